@@ -1,0 +1,1 @@
+"""What the benchmark suites share: rows, the worker process, statistics and the report."""

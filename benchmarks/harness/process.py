@@ -1,0 +1,100 @@
+"""The controller's side of a worker: starts the process, asks, and survives its crash or hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+# Never giving memory back and never mapping afresh is what PyTorch users do against page faults without a second malloc.
+TUNED_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TITLES = {"flambeau": "flambeau", "torch": "PyTorch", "torch-tuned": "PyTorch tuned", "numpy": "NumPy"}
+
+
+@dataclass
+class Seat:
+    """A column of the table: which module, in which interpreter, with which environment."""
+
+    name: str
+    module: str
+    python: str = sys.executable
+    threads: int = 1
+    version: str = ""
+    python_version: str = ""
+    process: subprocess.Popen | None = field(default=None, repr=False)
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.name, self.name)
+
+    def environment(self) -> dict[str, str]:
+        env = dict(os.environ, **{name: str(self.threads) for name in THREAD_VARIABLES})
+        if self.python != sys.executable:
+            env.pop("PYTHONPATH", None)  # it belongs to this interpreter's packages
+        if self.name == "torch-tuned":
+            env.update(TUNED_ENVIRONMENT)
+        return env
+
+    def start(self, suite_path: str) -> str | None:
+        """Start the worker and wait for its greeting; returns the error when the library cannot be imported."""
+        self.stop()
+        command = [self.python, suite_path, "--worker", self.name, self.module, str(self.threads)]
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment(), text=True, bufsize=1
+            )
+        except OSError as error:
+            return f"{self.python}: {error.strerror}"
+        hello = self.receive(timeout=120)
+        if "error" in hello:
+            self.stop()
+            return hello["error"]
+        self.version, self.python_version = hello["version"], hello["python"]
+        return None
+
+    def receive(self, timeout: float) -> dict[str, Any]:
+        assert self.process is not None and self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
+        if not ready:
+            self.stop()
+            return {"error": f"no answer within {timeout:.0f} s"}
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        code = self.process.wait()
+        self.stop()
+        return {"error": f"the process died of signal {-code}" if code < 0 else f"the process ended with code {code}"}
+
+    def ask(self, suite_path: str, timeout: float = 120, **request: Any) -> dict[str, Any]:
+        """Send one request; starts the worker again when it died before."""
+        if self.process is None:
+            error = self.start(suite_path)
+            if error is not None:
+                return {"error": error}
+        assert self.process is not None and self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            code = self.process.poll()
+            self.stop()
+            return {"error": f"the process ended with code {code}"}
+        return self.receive(timeout)
+
+    def stop(self) -> None:
+        """End the worker that this seat started."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except OSError:
+                        continue  # the reader is gone, so what was buffered has nobody to go to
+            self.process = None

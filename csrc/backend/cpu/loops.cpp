@@ -1,0 +1,252 @@
+#include "backend/cpu/loops.h"
+
+#include <cstring>
+
+#include "backend/cpu/convert.h"
+#include "base/parallel.h"
+
+namespace fb::cpu {
+namespace {
+
+constexpr int64_t tile_bytes = tile_elements * 16;
+
+struct Tile {
+    alignas(64) char bytes[tile_bytes];
+};
+
+// One thread's walk over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
+class Walk {
+  public:
+    Walk(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context)
+        : plan_(plan), outputs_(outputs), fn_(fn), context_(context) {
+        for (int k = 0; k < plan.count; k++) {
+            compute_[k] = compute[k];
+            same_[k] = plan.operands[k].dtype == compute[k];
+            size_[k] = itemsize(compute[k]);
+            filled_from_[k] = nullptr;
+            filled_[k] = 0;
+        }
+    }
+
+    // Whole rows, several at a time when they are short.
+    void rows(int64_t first, int64_t last) {
+        int64_t inner = plan_.shape[0];
+        int64_t group = std::max<int64_t>(1, tile_elements / inner);
+        int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
+        int64_t index[max_dims];
+        seek(first, index);
+        for (int64_t row = first; row < last;) {
+            // Rows that follow each other along dimension 1.
+            int64_t run = std::min({group, outer - index[1], last - row});
+            if (inner > tile_elements) run = 1;
+            char* at[max_operands];
+            for (int k = 0; k < plan_.count; k++) {
+                at[k] = plan_.operands[k].data;
+                for (int d = 1; d < plan_.ndim; d++) at[k] += index[d] * plan_.operands[k].strides[d];
+            }
+            for (int64_t begin = 0; begin < inner; begin += run_length(inner, run)) {
+                int64_t n = std::min(run_length(inner, run), inner - begin);
+                tile(at, begin, n, run);
+            }
+            row += run;
+            index[1] += run;
+            for (int d = 1; d + 1 < plan_.ndim && index[d] >= plan_.shape[d]; d++) {
+                index[d] = 0;
+                index[d + 1]++;
+            }
+        }
+    }
+
+    // Part [begin, end) of a one-dimensional plan.
+    void line(int64_t begin, int64_t end) {
+        bool direct = true;
+        for (int k = 0; k < plan_.count; k++) direct &= same_[k] && plan_.operands[k].strides[0] == size_[k];
+        char* at[max_operands];
+        for (int k = 0; k < plan_.count; k++) at[k] = plan_.operands[k].data;
+        if (direct) {
+            for (int k = 0; k < plan_.count; k++) at[k] += begin * size_[k];
+            fn_(at, end - begin, context_);
+            return;
+        }
+        for (int64_t i = begin; i < end; i += tile_elements) tile(at, i, std::min(tile_elements, end - i), 1);
+    }
+
+  private:
+    static int64_t run_length(int64_t inner, int64_t run) { return run > 1 ? inner : tile_elements; }
+
+    void seek(int64_t row, int64_t* index) const {
+        index[1] = 0;
+        for (int d = 1; d < plan_.ndim; d++) {
+            index[d] = row % plan_.shape[d];
+            row /= plan_.shape[d];
+        }
+    }
+
+    // n elements starting at `begin` of `run` successive rows.
+    void tile(char* const* at, int64_t begin, int64_t n, int64_t run) {
+        char* data[max_operands];
+        bool staged[max_operands];
+        int64_t inner = n * run;
+        for (int k = 0; k < plan_.count; k++) {
+            const auto& o = plan_.operands[k];
+            int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
+            char* p = at[k] + begin * s0;
+            staged[k] = !(same_[k] && (s0 == size_[k] || n == 1) && (run == 1 || s1 == n * size_[k]));
+            data[k] = staged[k] ? tiles_[k].bytes : p;
+            if (!staged[k] || k < outputs_) continue;
+            if (s0 == 0 && (run == 1 || s1 == 0)) {
+                // A constant: fill once, reuse while it stays the same.
+                if (filled_from_[k] == p && filled_[k] >= inner) continue;
+                copy_strided(data[k], compute_[k], size_[k], p, o.dtype, 0, inner);
+                filled_from_[k] = p;
+                filled_[k] = inner;
+                continue;
+            }
+            filled_from_[k] = nullptr;
+            for (int64_t r = 0; r < run; r++) copy_strided(data[k] + r * n * size_[k], compute_[k], size_[k], p + r * s1, o.dtype, s0, n);
+        }
+        fn_(data, inner, context_);
+        for (int k = 0; k < outputs_; k++) {
+            if (!staged[k]) continue;
+            const auto& o = plan_.operands[k];
+            int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
+            char* p = at[k] + begin * s0;
+            for (int64_t r = 0; r < run; r++) copy_strided(p + r * s1, o.dtype, s0, data[k] + r * n * size_[k], compute_[k], size_[k], n);
+        }
+    }
+
+    const LoopPlan& plan_;
+    int outputs_;
+    TileFn fn_;
+    const void* context_;
+    DType compute_[max_operands];
+    bool same_[max_operands];
+    int64_t size_[max_operands];
+    const char* filled_from_[max_operands];
+    int64_t filled_[max_operands];
+    Tile tiles_[max_operands];
+};
+
+}  // namespace
+
+void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context, double cost) {
+    if (plan.numel == 0) return;
+    if (plan.ndim <= 1) {
+        LoopPlan::Operand const* o = plan.operands;
+        bool direct = true;
+        for (int k = 0; k < plan.count; k++) {
+            direct &= o[k].dtype == compute[k] && (plan.numel == 1 || o[k].strides[0] == itemsize(compute[k]));
+        }
+        int64_t grain = static_cast<int64_t>(static_cast<double>(parallel_grain) / cost);
+        if (direct && plan.numel <= grain) {
+            char* at[max_operands];
+            for (int k = 0; k < plan.count; k++) at[k] = o[k].data;
+            fn(at, plan.numel, context);
+            return;
+        }
+        // A single element has no dimension left; give it one of size 1.
+        const LoopPlan* used = &plan;
+        LoopPlan single;
+        if (plan.ndim == 0) {
+            single.ndim = 1;
+            single.count = plan.count;
+            single.numel = 1;
+            single.shape[0] = 1;
+            for (int k = 0; k < plan.count; k++) {
+                single.operands[k].data = o[k].data;
+                single.operands[k].dtype = o[k].dtype;
+                single.operands[k].strides[0] = 0;
+            }
+            used = &single;
+        }
+        parallel_for(plan.numel, grain, [&](int64_t begin, int64_t end) { Walk(*used, compute, outputs, fn, context).line(begin, end); });
+        return;
+    }
+    int64_t rows = plan.numel / plan.shape[0];
+    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / plan.shape[0]);
+    parallel_for(rows, grain, [&](int64_t begin, int64_t end) { Walk(plan, compute, outputs, fn, context).rows(begin, end); });
+}
+
+// ---- copy ------------------------------------------------------------------------------------------------------------
+
+void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
+    if (to_dtype == from_dtype) {
+        int size = itemsize(to_dtype);
+        if (to_stride == size && from_stride == size) {
+            std::memcpy(to, from, static_cast<size_t>(n * size));
+            return;
+        }
+        dispatch_size(to_dtype, [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            if (to_stride == size && from_stride == 0) {
+                T value = *reinterpret_cast<const T*>(from);
+                std::fill_n(reinterpret_cast<T*>(to), n, value);
+                return;
+            }
+            for (int64_t i = 0; i < n; i++) *reinterpret_cast<T*>(to + i * to_stride) = *reinterpret_cast<const T*>(from + i * from_stride);
+        });
+        return;
+    }
+    convert_strided(to, to_dtype, to_stride, from, from_dtype, from_stride, n);
+}
+
+namespace {
+
+// Two-dimensional copy where the source runs fast along dimension 1: square blocks keep both sides in cache.
+void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last) {
+    const auto &t = plan.operands[0], &f = plan.operands[1];
+    constexpr int64_t block = 32;
+    int64_t inner = plan.shape[0];
+    for (int64_t r = first; r < last; r += block) {
+        int64_t r1 = std::min(last, r + block);
+        for (int64_t c = 0; c < inner; c += block) {
+            int64_t c1 = std::min(inner, c + block);
+            dispatch_size(t.dtype, [&](auto tag) {
+                using T = typename decltype(tag)::type;
+                for (int64_t i = r; i < r1; i++) {
+                    for (int64_t j = c; j < c1; j++) {
+                        *reinterpret_cast<T*>(to + i * t.strides[1] + j * t.strides[0]) =
+                            *reinterpret_cast<const T*>(from + i * f.strides[1] + j * f.strides[0]);
+                    }
+                }
+            });
+        }
+    }
+}
+
+void copy_tile(char** data, int64_t n, const void* context) {
+    std::memcpy(data[0], data[1], static_cast<size_t>(n * *static_cast<const int64_t*>(context)));
+}
+
+}  // namespace
+
+void copy(const Tensor& to, const Tensor& from) {
+    const Tensor* operands[] = {&to, &from};
+    LoopPlan plan;
+    make_plan(plan, to.shape(), operands, 2);
+    if (plan.numel == 0) return;
+    const auto &t = plan.operands[0], &f = plan.operands[1];
+    int64_t size = itemsize(t.dtype);
+    if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[0] >= 8 && plan.shape[1] >= 8 && std::abs(f.strides[1]) < std::abs(f.strides[0]) &&
+        f.strides[1] != 0) {
+        int64_t plane = plan.shape[0] * plan.shape[1], planes = plan.numel / plane;
+        int64_t row_grain = std::max<int64_t>(32, parallel_grain / plan.shape[0]);
+        for (int64_t p = 0; p < planes; p++) {
+            char* to_at = t.data;
+            const char* from_at = f.data;
+            int64_t rest = p;
+            for (int d = 2; d < plan.ndim; d++) {
+                int64_t i = rest % plan.shape[d];
+                rest /= plan.shape[d];
+                to_at += i * t.strides[d];
+                from_at += i * f.strides[d];
+            }
+            parallel_for(plan.shape[1], row_grain, [&](int64_t a, int64_t b) { copy_transposed(plan, to_at, from_at, a, b); });
+        }
+        return;
+    }
+    DType compute[] = {t.dtype, t.dtype};
+    run_tiles(plan, compute, 1, copy_tile, &size, 0.5);
+}
+
+}  // namespace fb::cpu

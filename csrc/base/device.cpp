@@ -1,0 +1,41 @@
+#include "base/device.h"
+
+#include "base/error.h"
+
+namespace fb {
+
+static const char* const names[] = {"cpu", "opencl", "cuda", "mps", "xpu", "meta"};
+
+const char* name(DeviceType type) { return names[static_cast<int>(type)]; }
+
+std::string to_string(Device device) {
+    std::string text = name(device.type);
+    return device.index < 0 ? text : text + ":" + std::to_string(device.index);
+}
+
+Device parse_device(const std::string& text) {
+    size_t colon = text.find(':');
+    std::string type = text.substr(0, colon);
+    Device device;
+    int i = 0;
+    for (const char* candidate : names) {
+        if (type == candidate) break;
+        i++;
+    }
+    if (i == 6) fail_value("unknown device '", text, "'; expected one of cpu, opencl, cuda, mps, xpu, meta, optionally with an index as in 'opencl:0'");
+    device.type = static_cast<DeviceType>(i);
+    if (colon != std::string::npos) {
+        std::string digits = text.substr(colon + 1);
+        bool ok = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos &&
+                  (digits.size() == 1 || digits[0] != '0') && std::stoi(digits) < 128;
+        check(ok, "device index in '", text, "' must be a number from 0 to 127");
+        device.index = static_cast<int8_t>(std::stoi(digits));
+    }
+    return device;
+}
+
+static thread_local Device default_device_;
+Device default_device() { return default_device_; }
+void set_default_device(Device device) { default_device_ = device; }
+
+}  // namespace fb

@@ -1,0 +1,155 @@
+// The fifteen element types, their properties, promotion, and dispatch from a run-time dtype to a C++ type.
+#pragma once
+#include <complex>
+#include <cstdint>
+#include <ostream>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/half.h"
+
+namespace fb {
+
+enum class DType : uint8_t { Bool, U8, U16, U32, U64, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128 };
+inline constexpr int dtype_count = 15;
+
+// Categories in promotion order.
+enum class Kind : uint8_t { Bool, Integral, Floating, Complex };
+
+using c64 = std::complex<float>;
+using c128 = std::complex<double>;
+
+struct DTypeInfo {
+    const char* name;
+    int itemsize;
+    Kind kind;
+    bool is_signed;
+};
+extern const DTypeInfo dtype_infos[dtype_count];
+
+inline const DTypeInfo& info(DType d) { return dtype_infos[static_cast<int>(d)]; }
+inline int itemsize(DType d) { return info(d).itemsize; }
+inline const char* name(DType d) { return info(d).name; }
+inline Kind kind(DType d) { return info(d).kind; }
+inline bool is_floating(DType d) { return kind(d) == Kind::Floating; }
+inline bool is_complex(DType d) { return kind(d) == Kind::Complex; }
+inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }              // bool not included
+inline bool is_integral_or_bool(DType d) { return kind(d) <= Kind::Integral; }
+inline bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
+inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
+
+// The dtype of |z|: real part type of a complex dtype, itself otherwise.
+DType real_of(DType d);
+// Complex counterpart of a real floating dtype (float16 and bfloat16 go to complex64).
+DType complex_of(DType d);
+// PyTorch's promotion of two dtypes of equal standing.
+DType promote(DType a, DType b);
+// Whether a result of dtype `from` may be written into a tensor of dtype `to` (kind may not go down).
+bool can_cast(DType from, DType to);
+
+// torch.get_default_dtype(); the complex default follows it.
+DType default_dtype();
+void set_default_dtype(DType d);
+
+// Arithmetic type in which a dtype computes: half types compute in float.
+inline DType compute_dtype(DType d) { return is_half(d) ? DType::F32 : d; }
+
+template <class T>
+struct TypeTag {
+    using type = T;
+};
+
+template <class T>
+constexpr DType dtype_of() {
+    if constexpr (std::is_same_v<T, bool>) return DType::Bool;
+    else if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
+    else if constexpr (std::is_same_v<T, uint16_t>) return DType::U16;
+    else if constexpr (std::is_same_v<T, uint32_t>) return DType::U32;
+    else if constexpr (std::is_same_v<T, uint64_t>) return DType::U64;
+    else if constexpr (std::is_same_v<T, int8_t>) return DType::I8;
+    else if constexpr (std::is_same_v<T, int16_t>) return DType::I16;
+    else if constexpr (std::is_same_v<T, int32_t>) return DType::I32;
+    else if constexpr (std::is_same_v<T, int64_t>) return DType::I64;
+    else if constexpr (std::is_same_v<T, Half>) return DType::F16;
+    else if constexpr (std::is_same_v<T, BFloat16>) return DType::BF16;
+    else if constexpr (std::is_same_v<T, float>) return DType::F32;
+    else if constexpr (std::is_same_v<T, double>) return DType::F64;
+    else if constexpr (std::is_same_v<T, c64>) return DType::C64;
+    else { static_assert(std::is_same_v<T, c128>); return DType::C128; }
+}
+
+template <class T> inline constexpr bool is_complex_type = std::is_same_v<T, c64> || std::is_same_v<T, c128>;
+template <class T> inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+[[noreturn]] void fail_dtype(DType d, const char* expected);
+
+// dispatch<float, double>(dtype, "float32 or float64", [&](auto tag) { using T = typename decltype(tag)::type; … });
+// Instantiates the body for the listed types only and raises a TypeError for any other dtype.
+template <class First, class... Rest, class F>
+decltype(auto) dispatch(DType d, const char* expected, F&& f) {
+    if (d == dtype_of<First>()) return f(TypeTag<First>{});
+    if constexpr (sizeof...(Rest) > 0) return dispatch<Rest...>(d, expected, std::forward<F>(f));
+    else fail_dtype(d, expected);
+}
+
+// Ready-made sets. "compute" sets leave out the half types (convert them to float first).
+#define FB_INTS uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t
+template <class F> decltype(auto) dispatch_all(DType d, F&& f) {
+    return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>(d, "any dtype", std::forward<F>(f));
+}
+template <class F> decltype(auto) dispatch_real(DType d, F&& f) {  // bool, integers, all floats
+    return dispatch<bool, FB_INTS, Half, BFloat16, float, double>(d, "a real dtype", std::forward<F>(f));
+}
+template <class F> decltype(auto) dispatch_compute(DType d, F&& f) {  // everything but half types
+    return dispatch<bool, FB_INTS, float, double, c64, c128>(d, "a computing dtype", std::forward<F>(f));
+}
+template <class F> decltype(auto) dispatch_floating(DType d, F&& f) {
+    return dispatch<Half, BFloat16, float, double>(d, "a floating point dtype", std::forward<F>(f));
+}
+template <class F> decltype(auto) dispatch_lapack(DType d, F&& f) {
+    return dispatch<float, double, c64, c128>(d, "float32, float64, complex64 or complex128", std::forward<F>(f));
+}
+// For moving elements without looking at them: dispatch on the item size only.
+template <class F> decltype(auto) dispatch_size(DType d, F&& f) {
+    switch (itemsize(d)) {
+        case 1: return f(TypeTag<uint8_t>{});
+        case 2: return f(TypeTag<uint16_t>{});
+        case 4: return f(TypeTag<uint32_t>{});
+        case 8: return f(TypeTag<uint64_t>{});
+        default: return f(TypeTag<c128>{});
+    }
+}
+
+// Value conversion with defined results: float → integer is saturating-free wrap through int64 like PyTorch's,
+// complex → real drops the imaginary part, anything → bool is "not zero".
+template <class To, class From>
+inline To convert(From x) {
+    if constexpr (std::is_same_v<To, From>) return x;
+    else if constexpr (is_half_type<From>) return convert<To>(static_cast<float>(x));
+    else if constexpr (is_complex_type<From>) {
+        if constexpr (is_complex_type<To>) return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
+        else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
+        else return convert<To>(x.real());
+    } else if constexpr (is_complex_type<To>) return To(convert<typename To::value_type>(x), 0);
+    else if constexpr (is_half_type<To>) {
+        if constexpr (std::is_same_v<From, double>) return To(x);
+        else return To(static_cast<float>(x));
+    }
+    else if constexpr (std::is_same_v<To, bool>) return x != From(0);
+    else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+        // Casting a value out of range is undefined in C++; int64's conversion saturates to its minimum on x86,
+        // so go through it with the range checked, then wrap to the narrower type.
+        if constexpr (sizeof(To) < 4) return static_cast<To>(x > From(-2147483649.0) && x < From(2147483648.0) ? static_cast<int32_t>(x) : int32_t(0));
+        else if constexpr (std::is_same_v<To, uint64_t>) {
+            if (x >= From(9223372036854775808.0)) return x < From(18446744073709551616.0) ? static_cast<uint64_t>(x) : uint64_t(0x8000000000000000ull);
+            return static_cast<uint64_t>(x >= From(-9223372036854775808.0) ? static_cast<int64_t>(x) : std::numeric_limits<int64_t>::min());
+        } else if constexpr (std::is_same_v<To, int32_t>) {
+            return x > From(-2147483904.0) && x < From(2147483648.0) ? static_cast<int32_t>(static_cast<int64_t>(x)) : std::numeric_limits<int32_t>::min();
+        } else {
+            int64_t wide = x >= From(-9223372036854775808.0) && x < From(9223372036854775808.0) ? static_cast<int64_t>(x) : std::numeric_limits<int64_t>::min();
+            return static_cast<To>(wide);
+        }
+    } else return static_cast<To>(x);
+}
+
+}  // namespace fb

@@ -1,0 +1,57 @@
+// Intrusive reference counting: the object dies, and its memory is free, the moment the last Ref goes.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace fb {
+
+class RefCounted {
+  public:
+    RefCounted() = default;
+    RefCounted(const RefCounted&) = delete;
+    RefCounted& operator=(const RefCounted&) = delete;
+    virtual ~RefCounted() = default;
+    void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+    void release() const {
+        if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+    int64_t use_count() const { return count_.load(std::memory_order_relaxed); }
+
+  private:
+    mutable std::atomic<int64_t> count_{0};
+};
+
+template <class T>
+class Ref {
+  public:
+    Ref() = default;
+    Ref(std::nullptr_t) {}
+    explicit Ref(T* p) : p_(p) {
+        if (p_) p_->retain();
+    }
+    Ref(const Ref& other) : Ref(other.p_) {}
+    Ref(Ref&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+    Ref& operator=(Ref other) noexcept {
+        std::swap(p_, other.p_);
+        return *this;
+    }
+    ~Ref() {
+        if (p_) p_->release();
+    }
+    T* get() const { return p_; }
+    T* operator->() const { return p_; }
+    T& operator*() const { return *p_; }
+    explicit operator bool() const { return p_; }
+    bool operator==(const Ref& other) const { return p_ == other.p_; }
+    // Gives up ownership without releasing.
+    T* detach() { return std::exchange(p_, nullptr); }
+
+  private:
+    T* p_ = nullptr;
+};
+
+template <class T, class... Args>
+Ref<T> make_ref(Args&&... args) { return Ref<T>(new T(std::forward<Args>(args)...)); }
+
+}  // namespace fb

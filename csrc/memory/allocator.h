@@ -1,0 +1,101 @@
+// The caching allocator: one class for every device, over a tiny raw interface. Blocks are rounded to 512 bytes,
+// split from larger segments, coalesced when free, and kept in one pool per stream so that memory freed on a stream
+// is reused there without waiting. Thread safe.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fb {
+
+// What a device must offer: memory in large pieces.
+class RawMemory {
+  public:
+    virtual ~RawMemory() = default;
+    virtual void* map(size_t bytes) = 0;  // nullptr when there is none
+    virtual void unmap(void* data, size_t bytes) = 0;
+    virtual size_t total() const = 0;  // bytes the device has in all, for the error message and the sanity limit
+    virtual std::string name() const = 0;
+};
+
+struct Block {
+    void* data = nullptr;
+    size_t size = 0;       // rounded
+    size_t requested = 0;  // what the user asked for
+    int stream = 0;
+    bool used = false;
+    bool binned = false;
+    bool segment_start = false;
+    Block* prev = nullptr;  // neighbours in the same segment
+    Block* next = nullptr;
+};
+
+struct MemoryStats {
+    int64_t allocated = 0, allocated_peak = 0;  // bytes in live blocks, as requested
+    int64_t active = 0, active_peak = 0;        // the same, rounded
+    int64_t reserved = 0, reserved_peak = 0;    // bytes held from the system
+    int64_t cached = 0;                         // reserved but free
+    int64_t segments = 0, segments_peak = 0;
+    int64_t blocks = 0, blocks_peak = 0;
+    int64_t allocations = 0, frees = 0;  // calls
+    int64_t maps = 0, unmaps = 0;        // calls to the system
+    int64_t retries = 0, ooms = 0;
+    int64_t cap = 0;  // 0: none
+};
+
+class CachingAllocator {
+  public:
+    explicit CachingAllocator(RawMemory& raw) : raw_(raw) {}
+    Block* allocate(size_t bytes, int stream = 0);
+    void free(Block* block);
+    // Returns every free segment to the system; answers how many bytes that was.
+    size_t empty_cache();
+    // Bytes that may be reserved at most; 0 takes the cap away.
+    void set_cap(size_t bytes);
+    MemoryStats stats();
+    void reset_peak();
+    std::string device_name() const { return raw_.name(); }
+    size_t device_total() const { return raw_.total(); }
+    std::mutex& mutex() { return mutex_; }
+
+  private:
+    static constexpr size_t rounding = 512;
+    static constexpr size_t bin_limit = 64 * 1024;  // blocks up to here are reused by exact size, without coalescing
+    struct BySize {
+        bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->data < b->data; }
+    };
+    struct Pool {
+        std::array<std::vector<Block*>, bin_limit / rounding + 1> bins;
+        std::set<Block*, BySize> small, large;  // free blocks of 2 MB segments and of bigger ones
+    };
+
+    Pool& pool(int stream);
+    Block* find(Pool& pool, size_t size);
+    Block* grow(Pool& pool, size_t size, int stream, size_t bytes);
+    Block* split(Pool& pool, Block* block, size_t size);
+    void put_back(Pool& pool, Block* block);
+    void flush_bins(Pool& pool);
+    size_t release_free_segments();
+    [[noreturn]] void out_of_memory(size_t bytes);
+    static bool is_small(const Block* block);
+
+    RawMemory& raw_;
+    std::mutex mutex_;
+    std::map<int, std::unique_ptr<Pool>> pools_;
+    Pool* pool_zero_ = nullptr;
+    MemoryStats stats_;
+};
+
+// The table that memory_summary() prints and an out-of-memory error ends with.
+std::string memory_table(const MemoryStats& stats, const std::string& device, size_t total);
+
+// The host's allocator (segments by mmap, huge pages for large ones).
+CachingAllocator& host_allocator();
+
+}  // namespace fb

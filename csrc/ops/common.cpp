@@ -1,0 +1,127 @@
+#include "ops/common.h"
+
+#include "backend/cpu/loops.h"
+
+namespace fb {
+
+Tensor contiguous(const Tensor& t) {
+    if (t.is_contiguous()) return t;
+    Tensor result = empty(t.shape(), t.dtype(), t.device());
+    cpu::copy(result, t);
+    return result;
+}
+
+Tensor clone(const Tensor& t) {
+    Tensor result = empty_like(t, t.dtype());
+    cpu::copy(result, t);
+    return result;
+}
+
+Tensor to_dtype(const Tensor& t, DType dtype) {
+    if (t.dtype() == dtype) return t;
+    Tensor result = empty_like(t, dtype);
+    cpu::copy(result, t);
+    return result;
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+    to.will_write();
+    check(!may_overlap_itself(to), "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    Tensor source = expand(from, to.shape());
+    bool same_view = to.raw() == source.raw() && to.dtype() == source.dtype() && to.strides() == source.strides();
+    if (same_view) return;
+    if (share_memory(to, source)) source = clone(source);
+    cpu::copy(to, source);
+}
+
+void fill(const Tensor& t, const Scalar& value) {
+    t.will_write();
+    check(!may_overlap_itself(t) , "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    if (t.numel() == 0) return;
+    cpu::copy(t, scalar_tensor(value, t.dtype()));
+}
+
+Tensor full(const Dims& shape, const Scalar& value, DType dtype, Device device) {
+    Tensor t = empty(shape, dtype, device);
+    if (t.numel()) cpu::copy(t, scalar_tensor(value, dtype));
+    return t;
+}
+
+Tensor reshape(const Tensor& t, const Dims& shape) {
+    Dims sizes = infer_shape(shape, t.numel());
+    if (auto strides = view_strides(t, sizes)) return view_of(t, sizes, *strides, t.offset());
+    return view(contiguous(t), sizes);
+}
+
+static void check_target(const Tensor& out, bool inplace, const Dims& shape, DType dtype) {
+    if (inplace) {
+        check(out.shape() == shape, "the in-place target has shape ", out.shape(), " but the result has shape ", shape,
+              ": the output shape of an in-place op cannot change by broadcasting");
+    }
+    if (!can_cast(dtype, out.dtype())) {
+        fail_type("result type ", dtype, " can't be cast to the desired output type ", out.dtype());
+    }
+    check(!may_overlap_itself(out), "unsupported operation: the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+}
+
+Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs) {
+    if (!a.out) {
+        // Follow the layout of the first input that has the result's shape.
+        for (const Tensor& t : inputs) {
+            if (t.dim() == shape.size() && !t.is_contiguous() && t.shape() == shape) return empty_like(t, dtype);
+            if (t.shape() == shape) break;
+        }
+        return empty(shape, dtype, inputs.size() ? inputs.begin()->device() : Device{});
+    }
+    check_target(a.out, a.inplace, shape, dtype);
+    for (const Tensor& t : inputs) {
+        if (t.is_same(a.out) || !share_memory(a.out, t)) continue;
+        bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() && t.shape() == a.out.shape();
+        check(same_view, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location; clone() one of them");
+    }
+    if (a.out.shape() != shape) {
+        for (const Tensor& t : inputs) {
+            if (t.is_same(a.out)) return empty(shape, dtype);  // must not resize what is still to be read
+        }
+        resize_output(a.out, shape);
+    }
+    a.out.will_write();
+    return a.out;
+}
+
+void store_output(const Tensor& out, bool inplace, const Tensor& result) {
+    check_target(out, inplace, result.shape(), result.dtype());
+    if (out.shape() != result.shape()) resize_output(out, result.shape());
+    copy_into(out, result);
+}
+
+// A lower-ranked group (0-d tensors, Python numbers) only counts when its kind is higher.
+static DType combine(DType higher, DType lower) {
+    if (is_complex(higher)) return higher;
+    if (is_floating(higher)) return is_complex(lower) ? complex_of(higher) : higher;
+    if (higher == DType::Bool || kind(lower) >= Kind::Floating) return promote(higher, lower);
+    return higher;
+}
+
+template <class Range>
+static DType result_type_of(const Range& tensors) {
+    std::optional<DType> by_rank[3];  // tensors with dimensions, 0-d tensors, Python numbers
+    for (const Tensor& t : tensors) {
+        int rank = t.is_wrapped_number() ? 2 : t.dim() == 0 ? 1 : 0;
+        DType d = t.dtype();
+        if (rank == 2 && is_floating(d)) d = default_dtype();
+        if (rank == 2 && is_complex(d)) d = complex_of(default_dtype());
+        by_rank[rank] = by_rank[rank] ? promote(*by_rank[rank], d) : d;
+    }
+    std::optional<DType> result;
+    for (int rank = 2; rank >= 0; rank--) {
+        if (by_rank[rank]) result = result ? combine(*by_rank[rank], *result) : *by_rank[rank];
+    }
+    check(result.has_value(), "needs at least one tensor");
+    return *result;
+}
+
+DType result_type(std::initializer_list<Tensor> tensors) { return result_type_of(tensors); }
+DType result_type(const std::vector<Tensor>& tensors) { return result_type_of(tensors); }
+
+}  // namespace fb

@@ -1,0 +1,174 @@
+#include "tensor/tensor.h"
+
+#include <cstring>
+
+#include "memory/allocator.h"
+
+namespace fb {
+
+// ---- storage -------------------------------------------------------------------------------------------------------
+
+static void require_cpu(Device device) {
+    if (device.type != DeviceType::CPU) {
+        fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu'");
+    }
+}
+
+Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(device) {
+    require_cpu(device);
+    if (bytes == 0) return;
+    block_ = host_allocator().allocate(bytes);
+    data_ = block_->data;
+}
+
+Storage::Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only)
+    : data_(data), bytes_(bytes), device_(device), read_only_(read_only) {
+    if (release) release_ = std::make_unique<std::function<void()>>(std::move(release));
+}
+
+Storage::~Storage() {
+    if (block_) host_allocator().free(block_);
+    if (release_) (*release_)();
+}
+
+void Storage::grow(size_t bytes) {
+    if (bytes <= bytes_) return;
+    check(resizable(), "this tensor's memory belongs to another library and cannot be resized");
+    Block* block = host_allocator().allocate(bytes);
+    if (bytes_) std::memcpy(block->data, data_, bytes_);
+    if (block_) host_allocator().free(block_);
+    block_ = block;
+    data_ = block->data;
+    bytes_ = bytes;
+}
+
+void Tensor::will_write() const {
+    if (storage().read_only()) {
+        fail_value("this tensor is read-only (it came from a read-only NumPy array or DLPack capsule); write to a clone() instead");
+    }
+    storage().bump();
+}
+
+// ---- factory -------------------------------------------------------------------------------------------------------
+
+static bool compute_contiguous(const TensorImpl& t) {
+    if (t.numel == 0) return true;
+    int64_t step = 1;
+    for (int64_t i = t.shape.size() - 1; i >= 0; i--) {
+        if (t.shape[i] == 1) continue;
+        if (t.strides[i] != step) return false;
+        step *= t.shape[i];
+    }
+    return true;
+}
+
+Tensor empty(const Dims& shape, DType dtype, Device device) {
+    auto impl = make_ref<TensorImpl>();
+    impl->numel = checked_numel(shape);
+    impl->dtype = dtype;
+    impl->shape = shape;
+    impl->strides = contiguous_strides(shape);
+    impl->storage = make_ref<Storage>(static_cast<size_t>(impl->numel) * static_cast<size_t>(itemsize(dtype)), device);
+    return Tensor(std::move(impl));
+}
+
+// First and last element touched, relative to the offset.
+static void extent(const Dims& shape, const Dims& strides, int64_t& low, int64_t& high) {
+    low = high = 0;
+    for (int64_t i = 0; i < shape.size(); i++) {
+        if (shape[i] == 0) continue;
+        int64_t reach = checked_mul(shape[i] - 1, strides[i], "the extent of the strides");
+        if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) fail_value("strides ", strides, " overflow");
+    }
+}
+
+Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device) {
+    int64_t numel = checked_numel(shape);
+    check(shape.size() == strides.size(), "shape ", shape, " and strides ", strides, " differ in length");
+    for (int64_t s : strides) check(s >= 0, "strides must not be negative for new memory, got ", strides);
+    int64_t low, high = 0, elements = 0;
+    if (numel) {
+        extent(shape, strides, low, high);
+        elements = high + 1;
+    }
+    check(elements <= (int64_t(1) << 59), "shape ", shape, " with strides ", strides, " needs too much memory");
+    auto storage = make_ref<Storage>(static_cast<size_t>(elements) * static_cast<size_t>(itemsize(dtype)), device);
+    return make_view(storage, dtype, shape, strides, 0);
+}
+
+Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset) {
+    auto impl = make_ref<TensorImpl>();
+    impl->numel = checked_numel(shape);
+    check(shape.size() == strides.size(), "shape ", shape, " and strides ", strides, " differ in length");
+    check(offset >= 0, "storage offset must not be negative, got ", offset);
+    if (impl->numel > 0) {
+        int64_t low, high, last;
+        extent(shape, strides, low, high);
+        int64_t limit = static_cast<int64_t>(storage->bytes() / static_cast<size_t>(itemsize(dtype)));
+        if (__builtin_add_overflow(offset, high, &last) || last >= limit || offset + low < 0) {
+            fail_value("shape ", shape, " with strides ", strides, " and offset ", offset, " reaches outside the storage of ", limit, " elements");
+        }
+    }
+    impl->storage = storage;
+    impl->offset = offset;
+    impl->shape = shape;
+    impl->strides = strides;
+    impl->dtype = dtype;
+    impl->contiguous = compute_contiguous(*impl);
+    return Tensor(std::move(impl));
+}
+
+Tensor view_of(const Tensor& base, const Dims& shape, const Dims& strides, int64_t offset) {
+    return make_view(base.storage_ref(), base.dtype(), shape, strides, offset);
+}
+
+void resize_output(const Tensor& t, const Dims& shape) {
+    if (t.shape() == shape) return;
+    int64_t numel = checked_numel(shape);
+    TensorImpl& impl = *t.impl();
+    size_t bytes = static_cast<size_t>(numel + impl.offset) * static_cast<size_t>(t.itemsize());
+    impl.storage->grow(bytes);
+    impl.shape = shape;
+    impl.strides = contiguous_strides(shape);
+    impl.numel = numel;
+    impl.contiguous = true;
+}
+
+DType dtype_of(const Scalar& value) {
+    switch (value.kind) {
+        case Kind::Bool: return DType::Bool;
+        case Kind::Integral: return value.u ? DType::U64 : DType::I64;
+        case Kind::Floating: return default_dtype();
+        default: return complex_of(default_dtype());
+    }
+}
+
+Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
+    Tensor t = empty({}, dtype);
+    dispatch_all(dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        *t.data<T>() = value.to<T>();
+    });
+    t.impl()->wrapped_number = wrapped;
+    return t;
+}
+
+Scalar item(const Tensor& t) {
+    check(t.numel() == 1, "a tensor with ", t.numel(), " elements cannot be converted to one Python number; shape is ", t.shape());
+    return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
+        using T = typename decltype(tag)::type;
+        T x = *t.data<T>();
+        if constexpr (std::is_same_v<T, bool>) return Scalar(x);
+        else if constexpr (std::is_same_v<T, uint64_t>) return Scalar(x);
+        else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(x));
+        else if constexpr (is_complex_type<T>) return Scalar(c128(x));
+        else return Scalar(static_cast<double>(x));
+    });
+}
+
+Tensor empty_like(const Tensor& t, DType dtype) {
+    if (t.is_contiguous() || !is_dense(t)) return empty(t.shape(), dtype, t.device());
+    return empty_strided(t.shape(), t.strides(), dtype, t.device());
+}
+
+}  // namespace fb

@@ -1,0 +1,168 @@
+// Tensor: a counted handle on shape, strides and dtype over a counted storage. Knows no autograd and no op.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/device.h"
+#include "base/dtype.h"
+#include "base/refcount.h"
+#include "base/shape.h"
+
+namespace fb {
+
+struct Block;
+
+// Bytes with an owner. The version counter lives here so that views share it.
+class Storage final : public RefCounted {
+  public:
+    // From the device's caching allocator.
+    Storage(size_t bytes, Device device);
+    // Somebody else's memory; `release` runs when the storage dies.
+    Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only = false);
+    ~Storage() override;
+
+    void* data() const { return data_; }
+    size_t bytes() const { return bytes_; }
+    Device device() const { return device_; }
+    bool read_only() const { return read_only_; }
+    bool resizable() const { return block_ != nullptr || bytes_ == 0; }
+    uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+    void bump() { version_.fetch_add(1, std::memory_order_relaxed); }
+    // Grows to at least `bytes`, keeping the contents; only for memory of our own.
+    void grow(size_t bytes);
+
+  private:
+    void* data_ = nullptr;
+    size_t bytes_ = 0;
+    Device device_;
+    bool read_only_ = false;
+    std::atomic<uint64_t> version_{0};
+    Block* block_ = nullptr;
+    std::unique_ptr<std::function<void()>> release_;
+};
+
+// Defined by the autograd layer; the tensor only carries and destroys it.
+struct AutogradMeta {
+    virtual ~AutogradMeta() = default;
+};
+
+struct TensorImpl final : public RefCounted {
+    Ref<Storage> storage;
+    int64_t offset = 0;  // in elements
+    Dims shape, strides;
+    int64_t numel = 0;
+    DType dtype = DType::F32;
+    bool contiguous = true;
+    bool wrapped_number = false;  // a Python scalar: loses to every tensor of its kind in promotion
+    std::unique_ptr<AutogradMeta> autograd;
+    void* pyobj = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
+};
+
+class Tensor {
+  public:
+    Tensor() = default;
+    explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+    bool defined() const { return static_cast<bool>(impl_); }
+    explicit operator bool() const { return defined(); }
+    TensorImpl* impl() const { return impl_.get(); }
+    bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+    const Dims& shape() const { return impl_->shape; }
+    const Dims& strides() const { return impl_->strides; }  // in elements, signed
+    int64_t dim() const { return impl_->shape.size(); }
+    int64_t size(int64_t d) const { return impl_->shape[wrap_dim(d, dim())]; }      // wraps and checks; 0-d has no size
+    int64_t stride(int64_t d) const { return impl_->strides[wrap_dim(d, dim())]; }
+    int64_t numel() const { return impl_->numel; }
+    DType dtype() const { return impl_->dtype; }
+    int itemsize() const { return fb::itemsize(impl_->dtype); }
+    Device device() const { return impl_->storage->device(); }
+    int64_t offset() const { return impl_->offset; }
+    Storage& storage() const { return *impl_->storage; }
+    const Ref<Storage>& storage_ref() const { return impl_->storage; }
+    bool is_contiguous() const { return impl_->contiguous; }
+    bool is_wrapped_number() const { return impl_->wrapped_number; }
+
+    // Address of element [0, …, 0].
+    char* raw() const { return static_cast<char*>(impl_->storage->data()) + impl_->offset * itemsize(); }
+    template <class T>
+    T* data() const { return reinterpret_cast<T*>(raw()); }
+    // To be called by whoever writes: refuses read-only memory, bumps the version.
+    void will_write() const;
+
+  private:
+    Ref<TensorImpl> impl_;
+};
+
+// ---- factory -----------------------------------------------------------------------------------------------------
+
+// Uninitialised, row-major.
+Tensor empty(const Dims& shape, DType dtype, Device device = {});
+// Uninitialised with given strides; storage just large enough. Strides must be ≥ 0 here.
+Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device = {});
+// A new tensor over existing storage. Checks that every element lies inside the storage.
+Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
+// A view of `base` with other shape/strides/offset. Same check.
+Tensor view_of(const Tensor& base, const Dims& shape, const Dims& strides, int64_t offset);
+// Points `t` (in place) at fresh memory of this shape if it does not have it already: PyTorch's `out=` resize.
+void resize_output(const Tensor& t, const Dims& shape);
+
+struct Scalar {
+    Kind kind = Kind::Integral;
+    int64_t i = 0;   // bool and integers (uint64 beyond int64 sets `u`)
+    bool u = false;  // `i` holds the bits of a uint64
+    double re = 0, im = 0;
+    Scalar() = default;
+    Scalar(bool v) : kind(Kind::Bool), i(v), re(v) {}
+    Scalar(int v) : Scalar(int64_t(v)) {}
+    Scalar(int64_t v) : kind(Kind::Integral), i(v), re(static_cast<double>(v)) {}
+    Scalar(uint64_t v) : kind(Kind::Integral), i(static_cast<int64_t>(v)), u(v >> 63), re(static_cast<double>(v)) {}
+    Scalar(double v) : kind(Kind::Floating), re(v) {}
+    Scalar(c128 v) : kind(Kind::Complex), re(v.real()), im(v.imag()) {}
+    bool is_integral() const { return kind <= Kind::Integral; }
+    template <class T>
+    T to() const {
+        if (is_integral()) return u ? convert<T>(static_cast<uint64_t>(i)) : convert<T>(i);
+        if constexpr (is_complex_type<T>) return T(typename T::value_type(re), typename T::value_type(im));
+        else if constexpr (std::is_same_v<T, bool>) return re != 0 || im != 0;
+        else return convert<T>(re);
+    }
+};
+
+// dtype a Python scalar has on its own: bool, int64, default dtype, its complex counterpart.
+DType dtype_of(const Scalar& value);
+// 0-d tensor; `wrapped` marks it as a Python number for promotion.
+Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped = false);
+// The value of a one-element tensor.
+Scalar item(const Tensor& t);
+
+// ---- views (no copy) -----------------------------------------------------------------------------------------------
+
+bool is_dense(const Tensor& t);  // non-overlapping and without holes, in some dimension order
+bool may_overlap_itself(const Tensor& t);
+// Byte ranges [first, last) of two tensors touch.
+bool share_memory(const Tensor& a, const Tensor& b);
+
+Tensor expand(const Tensor& t, const Dims& shape);         // error names the clashing dimension
+Tensor transpose(const Tensor& t, int64_t a, int64_t b);
+Tensor permute(const Tensor& t, const Dims& order);
+Tensor unsqueeze(const Tensor& t, int64_t dim);
+Tensor squeeze(const Tensor& t, int64_t dim);              // no-op when the size is not 1
+Tensor select(const Tensor& t, int64_t dim, int64_t index);
+// start/stop/step as in Python after clamping; step may be negative, not zero.
+Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t step = 1);
+Tensor narrow(const Tensor& t, int64_t dim, int64_t start, int64_t length);
+Tensor flip_view(const Tensor& t, int64_t dim);
+Tensor alias(const Tensor& t);                             // same everything, new handle
+// Strides that let `t` be seen as `shape` without a copy, or nothing.
+std::optional<Dims> view_strides(const Tensor& t, const Dims& shape);
+// Fills in a single -1 and checks the element count.
+Dims infer_shape(const Dims& shape, int64_t numel);
+Tensor view(const Tensor& t, const Dims& shape);           // error when a copy would be needed
+// Row-major strides, or those of `t` when it is dense in another order (PyTorch's preserve_format).
+Tensor empty_like(const Tensor& t, DType dtype);
+
+}  // namespace fb

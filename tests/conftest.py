@@ -1,0 +1,29 @@
+"""Options and clean-up shared by all tests."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as fb
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--dtypes", default="", help="comma-separated dtype names: op specs run on these only (default: all of a row)"
+    )
+
+
+@pytest.fixture(scope="session")
+def only_dtypes(request: pytest.FixtureRequest) -> frozenset[str]:
+    """The dtypes asked for on the command line; empty means all."""
+    return frozenset(filter(None, request.config.getoption("--dtypes").split(",")))
+
+
+@pytest.fixture(autouse=True)
+def settings_restored():
+    """A test may change the default dtype or the thread count; the next one must not notice."""
+    dtype, threads = fb.get_default_dtype(), fb.get_num_threads()
+    yield
+    fb.set_default_dtype(dtype)
+    if fb.get_num_threads() != threads:
+        fb.set_num_threads(threads)
