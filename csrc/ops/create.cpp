@@ -9,8 +9,8 @@ Dims format_strides(const Dims& shape, MemoryFormat format) {
     bool is_3d = format == MemoryFormat::ChannelsLast3d;
     if (!is_3d && format != MemoryFormat::ChannelsLast) return contiguous_strides(shape);
     int64_t want = is_3d ? 5 : 4;
-    check(shape.size() == want, "required rank ", want, " tensor to use the ", is_3d ? "channels_last_3d" : "channels_last",
-          " format, got shape ", shape);
+    check(shape.size() == want, "required rank ", want, " tensor to use the ",
+          is_3d ? "channels_last_3d" : "channels_last", " format, got shape ", shape);
     Dims strides(want, 0);
     int64_t step = 1;
     Dims order = is_3d ? Dims{1, 4, 3, 2, 0} : Dims{1, 3, 2, 0};
@@ -46,7 +46,8 @@ Tensor clone(const Tensor& t, MemoryFormat format) {
 }
 
 Tensor contiguous(const Tensor& t, MemoryFormat format) {
-    check(format != MemoryFormat::Preserve, "preserve_format says nothing to contiguous(); use contiguous_format or channels_last");
+    check(format != MemoryFormat::Preserve,
+          "preserve_format says nothing to contiguous(); use contiguous_format or channels_last");
     if (format == MemoryFormat::Contiguous) return contiguous(t);
     Dims strides = format_strides(t.shape(), format);  // checks the rank
     return has_format(t, format) ? t : clone(t, format);
@@ -67,7 +68,8 @@ Options options(const Args& a, int first, Device device) {
 
 DType dtype_or(const Args& a, const Options& o, DType fallback) {
     if (!a.out) return o.dtype.value_or(fallback);
-    check(!o.dtype || *o.dtype == a.out.dtype(), "dtype ", o.dtype.value_or(fallback), " does not match dtype of out parameter (", a.out.dtype(), ")");
+    check(!o.dtype || *o.dtype == a.out.dtype(), "dtype ", o.dtype.value_or(fallback),
+          " does not match dtype of out parameter (", a.out.dtype(), ")");
     return a.out.dtype();
 }
 
@@ -170,7 +172,8 @@ Example:
     return make_full(a, a.dims(0), Scalar(1), dtype_or(a, o, default_dtype()), o);
 }
 
-OP("full(int[] size, Scalar fill_value, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(A tensor that has one value everywhere.
+OP("full(int[] size, Scalar fill_value, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
+   R"(A tensor that has one value everywhere.
 
 Args:
     size: the shape.
@@ -190,7 +193,8 @@ Example:
     return make_full(a, a.dims(0), a.scalar(1), dtype_or(a, o, dtype_of(a.scalar(1))), o);
 }
 
-OP("empty_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(A tensor with the shape of another, its elements not set.
+OP("empty_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION,
+   R"(A tensor with the shape of another, its elements not set.
 
 Args:
     input: gives shape, dtype, device and order in memory.
@@ -204,7 +208,9 @@ Args:
 Example:
     >>> fb.empty_like(fb.zeros(2, 3)).shape
     flambeau.Size([2, 3])
-)") { return make_like(a, 1); }
+)") {
+    return make_like(a, 1);
+}
 
 OP("zeros_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(Zeros with the shape of another tensor.
 
@@ -220,7 +226,9 @@ Args:
 Example:
     >>> fb.zeros_like(fb.tensor([1, 2]))
     tensor([0, 0])
-)") { return filled(make_like(a, 1), Scalar(0)); }
+)") {
+    return filled(make_like(a, 1), Scalar(0));
+}
 
 OP("ones_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(Ones with the shape of another tensor.
 
@@ -236,7 +244,9 @@ Args:
 Example:
     >>> fb.ones_like(fb.tensor([1, 2]))
     tensor([1, 1])
-)") { return filled(make_like(a, 1), Scalar(1)); }
+)") {
+    return filled(make_like(a, 1), Scalar(1));
+}
 
 OP("full_like(Tensor input, Scalar fill_value, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION,
    R"(One value everywhere, with the shape of another tensor.
@@ -254,7 +264,9 @@ Args:
 Example:
     >>> fb.full_like(fb.tensor([1, 2]), 5)
     tensor([5, 5])
-)") { return filled(make_like(a, 2), a.scalar(1)); }
+)") {
+    return filled(make_like(a, 2), a.scalar(1));
+}
 
 OP("new_empty(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD,
    R"(A tensor with this one's dtype and device, its elements not set.
@@ -270,9 +282,12 @@ Args:
 Example:
     >>> fb.tensor([1]).new_empty(2, 3).shape
     flambeau.Size([2, 3])
-)") { return make_new(a, a.dims(1), 2); }
+)") {
+    return make_new(a, a.dims(1), 2);
+}
 
-OP("new_zeros(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD, R"(Zeros with this tensor's dtype and device.
+OP("new_zeros(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD,
+   R"(Zeros with this tensor's dtype and device.
 
 Args:
     size: the shape.
@@ -285,9 +300,12 @@ Args:
 Example:
     >>> fb.tensor([1]).new_zeros(3)
     tensor([0, 0, 0])
-)") { return filled(make_new(a, a.dims(1), 2), Scalar(0)); }
+)") {
+    return filled(make_new(a, a.dims(1), 2), Scalar(0));
+}
 
-OP("new_ones(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD, R"(Ones with this tensor's dtype and device.
+OP("new_ones(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD,
+   R"(Ones with this tensor's dtype and device.
 
 Args:
     size: the shape.
@@ -300,7 +318,9 @@ Args:
 Example:
     >>> fb.tensor([1]).new_ones(3)
     tensor([1, 1, 1])
-)") { return filled(make_new(a, a.dims(1), 2), Scalar(1)); }
+)") {
+    return filled(make_new(a, a.dims(1), 2), Scalar(1));
+}
 
 OP("new_full(Tensor input, int[] size, Scalar fill_value, *, " FB_OPTIONS ") -> Tensor", METHOD,
    R"(One value everywhere, with this tensor's dtype and device.
@@ -317,7 +337,9 @@ Args:
 Example:
     >>> fb.tensor([1.0]).new_full((2,), 3)
     tensor([3., 3.])
-)") { return filled(make_new(a, a.dims(1), 3), a.scalar(2)); }
+)") {
+    return filled(make_new(a, a.dims(1), 3), a.scalar(2));
+}
 
 OP("new_empty_strided(Tensor input, int[] size, int[] stride, " FB_OPTIONS ") -> Tensor", METHOD,
    R"(A tensor with given strides and this tensor's dtype and device, its elements not set.
@@ -374,7 +396,8 @@ Example:
     tensor(3.)
 )") {
     Options o = options(a, 1);
-    return scalar_tensor(a.scalar(0), o.dtype.value_or(a.scalar(0).kind == Kind::Complex ? dtype_of(a.scalar(0)) : default_dtype()));
+    return scalar_tensor(a.scalar(0),
+                         o.dtype.value_or(a.scalar(0).kind == Kind::Complex ? dtype_of(a.scalar(0)) : default_dtype()));
 }
 
 }  // namespace fb

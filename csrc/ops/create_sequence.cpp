@@ -30,8 +30,9 @@ int64_t arange_count(const Scalar& start, const Scalar& end, const Scalar& step,
     if (is_integral(dtype)) check(step.to<int64_t>() != 0, "step must be nonzero, got ", step.re, " for dtype ", dtype);
     check(step.re != 0, "step must be nonzero");
     bool up = step.re > 0;
-    check(up ? end.re >= start.re : end.re <= start.re, "upper bound and lower bound inconsistent with step sign: start ", start.re,
-          ", end ", end.re, ", step ", step.re);
+    check(up ? end.re >= start.re : end.re <= start.re,
+          "upper bound and lower bound inconsistent with step sign: start ", start.re, ", end ", end.re, ", step ",
+          step.re);
     if (dtype == DType::I64) {
         // In 128 bits: neither the distance nor the rounding can overflow.
         __int128 distance = static_cast<__int128>(end.to<int64_t>()) - start.to<int64_t>(), by = step.to<int64_t>();
@@ -47,7 +48,8 @@ int64_t arange_count(const Scalar& start, const Scalar& end, const Scalar& step,
 Tensor make_arange(Args& a, const Scalar& start, const Scalar& end, const Scalar& step, int first) {
     Options o = options(a, first);
     bool integral = start.is_integral() && end.is_integral() && step.is_integral();
-    check(start.kind != Kind::Complex && end.kind != Kind::Complex && step.kind != Kind::Complex, "complex bounds have no order");
+    check(start.kind != Kind::Complex && end.kind != Kind::Complex && step.kind != Kind::Complex,
+          "complex bounds have no order");
     DType dtype = dtype_or(a, o, integral ? DType::I64 : default_dtype());
     if (is_complex(dtype)) fail(ErrorKind::NotImplemented, "not available for dtype ", dtype);
     int64_t n = arange_count(start, end, step, dtype);
@@ -67,7 +69,8 @@ Tensor make_arange(Args& a, const Scalar& start, const Scalar& end, const Scalar
 
 Scalar endpoint(const Args& a, int i, const char* name) {
     const Tensor& t = a.tensor(i);
-    check(t.dim() == 0, "only supports 0-dimensional start and end tensors, but got ", name, " with ", t.dim(), " dimension(s)");
+    check(t.dim() == 0, "only supports 0-dimensional start and end tensors, but got ", name, " with ", t.dim(),
+          " dimension(s)");
     return item(t);
 }
 
@@ -125,7 +128,8 @@ Tensor arange(int64_t count, DType dtype) {
     return t;
 }
 
-OP("arange(Scalar end, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(Numbers from `start` up to but without `end`, `step` apart.
+OP("arange(Scalar end, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
+   R"(Numbers from `start` up to but without `end`, `step` apart.
 
 Args:
     start: the first number, 0 when only one number is given.
@@ -142,7 +146,9 @@ Example:
     tensor([0, 1, 2, 3])
     >>> fb.arange(1, 2, 0.5)
     tensor([1.0000, 1.5000])
-)") { return make_arange(a, Scalar(0), a.scalar(0), Scalar(1), 1); }
+)") {
+    return make_arange(a, Scalar(0), a.scalar(0), Scalar(1), 1);
+}
 
 OP("arange(Scalar start, Scalar end, Scalar step=1, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, nullptr) {
     return make_arange(a, a.scalar(0), a.scalar(1), a.scalar(2), 3);
@@ -164,7 +170,9 @@ Args:
 Example:
     >>> fb.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
-)") { return make_linspace(a, std::nullopt, 3); }
+)") {
+    return make_linspace(a, std::nullopt, 3);
+}
 
 OP("logspace(Operand start, Operand end, int steps, float base=10.0, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
    R"(Numbers spaced evenly on a logarithmic scale, from base**start to base**end.
@@ -183,7 +191,9 @@ Args:
 Example:
     >>> fb.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
-)") { return make_linspace(a, a.number(3), 4); }
+)") {
+    return make_linspace(a, a.number(3), 4);
+}
 
 static Tensor make_eye(Args& a, int64_t n, int64_t m, int first) {
     Options o = options(a, first);
@@ -196,7 +206,8 @@ static Tensor make_eye(Args& a, int64_t n, int64_t m, int first) {
     return t;
 }
 
-OP("eye(int n, int? m=None, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(A matrix with ones on the diagonal and zeros elsewhere.
+OP("eye(int n, int? m=None, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
+   R"(A matrix with ones on the diagonal and zeros elsewhere.
 
 Args:
     n: number of rows.
@@ -211,7 +222,9 @@ Example:
     >>> fb.eye(2, 3)
     tensor([[1., 0., 0.],
             [0., 1., 0.]])
-)") { return make_eye(a, a.integer(0), a.integer_or_none(1).value_or(a.integer(0)), 2); }
+)") {
+    return make_eye(a, a.integer(0), a.integer_or_none(1).value_or(a.integer(0)), 2);
+}
 
 OP("complex(Tensor real, Tensor imag) -> Tensor", FUNCTION | OUT, R"(A complex tensor from its real and imaginary parts.
 
@@ -225,7 +238,8 @@ Example:
 )") {
     const Tensor &re = a.tensor(0), &im = a.tensor(1);
     check(re.dtype() == im.dtype(), "expected real and imag of one dtype, got ", re.dtype(), " and ", im.dtype());
-    check(re.dtype() == DType::F32 || re.dtype() == DType::F64, "expected both inputs to be float32 or float64, got ", re.dtype());
+    check(re.dtype() == DType::F32 || re.dtype() == DType::F64, "expected both inputs to be float32 or float64, got ",
+          re.dtype());
     Tensor t = output(a, broadcast_shapes(re.shape(), im.shape()), complex_of(re.dtype()), {});
     check(t.dtype() == complex_of(re.dtype()), "expected out of dtype ", complex_of(re.dtype()), ", got ", t.dtype());
     Dims strides = t.strides();

@@ -31,12 +31,12 @@ Dims cat_shape(const std::vector<Tensor>& tensors, int64_t& dim, DType& dtype) {
     for (size_t i = 0; i < tensors.size(); i++) {
         const Tensor& t = tensors[i];
         if (is_legacy_empty(t)) continue;
-        check(t.dim() == model->dim(), "tensors must have same number of dimensions: got ", model->dim(), " and ", t.dim(), " (shapes ",
-              model->shape(), " and ", t.shape(), ")");
+        check(t.dim() == model->dim(), "tensors must have same number of dimensions: got ", model->dim(), " and ",
+              t.dim(), " (shapes ", model->shape(), " and ", t.shape(), ")");
         for (int64_t d = 0; d < t.dim(); d++) {
-            check(d == dim || t.shape()[d] == shape[d], "sizes of tensors must match except in dimension ", dim, ". Expected size ",
-                  shape[d], " but got size ", t.shape()[d], " for tensor number ", i, " in the list (shapes ", model->shape(), " and ",
-                  t.shape(), ")");
+            check(d == dim || t.shape()[d] == shape[d], "sizes of tensors must match except in dimension ", dim,
+                  ". Expected size ", shape[d], " but got size ", t.shape()[d], " for tensor number ", i,
+                  " in the list (shapes ", model->shape(), " and ", t.shape(), ")");
         }
         if (__builtin_add_overflow(total, t.shape()[dim], &total)) fail_value("the joined size overflows");
     }
@@ -73,7 +73,8 @@ Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
         return result;
     }
     for (const Tensor& t : tensors) {
-        check(!share_memory(a.out, t), "unsupported operation: the input tensors cannot refer to any of the output memory locations");
+        check(!share_memory(a.out, t),
+              "unsupported operation: the input tensors cannot refer to any of the output memory locations");
     }
     Tensor result = output(a, shape, dtype, {});
     cat_into(result, tensors, dim);
@@ -85,8 +86,8 @@ std::vector<Tensor> unsqueezed(const std::vector<Tensor>& tensors, int64_t& dim)
     dim = wrap_dim(dim, tensors[0].dim() + 1);
     std::vector<Tensor> result;
     for (size_t i = 0; i < tensors.size(); i++) {
-        check(tensors[i].shape() == tensors[0].shape(), "expects each tensor to be equal size, but got ", tensors[0].shape(), " at entry 0 and ",
-              tensors[i].shape(), " at entry ", i);
+        check(tensors[i].shape() == tensors[0].shape(), "expects each tensor to be equal size, but got ",
+              tensors[0].shape(), " at entry 0 and ", tensors[i].shape(), " at entry ", i);
         result.push_back(unsqueeze(tensors[i], dim));
     }
     return result;
@@ -125,7 +126,9 @@ Args:
 Example:
     >>> fb.cat([fb.tensor([1, 2]), fb.tensor([3])])
     tensor([1, 2, 3])
-)") { return cat_op(a, a.tensors(0), a.integer(1)); }
+)") {
+    return cat_op(a, a.tensors(0), a.integer(1));
+}
 OP_ALIAS("concat", "cat");
 OP_ALIAS("concatenate", "cat");
 
@@ -145,7 +148,8 @@ Example:
     return cat_op(a, parts, dim);
 }
 
-OP("hstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT, R"(Joins tensors along the second dimension (vectors along the first).
+OP("hstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT,
+   R"(Joins tensors along the second dimension (vectors along the first).
 
 Args:
     tensors: the tensors.
@@ -153,7 +157,9 @@ Args:
 Example:
     >>> fb.hstack([fb.tensor([1, 2]), fb.tensor([3])])
     tensor([1, 2, 3])
-)") { return hstack(a); }
+)") {
+    return hstack(a);
+}
 OP("vstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT, R"(Joins tensors as rows, along the first dimension.
 
 Args:
@@ -163,7 +169,9 @@ Example:
     >>> fb.vstack([fb.tensor([1, 2]), fb.tensor([3, 4])])
     tensor([[1, 2],
             [3, 4]])
-)") { return cat_op(a, each(a.tensors(0), at_least_2d), 0); }
+)") {
+    return cat_op(a, each(a.tensors(0), at_least_2d), 0);
+}
 OP_ALIAS("row_stack", "vstack");
 OP("dstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT, R"(Joins tensors along the third dimension.
 
@@ -175,7 +183,8 @@ Example:
     tensor([[[1, 3],
              [2, 4]]])
 )") {
-    return cat_op(a, each(a.tensors(0), [](const Tensor& t) { return t.dim() >= 3 ? t : unsqueeze(at_least_2d(t), -1); }), 2);
+    return cat_op(
+        a, each(a.tensors(0), [](const Tensor& t) { return t.dim() >= 3 ? t : unsqueeze(at_least_2d(t), -1); }), 2);
 }
 OP("column_stack(Tensor[] tensors) -> Tensor", FUNCTION | OUT, R"(Joins tensors as columns, along the second dimension.
 
@@ -187,7 +196,8 @@ Example:
     tensor([[1, 3],
             [2, 4]])
 )") {
-    return cat_op(a, each(a.tensors(0), [](const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }), 1);
+    return cat_op(a, each(a.tensors(0), [](const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }),
+                  1);
 }
 
 // ---- grids ---------------------------------------------------------------------------------------------------------
@@ -200,7 +210,8 @@ static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const st
     Dims shape;
     for (Tensor& t : vectors) {
         check(t.dim() <= 1, "expected scalar or 1D tensor in the tensor list but got shape ", t.shape());
-        check(t.dtype() == tensors[0].dtype(), "expects all tensors to have the same dtype, got ", tensors[0].dtype(), " and ", t.dtype());
+        check(t.dtype() == tensors[0].dtype(), "expects all tensors to have the same dtype, got ", tensors[0].dtype(),
+              " and ", t.dtype());
         t = reshape(t, {t.numel()});
     }
     if (swap) std::swap(vectors[0], vectors[1]);
@@ -218,7 +229,8 @@ static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const st
     }
     return grids;
 }
-OP("meshgrid(*Tensor[] tensors, *, str? indexing=None) -> Tensor[]", FUNCTION, R"(Coordinates of a grid, one tensor per axis (views).
+OP("meshgrid(*Tensor[] tensors, *, str? indexing=None) -> Tensor[]", FUNCTION,
+   R"(Coordinates of a grid, one tensor per axis (views).
 
 Args:
     tensors: vectors of coordinates.
@@ -229,9 +241,12 @@ Example:
     (tensor([[1, 1],
             [2, 2]]), tensor([[3, 4],
             [3, 4]]))
-)") { return meshgrid(a.tensors(0), a.text_or_none(1).value_or("ij")); }
+)") {
+    return meshgrid(a.tensors(0), a.text_or_none(1).value_or("ij"));
+}
 
-OP("cartesian_prod(*Tensor[] tensors) -> Tensor", FUNCTION, R"(All combinations of one element from each vector, as rows.
+OP("cartesian_prod(*Tensor[] tensors) -> Tensor", FUNCTION,
+   R"(All combinations of one element from each vector, as rows.
 
 Args:
     tensors: vectors.
@@ -251,7 +266,8 @@ Example:
     return stack(columns, 1);
 }
 
-OP("block_diag(*Tensor[] tensors) -> Tensor", FUNCTION, R"(A matrix with the given matrices along its diagonal, zeros elsewhere.
+OP("block_diag(*Tensor[] tensors) -> Tensor", FUNCTION,
+   R"(A matrix with the given matrices along its diagonal, zeros elsewhere.
 
 Args:
     tensors: at most two-dimensional; vectors count as rows.
@@ -289,7 +305,8 @@ static Tensor triangle_indices(const Args& a, bool upper) {
     check(columns >= 0, "col must be non-negative, got ", columns);
     DType dtype = a.dtype_or_none(3).value_or(DType::I64);
     check(dtype == DType::I64 || dtype == DType::I32, "dtype must be int32 or int64, got ", dtype);
-    if (a.given(4) && a.integer(4) != 0) fail(ErrorKind::NotImplemented, "only the strided layout is available, use layout=strided");
+    if (a.given(4) && a.integer(4) != 0)
+        fail(ErrorKind::NotImplemented, "only the strided layout is available, use layout=strided");
     offset = std::clamp(offset, -rows - 1, columns + 1);
     auto edge = [&](int64_t row) { return std::clamp<int64_t>(row + offset + (upper ? 0 : 1), 0, columns); };
     int64_t count = 0;
@@ -308,7 +325,9 @@ static Tensor triangle_indices(const Args& a, bool upper) {
     });
     return result;
 }
-OP("tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False) -> Tensor", FUNCTION,
+OP("tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? "
+   "pin_memory=False) -> Tensor",
+   FUNCTION,
    R"(Row and column indices of the lower triangle of a matrix, as the two rows of an integer tensor.
 
 Args:
@@ -324,8 +343,12 @@ Example:
     >>> fb.tril_indices(2, 2)
     tensor([[0, 1, 1],
             [0, 0, 1]])
-)") { return triangle_indices(a, false); }
-OP("triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False) -> Tensor", FUNCTION,
+)") {
+    return triangle_indices(a, false);
+}
+OP("triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? "
+   "pin_memory=False) -> Tensor",
+   FUNCTION,
    R"(Row and column indices of the upper triangle of a matrix, as the two rows of an integer tensor.
 
 Args:
@@ -341,6 +364,8 @@ Example:
     >>> fb.triu_indices(2, 2)
     tensor([[0, 0, 1],
             [0, 1, 1]])
-)") { return triangle_indices(a, true); }
+)") {
+    return triangle_indices(a, true);
+}
 
 }  // namespace fb

@@ -18,7 +18,8 @@ Tensor flatten(const Tensor& t, int64_t start, int64_t end) {
 }
 
 Tensor movedim(const Tensor& t, const Dims& source, const Dims& destination) {
-    check(source.size() == destination.size(), "source ", source, " and destination ", destination, " dims differ in number");
+    check(source.size() == destination.size(), "source ", source, " and destination ", destination,
+          " dims differ in number");
     Dims from = wrap_dims(source, t.dim()), to = wrap_dims(destination, t.dim());
     if (t.dim() == 0) return alias(t);
     Dims order(t.dim(), -1), rest;
@@ -99,11 +100,13 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
         return make_view(t.storage_ref(), dtype, shape, strides, offset * ratio);
     }
     int64_t ratio = want / have;
-    check(shape[last] % ratio == 0, "the last size ", shape[last], " must be divisible by ", ratio, " to view ", t.dtype(), " as ", dtype);
-    check(offset % ratio == 0, "the storage offset ", offset, " must be divisible by ", ratio, " to view ", t.dtype(), " as ", dtype);
+    check(shape[last] % ratio == 0, "the last size ", shape[last], " must be divisible by ", ratio, " to view ",
+          t.dtype(), " as ", dtype);
+    check(offset % ratio == 0, "the storage offset ", offset, " must be divisible by ", ratio, " to view ", t.dtype(),
+          " as ", dtype);
     for (int64_t d = 0; d < last; d++) {
-        check(strides[d] % ratio == 0, "stride ", strides[d], " of dimension ", d, " must be divisible by ", ratio, " to view ", t.dtype(),
-              " as ", dtype);
+        check(strides[d] % ratio == 0, "stride ", strides[d], " of dimension ", d, " must be divisible by ", ratio,
+              " to view ", t.dtype(), " as ", dtype);
         strides[d] /= ratio;
     }
     shape[last] /= ratio;
@@ -157,7 +160,8 @@ std::vector<Tensor> split(const Tensor& t, const Dims& sizes, int64_t dim) {
         check(size >= 0, "expects split sizes to have only non-negative entries, got ", sizes);
         if (__builtin_add_overflow(total, size, &total)) fail_value("split sizes ", sizes, " overflow");
     }
-    check(total == t.shape()[dim], "expects split sizes to sum exactly to ", t.shape()[dim], " (size of dimension ", dim, "), got ", sizes);
+    check(total == t.shape()[dim], "expects split sizes to sum exactly to ", t.shape()[dim], " (size of dimension ",
+          dim, "), got ", sizes);
     std::vector<Tensor> parts;
     for (int64_t size : sizes) {
         parts.push_back(narrow(t, dim, start, size));

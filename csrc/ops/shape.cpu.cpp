@@ -7,7 +7,9 @@
 namespace fb::cpu {
 
 void copy_bytes(char* to, const char* from, int64_t bytes) {
-    parallel_for(bytes, 4 * parallel_grain, [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin)); });
+    parallel_for(bytes, 4 * parallel_grain, [&](int64_t begin, int64_t end) {
+        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
 }
 
 void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
@@ -22,17 +24,22 @@ void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
     }
     // Split over the repetitions when there are enough of them, else over the pieces.
     if (count >= 2) {
-        parallel_for(count, std::max<int64_t>(1, 4 * parallel_grain / std::max<int64_t>(1, bytes)), [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; i++) {
-                for (const Piece& p : pieces) std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step, static_cast<size_t>(p.bytes));
-            }
-        });
+        parallel_for(count, std::max<int64_t>(1, 4 * parallel_grain / std::max<int64_t>(1, bytes)),
+                     [&](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; i++) {
+                             for (const Piece& p : pieces)
+                                 std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step,
+                                             static_cast<size_t>(p.bytes));
+                         }
+                     });
         return;
     }
     int64_t n = static_cast<int64_t>(pieces.size());
-    parallel_for(n, std::max<int64_t>(1, 4 * parallel_grain * n / std::max<int64_t>(1, bytes)), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; k++) std::memcpy(pieces[k].to, pieces[k].from, static_cast<size_t>(pieces[k].bytes));
-    });
+    parallel_for(n, std::max<int64_t>(1, 4 * parallel_grain * n / std::max<int64_t>(1, bytes)),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t k = begin; k < end; k++)
+                         std::memcpy(pieces[k].to, pieces[k].from, static_cast<size_t>(pieces[k].bytes));
+                 });
 }
 
 template <class T>
@@ -47,7 +54,8 @@ void copy_flipped(const Tensor& to, const Tensor& from) {
     LoopPlan plan;
     make_plan(plan, to.shape(), operands, 2);
     int64_t size = to.itemsize();
-    bool backwards = plan.ndim > 0 && plan.numel > 0 && plan.operands[0].strides[0] == size && plan.operands[1].strides[0] == -size;
+    bool backwards =
+        plan.ndim > 0 && plan.numel > 0 && plan.operands[0].strides[0] == size && plan.operands[1].strides[0] == -size;
     if (!backwards) {
         copy(to, from);
         return;
@@ -58,11 +66,14 @@ void copy_flipped(const Tensor& to, const Tensor& from) {
         if (rows == 1) {
             T* w = reinterpret_cast<T*>(plan.operands[0].data);
             const T* r = reinterpret_cast<const T*>(plan.operands[1].data);
-            parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) { reverse_run(w + begin, r - begin, end - begin); });
+            parallel_for(n, parallel_grain,
+                         [&](int64_t begin, int64_t end) { reverse_run(w + begin, r - begin, end - begin); });
             return;
         }
         parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-            walk_runs(plan, begin, end, [](char** at, int64_t count) { reverse_run(reinterpret_cast<T*>(at[0]), reinterpret_cast<const T*>(at[1]), count); });
+            walk_runs(plan, begin, end, [](char** at, int64_t count) {
+                reverse_run(reinterpret_cast<T*>(at[0]), reinterpret_cast<const T*>(at[1]), count);
+            });
         });
     });
 }
@@ -88,7 +99,8 @@ struct Repeater {
 
     void fill(int64_t d, char* to, const char* from, int64_t first, int64_t last) const {
         if (d == shape.size() - 1) {
-            std::memcpy(to + first * to_step[d], from + first * from_step[d], static_cast<size_t>((last - first) * from_step[d]));
+            std::memcpy(to + first * to_step[d], from + first * from_step[d],
+                        static_cast<size_t>((last - first) * from_step[d]));
             return;
         }
         for (int64_t i = first; i < last; i++) whole(d + 1, to + i * to_step[d], from + i * from_step[d]);
@@ -122,7 +134,8 @@ void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
     while (lead < n - 1 && from.shape()[lead] == 1) outer *= repeats[lead++];
     char* w = to.raw();
     int64_t unit = from.shape()[lead] * r.to_step[lead];
-    parallel_for(from.shape()[lead], std::max<int64_t>(1, 4 * parallel_grain / r.to_step[lead]), [&](int64_t begin, int64_t end) { r.fill(lead, w, from.raw(), begin, end); });
+    parallel_for(from.shape()[lead], std::max<int64_t>(1, 4 * parallel_grain / r.to_step[lead]),
+                 [&](int64_t begin, int64_t end) { r.fill(lead, w, from.raw(), begin, end); });
     int64_t times = outer * repeats[lead];
     if (times == 1) return;
     if (unit * 2 * num_threads() > unit * times || unit * times < 4 * parallel_grain) {
@@ -151,7 +164,9 @@ void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool 
             char* row = w + i * columns * size;
             const char* source = r + i * columns * size;
             int64_t keep_from = upper ? edge : 0, keep_to = upper ? columns : edge;
-            if (row != source) std::memcpy(row + keep_from * size, source + keep_from * size, static_cast<size_t>((keep_to - keep_from) * size));
+            if (row != source)
+                std::memcpy(row + keep_from * size, source + keep_from * size,
+                            static_cast<size_t>((keep_to - keep_from) * size));
             if (upper) std::memset(row, 0, static_cast<size_t>(edge * size));
             else std::memset(row + edge * size, 0, static_cast<size_t>((columns - edge) * size));
         }

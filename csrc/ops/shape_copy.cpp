@@ -4,7 +4,8 @@
 
 namespace fb {
 
-OP("contiguous(Tensor input, memory_format memory_format=0) -> Tensor", METHOD, R"(The tensor itself when its elements already lie in order, else a copy that does.
+OP("contiguous(Tensor input, memory_format memory_format=0) -> Tensor", METHOD,
+   R"(The tensor itself when its elements already lie in order, else a copy that does.
 
 Args:
     memory_format: the order: contiguous_format, channels_last or channels_last_3d.
@@ -12,7 +13,9 @@ Args:
 Example:
     >>> fb.zeros(2, 3).t().contiguous().stride()
     (2, 1)
-)") { return contiguous(a.tensor(0), static_cast<MemoryFormat>(a.integer(1))); }
+)") {
+    return contiguous(a.tensor(0), static_cast<MemoryFormat>(a.integer(1)));
+}
 
 OP("clone(Tensor input, *, memory_format? memory_format=None) -> Tensor", FUNCTION | METHOD, R"(A copy.
 
@@ -26,9 +29,12 @@ Example:
     >>> y[0] = 5
     >>> x
     tensor([1, 2])
-)") { return clone(a.tensor(0), format_or(a, 1, MemoryFormat::Preserve)); }
+)") {
+    return clone(a.tensor(0), format_or(a, 1, MemoryFormat::Preserve));
+}
 
-OP("copy_(Tensor input, Operand src, bool non_blocking=False) -> Tensor", METHOD, R"(Copies another tensor's elements into this one, broadcast and converted.
+OP("copy_(Tensor input, Operand src, bool non_blocking=False) -> Tensor", METHOD,
+   R"(Copies another tensor's elements into this one, broadcast and converted.
 
 Args:
     src: where the elements come from.
@@ -55,7 +61,8 @@ Example:
     const Tensor& value = a.tensor(1);
     check(value.dim() == 0, "only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions");
     if (value.is_wrapped_number() && is_complex(value.dtype()) && !is_complex(a.tensor(0).dtype())) {
-        check(item(value).im == 0, "a complex value cannot be written into a tensor of dtype ", a.tensor(0).dtype(), " without loss");
+        check(item(value).im == 0, "a complex value cannot be written into a tensor of dtype ", a.tensor(0).dtype(),
+              " without loss");
     }
     copy_into(a.tensor(0), value);
     return a.tensor(0);
@@ -70,7 +77,8 @@ Example:
     >>> fb.fill(fb.zeros(2), 3)
     tensor([3., 3.])
 )") {
-    check(a.tensor(1).dim() == 0, "only supports 0-dimension value tensor but got tensor with ", a.tensor(1).dim(), " dimensions");
+    check(a.tensor(1).dim() == 0, "only supports 0-dimension value tensor but got tensor with ", a.tensor(1).dim(),
+          " dimensions");
     Tensor result = empty_like(a.tensor(0), a.tensor(0).dtype());
     copy_into(result, a.tensor(1));
     return result;
@@ -97,7 +105,8 @@ static Tensor resize(const Tensor& t, const Dims& shape, MemoryFormat format) {
     become(t, view_of(t, shape, strides, t.offset()));
     return t;
 }
-OP("resize_(Tensor input, *int[] size, *, memory_format? memory_format=None) -> Tensor", METHOD, R"(Gives this tensor itself another shape; memory grows when needed, new elements are not set.
+OP("resize_(Tensor input, *int[] size, *, memory_format? memory_format=None) -> Tensor", METHOD,
+   R"(Gives this tensor itself another shape; memory grows when needed, new elements are not set.
 
 Args:
     size: the new shape.
@@ -107,7 +116,9 @@ Example:
     >>> fb.arange(4).resize_(2, 2)
     tensor([[0, 1],
             [2, 3]])
-)") { return resize(a.tensor(0), a.dims(1), format_or(a, 2, MemoryFormat::Contiguous)); }
+)") {
+    return resize(a.tensor(0), a.dims(1), format_or(a, 2, MemoryFormat::Contiguous));
+}
 OP("resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", FUNCTION | METHOD,
    R"(Gives this tensor itself the shape of another.
 
@@ -124,7 +135,8 @@ Example:
     return resize(a.tensor(0), a.tensor(1).shape(), format_or(a, 2, MemoryFormat::Contiguous));
 }
 
-OP("set_(Tensor input, Tensor source) -> Tensor", METHOD, R"(Makes this tensor share another's memory, shape and strides.
+OP("set_(Tensor input, Tensor source) -> Tensor", METHOD,
+   R"(Makes this tensor share another's memory, shape and strides.
 
 Args:
     source: the tensor to be like.

@@ -8,7 +8,8 @@ namespace fb::cpu {
 void copy_flipped(const Tensor& to, const Tensor& from);
 // to = from repeated along every dimension; both contiguous, of the same number of dimensions.
 void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats);
-// Contiguous matrices (batch, rows, columns): keeps what lies on the wanted side of a diagonal, zeros elsewhere. to may be from.
+// Contiguous matrices (batch, rows, columns): keeps what lies on the wanted side of a diagonal, zeros elsewhere. to may
+// be from.
 void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper);
 // Large copies of contiguous bytes on all threads.
 void copy_bytes(char* to, const char* from, int64_t bytes);

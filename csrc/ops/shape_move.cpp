@@ -71,7 +71,9 @@ Args:
 Example:
     >>> fb.flip(fb.arange(3), [0])
     tensor([2, 1, 0])
-)") { return flip(a.tensor(0), a.dims(1)); }
+)") {
+    return flip(a.tensor(0), a.dims(1));
+}
 OP("fliplr(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Reverses the columns: the second dimension.
 
 Args:
@@ -99,7 +101,8 @@ Example:
     return flip(a.tensor(0), {0});
 }
 
-OP("roll(Tensor input, int[] shifts, int[] dims=()) -> Tensor", FUNCTION | METHOD, R"(Shifts elements along dims; what falls off one end comes in at the other.
+OP("roll(Tensor input, int[] shifts, int[] dims=()) -> Tensor", FUNCTION | METHOD,
+   R"(Shifts elements along dims; what falls off one end comes in at the other.
 
 Args:
     input: the tensor.
@@ -109,12 +112,15 @@ Args:
 Example:
     >>> fb.roll(fb.arange(4), 1)
     tensor([3, 0, 1, 2])
-)") { return roll(a.tensor(0), a.dims(1), a.dims(2)); }
+)") {
+    return roll(a.tensor(0), a.dims(1), a.dims(2));
+}
 OP("roll(Tensor input, int[] shifts, int[]? dims=None) -> Tensor", FUNCTION | METHOD, nullptr) {
     return roll(a.tensor(0), a.dims(1), a.dims_or_none(2).value_or(Dims()));
 }
 
-OP("rot90(Tensor input, int k=1, int[] dims=(0, 1)) -> Tensor", FUNCTION | METHOD, R"(Rotates by 90 degrees, k times, in the plane of two dims.
+OP("rot90(Tensor input, int k=1, int[] dims=(0, 1)) -> Tensor", FUNCTION | METHOD,
+   R"(Rotates by 90 degrees, k times, in the plane of two dims.
 
 Args:
     input: at least two-dimensional.
@@ -137,7 +143,8 @@ Example:
     return clone(turned, MemoryFormat::Contiguous);
 }
 
-OP("repeat(Tensor input, *int[] repeats) -> Tensor", METHOD, R"(The tensor repeated along its dimensions; new dimensions come first.
+OP("repeat(Tensor input, *int[] repeats) -> Tensor", METHOD,
+   R"(The tensor repeated along its dimensions; new dimensions come first.
 
 Args:
     repeats: how many times, per dimension.
@@ -146,7 +153,9 @@ Example:
     >>> fb.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
-)") { return repeat(a.tensor(0), a.dims(1)); }
+)") {
+    return repeat(a.tensor(0), a.dims(1));
+}
 OP("tile(Tensor input, *int[] dims) -> Tensor", FUNCTION | METHOD, R"(The tensor repeated along its last dimensions.
 
 Args:
@@ -167,12 +176,15 @@ static Tensor triangle(Args& a, bool upper) {
     check(t.dim() >= 2, "input tensor must have at least 2 dimensions, got shape ", t.shape());
     Dims batched{-1, t.shape()[t.dim() - 2], t.shape().back()};
     Tensor source = contiguous(t);
-    Tensor target = a.out && a.out.is_contiguous() && a.out.dtype() == t.dtype() ? output(a, t.shape(), t.dtype(), {t}) : empty(t.shape(), t.dtype(), t.device());
+    Tensor target = a.out && a.out.is_contiguous() && a.out.dtype() == t.dtype()
+                        ? output(a, t.shape(), t.dtype(), {t})
+                        : empty(t.shape(), t.dtype(), t.device());
     if (t.numel() == 0) return target;
     cpu::keep_triangle(view(target, batched), view(source, batched), a.integer(1), upper);
     return target;
 }
-OP("tril(Tensor input, int diagonal=0) -> Tensor", FUNCTION | METHOD | INPLACE | OUT, R"(The lower triangle of each matrix, zeros above it.
+OP("tril(Tensor input, int diagonal=0) -> Tensor", FUNCTION | METHOD | INPLACE | OUT,
+   R"(The lower triangle of each matrix, zeros above it.
 
 Args:
     input: matrices.
@@ -183,8 +195,11 @@ Example:
     tensor([[1., 0., 0.],
             [1., 1., 0.],
             [1., 1., 1.]])
-)") { return triangle(a, false); }
-OP("triu(Tensor input, int diagonal=0) -> Tensor", FUNCTION | METHOD | INPLACE | OUT, R"(The upper triangle of each matrix, zeros below it.
+)") {
+    return triangle(a, false);
+}
+OP("triu(Tensor input, int diagonal=0) -> Tensor", FUNCTION | METHOD | INPLACE | OUT,
+   R"(The upper triangle of each matrix, zeros below it.
 
 Args:
     input: matrices.
@@ -195,7 +210,9 @@ Example:
     tensor([[1., 1., 1.],
             [0., 1., 1.],
             [0., 0., 1.]])
-)") { return triangle(a, true); }
+)") {
+    return triangle(a, true);
+}
 
 // ---- diagonals -----------------------------------------------------------------------------------------------------
 
@@ -213,7 +230,8 @@ static Tensor diag_embed(const Tensor& t, int64_t offset, int64_t dim1, int64_t 
     copy_into(diagonal(result, offset, rows, columns), t);
     return result;
 }
-OP("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", FUNCTION | METHOD, R"(Matrices with the last dimension on a diagonal, zeros elsewhere.
+OP("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", FUNCTION | METHOD,
+   R"(Matrices with the last dimension on a diagonal, zeros elsewhere.
 
 Args:
     input: at least one-dimensional.
@@ -225,8 +243,11 @@ Example:
     >>> fb.diag_embed(fb.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
-)") { return diag_embed(a.tensor(0), a.integer(1), a.integer(2), a.integer(3)); }
-OP("diag(Tensor input, int diagonal=0) -> Tensor", COMMON, R"(The diagonal of a matrix, or the matrix with a vector on its diagonal.
+)") {
+    return diag_embed(a.tensor(0), a.integer(1), a.integer(2), a.integer(3));
+}
+OP("diag(Tensor input, int diagonal=0) -> Tensor", COMMON,
+   R"(The diagonal of a matrix, or the matrix with a vector on its diagonal.
 
 Args:
     input: one- or two-dimensional.
@@ -244,7 +265,8 @@ Example:
     if (t.dim() == 1) return diag_embed(t, a.integer(1), 0, 1);
     return clone(diagonal(t, a.integer(1)), MemoryFormat::Contiguous);
 }
-OP("diagflat(Tensor input, int offset=0) -> Tensor", FUNCTION | METHOD, R"(The matrix with the flattened input on its diagonal.
+OP("diagflat(Tensor input, int offset=0) -> Tensor", FUNCTION | METHOD,
+   R"(The matrix with the flattened input on its diagonal.
 
 Args:
     input: the tensor.
@@ -254,7 +276,9 @@ Example:
     >>> fb.diagflat(fb.tensor([[1], [2]]))
     tensor([[1, 0],
             [0, 2]])
-)") { return diag_embed(reshape(a.tensor(0), {a.tensor(0).numel()}), a.integer(1), 0, 1); }
+)") {
+    return diag_embed(reshape(a.tensor(0), {a.tensor(0).numel()}), a.integer(1), 0, 1);
+}
 
 OP("trace(Tensor input) -> Tensor", FUNCTION | METHOD, R"(The sum of the diagonal of a matrix.
 
@@ -272,7 +296,8 @@ Example:
     d = contiguous(to_dtype(d, compute_dtype(dtype)));
     Tensor result = dispatch_compute(d.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        using Sum = std::conditional_t<is_complex_type<T>, c128, std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>>;
+        using Sum = std::conditional_t<is_complex_type<T>, c128,
+                                       std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>>;
         Sum sum{};
         for (int64_t i = 0; i < d.numel(); i++) sum += Sum(d.data<T>()[i]);
         Tensor one = empty({}, d.dtype());
@@ -282,7 +307,8 @@ Example:
     return to_dtype(result, dtype);
 }
 
-OP("fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor", METHOD, R"(Writes a value on the main diagonal.
+OP("fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor", METHOD,
+   R"(Writes a value on the main diagonal.
 
 Args:
     fill_value: the value.
@@ -297,7 +323,8 @@ Example:
     check(t.dim() >= 2, "dimensions must be larger than 1, got shape ", t.shape());
     int64_t n = t.shape()[0], stride = 0;
     for (int64_t d = 0; d < t.dim(); d++) {
-        check(t.dim() == 2 || t.shape()[d] == n, "all dimensions of input must be of equal length, got shape ", t.shape());
+        check(t.dim() == 2 || t.shape()[d] == n, "all dimensions of input must be of equal length, got shape ",
+              t.shape());
         n = std::min(n, t.shape()[d]);
         stride += t.strides()[d];
     }

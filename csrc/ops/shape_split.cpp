@@ -57,15 +57,15 @@ std::vector<Tensor> split_tensor(const Tensor& t, const Tensor& where, int64_t d
 
 // hsplit, vsplit and dsplit: the dimension and how many dimensions the input must have.
 int64_t named_dim(const Tensor& t, int64_t at_least, int64_t dim) {
-    check(t.dim() >= at_least, "requires a tensor with at least ", at_least, " dimension", at_least > 1 ? "s" : "", ", but got a tensor with ",
-          t.dim(), " dimensions");
+    check(t.dim() >= at_least, "requires a tensor with at least ", at_least, " dimension", at_least > 1 ? "s" : "",
+          ", but got a tensor with ", t.dim(), " dimensions");
     return at_least == 1 && t.dim() > 1 ? 1 : dim;
 }
 
 std::vector<Tensor> split_evenly(const Tensor& t, int64_t sections, int64_t dim) {
     check(sections > 0, "number of sections must be larger than 0, got ", sections);
-    check(t.shape()[dim] % sections == 0, "attempted to split along dimension ", dim, ", but the size of the dimension ", t.shape()[dim],
-          " is not divisible by the split_size ", sections);
+    check(t.shape()[dim] % sections == 0, "attempted to split along dimension ", dim,
+          ", but the size of the dimension ", t.shape()[dim], " is not divisible by the split_size ", sections);
     return split_sections(t, sections, dim);
 }
 
@@ -84,7 +84,8 @@ std::vector<Tensor> all_at_least(const std::vector<Tensor>& tensors, int64_t dim
 
 }  // namespace
 
-OP("split(Tensor input, int split_size, int dim=0) -> Tensor[]", FUNCTION | METHOD, R"(Views of consecutive stretches of one dimension.
+OP("split(Tensor input, int split_size, int dim=0) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of consecutive stretches of one dimension.
 
 Args:
     input: the tensor.
@@ -96,7 +97,9 @@ Example:
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     >>> fb.split(fb.arange(5), [1, 4])
     (tensor([0]), tensor([1, 2, 3, 4]))
-)") { return split(a.tensor(0), a.integer(1), a.integer(2)); }
+)") {
+    return split(a.tensor(0), a.integer(1), a.integer(2));
+}
 OP("split(Tensor input, int[] split_size, int dim=0) -> Tensor[]", FUNCTION | METHOD, nullptr) {
     return split(a.tensor(0), a.dims(1), a.integer(2));
 }
@@ -107,7 +110,8 @@ OP("split(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]", 
     return split(a.tensor(0), a.dims(1), a.integer(2));
 }
 
-OP("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]", FUNCTION | METHOD, R"(Views of consecutive stretches of given sizes.
+OP("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of consecutive stretches of given sizes.
 
 Args:
     input: the tensor.
@@ -117,9 +121,12 @@ Args:
 Example:
     >>> fb.split_with_sizes(fb.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
-)") { return split(a.tensor(0), a.dims(1), a.integer(2)); }
+)") {
+    return split(a.tensor(0), a.dims(1), a.integer(2));
+}
 
-OP("chunk(Tensor input, int chunks, int dim=0) -> Tensor[]", FUNCTION | METHOD, R"(Views of at most `chunks` equal stretches of one dimension; the last may be smaller.
+OP("chunk(Tensor input, int chunks, int dim=0) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of at most `chunks` equal stretches of one dimension; the last may be smaller.
 
 Args:
     input: the tensor.
@@ -129,7 +136,9 @@ Args:
 Example:
     >>> fb.chunk(fb.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
-)") { return chunk(a.tensor(0), a.integer(1), a.integer(2)); }
+)") {
+    return chunk(a.tensor(0), a.integer(1), a.integer(2));
+}
 
 OP("tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", FUNCTION | METHOD,
    R"(Views of stretches of one dimension, split into nearly equal parts or at given indices.
@@ -144,7 +153,9 @@ Example:
     (tensor([0, 1, 2]), tensor([3, 4]))
     >>> fb.tensor_split(fb.arange(5), (1, 3))
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
-)") { return split_tensor(a.tensor(0), a.tensor(1), a.integer(2)); }
+)") {
+    return split_tensor(a.tensor(0), a.tensor(1), a.integer(2));
+}
 OP("tensor_split(Tensor input, Tensor indices_or_sections, int dim=0) -> Tensor[]", FUNCTION | METHOD, nullptr) {
     return split_tensor(a.tensor(0), a.tensor(1), a.integer(2));
 }
@@ -161,7 +172,8 @@ OP("tensor_split(Tensor input, int[] indices, int dim=0) -> Tensor[]", FUNCTION 
     return split_indices(a.tensor(0), a.dims(1), a.integer(2));
 }
 
-OP("hsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD, R"(Views of parts along the second dimension (the first of a vector).
+OP("hsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of parts along the second dimension (the first of a vector).
 
 Args:
     input: the tensor.
@@ -172,11 +184,14 @@ Example:
     (tensor([[1],
             [3]]), tensor([[2],
             [4]]))
-)") { return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 1, 0)); }
+)") {
+    return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 1, 0));
+}
 OP("hsplit(Tensor input, int[] indices_or_sections) -> Tensor[]", FUNCTION | METHOD, nullptr) {
     return split_indices(a.tensor(0), a.dims(1), named_dim(a.tensor(0), 1, 0));
 }
-OP("vsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD, R"(Views of parts along the first dimension.
+OP("vsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of parts along the first dimension.
 
 Args:
     input: at least two-dimensional.
@@ -185,11 +200,14 @@ Args:
 Example:
     >>> fb.vsplit(fb.tensor([[1, 2], [3, 4]]), 2)
     (tensor([[1, 2]]), tensor([[3, 4]]))
-)") { return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 2, 0)); }
+)") {
+    return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 2, 0));
+}
 OP("vsplit(Tensor input, int[] indices_or_sections) -> Tensor[]", FUNCTION | METHOD, nullptr) {
     return split_indices(a.tensor(0), a.dims(1), named_dim(a.tensor(0), 2, 0));
 }
-OP("dsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD, R"(Views of parts along the third dimension.
+OP("dsplit(Tensor input, int indices_or_sections) -> Tensor[]", FUNCTION | METHOD,
+   R"(Views of parts along the third dimension.
 
 Args:
     input: at least three-dimensional.
@@ -198,7 +216,9 @@ Args:
 Example:
     >>> [part.shape for part in fb.dsplit(fb.zeros(1, 2, 4), 2)]
     [flambeau.Size([1, 2, 2]), flambeau.Size([1, 2, 2])]
-)") { return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 3, 2)); }
+)") {
+    return split_evenly(a.tensor(0), a.integer(1), named_dim(a.tensor(0), 3, 2));
+}
 OP("dsplit(Tensor input, int[] indices_or_sections) -> Tensor[]", FUNCTION | METHOD, nullptr) {
     return split_indices(a.tensor(0), a.dims(1), named_dim(a.tensor(0), 3, 2));
 }
@@ -211,9 +231,12 @@ Args:
 Example:
     >>> fb.atleast_1d(fb.tensor(1))
     tensor([1])
-)") { return at_least(a.tensor(0), 1); }
+)") {
+    return at_least(a.tensor(0), 1);
+}
 OP("atleast_1d(*Tensor[] tensors) -> Tensor[]", FUNCTION, nullptr) { return all_at_least(a.tensors(0), 1); }
-OP("atleast_2d(Tensor input) -> Tensor", FUNCTION, R"(The tensor, or tensors, with at least two dimensions; new ones come first.
+OP("atleast_2d(Tensor input) -> Tensor", FUNCTION,
+   R"(The tensor, or tensors, with at least two dimensions; new ones come first.
 
 Args:
     tensors: one tensor, or several (or a sequence), which give a tuple.
@@ -221,7 +244,9 @@ Args:
 Example:
     >>> fb.atleast_2d(fb.tensor([1, 2]))
     tensor([[1, 2]])
-)") { return at_least(a.tensor(0), 2); }
+)") {
+    return at_least(a.tensor(0), 2);
+}
 OP("atleast_2d(*Tensor[] tensors) -> Tensor[]", FUNCTION, nullptr) { return all_at_least(a.tensors(0), 2); }
 OP("atleast_3d(Tensor input) -> Tensor", FUNCTION, R"(The tensor, or tensors, with at least three dimensions.
 
@@ -231,7 +256,9 @@ Args:
 Example:
     >>> fb.atleast_3d(fb.tensor([1, 2])).shape
     flambeau.Size([1, 2, 1])
-)") { return at_least(a.tensor(0), 3); }
+)") {
+    return at_least(a.tensor(0), 3);
+}
 OP("atleast_3d(*Tensor[] tensors) -> Tensor[]", FUNCTION, nullptr) { return all_at_least(a.tensors(0), 3); }
 
 }  // namespace fb
