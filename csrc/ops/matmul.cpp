@@ -8,7 +8,8 @@ namespace fb {
 Dims leading(const Tensor& t, int64_t keep) { return Dims(t.shape().begin(), t.shape().begin() + (t.dim() - keep)); }
 
 void check_same_dtype(const Tensor& x, const Tensor& y) {
-    check(x.dtype() == y.dtype(), "expected both operands to have the same dtype, got ", x.dtype(), " and ", y.dtype(), "; convert one with .to(dtype)");
+    check(x.dtype() == y.dtype(), "expected both operands to have the same dtype, got ", x.dtype(), " and ", y.dtype(),
+          "; convert one with .to(dtype)");
 }
 
 Tensor product_target(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs) {
@@ -25,11 +26,15 @@ namespace {
 bool zero(const Scalar& s) { return s.is_integral() ? s.i == 0 : s.re == 0 && s.im == 0; }
 
 void check_dim(const Tensor& t, int64_t dim, const char* which) {
-    check(t.dim() == dim, which, " must be ", dim == 1 ? "a vector (1-d)" : dim == 2 ? "a matrix (2-d)" : "a batch of matrices (3-d)", ", got shape ",
-          t.shape());
+    check(t.dim() == dim, which, " must be ",
+          dim == 1   ? "a vector (1-d)"
+          : dim == 2 ? "a matrix (2-d)"
+                     : "a batch of matrices (3-d)",
+          ", got shape ", t.shape());
 }
 void check_inner(const Tensor& x, const Tensor& y, int64_t left, int64_t right) {
-    check(left == right, "shapes ", x.shape(), " and ", y.shape(), " cannot be multiplied: inner sizes ", left, " and ", right, " differ");
+    check(left == right, "shapes ", x.shape(), " and ", y.shape(), " cannot be multiplied: inner sizes ", left, " and ",
+          right, " differ");
 }
 // Fractions of integers would be lost without a word.
 void check_scalars(DType dtype, const Scalar& beta, const Scalar& alpha) {
@@ -37,11 +42,14 @@ void check_scalars(DType dtype, const Scalar& beta, const Scalar& alpha) {
         check(beta.is_integral(), "for integral tensors beta must not be a floating point number, got ", beta.re);
         check(alpha.is_integral(), "for integral tensors alpha must not be a floating point number, got ", alpha.re);
     }
-    if (!is_complex(dtype)) check(beta.kind != Kind::Complex && alpha.kind != Kind::Complex, "beta and alpha must be real for dtype ", dtype);
+    if (!is_complex(dtype))
+        check(beta.kind != Kind::Complex && alpha.kind != Kind::Complex, "beta and alpha must be real for dtype ",
+              dtype);
 }
 
 Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
-    check(x.dim() > 0 && y.dim() > 0, "both arguments need at least 1 dimension, got ", x.dim(), "-d and ", y.dim(), "-d; use mul for scalars");
+    check(x.dim() > 0 && y.dim() > 0, "both arguments need at least 1 dimension, got ", x.dim(), "-d and ", y.dim(),
+          "-d; use mul for scalars");
     check_same_dtype(x, y);
     DType dtype = x.dtype();
     if (x.dim() == 1 && y.dim() == 1) {
@@ -75,13 +83,15 @@ Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
 }
 
 // Shared by addmm, addmv and baddbmm: a and b are checked, `shape` is that of the product.
-Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tensor& b, const Dims& shape, const Scalar& beta, const Scalar& alpha) {
+Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tensor& b, const Dims& shape,
+                   const Scalar& beta, const Scalar& alpha) {
     check_same_dtype(input, a);
     check_same_dtype(a, b);
     check_scalars(a.dtype(), beta, alpha);
     Tensor start = expand(input, shape);
     Tensor out;
-    if (args.out && args.out.is_same(input) && input.shape() == shape && !share_memory(input, a) && !share_memory(input, b) && !may_overlap_itself(input)) {
+    if (args.out && args.out.is_same(input) && input.shape() == shape && !share_memory(input, a) &&
+        !share_memory(input, b) && !may_overlap_itself(input)) {
         out = output(args, shape, a.dtype(), {input});
     } else {
         out = product_target(args, shape, a.dtype(), {input, a, b});
@@ -92,7 +102,8 @@ Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tenso
     return out;
 }
 
-Tensor addmm_args(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta, const Scalar& alpha) {
+Tensor addmm_args(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta,
+                  const Scalar& alpha) {
     check_dim(x, 2, "mat1");
     check_dim(y, 2, "mat2");
     check_inner(x, y, x.shape()[1], y.shape()[0]);
@@ -102,11 +113,13 @@ Tensor addmm_args(Args& args, const Tensor& input, const Tensor& x, const Tensor
 void check_batches(const Tensor& x, const Tensor& y, const char* first, const char* second) {
     check_dim(x, 3, first);
     check_dim(y, 3, second);
-    check(x.shape()[0] == y.shape()[0], "expected batches of the same size, got shapes ", x.shape(), " and ", y.shape());
+    check(x.shape()[0] == y.shape()[0], "expected batches of the same size, got shapes ", x.shape(), " and ",
+          y.shape());
     check_inner(x, y, x.shape()[2], y.shape()[1]);
 }
 
-Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta, const Scalar& alpha) {
+Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta,
+              const Scalar& alpha) {
     check_batches(x, y, "batch1", "batch2");
     check_same_dtype(input, x);
     check_same_dtype(x, y);
@@ -114,7 +127,8 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
     Dims shape = {x.shape()[1], y.shape()[2]};
     Tensor start = expand(input, shape);
     // Sums in float for half types: the batch is one long sum.
-    Tensor sum = is_half(x.dtype()) || !args.out ? empty(shape, compute_dtype(x.dtype())) : product_target(args, shape, x.dtype(), {input, x, y});
+    Tensor sum = is_half(x.dtype()) || !args.out ? empty(shape, compute_dtype(x.dtype()))
+                                                 : product_target(args, shape, x.dtype(), {input, x, y});
     if (zero(beta) || x.shape()[0] == 0) fill(sum, Scalar(0));
     if (!zero(beta)) copy_into(sum, start);
     if (x.shape()[0] == 0) {
@@ -122,7 +136,8 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
         cpu::gemm(sum, none, empty({0, shape[1]}, sum.dtype()), alpha, beta);
     }
     for (int64_t i = 0; i < x.shape()[0]; i++) {
-        cpu::gemm(sum, to_dtype(select(x, 0, i), sum.dtype()), to_dtype(select(y, 0, i), sum.dtype()), alpha, i ? Scalar(1) : beta);
+        cpu::gemm(sum, to_dtype(select(x, 0, i), sum.dtype()), to_dtype(select(y, 0, i), sum.dtype()), alpha,
+                  i ? Scalar(1) : beta);
     }
     return to_dtype(sum, x.dtype());
 }
@@ -135,10 +150,12 @@ Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     return out;
 }
 
-Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta, const Scalar& alpha) {
+Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta,
+            const Scalar& alpha) {
     check(x.dim() == 1 && y.dim() == 1, "expected two 1-d tensors, got shapes ", x.shape(), " and ", y.shape());
     DType dtype = result_type({input, x, y});
-    if (dtype == DType::Bool) check(beta.kind == Kind::Bool && alpha.kind == Kind::Bool, "for bool tensors beta and alpha must be bool");
+    if (dtype == DType::Bool)
+        check(beta.kind == Kind::Bool && alpha.kind == Kind::Bool, "for bool tensors beta and alpha must be bool");
     Dims shape = {x.numel(), y.numel()};
     Tensor a = unsqueeze(to_dtype(x, dtype), 1), b = unsqueeze(to_dtype(y, dtype), 0);
     return add_product(args, input.dtype() == dtype ? input : to_dtype(input, dtype), a, b, shape, beta, alpha);
@@ -147,7 +164,8 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
 Tensor dot_args(Args& args, const Tensor& x, const Tensor& y, bool conjugate) {
     check(x.dim() == 1 && y.dim() == 1, "1-d tensors expected, got shapes ", x.shape(), " and ", y.shape());
     check_same_dtype(x, y);
-    check(x.numel() == y.numel(), "expected vectors of the same size, got ", x.numel(), " and ", y.numel(), " elements");
+    check(x.numel() == y.numel(), "expected vectors of the same size, got ", x.numel(), " and ", y.numel(),
+          " elements");
     Tensor out = product_target(args, {}, x.dtype(), {x, y});
     cpu::dot(out, x, y, conjugate);
     return out;
@@ -193,14 +211,18 @@ Args:
 Example:
     >>> fb.matmul(fb.tensor([[1, 2], [3, 4]]), fb.tensor([10, 1]))
     tensor([12, 34])
-)") { return matmul_args(a, a.tensor(0), a.tensor(1)); }
+)") {
+    return matmul_args(a, a.tensor(0), a.tensor(1));
+}
 
 OP("linalg.matmul(Tensor input, Tensor other) -> Tensor", FUNCTION | OUT, R"(The same as :func:`flambeau.matmul`.
 
 Example:
     >>> fb.linalg.matmul(fb.tensor([[1, 2], [3, 4]]), fb.tensor([10, 1]))
     tensor([12, 34])
-)") { return matmul_args(a, a.tensor(0), a.tensor(1)); }
+)") {
+    return matmul_args(a, a.tensor(0), a.tensor(1));
+}
 
 OP("mm(Tensor input, Tensor mat2) -> Tensor", COMMON, R"(Product of two matrices, without broadcasting.
 
@@ -262,7 +284,9 @@ Args:
 Example:
     >>> fb.dot(fb.tensor([2, 3]), fb.tensor([2, 1]))
     tensor(7)
-)") { return dot_args(a, a.tensor(0), a.tensor(1), false); }
+)") {
+    return dot_args(a, a.tensor(0), a.tensor(1), false);
+}
 
 OP("vdot(Tensor input, Tensor other) -> Tensor", COMMON, R"(Dot product with the complex conjugate of the first vector.
 
@@ -273,7 +297,9 @@ Args:
 Example:
     >>> fb.vdot(fb.tensor([1j, 2]), fb.tensor([1j, 1]))
     tensor(3.+0.j)
-)") { return dot_args(a, a.tensor(0), a.tensor(1), true); }
+)") {
+    return dot_args(a, a.tensor(0), a.tensor(1), true);
+}
 
 OP("inner(Tensor input, Tensor other) -> Tensor", COMMON, R"(Sums products over the last dimensions of both tensors.
 
@@ -287,9 +313,12 @@ Returns:
 Example:
     >>> fb.inner(fb.tensor([1, 2, 3]), fb.tensor([0, 2, 1]))
     tensor(7)
-)") { return inner(a, a.tensor(0), a.tensor(1)); }
+)") {
+    return inner(a, a.tensor(0), a.tensor(1));
+}
 
-OP("outer(Tensor input, Tensor vec2) -> Tensor", COMMON, R"(All products of an element of one vector with one of another.
+OP("outer(Tensor input, Tensor vec2) -> Tensor", COMMON,
+   R"(All products of an element of one vector with one of another.
 
 Args:
     input: a vector of size n.
@@ -302,7 +331,9 @@ Example:
     >>> fb.outer(fb.tensor([1, 2]), fb.tensor([1, 10]))
     tensor([[ 1, 10],
             [ 2, 20]])
-)") { return outer(a, a.tensor(0), a.tensor(1)); }
+)") {
+    return outer(a, a.tensor(0), a.tensor(1));
+}
 OP_ALIAS("ger", "outer");
 
 OP("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", POINTWISE,
@@ -319,7 +350,9 @@ Example:
     >>> fb.addmm(fb.tensor([1, 2]), fb.tensor([[1, 2], [3, 4]]), fb.tensor([[0, 1], [1, 0]]))
     tensor([[3, 3],
             [5, 5]])
-)") { return addmm_args(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4)); }
+)") {
+    return addmm_args(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4));
+}
 
 OP("addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", POINTWISE,
    R"(Matrix-vector product added to a tensor: ``beta * input + alpha * (mat @ vec)``.
@@ -374,7 +407,9 @@ Args:
 Example:
     >>> fb.addbmm(fb.ones(1, 2), fb.ones(2, 1, 3), fb.ones(2, 3, 2))
     tensor([[7., 7.]])
-)") { return addbmm(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4)); }
+)") {
+    return addbmm(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4));
+}
 
 OP("addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", POINTWISE,
    R"(Outer product added to a tensor: ``beta * input + alpha * outer(vec1, vec2)``.
@@ -389,6 +424,8 @@ Args:
 Example:
     >>> fb.addr(fb.tensor([[1, 1]]), fb.tensor([2]), fb.tensor([1, 10]))
     tensor([[ 3, 21]])
-)") { return addr(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4)); }
+)") {
+    return addr(a, a.tensor(0), a.tensor(1), a.tensor(2), a.scalar(3), a.scalar(4));
+}
 
 }  // namespace fb

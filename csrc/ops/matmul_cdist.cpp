@@ -50,7 +50,8 @@ void square_norms(T* to, const T* x, int64_t rows, int64_t cols) {
 // |x|² + |y|² - 2 x·y: one matrix product, at the cost of cancellation for close points.
 template <class T>
 void euclid_by_product(const Tensor& out, const Tensor& x, const Tensor& y) {
-    int64_t d = x.dim(), m = x.shape()[d - 2], n = y.shape()[d - 2], k = x.shape()[d - 1], batch = out.numel() / (m * n);
+    int64_t d = x.dim(), m = x.shape()[d - 2], n = y.shape()[d - 2], k = x.shape()[d - 1],
+            batch = out.numel() / (m * n);
     cpu::gemm(out, x, transpose(y, -1, -2), Scalar(-2), Scalar(0));
     Tensor nx = empty({batch * m}, x.dtype()), ny = empty({batch * n}, x.dtype());
     square_norms(nx.data<T>(), x.data<T>(), batch * m, k);
@@ -74,10 +75,14 @@ void euclid_by_product(const Tensor& out, const Tensor& x, const Tensor& y) {
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, const std::string& mode) {
     bool by_need = mode == "use_mm_for_euclid_dist_if_necessary", always = mode == "use_mm_for_euclid_dist";
     check(by_need || always || mode == "donot_use_mm_for_euclid_dist", "\"", mode,
-          "\" is not a valid compute_mode; expected use_mm_for_euclid_dist_if_necessary, use_mm_for_euclid_dist or donot_use_mm_for_euclid_dist");
-    check(x1.dim() >= 2 && x2.dim() >= 2, "both inputs need at least 2 dimensions, got shapes ", x1.shape(), " and ", x2.shape());
-    check(x1.shape().back() == x2.shape().back(), "both inputs must have the same number of columns, got shapes ", x1.shape(), " and ", x2.shape());
-    check(is_floating(x1.dtype()) && is_floating(x2.dtype()), "needs floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+          "\" is not a valid compute_mode; expected use_mm_for_euclid_dist_if_necessary, use_mm_for_euclid_dist or "
+          "donot_use_mm_for_euclid_dist");
+    check(x1.dim() >= 2 && x2.dim() >= 2, "both inputs need at least 2 dimensions, got shapes ", x1.shape(), " and ",
+          x2.shape());
+    check(x1.shape().back() == x2.shape().back(), "both inputs must have the same number of columns, got shapes ",
+          x1.shape(), " and ", x2.shape());
+    check(is_floating(x1.dtype()) && is_floating(x2.dtype()), "needs floating point tensors, got ", x1.dtype(), " and ",
+          x2.dtype());
     check(p >= 0, "p must not be negative, got ", p);
     DType dtype = result_type({x1, x2}), wide = compute_dtype(dtype);
     Dims batch = broadcast_shapes(leading(x1, 2), leading(x2, 2)), left = batch, right = batch, shape = batch;
@@ -107,7 +112,8 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, const std::string& mo
     return to_dtype(out, dtype);
 }
 
-OP("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", FUNCTION,
+OP("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
+   FUNCTION,
    R"(Distances between every row of one batch of matrices and every row of another.
 
 Args:
@@ -122,7 +128,9 @@ Returns:
 Example:
     >>> fb.cdist(fb.tensor([[0., 0.]]), fb.tensor([[3., 4.], [0., 1.]]))
     tensor([[5., 1.]])
-)") { return cdist(a.tensor(0), a.tensor(1), a.number(2), a.given(3) ? a.text(3) : "use_mm_for_euclid_dist_if_necessary"); }
+)") {
+    return cdist(a.tensor(0), a.tensor(1), a.number(2), a.given(3) ? a.text(3) : "use_mm_for_euclid_dist_if_necessary");
+}
 
 OP("pdist(Tensor input, float p=2) -> Tensor", FUNCTION, R"(Distances between all pairs of different rows of a matrix.
 

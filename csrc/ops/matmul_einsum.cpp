@@ -1,4 +1,5 @@
-// einsum: operands are contracted left to right; each pair becomes one batched matrix product on views where strides allow.
+// einsum: operands are contracted left to right; each pair becomes one batched matrix product on views where strides
+// allow.
 #include <map>
 
 #include "backend/cpu/gemm.h"
@@ -55,10 +56,11 @@ struct Operand {
 Operand label_operand(const Term& term, const Tensor& t, size_t index) {
     int64_t named = static_cast<int64_t>(term.before.size() + term.after.size());
     if (term.ellipsis) {
-        check(t.dim() >= named, "operand ", index, " of shape ", t.shape(), " has fewer dimensions than the ", named, " subscripts of \"", term.text, "\"");
+        check(t.dim() >= named, "operand ", index, " of shape ", t.shape(), " has fewer dimensions than the ", named,
+              " subscripts of \"", term.text, "\"");
     } else {
-        check(t.dim() == named, "the number of subscripts in \"", term.text, "\" (", named, ") does not match the ", t.dim(), " dimensions of operand ", index,
-              ", whose shape is ", t.shape());
+        check(t.dim() == named, "the number of subscripts in \"", term.text, "\" (", named, ") does not match the ",
+              t.dim(), " dimensions of operand ", index, ", whose shape is ", t.shape());
     }
     Labels all = term.before;
     for (int64_t i = t.dim() - named; i > 0; i--) all.push_back(ellipsis_label + static_cast<int>(i) - 1);
@@ -73,8 +75,8 @@ Operand label_operand(const Term& term, const Tensor& t, size_t index) {
             strides.push_back(t.strides()[d]);
             continue;
         }
-        check(shape[seen] == t.shape()[d], "subscript '", letter_name(all[d]), "' is repeated for operand ", index, " but the sizes ", shape[seen], " and ",
-              t.shape()[d], " differ");
+        check(shape[seen] == t.shape()[d], "subscript '", letter_name(all[d]), "' is repeated for operand ", index,
+              " but the sizes ", shape[seen], " and ", t.shape()[d], " differ");
         strides[seen] += strides.empty() ? 0 : t.strides()[d];
     }
     result.tensor = view_of(t, shape, strides, t.offset());
@@ -116,7 +118,8 @@ void multiply_tile(char** data, int64_t n, const void*) {
     const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        if constexpr (std::is_integral_v<T>) out[i] = static_cast<T>(static_cast<uint64_t>(x[i]) * static_cast<uint64_t>(y[i]));
+        if constexpr (std::is_integral_v<T>)
+            out[i] = static_cast<T>(static_cast<uint64_t>(x[i]) * static_cast<uint64_t>(y[i]));
         else out[i] = x[i] * y[i];
     }
 }
@@ -128,7 +131,9 @@ void multiply(const Tensor& out, const Tensor& x, const Tensor& y) {
     const Tensor* operands[] = {&out, &x, &y};
     make_plan(plan, out.shape(), operands, 3);
     DType compute = compute_dtype(out.dtype()), types[] = {compute, compute, compute};
-    dispatch_compute(compute, [&](auto tag) { cpu::run_tiles(plan, types, 1, multiply_tile<typename decltype(tag)::type>, nullptr); });
+    dispatch_compute(compute, [&](auto tag) {
+        cpu::run_tiles(plan, types, 1, multiply_tile<typename decltype(tag)::type>, nullptr);
+    });
 }
 
 Dims positions(const Operand& x, std::initializer_list<const Labels*> groups) {
@@ -175,7 +180,8 @@ Operand contract(Operand x, Operand y, const std::vector<char>& keep, const std:
     sum_out(x, keep_x);
     sum_out(y, keep_y);
     Operand result;
-    for (const Labels* group : {&g.batch, &g.left, &g.right}) result.labels.insert(result.labels.end(), group->begin(), group->end());
+    for (const Labels* group : {&g.batch, &g.left, &g.right})
+        result.labels.insert(result.labels.end(), group->begin(), group->end());
     Dims shape, batch;
     for (int label : g.batch) batch.push_back(x.tensor.shape()[x.find(label)]);
     shape = batch;
@@ -189,7 +195,8 @@ Operand contract(Operand x, Operand y, const std::vector<char>& keep, const std:
         return result;
     }
     if (g.inner.empty()) {
-        Tensor left = permute(x.tensor, positions(x, {&g.batch, &g.left})), right = permute(y.tensor, positions(y, {&g.batch, &g.right}));
+        Tensor left = permute(x.tensor, positions(x, {&g.batch, &g.left})),
+               right = permute(y.tensor, positions(y, {&g.batch, &g.right}));
         for (size_t i = 0; i < g.right.size(); i++) left = unsqueeze(left, left.dim());
         for (size_t i = 0; i < g.left.size(); i++) right = unsqueeze(right, static_cast<int64_t>(g.batch.size()));
         result.tensor = empty(shape, dtype);
@@ -221,7 +228,8 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     check(!operands.empty(), "must provide at least one operand");
     size_t arrow = equation.find("->");
     std::vector<std::string> texts = split_terms(equation.substr(0, arrow));
-    check(texts.size() == operands.size(), "the equation \"", equation, "\" has ", texts.size(), " terms but ", operands.size(), " operands were given");
+    check(texts.size() == operands.size(), "the equation \"", equation, "\" has ", texts.size(), " terms but ",
+          operands.size(), " operands were given");
     std::vector<Operand> work;
     std::map<int, int64_t> sizes, counts;
     int ellipsis_dims = 0;
@@ -240,8 +248,11 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
             if (label >= ellipsis_label) ellipsis_dims = std::max(ellipsis_dims, label - ellipsis_label + 1);
             auto [at, fresh] = sizes.emplace(label, size);
             if (fresh || at->second == size || size == 1) continue;
-            check(at->second == 1, label < ellipsis_label ? std::string("subscript '") + letter_name(label) + "'" : std::string("an ellipsis dimension"),
-                  " has size ", size, " for operand ", i, ", which does not broadcast with the size ", at->second, " seen before");
+            check(at->second == 1,
+                  label < ellipsis_label ? std::string("subscript '") + letter_name(label) + "'"
+                                         : std::string("an ellipsis dimension"),
+                  " has size ", size, " for operand ", i, ", which does not broadcast with the size ", at->second,
+                  " seen before");
             at->second = size;
         }
     }
@@ -259,7 +270,8 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
         out.insert(out.end(), term.after.begin(), term.after.end());
         for (size_t i = 0; i < out.size(); i++) {
             check(sizes.count(out[i]), "output subscript '", letter_name(out[i]), "' does not appear in any operand");
-            check(std::find(out.begin(), out.begin() + i, out[i]) == out.begin() + i, "output subscript '", letter_name(out[i]), "' appears more than once");
+            check(std::find(out.begin(), out.begin() + i, out[i]) == out.begin() + i, "output subscript '",
+                  letter_name(out[i]), "' appears more than once");
         }
     }
     std::vector<char> wanted(ellipsis_label + max_dims + 1, 0);
@@ -280,6 +292,26 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
         order.push_back(at);
     }
     return permute(total.tensor, order);
+}
+
+OP("einsum(str equation, *Tensor[] operands) -> Tensor", FUNCTION,
+   R"(Sums products of elements, as Einstein's notation says.
+
+Each operand's dimensions get letters; what carries the same letter is multiplied together, and letters that are missing in
+the output are summed over. ``...`` stands for any dimensions, which broadcast. Instead of an equation, each operand may be
+followed by a list of numbers (0 to 51) and ``Ellipsis``, with the output's list at the end.
+
+Args:
+    equation: like ``"ij,jk->ik"``; without ``->`` the letters that occur once make the output, in alphabetical order.
+    operands: the tensors.
+
+Example:
+    >>> fb.einsum("ij,j->i", fb.tensor([[1, 2], [3, 4]]), fb.tensor([1, 10]))
+    tensor([21, 43])
+    >>> fb.einsum("ii", fb.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+)") {
+    return einsum(a.text(0), a.tensors(1));
 }
 
 }  // namespace fb

@@ -22,8 +22,11 @@ Tensor as_real(const Tensor& t) {
 
 void check_range(double from, double to, DType dtype) {
     check(from <= to, "expects from <= to, got from=", from, " and to=", to);
-    double most = dtype == DType::F64 ? std::numeric_limits<double>::max() : dtype == DType::F16 ? 65504.0 : double(std::numeric_limits<float>::max());
-    check(std::abs(from) <= most && std::abs(to) <= most && to - from <= most, "the range from ", from, " to ", to, " does not fit ", dtype);
+    double most = dtype == DType::F64   ? std::numeric_limits<double>::max()
+                  : dtype == DType::F16 ? 65504.0
+                                        : double(std::numeric_limits<float>::max());
+    check(std::abs(from) <= most && std::abs(to) <= most && to - from <= most, "the range from ", from, " to ", to,
+          " does not fit ", dtype);
 }
 void check_floating(const Tensor& t) {
     if (!is_floating(t.dtype())) fail_type("needs a floating point tensor, got ", t.dtype());
@@ -60,11 +63,16 @@ Tensor uniform_any(const Tensor& t, double from, double to, Generator& generator
 // Largest integer n such that 0 … n are all exact in the dtype.
 int64_t exact_limit(DType dtype) {
     switch (dtype) {
-        case DType::BF16: return 256;
-        case DType::F16: return 2048;
-        case DType::F32: return 1 << 24;
-        case DType::F64: return int64_t(1) << 53;
-        case DType::Bool: return 1;
+        case DType::BF16:
+            return 256;
+        case DType::F16:
+            return 2048;
+        case DType::F32:
+            return 1 << 24;
+        case DType::F64:
+            return int64_t(1) << 53;
+        case DType::Bool:
+            return 1;
         default: {
             int bits = itemsize(dtype) * 8 - (info(dtype).is_signed ? 1 : 0);
             return bits >= 63 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << bits) - 1;
@@ -80,7 +88,8 @@ void check_integers(DType dtype, int64_t low, int64_t high) {
         check(high - 1 >= least && high - 1 <= most, "high - 1 = ", high - 1, " is out of bounds for ", dtype);
     } else if (is_half(dtype)) {
         double most = dtype == DType::F16 ? 65504.0 : double(std::numeric_limits<float>::max());
-        check(std::abs(double(low)) <= most && std::abs(double(high - 1)) <= most, "the range from ", low, " to ", high, " is out of bounds for ", dtype);
+        check(std::abs(double(low)) <= most && std::abs(double(high - 1)) <= most, "the range from ", low, " to ", high,
+              " is out of bounds for ", dtype);
     }
 }
 Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator) {
@@ -88,7 +97,13 @@ Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator
     return fill_integers(t, low, static_cast<uint64_t>(high) - static_cast<uint64_t>(low), generator);
 }
 
+// Options that creation functions share; `dtype` is followed by layout, device and requires_grad.
+void check_options(const Args& a, int dtype) {
+    if (a.flag(dtype + 3))
+        fail_state("requires_grad=True is not available yet: gradients come with the autograd release");
+}
 DType floating_option(const Args& a, int i) {
+    check_options(a, i);
     DType dtype = a.dtype_or_none(i).value_or(default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return dtype;
@@ -101,11 +116,15 @@ Tensor creation_target(Args& a, const Dims& shape, DType dtype, std::optional<De
 
 }  // namespace
 
-#define RANDOM_OPTIONS "dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor"
-#define LIKE_OPTIONS \
-    "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, memory_format? memory_format=None) -> Tensor"
+#define RANDOM_OPTIONS                                                                                               \
+    "dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, bool pin_memory=False) " \
+    "-> Tensor"
+#define LIKE_OPTIONS                                                                                   \
+    "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool " \
+    "requires_grad=False, memory_format? memory_format=None) -> Tensor"
 
-OP("rand(*int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT, R"(Tensor of uniform random numbers, 0 ≤ x < 1.
+OP("rand(*int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT,
+   R"(Tensor of uniform random numbers, 0 ≤ x < 1.
 
 Args:
     size: the shape.
@@ -116,10 +135,14 @@ Args:
 
 Example:
     >>> fb.rand(2, 3).shape
-    Size([2, 3])
-)") { return uniform_any(creation_target(a, a.dims(0), floating_option(a, 2), a.device_or_none(4)), 0, 1, *a.generator(1)); }
+    flambeau.Size([2, 3])
+)") {
+    return uniform_any(creation_target(a, a.dims(0), floating_option(a, 2), a.device_or_none(4)), 0, 1,
+                       *a.generator(1));
+}
 
-OP("randn(*int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT, R"(Tensor of standard normal random numbers.
+OP("randn(*int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT,
+   R"(Tensor of standard normal random numbers.
 
 Complex numbers have variance one, shared by real and imaginary part.
 
@@ -132,10 +155,13 @@ Args:
 
 Example:
     >>> fb.randn(2, 3).shape
-    Size([2, 3])
-)") { return normal_any(creation_target(a, a.dims(0), floating_option(a, 2), a.device_or_none(4)), 0, 1, *a.generator(1)); }
+    flambeau.Size([2, 3])
+)") {
+    return normal_any(creation_target(a, a.dims(0), floating_option(a, 2), a.device_or_none(4)), 0, 1, *a.generator(1));
+}
 
-OP("randint(int low, int high, int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT, R"(Tensor of random integers, low ≤ x < high.
+OP("randint(int low, int high, int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT,
+   R"(Tensor of random integers, low ≤ x < high.
 
 Args:
     low: smallest value; 0 if only ``high`` is given.
@@ -150,17 +176,21 @@ Example:
     >>> fb.randint(7, 8, (3,))
     tensor([7, 7, 7])
 )") {
+    check_options(a, 4);
     DType dtype = a.dtype_or_none(4).value_or(DType::I64);
     check_integers(dtype, a.integer(0), a.integer(1));
-    return integers(creation_target(a, a.dims(2), dtype, a.device_or_none(6)), a.integer(0), a.integer(1), *a.generator(3));
+    return integers(creation_target(a, a.dims(2), dtype, a.device_or_none(6)), a.integer(0), a.integer(1),
+                    *a.generator(3));
 }
-OP("randint(int high, int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT) {
+OP("randint(int high, int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT, nullptr) {
+    check_options(a, 3);
     DType dtype = a.dtype_or_none(3).value_or(DType::I64);
     check_integers(dtype, 0, a.integer(0));
     return integers(creation_target(a, a.dims(1), dtype, a.device_or_none(5)), 0, a.integer(0), *a.generator(2));
 }
 
-OP("rand_like(Tensor input, " LIKE_OPTIONS, FUNCTION, R"(Uniform random numbers, 0 ≤ x < 1, in the shape of another tensor.
+OP("rand_like(Tensor input, " LIKE_OPTIONS, FUNCTION,
+   R"(Uniform random numbers, 0 ≤ x < 1, in the shape of another tensor.
 
 Args:
     input: its shape, dtype and device are taken.
@@ -172,8 +202,9 @@ Args:
 
 Example:
     >>> fb.rand_like(fb.zeros(2, 3)).shape
-    Size([2, 3])
+    flambeau.Size([2, 3])
 )") {
+    check_options(a, 2);
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return uniform_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
@@ -191,14 +222,16 @@ Args:
 
 Example:
     >>> fb.randn_like(fb.zeros(2, 3)).shape
-    Size([2, 3])
+    flambeau.Size([2, 3])
 )") {
+    check_options(a, 2);
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return normal_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
 }
 
-OP("randint_like(Tensor input, int low, int high, " LIKE_OPTIONS, FUNCTION, R"(Random integers, low ≤ x < high, in the shape of another tensor.
+OP("randint_like(Tensor input, int low, int high, " LIKE_OPTIONS, FUNCTION,
+   R"(Random integers, low ≤ x < high, in the shape of another tensor.
 
 Args:
     input: its shape, dtype and device are taken.
@@ -214,15 +247,18 @@ Example:
     >>> fb.randint_like(fb.zeros(3), 5, 6)
     tensor([5., 5., 5.])
 )") {
+    check_options(a, 4);
     DType dtype = a.dtype_or_none(4).value_or(a.tensor(0).dtype());
     return integers(empty_like(a.tensor(0), dtype), a.integer(1), a.integer(2), *a.generator(3));
 }
-OP("randint_like(Tensor input, int high, " LIKE_OPTIONS, FUNCTION) {
+OP("randint_like(Tensor input, int high, " LIKE_OPTIONS, FUNCTION, nullptr) {
+    check_options(a, 3);
     DType dtype = a.dtype_or_none(3).value_or(a.tensor(0).dtype());
     return integers(empty_like(a.tensor(0), dtype), 0, a.integer(1), *a.generator(2));
 }
 
-OP("uniform_(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with uniform random numbers, from ≤ x < to.
+OP("uniform_(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with uniform random numbers, from ≤ x < to.
 
 Args:
     input: the tensor that is written to.
@@ -238,7 +274,8 @@ Example:
     return uniform_any(a.tensor(0), a.number(1), a.number(2), *a.generator(3));
 }
 
-OP("normal_(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with normal random numbers.
+OP("normal_(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with normal random numbers.
 
 Args:
     input: the tensor that is written to.
@@ -249,7 +286,9 @@ Args:
 Example:
     >>> fb.zeros(3).normal_(1, 0)
     tensor([1., 1., 1.])
-)") { return normal_any(a.tensor(0), a.number(1), a.number(2), *a.generator(3)); }
+)") {
+    return normal_any(a.tensor(0), a.number(1), a.number(2), *a.generator(3));
+}
 
 OP("random_(Tensor input, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with random integers.
 
@@ -267,9 +306,10 @@ Example:
 )") {
     const Tensor& t = a.tensor(0);
     if (is_complex(t.dtype())) fail_type("is not defined for ", t.dtype());
-    return fill_integers(t, 0, t.dtype() == DType::U64 ? 0 : static_cast<uint64_t>(exact_limit(t.dtype())) + 1, *a.generator(1));
+    return fill_integers(t, 0, t.dtype() == DType::U64 ? 0 : static_cast<uint64_t>(exact_limit(t.dtype())) + 1,
+                         *a.generator(1));
 }
-OP("random_(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor", METHOD) {
+OP("random_(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor", METHOD, nullptr) {
     const Tensor& t = a.tensor(0);
     if (a.given(2)) return integers(t, a.integer(1), a.integer(2), *a.generator(3));
     if (is_complex(t.dtype())) fail_type("is not defined for ", t.dtype());
@@ -277,9 +317,12 @@ OP("random_(Tensor input, int from, int? to, *, Generator? generator=None) -> Te
     check(low <= most && (low >= 0 || info(t.dtype()).is_signed), "from=", low, " is out of bounds for ", t.dtype());
     return fill_integers(t, low, static_cast<uint64_t>(most) - static_cast<uint64_t>(low) + 1, *a.generator(3));
 }
-OP("random_(Tensor input, int to, *, Generator? generator=None) -> Tensor", METHOD) { return integers(a.tensor(0), 0, a.integer(1), *a.generator(2)); }
+OP("random_(Tensor input, int to, *, Generator? generator=None) -> Tensor", METHOD, nullptr) {
+    return integers(a.tensor(0), 0, a.integer(1), *a.generator(2));
+}
 
-OP("exponential_(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with exponentially distributed numbers.
+OP("exponential_(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with exponentially distributed numbers.
 
 Args:
     input: the tensor that is written to.
@@ -295,7 +338,8 @@ Example:
     return fill_exponential(a.tensor(0), a.number(1), *a.generator(2));
 }
 
-OP("geometric_(Tensor input, float p, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with the number of trials up to the first success.
+OP("geometric_(Tensor input, float p, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with the number of trials up to the first success.
 
 Args:
     input: the tensor that is written to.
@@ -308,7 +352,8 @@ Example:
 )") {
     double p = a.number(1);
     check(p > 0 && p < 1, "expects p to be between 0 and 1, got ", p);
-    if (is_complex(a.tensor(0).dtype()) || a.tensor(0).dtype() == DType::Bool) fail_type("is not defined for ", a.tensor(0).dtype());
+    if (is_complex(a.tensor(0).dtype()) || a.tensor(0).dtype() == DType::Bool)
+        fail_type("is not defined for ", a.tensor(0).dtype());
     double scale = 1 / std::log1p(-p);
     return fill_from_uniform(a.tensor(0), *a.generator(2), [=](auto u) {
         using T = decltype(u);
@@ -316,7 +361,8 @@ Example:
     });
 }
 
-OP("cauchy_(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with Cauchy distributed numbers.
+OP("cauchy_(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with Cauchy distributed numbers.
 
 Args:
     input: the tensor that is written to.
@@ -326,7 +372,7 @@ Args:
 
 Example:
     >>> fb.zeros(3).cauchy_().shape
-    Size([3])
+    flambeau.Size([3])
 )") {
     double median = a.number(1), sigma = a.number(2);
     check_floating(a.tensor(0));
@@ -337,7 +383,8 @@ Example:
     });
 }
 
-OP("log_normal_(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", METHOD, R"(Fills a tensor with numbers whose logarithm is normal.
+OP("log_normal_(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", METHOD,
+   R"(Fills a tensor with numbers whose logarithm is normal.
 
 Args:
     input: the tensor that is written to.

@@ -1,7 +1,8 @@
 // Kernels of the random fills: 64 words of Philox bits at a time become elements.
+#include "ops/random.h"
+
 #include "backend/cpu/loops.h"
 #include "backend/cpu/philox.h"
-#include "ops/random.h"
 #include "ops/random_kernels.h"
 
 namespace fb {
@@ -19,7 +20,8 @@ void uniform_group(const uint32_t* __restrict words, T* __restrict to, double fr
         constexpr int shift = std::is_same_v<T, float> ? 8 : std::is_same_v<T, Half> ? 21 : 24;
         constexpr float scale = 1.0f / static_cast<float>(1u << (32 - shift));
         float start = static_cast<float>(from), width = static_cast<float>(range) * scale;
-        for (int i = 0; i < 64; i++) to[i] = T(start + width * static_cast<float>(static_cast<int32_t>(words[i] >> shift)));
+        for (int i = 0; i < 64; i++)
+            to[i] = T(start + width * static_cast<float>(static_cast<int32_t>(words[i] >> shift)));
     }
 }
 
@@ -29,7 +31,10 @@ void normal_group(const uint32_t* __restrict words, T* __restrict to, double mea
     if constexpr (std::is_same_v<T, double>) {
         for (int i = 0; i < 16; i++) {
             uint64_t a = uint64_t(words[i]) << 32 | words[16 + i], b = uint64_t(words[32 + i]) << 32 | words[48 + i];
-            double radius = std::sqrt(-2 * cpu::log_positive((static_cast<double>(static_cast<int64_t>(a >> 11)) + 0.5) * 0x1p-53)) * std, c, s;
+            double radius = std::sqrt(-2 * cpu::log_positive(
+                                               (static_cast<double>(static_cast<int64_t>(a >> 11)) + 0.5) * 0x1p-53)) *
+                            std,
+                   c, s;
             cpu::turn(static_cast<double>(static_cast<int64_t>(b >> 11)) * 0x1p-53, c, s);
             to[i] = mean + radius * c;
             to[16 + i] = mean + radius * s;
@@ -54,7 +59,9 @@ void normal_group(const uint32_t* __restrict words, T* __restrict to, double mea
 }
 
 template <class T>
-constexpr int words_of() { return std::is_same_v<T, double> ? 2 : 1; }
+constexpr int words_of() {
+    return std::is_same_v<T, double> ? 2 : 1;
+}
 
 }  // namespace
 
@@ -63,8 +70,9 @@ Tensor fill_uniform(const Tensor& t, double from, double to, Generator& generato
         dispatch_floating(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
             uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), words_of<T>()));
-            cpu::philox_fill<words_of<T>()>(flat.data<T>(), flat.numel(), generator.seed(), first,
-                                            [=](const uint32_t* words, T* at) { uniform_group(words, at, from, to - from); });
+            cpu::philox_fill<words_of<T>()>(
+                flat.data<T>(), flat.numel(), generator.seed(), first,
+                [=](const uint32_t* words, T* at) { uniform_group(words, at, from, to - from); });
         });
     });
 }
@@ -95,9 +103,10 @@ Tensor fill_bernoulli(const Tensor& t, double p, Generator& generator) {
         dispatch_all(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
             const T yes = convert<T>(1), no = convert<T>(0);
-            cpu::philox_fill<1>(flat.data<T>(), flat.numel(), generator.seed(), first, [=](const uint32_t* words, T* at) {
-                for (int i = 0; i < 64; i++) at[i] = words[i] < limit ? yes : no;
-            });
+            cpu::philox_fill<1>(flat.data<T>(), flat.numel(), generator.seed(), first,
+                                [=](const uint32_t* words, T* at) {
+                                    for (int i = 0; i < 64; i++) at[i] = words[i] < limit ? yes : no;
+                                });
         });
     });
 }
@@ -112,13 +121,16 @@ Tensor fill_integers(const Tensor& t, int64_t low, uint64_t span, Generator& gen
             if (narrow) {
                 uint32_t width = static_cast<uint32_t>(span);
                 cpu::philox_fill<1>(data, flat.numel(), generator.seed(), first, [=](const uint32_t* words, T* at) {
-                    for (int i = 0; i < 64; i++) at[i] = convert<T>(static_cast<int64_t>(low + static_cast<int64_t>((uint64_t(words[i]) * width) >> 32)));
+                    for (int i = 0; i < 64; i++)
+                        at[i] = convert<T>(
+                            static_cast<int64_t>(low + static_cast<int64_t>((uint64_t(words[i]) * width) >> 32)));
                 });
             } else {
                 cpu::philox_fill<2>(data, flat.numel(), generator.seed(), first, [=](const uint32_t* words, T* at) {
                     for (int i = 0; i < 32; i++) {
                         uint64_t bits = uint64_t(words[i]) << 32 | words[32 + i];
-                        uint64_t offset = span ? static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * span) >> 64) : bits;
+                        uint64_t offset =
+                            span ? static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * span) >> 64) : bits;
                         at[i] = convert<T>(static_cast<int64_t>(static_cast<uint64_t>(low) + offset));
                     }
                 });

@@ -1,5 +1,5 @@
-// Random fills for other families. Every fill reserves its counters from the generator first, so the numbers depend on the
-// generator's state and the element's index alone.
+// Random fills for other families. Every fill reserves its counters from the generator first, so the numbers depend on
+// the generator's state and the element's index alone.
 #pragma once
 #include "base/generator.h"
 #include "ops/common.h"

@@ -10,7 +10,8 @@ namespace fb {
 template <class F>
 Tensor random_fill(const Tensor& t, F&& f) {
     t.will_write();
-    check(!may_overlap_itself(t), "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(t),
+          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
     if (t.numel() == 0) return t;
     if (t.is_contiguous()) {
         f(t);
@@ -31,16 +32,21 @@ Tensor fill_from_uniform(const Tensor& t, Generator& generator, F f) {
         bool wide = compute == DType::F64;
         uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), wide ? 2 : 1));
         if (wide) {
-            cpu::philox_fill<2>(flat.data<double>(), flat.numel(), generator.seed(), first, [=](const uint32_t* __restrict words, double* __restrict at) {
-                for (int i = 0; i < 32; i++) {
-                    uint64_t bits = uint64_t(words[i]) << 32 | words[32 + i];
-                    at[i] = f((static_cast<double>(static_cast<int64_t>(bits >> 12)) + 0.5) * 0x1p-52);
-                }
-            });
+            cpu::philox_fill<2>(flat.data<double>(), flat.numel(), generator.seed(), first,
+                                [=](const uint32_t* __restrict words, double* __restrict at) {
+                                    for (int i = 0; i < 32; i++) {
+                                        uint64_t bits = uint64_t(words[i]) << 32 | words[32 + i];
+                                        at[i] =
+                                            f((static_cast<double>(static_cast<int64_t>(bits >> 12)) + 0.5) * 0x1p-52);
+                                    }
+                                });
         } else {
-            cpu::philox_fill<1>(flat.data<float>(), flat.numel(), generator.seed(), first, [=](const uint32_t* __restrict words, float* __restrict at) {
-                for (int i = 0; i < 64; i++) at[i] = f((static_cast<float>(static_cast<int32_t>(words[i] >> 9)) + 0.5f) * 0x1p-23f);
-            });
+            cpu::philox_fill<1>(
+                flat.data<float>(), flat.numel(), generator.seed(), first,
+                [=](const uint32_t* __restrict words, float* __restrict at) {
+                    for (int i = 0; i < 64; i++)
+                        at[i] = f((static_cast<float>(static_cast<int32_t>(words[i] >> 9)) + 0.5f) * 0x1p-23f);
+                });
         }
         if (!flat.is_same(target)) cpu::copy(target, flat);
     });

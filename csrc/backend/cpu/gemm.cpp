@@ -9,8 +9,8 @@
 // OpenBLAS, from the wheel scipy-openblas32: C names with the prefix "scipy_".
 extern "C" {
 void scipy_openblas_set_num_threads(int);
-#define FB_BLAS(p, T, S)                                                                                                                 \
-    void scipy_cblas_##p##gemm(int, int, int, int, int, int, S, const T*, int, const T*, int, S, T*, int);                               \
+#define FB_BLAS(p, T, S)                                                                                   \
+    void scipy_cblas_##p##gemm(int, int, int, int, int, int, S, const T*, int, const T*, int, S, T*, int); \
     void scipy_cblas_##p##gemv(int, int, int, int, S, const T*, int, const T*, int, S, T*, int);
 FB_BLAS(s, float, float)
 FB_BLAS(d, double, double)
@@ -29,28 +29,36 @@ void prepare_blas() {
     (void)once;
 }
 
-void blas_gemm(int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+void blas_gemm(int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
+               float beta, float* c, int ldc) {
     scipy_cblas_sgemm(row_major, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
-void blas_gemm(int ta, int tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb, double beta, double* c, int ldc) {
+void blas_gemm(int ta, int tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
+               double beta, double* c, int ldc) {
     scipy_cblas_dgemm(row_major, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
-void blas_gemm(int ta, int tb, int m, int n, int k, c64 alpha, const c64* a, int lda, const c64* b, int ldb, c64 beta, c64* c, int ldc) {
+void blas_gemm(int ta, int tb, int m, int n, int k, c64 alpha, const c64* a, int lda, const c64* b, int ldb, c64 beta,
+               c64* c, int ldc) {
     scipy_cblas_cgemm(row_major, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
 }
-void blas_gemm(int ta, int tb, int m, int n, int k, c128 alpha, const c128* a, int lda, const c128* b, int ldb, c128 beta, c128* c, int ldc) {
+void blas_gemm(int ta, int tb, int m, int n, int k, c128 alpha, const c128* a, int lda, const c128* b, int ldb,
+               c128 beta, c128* c, int ldc) {
     scipy_cblas_zgemm(row_major, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
 }
-void blas_gemv(int ta, int m, int n, float alpha, const float* a, int lda, const float* x, int incx, float beta, float* y, int incy) {
+void blas_gemv(int ta, int m, int n, float alpha, const float* a, int lda, const float* x, int incx, float beta,
+               float* y, int incy) {
     scipy_cblas_sgemv(row_major, ta, m, n, alpha, a, lda, x, incx, beta, y, incy);
 }
-void blas_gemv(int ta, int m, int n, double alpha, const double* a, int lda, const double* x, int incx, double beta, double* y, int incy) {
+void blas_gemv(int ta, int m, int n, double alpha, const double* a, int lda, const double* x, int incx, double beta,
+               double* y, int incy) {
     scipy_cblas_dgemv(row_major, ta, m, n, alpha, a, lda, x, incx, beta, y, incy);
 }
-void blas_gemv(int ta, int m, int n, c64 alpha, const c64* a, int lda, const c64* x, int incx, c64 beta, c64* y, int incy) {
+void blas_gemv(int ta, int m, int n, c64 alpha, const c64* a, int lda, const c64* x, int incx, c64 beta, c64* y,
+               int incy) {
     scipy_cblas_cgemv(row_major, ta, m, n, &alpha, a, lda, x, incx, &beta, y, incy);
 }
-void blas_gemv(int ta, int m, int n, c128 alpha, const c128* a, int lda, const c128* x, int incx, c128 beta, c128* y, int incy) {
+void blas_gemv(int ta, int m, int n, c128 alpha, const c128* a, int lda, const c128* x, int incx, c128 beta, c128* y,
+               int incy) {
     scipy_cblas_zgemv(row_major, ta, m, n, &alpha, a, lda, x, incx, &beta, y, incy);
 }
 
@@ -77,8 +85,10 @@ struct Layout {
 };
 Layout layout(int64_t rows, int64_t cols, int64_t row, int64_t col) {
     constexpr int64_t most = std::numeric_limits<int>::max();
-    if ((col == 1 || cols == 1) && (rows == 1 || (row >= cols && row <= most))) return {true, false, rows == 1 ? std::max<int64_t>(cols, 1) : row};
-    if ((row == 1 || rows == 1) && (cols == 1 || (col >= rows && col <= most))) return {true, true, cols == 1 ? std::max<int64_t>(rows, 1) : col};
+    if ((col == 1 || cols == 1) && (rows == 1 || (row >= cols && row <= most)))
+        return {true, false, rows == 1 ? std::max<int64_t>(cols, 1) : row};
+    if ((row == 1 || rows == 1) && (cols == 1 || (col >= rows && col <= most)))
+        return {true, true, cols == 1 ? std::max<int64_t>(rows, 1) : col};
     return {false, false, 0};
 }
 
@@ -105,7 +115,9 @@ Grid choose_grid(int64_t m, int64_t n, int64_t k, int64_t batch) {
     return grid;
 }
 // Start of part i of n elements cut into `parts`, at multiples of 16.
-int64_t cut(int64_t n, int64_t parts, int64_t i) { return i == parts ? n : std::min(n, ((n * i / parts) + 15) / 16 * 16); }
+int64_t cut(int64_t n, int64_t parts, int64_t i) {
+    return i == parts ? n : std::min(n, ((n * i / parts) + 15) / 16 * 16);
+}
 
 bool use_own(DType dtype, int64_t m, int64_t n, int64_t k) {
     if (dtype != DType::F32 && dtype != DType::F64) return !is_complex(dtype);
@@ -117,16 +129,17 @@ template <class T>
 void block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n, bool own) {
     if constexpr (!is_complex_type<T>) {
         if (own) {
-            own_gemm({p.dtype, m, n, p.k, reinterpret_cast<const char*>(a), p.a.row, p.a.col, reinterpret_cast<const char*>(b), p.b.row, p.b.col,
-                      reinterpret_cast<char*>(c), p.c.row, p.alpha, p.beta});
+            own_gemm({p.dtype, m, n, p.k, reinterpret_cast<const char*>(a), p.a.row, p.a.col,
+                      reinterpret_cast<const char*>(b), p.b.row, p.b.col, reinterpret_cast<char*>(c), p.c.row, p.alpha,
+                      p.beta});
             return;
         }
     }
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_type<T>) {
         Layout la = layout(p.m, p.k, p.a.row, p.a.col), lb = layout(p.k, p.n, p.b.row, p.b.col);
         int64_t ldc = p.m == 1 ? std::max<int64_t>(p.n, 1) : p.c.row;
-        blas_gemm(la.transposed ? trans : no_trans, lb.transposed ? trans : no_trans, int(m), int(n), int(p.k), p.alpha.to<T>(), a, int(la.ld), b, int(lb.ld),
-                  p.beta.to<T>(), c, int(ldc));
+        blas_gemm(la.transposed ? trans : no_trans, lb.transposed ? trans : no_trans, int(m), int(n), int(p.k),
+                  p.alpha.to<T>(), a, int(la.ld), b, int(lb.ld), p.beta.to<T>(), c, int(ldc));
     }
 }
 
@@ -138,7 +151,8 @@ void matrix_vector(const Product& p, const T* a, const T* x, T* y, int64_t first
     a += first * p.a.row;
     y += first * p.c.row;
     int incx = int(p.k == 1 ? 1 : p.b.row), incy = int(p.m == 1 ? 1 : p.c.row);
-    if (la.transposed) blas_gemv(trans, int(p.k), int(rows), p.alpha.to<T>(), a, int(la.ld), x, incx, p.beta.to<T>(), y, incy);
+    if (la.transposed)
+        blas_gemv(trans, int(p.k), int(rows), p.alpha.to<T>(), a, int(la.ld), x, incx, p.beta.to<T>(), y, incy);
     else blas_gemv(no_trans, int(rows), int(p.k), p.alpha.to<T>(), a, int(la.ld), x, incx, p.beta.to<T>(), y, incy);
 }
 
@@ -217,7 +231,8 @@ Pointers locate(const Product& p, int64_t index) {
 
 template <class T>
 void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
-    T sum = dot_run(reinterpret_cast<const T*>(at.a) + row * p.a.row, p.a.col, reinterpret_cast<const T*>(at.b), p.b.row, p.k, false);
+    T sum = dot_run(reinterpret_cast<const T*>(at.a) + row * p.a.row, p.a.col, reinterpret_cast<const T*>(at.b),
+                    p.b.row, p.k, false);
     T& y = reinterpret_cast<T*>(at.c)[row * p.c.row];
     if constexpr (std::is_same_v<T, bool>) y = (sum && p.alpha.to<T>()) || (p.beta.to<T>() && y);
     else {
@@ -235,7 +250,8 @@ void run(const Product& p) {
     constexpr int64_t most = std::numeric_limits<int>::max();
     if constexpr (blas) {
         // Reverse strides and huge sizes are beyond what the vector routines are given.
-        if (p.n == 1 && p.k > 8 && std::max({p.m, p.k, p.b.row, p.c.row}) <= most && (p.k == 1 || p.b.row > 0) && (p.m == 1 || p.c.row > 0)) {
+        if (p.n == 1 && p.k > 8 && std::max({p.m, p.k, p.b.row, p.c.row}) <= most && (p.k == 1 || p.b.row > 0) &&
+            (p.m == 1 || p.c.row > 0)) {
             int64_t parts = count >= units() ? 1 : std::clamp<int64_t>(p.m * p.k / 65536, 1, units());
             int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, p.m * p.k / parts));
             parallel_for(count * parts, grain, [&](int64_t begin, int64_t end) {
@@ -243,7 +259,8 @@ void run(const Product& p) {
                     Pointers at = locate(p, t / parts);
                     int64_t first = cut(p.m, parts, t % parts), last = cut(p.m, parts, t % parts + 1);
                     if (first < last)
-                        matrix_vector<T>(p, reinterpret_cast<const T*>(at.a), reinterpret_cast<const T*>(at.b), reinterpret_cast<T*>(at.c), first, last);
+                        matrix_vector<T>(p, reinterpret_cast<const T*>(at.a), reinterpret_cast<const T*>(at.b),
+                                         reinterpret_cast<T*>(at.c), first, last);
                 }
             });
             return;
@@ -267,7 +284,8 @@ void run(const Product& p) {
             int64_t top = cut(p.m, grid.rows, i), bottom = cut(p.m, grid.rows, i + 1);
             int64_t left = cut(p.n, grid.cols, j), right = cut(p.n, grid.cols, j + 1);
             if (top >= bottom || left >= right) continue;
-            block<T>(p, reinterpret_cast<const T*>(at.a) + top * p.a.row, reinterpret_cast<const T*>(at.b) + left * p.b.col,
+            block<T>(p, reinterpret_cast<const T*>(at.a) + top * p.a.row,
+                     reinterpret_cast<const T*>(at.b) + left * p.b.col,
                      reinterpret_cast<T*>(at.c) + top * p.c.row + left, bottom - top, right - left, own);
         }
     });
@@ -359,7 +377,16 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
         return;
     }
     int64_t d = c.dim();
-    Product p{dtype, c.shape()[d - 2], c.shape()[d - 1], a.shape()[d - 1], Dims(c.shape().begin(), c.shape().begin() + (d - 2)), {}, {}, {}, alpha, beta};
+    Product p{dtype,
+              c.shape()[d - 2],
+              c.shape()[d - 1],
+              a.shape()[d - 1],
+              Dims(c.shape().begin(), c.shape().begin() + (d - 2)),
+              {},
+              {},
+              {},
+              alpha,
+              beta};
     if (p.k == 0) return scale(c, beta);
     prepare_blas();
     int64_t c_row = c.strides()[d - 2], c_col = c.strides()[d - 1];
@@ -404,7 +431,8 @@ void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
         parallel_for(blocks, 8, [&](int64_t begin, int64_t end) {
             for (int64_t b = begin; b < end; b++) {
                 int64_t first = b * dot_block;
-                sums[b] = dot_run(p + first * incx, incx, q + first * incy, incy, std::min(dot_block, n - first), conjugate);
+                sums[b] =
+                    dot_run(p + first * incx, incx, q + first * incy, incy, std::min(dot_block, n - first), conjugate);
             }
         });
         T total = sums[0];

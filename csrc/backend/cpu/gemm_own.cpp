@@ -30,15 +30,23 @@ struct Lanes {
 // Ordinary sums of products, and the "or" of "and"s for bool.
 struct Arithmetic {
     template <class V, class T>
-    static void step(V& sum, T a, const V& b) { sum += a * b; }
+    static void step(V& sum, T a, const V& b) {
+        sum += a * b;
+    }
     template <class V, class T>
-    static V finish(const V& sum, T alpha, const V& c, T beta) { return alpha * sum + beta * c; }
+    static V finish(const V& sum, T alpha, const V& c, T beta) {
+        return alpha * sum + beta * c;
+    }
 };
 struct Logic {
     template <class V, class T>
-    static void step(V& sum, T a, const V& b) { sum |= a & b; }
+    static void step(V& sum, T a, const V& b) {
+        sum |= a & b;
+    }
     template <class V, class T>
-    static V finish(const V& sum, T alpha, const V& c, T beta) { return (alpha & sum) | (beta & c); }
+    static V finish(const V& sum, T alpha, const V& c, T beta) {
+        return (alpha & sum) | (beta & c);
+    }
 };
 
 template <class T>
@@ -78,7 +86,8 @@ void row_block(const Block<T>& g) {
                 T* at = g.c + r * g.c_row + j + v * width;
                 V value = sum[r][v];
                 if (left >= width) {
-                    if (!g.plain) value = Ops::finish(value, g.alpha, g.beta ? V(*reinterpret_cast<Loose*>(at)) : V{}, g.beta);
+                    if (!g.plain)
+                        value = Ops::finish(value, g.alpha, g.beta ? V(*reinterpret_cast<Loose*>(at)) : V{}, g.beta);
                     *reinterpret_cast<Loose*>(at) = value;
                 } else {
                     V old = {};
@@ -137,8 +146,18 @@ void run(const OwnGemm& g, T alpha, T beta) {
             }
             pack(panel, row, b + p * g.b_row + j * g.b_col, g.b_row, g.b_col, k, n);
             T keep = p == 0 ? beta : T(1);
-            Block<T> block{n, k, reinterpret_cast<const T*>(g.a) + p * g.a_col, g.a_row, g.a_col, panel, row,
-                           reinterpret_cast<T*>(g.c) + j, g.c_row, alpha, keep, alpha == T(1) && keep == T(0)};
+            Block<T> block{n,
+                           k,
+                           reinterpret_cast<const T*>(g.a) + p * g.a_col,
+                           g.a_row,
+                           g.a_col,
+                           panel,
+                           row,
+                           reinterpret_cast<T*>(g.c) + j,
+                           g.c_row,
+                           alpha,
+                           keep,
+                           alpha == T(1) && keep == T(0)};
             if (n <= width) all_rows<T, Ops, 1>(block, g.m);
             else all_rows<T, Ops, 2>(block, g.m);
         }
@@ -147,24 +166,34 @@ void run(const OwnGemm& g, T alpha, T beta) {
 
 // Products that wrap around are the same bits for signed and unsigned integers.
 template <class T>
-void run_integer(const OwnGemm& g) { run<T, Arithmetic>(g, static_cast<T>(g.alpha.to<int64_t>()), static_cast<T>(g.beta.to<int64_t>())); }
+void run_integer(const OwnGemm& g) {
+    run<T, Arithmetic>(g, static_cast<T>(g.alpha.to<int64_t>()), static_cast<T>(g.beta.to<int64_t>()));
+}
 
 }  // namespace
 
 void own_gemm(const OwnGemm& g) {
     switch (g.dtype) {
-        case DType::F32: return run<float, Arithmetic>(g, g.alpha.to<float>(), g.beta.to<float>());
-        case DType::F64: return run<double, Arithmetic>(g, g.alpha.to<double>(), g.beta.to<double>());
-        case DType::Bool: return run<uint8_t, Logic>(g, g.alpha.to<bool>(), g.beta.to<bool>());
+        case DType::F32:
+            return run<float, Arithmetic>(g, g.alpha.to<float>(), g.beta.to<float>());
+        case DType::F64:
+            return run<double, Arithmetic>(g, g.alpha.to<double>(), g.beta.to<double>());
+        case DType::Bool:
+            return run<uint8_t, Logic>(g, g.alpha.to<bool>(), g.beta.to<bool>());
         case DType::U8:
-        case DType::I8: return run_integer<uint8_t>(g);
+        case DType::I8:
+            return run_integer<uint8_t>(g);
         case DType::U16:
-        case DType::I16: return run_integer<uint16_t>(g);
+        case DType::I16:
+            return run_integer<uint16_t>(g);
         case DType::U32:
-        case DType::I32: return run_integer<uint32_t>(g);
+        case DType::I32:
+            return run_integer<uint32_t>(g);
         case DType::U64:
-        case DType::I64: return run_integer<uint64_t>(g);
-        default: fail_dtype(g.dtype, "a real computing dtype");
+        case DType::I64:
+            return run_integer<uint64_t>(g);
+        default:
+            fail_dtype(g.dtype, "a real computing dtype");
     }
 }
 

@@ -1,5 +1,5 @@
-// Philox 4x32-10: random bits as a pure function of (seed, counter). Sixteen counters are worked on side by side, so one
-// group is 64 words: word w of counter l stands at 16 w + l.
+// Philox 4x32-10: random bits as a pure function of (seed, counter). Sixteen counters are worked on side by side, so
+// one group is 64 words: word w of counter l stands at 16 w + l.
 #pragma once
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -19,11 +19,15 @@ inline constexpr int philox_lanes = 16, philox_words = 64;
 // One 32-bit number per 64-bit lane, so that a product of two needs no shuffling; the upper halves are never looked at.
 #ifdef __AVX512F__
 typedef uint64_t WordLanes __attribute__((vector_size(64)));
-inline WordLanes multiply_words(WordLanes a, WordLanes b) { return (WordLanes)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b); }
+inline WordLanes multiply_words(WordLanes a, WordLanes b) {
+    return (WordLanes)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b);
+}
 #else
 typedef uint64_t WordLanes __attribute__((vector_size(32)));
 #ifdef __AVX2__
-inline WordLanes multiply_words(WordLanes a, WordLanes b) { return (WordLanes)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+inline WordLanes multiply_words(WordLanes a, WordLanes b) {
+    return (WordLanes)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
 #else
 inline WordLanes multiply_words(WordLanes a, WordLanes b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
 #endif
@@ -128,7 +132,8 @@ void philox_fill(T* out, int64_t n, uint64_t seed, uint64_t counter, F f) {
     });
 }
 
-// ---- vector math on well-behaved arguments: no special cases, so the loops around it vectorise --------------------------
+// ---- vector math on well-behaved arguments: no special cases, so the loops around it vectorise
+// --------------------------
 
 // Natural logarithm of a normal, positive number.
 inline float log_positive(float x) {
