@@ -30,6 +30,14 @@ Tensor rows_of(const Tensor& t, int64_t dim) {
     return view_of(t, shape, strides, t.offset());
 }
 
+void check_apart(const Args& a, std::initializer_list<Tensor> inputs) {
+    for (const Tensor& t : inputs) {
+        check(!a.out || !share_memory(a.out, t),
+              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+              "memory location; clone() one of them");
+    }
+}
+
 static void check_same_dims(const Tensor& t, const Tensor& index) {
     int64_t have = std::max<int64_t>(t.dim(), 1), given = std::max<int64_t>(index.dim(), 1);
     check(have == given, "index tensor must have the same number of dimensions as input tensor, got ", index.dim(),
@@ -44,15 +52,15 @@ static void check_fits(const Tensor& t, const Tensor& index, int64_t dim) {
     }
 }
 
-static Tensor gather_into(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index) {
-    if (index.numel()) cpu::gather(line_view(to), line_view(t), dim, line_view(index));
+static Tensor gather_into(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap = false) {
+    if (index.numel()) cpu::gather(line_view(to), line_view(t), dim, line_view(index), wrap);
     return to;
 }
 
-Tensor gather(const Tensor& t, int64_t dim, const Tensor& index) {
+Tensor gather(const Tensor& t, int64_t dim, const Tensor& index, bool wrap) {
     dim = wrap_dim(dim, t.dim());
     check_fits(t, index, dim);
-    return gather_into(empty(index.shape(), t.dtype(), t.device()), t, dim, as_indices(index));
+    return gather_into(empty(index.shape(), t.dtype(), t.device()), t, dim, as_indices(index), wrap);
 }
 
 OP("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", COMMON,
@@ -71,13 +79,15 @@ Example:
 )") {
     const Tensor &t = a.tensor(0), &index = a.tensor(2);
     int64_t dim = wrap_dim(a.integer(1), t.dim());
-    if (index.numel() || index.dim() > 1) check_fits(t, index, dim);
+    if (index.numel()) check_fits(t, index, dim);
     if (!is_integral(index.dtype())) fail_type("expected dtype int64 for index, got ", index.dtype());
     if (!a.out) return gather_into(empty(index.shape(), t.dtype(), t.device()), t, dim, as_indices(index));
     check(a.out.dtype() == t.dtype(), "expected out of dtype ", t.dtype(), ", got ", a.out.dtype());
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
-    return gather_into(output(a, index.shape(), t.dtype(), {}), t, dim, as_indices(index));
+    Tensor result = output(a, index.shape(), t.dtype(), {});
+    check_apart(a, {t, index});
+    return gather_into(result, t, dim, as_indices(index));
 }
 
 OP("take(Tensor input, Tensor index) -> Tensor", COMMON, R"(Picks elements by their position in the flattened tensor.
@@ -93,6 +103,7 @@ Example:
     const Tensor& t = a.tensor(0);
     if (!is_integral(a.tensor(1).dtype())) fail_type("expected a long tensor for index, but got ", a.tensor(1).dtype());
     if (t.numel() == 0 && a.tensor(1).numel()) fail_index("tried to take from an empty tensor");
+    check_apart(a, {t, a.tensor(1)});
     return advanced_get(view(contiguous(t), {t.numel()}), {{0, a.tensor(1)}});
 }
 
@@ -101,7 +112,7 @@ OP("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", COMM
 
 Args:
     input: the tensor.
-    indices: integers, such as argmax or argsort give.
+    indices: integers, such as argmax or argsort give; negative ones count from the end.
     dim: the dimension the indices count; both tensors are flattened when not given.
 
 Example:
@@ -112,18 +123,18 @@ Example:
 )") {
     Tensor t = a.tensor(0), index = a.tensor(1);
     if (!is_integral(index.dtype())) fail_type("dtype of indices should be int64 but got ", index.dtype());
-    if (!a.given(2)) return gather(view(contiguous(t), {t.numel()}), 0, reshape(index, {index.numel()}));
+    if (!a.given(2)) return gather(view(contiguous(t), {t.numel()}), 0, reshape(index, {index.numel()}), true);
     check(t.dim() == index.dim(), "input and indices should have the same number of dimensions, but got ", t.dim(),
           " dimensions for input, and ", index.dim(), " dimensions for indices");
     int64_t dim = wrap_dim(a.integer(2), t.dim());
-    if (t.dim() == 0) return gather(t, 0, index);
+    if (t.dim() == 0) return gather(t, 0, index, true);
     Dims a_shape = t.shape(), b_shape = index.shape();
     a_shape[dim] = b_shape[dim] = 1;
     Dims shape = broadcast_shapes(a_shape, b_shape);
     shape[dim] = t.shape()[dim];
     t = expand(t, shape);
     shape[dim] = index.shape()[dim];
-    return gather(t, dim, expand(index, shape));
+    return gather(t, dim, expand(index, shape), true);
 }
 
 static void index_select_into(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index) {
@@ -167,6 +178,7 @@ Example:
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
     Tensor result = output(a, selected_shape(t, dim, index), t.dtype(), {});
+    check_apart(a, {t, index});
     index_select_into(line_view(result), line_view(t), dim, index);
     return result;
 }

@@ -13,74 +13,82 @@ Tensor spread(const Tensor& t, int64_t dim, const Dims& shape) {
     return view_of(t, shape, strides, t.offset());
 }
 
-[[noreturn, gnu::cold]] void fail_line(const int64_t* index, int64_t n, int64_t step, int64_t dim, int64_t size) {
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = *reinterpret_cast<const int64_t*>(reinterpret_cast<const char*>(index) + i * step);
-        if (at < 0 || at >= size)
-            fail_index("index ", at, " is out of bounds for dimension ", dim, " with size ", size);
-    }
-    fail_index("an index is out of bounds for dimension ", dim, " with size ", size);
+// What a run of indices is checked against, and how far apart its targets are.
+struct Line {
+    int64_t dim, size, stride;
+};
+
+[[noreturn, gnu::cold]] void fail_line(int64_t at, const Line& line) {
+    fail_index("index ", at, " is out of bounds for dimension ", line.dim, " with size ", line.size);
 }
 
-template <class T>
+template <class T, bool Wrap>
 void gather_run(char* to, int64_t to_step, const char* index, int64_t index_step, const char* from, int64_t from_step,
-                int64_t n, int64_t dim, int64_t size, int64_t stride) {
+                int64_t n, const Line& line) {
     constexpr int64_t item = sizeof(T);
-    if (to_step == item && index_step == 8) {
-        T* __restrict w = reinterpret_cast<T*>(to);
-        const int64_t* __restrict at = reinterpret_cast<const int64_t*>(index);
-        for (int64_t begin = 0; begin < n; begin += 2048) {
-            int64_t end = std::min(n, begin + 2048);
-            uint64_t bad = 0;
-#pragma omp simd reduction(| : bad)
-            for (int64_t i = begin; i < end; i++)
-                bad |= static_cast<uint64_t>(at[i] < 0) | static_cast<uint64_t>(at[i] >= size);
-            if (bad) fail_line(at + begin, end - begin, 8, dim, size);
-            if (from_step == 0 && stride == item) {
-                const T* r = reinterpret_cast<const T*>(from);
-                for (int64_t i = begin; i < end; i++) w[i] = r[at[i]];
-            } else {
-                for (int64_t i = begin; i < end; i++)
-                    w[i] = *reinterpret_cast<const T*>(from + i * from_step + at[i] * stride);
-            }
+    int64_t low = Wrap ? -line.size : 0, size = line.size, stride = line.stride;
+    auto wrapped = [size](int64_t at) { return Wrap && at < 0 ? at + size : at; };
+    if (to_step != item || index_step != 8) {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = *reinterpret_cast<const int64_t*>(index + i * index_step);
+            if (at < low || at >= size) fail_line(at, line);
+            *reinterpret_cast<T*>(to + i * to_step) =
+                *reinterpret_cast<const T*>(from + i * from_step + wrapped(at) * stride);
         }
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = *reinterpret_cast<const int64_t*>(index + i * index_step);
-        if (at < 0 || at >= size) fail_line(&at, 1, 0, dim, size);
-        *reinterpret_cast<T*>(to + i * to_step) = *reinterpret_cast<const T*>(from + i * from_step + at * stride);
+    T* __restrict w = reinterpret_cast<T*>(to);
+    const int64_t* __restrict at = reinterpret_cast<const int64_t*>(index);
+    for (int64_t begin = 0; begin < n; begin += 2048) {
+        int64_t end = std::min(n, begin + 2048);
+        int64_t bad = 0;
+#pragma omp simd reduction(| : bad)
+        for (int64_t i = begin; i < end; i++) bad |= (at[i] < low) | (at[i] >= size);
+        for (int64_t i = begin; bad && i < end; i++) {
+            if (at[i] < low || at[i] >= size) fail_line(at[i], line);
+        }
+        if (from_step == 0 && stride == item) {
+            const T* r = reinterpret_cast<const T*>(from);
+            for (int64_t i = begin; i < end; i++) w[i] = r[wrapped(at[i])];
+        } else {
+            for (int64_t i = begin; i < end; i++) {
+                w[i] = *reinterpret_cast<const T*>(from + i * from_step + wrapped(at[i]) * stride);
+            }
+        }
     }
+}
+
+template <class T, bool Wrap>
+void gather_as(const LoopPlan& plan, const Line& line) {
+    const auto* o = plan.operands;
+    int64_t s0 = plan.ndim ? o[0].strides[0] : 0, s1 = plan.ndim ? o[1].strides[0] : 0,
+            s2 = plan.ndim ? o[2].strides[0] : 0;
+    if (plan.ndim == 1) {
+        parallel_for(plan.numel, parallel_grain / 2, [&](int64_t begin, int64_t end) {
+            gather_run<T, Wrap>(o[0].data + begin * s0, s0, o[1].data + begin * s1, s1, o[2].data + begin * s2, s2,
+                                end - begin, line);
+        });
+        return;
+    }
+    int64_t length = plan.ndim ? plan.shape[0] : 1;
+    parallel_for(row_count(plan), std::max<int64_t>(1, parallel_grain / 2 / length), [&](int64_t begin, int64_t end) {
+        walk_runs(plan, begin, end,
+                  [&](char** at, int64_t n) { gather_run<T, Wrap>(at[0], s0, at[1], s1, at[2], s2, n, line); });
+    });
 }
 
 }  // namespace
 
-void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index) {
-    int64_t size = t.shape()[dim], stride = t.strides()[dim] * t.itemsize();
-    if (size == 0) check_indices(index, dim, size);  // always an error here; there is no line to look at
+void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap) {
+    Line line{dim, t.shape()[dim], t.strides()[dim] * t.itemsize()};
+    if (line.size == 0) check_indices(index, dim, 0);  // always an error here: there is no line to look at
     Tensor lines = spread(t, dim, index.shape());
     const Tensor* operands[] = {&to, &index, &lines};
     LoopPlan plan;
     make_plan(plan, to.shape(), operands, 3);
-    const auto* o = plan.operands;
-    int64_t s0 = plan.ndim ? o[0].strides[0] : 0, s1 = plan.ndim ? o[1].strides[0] : 0,
-            s2 = plan.ndim ? o[2].strides[0] : 0;
     dispatch_size(t.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (plan.ndim == 1) {
-            parallel_for(plan.numel, parallel_grain / 2, [&](int64_t begin, int64_t end) {
-                gather_run<T>(o[0].data + begin * s0, s0, o[1].data + begin * s1, s1, o[2].data + begin * s2, s2,
-                              end - begin, dim, size, stride);
-            });
-            return;
-        }
-        int64_t length = plan.ndim ? plan.shape[0] : 1;
-        parallel_for(row_count(plan), std::max<int64_t>(1, parallel_grain / 2 / length),
-                     [&](int64_t begin, int64_t end) {
-                         walk_runs(plan, begin, end, [&](char** at, int64_t n) {
-                             gather_run<T>(at[0], s0, at[1], s1, at[2], s2, n, dim, size, stride);
-                         });
-                     });
+        wrap ? gather_as<T, true>(plan, line) : gather_as<T, false>(plan, line);
     });
 }
 

@@ -5,8 +5,10 @@
 
 namespace fb {
 
-Tensor gather(const Tensor& t, int64_t dim, const Tensor& index);
+Tensor gather(const Tensor& t, int64_t dim, const Tensor& index, bool wrap = false);
 
+// out= must not share memory with what is still to be read.
+void check_apart(const Args& a, std::initializer_list<Tensor> inputs);
 // A 0-d tensor seen as one of shape (1,); others as they are.
 Tensor line_view(const Tensor& t);
 // A 0-d or 1-d integer tensor as a vector.
@@ -19,7 +21,7 @@ Tensor rows_of(const Tensor& t, int64_t dim);
 namespace cpu {
 
 // to[…, i, …] = t[…, index[…, i, …], …]; checks the indices. All have the same number of dimensions, at least one.
-void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index);
+void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
 // t[…, index[…, i, …], …] ∘= src[…, i, …]. Indices are checked first; values meet one element in the order of i.
 void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet);
 // t /= counts where counts > 1, rounding down for integers; counts is int64 and broadcasts.

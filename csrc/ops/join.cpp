@@ -219,14 +219,10 @@ static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const st
     std::vector<Tensor> grids;
     for (size_t i = 0; i < vectors.size(); i++) {
         Dims own(shape.size(), 1);
-        own[static_cast<int64_t>(i)] = -1;
         own[static_cast<int64_t>(i)] = vectors[i].numel();
         grids.push_back(expand(view(vectors[i], own), shape));
     }
-    if (swap) {
-        std::swap(grids[0], grids[1]);
-        for (Tensor& t : grids) t = transpose(t, 0, 1);
-    }
+    if (swap) std::swap(grids[0], grids[1]);
     return grids;
 }
 OP("meshgrid(*Tensor[] tensors, *, str? indexing=None) -> Tensor[]", FUNCTION,

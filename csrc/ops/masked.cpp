@@ -104,6 +104,7 @@ Example:
     if (a.out)
         check(a.out.dtype() == t.dtype(), "self and result must have the same scalar type, got ", t.dtype(), " and ",
               a.out.dtype());
+    check_apart(a, {t, mask});
     Dims shape = broadcast_shapes(t.shape(), mask.shape());
     if (shape.empty()) return *mask.data<bool>() ? clone(view(t, {1})) : empty({0}, t.dtype());
     return advanced_get(expand(t, shape), {{0, expand(mask, shape)}});

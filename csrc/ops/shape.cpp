@@ -170,24 +170,14 @@ std::vector<Tensor> split(const Tensor& t, const Dims& sizes, int64_t dim) {
     return parts;
 }
 
-Tensor numpy_T(const Tensor& t) {
-    Dims order;
-    for (int64_t d = t.dim() - 1; d >= 0; d--) order.push_back(d);
-    return permute(t, order);
-}
-
-Tensor matrix_transpose(const Tensor& t) {
-    check(t.dim() >= 2, "mT needs at least 2 dimensions, got shape ", t.shape());
-    return transpose(t, -2, -1);
-}
-
-void become(const Tensor& t, const Tensor& view) {
+Tensor become(const Tensor& t, const Tensor& view) {
     TensorImpl &to = *t.impl(), &from = *view.impl();
     to.shape = from.shape;
     to.strides = from.strides;
     to.offset = from.offset;
     to.numel = from.numel;
     to.contiguous = from.contiguous;
+    return t;
 }
 
 }  // namespace fb

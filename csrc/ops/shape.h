@@ -17,10 +17,6 @@ std::vector<Tensor> unbind(const Tensor& t, int64_t dim);
 std::vector<Tensor> split(const Tensor& t, int64_t size, int64_t dim);
 std::vector<Tensor> split(const Tensor& t, const Dims& sizes, int64_t dim);
 
-// x.T: all dimensions reversed. x.mT: the last two exchanged.
-Tensor numpy_T(const Tensor& t);
-Tensor matrix_transpose(const Tensor& t);
-
 Tensor flip(const Tensor& t, const Dims& dims);
 Tensor roll(const Tensor& t, const Dims& shifts, const Dims& dims);
 Tensor repeat(const Tensor& t, const Dims& repeats);
@@ -28,7 +24,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim);
 Tensor index_select(const Tensor& t, int64_t dim, const Tensor& index);
 
-// Makes the handle `t` itself look like `view`, a view of the same storage: what transpose_() and its kin do.
-void become(const Tensor& t, const Tensor& view);
+// Makes the handle `t` itself look like `view`, a view of the same storage: what transpose_() and its kin do. Returns
+// t.
+Tensor become(const Tensor& t, const Tensor& view);
 
 }  // namespace fb

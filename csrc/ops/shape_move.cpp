@@ -40,7 +40,7 @@ Tensor roll(const Tensor& t, const Dims& shifts, const Dims& dims) {
     }
     for (int64_t i = 0; i < dims.size(); i++) {
         int64_t d = wrap_dim(dims[i], t.dim());
-        if (t.dim() == 0) continue;
+        if (t.dim() == 0) fail_index("dimension specified as ", dims[i], " but tensor has no dimensions");
         int64_t n = t.shape()[d], shift = shifts[i] % n;
         moves[d] = (moves[d] + shift + n) % n;
     }
