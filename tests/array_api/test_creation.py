@@ -120,17 +120,19 @@ def test_filled(name):
 def test_full_infers_the_kind():
     for value, dtype in ((True, xp.bool), (1, xp.int64), (1.0, xp.float32), (1j, xp.complex64)):
         assert xp.full(3, value).dtype == dtype and xp.full((), value).tolist() == value
+    assert xp.full(2, xp.asarray(3, dtype=xp.int8)).dtype == xp.int8
     assert xp.full(2, 2**64 - 1, dtype=xp.uint64).tolist() == [2**64 - 1] * 2
-    with pytest.raises(TypeError):
-        xp.full(2, "1")
-    for bad in (xp.zeros, xp.ones, xp.empty):
-        assert bad(3).dtype == xp.float32
+    for bad in ("1", xp.ones(2)):
+        with pytest.raises(TypeError):
+            xp.full(2, bad)
+    for make in (xp.zeros, xp.ones, xp.empty):
+        assert make(3).dtype == xp.float32 and make(3, dtype=bool).dtype == xp.bool
         with pytest.raises(ValueError):
-            bad((-1,))
+            make((-1,))
         with pytest.raises(TypeError):
-            bad(1.5)
+            make(1.5)
         with pytest.raises(TypeError):
-            bad(2, dtype=float)
+            make(2, dtype=float)
 
 
 @pytest.mark.parametrize("k", [-9, -1, 0, 1, 2, 9, 10**30, -(10**30)])

@@ -27,7 +27,8 @@ def one(name, ref, dtypes, result):
     def wrapped(x, n=None, dim=-1, norm=None):
         return ref(x, n, axis=dim, norm=norm)
 
-    return OpSpec(f"fft.{name}", wrapped, samples, dtypes, result, method=False, out=True, tolerance=LOOSE, errors=(
+    return OpSpec(f"fft.{name}", wrapped, samples, dtypes, result, method=False, out=True, keywords=False,
+                  tolerance=LOOSE, errors=(
         bad("a length of zero", RuntimeError, X, 0), bad("a dim out of range", IndexError, X, 2, 3),
         bad("an unknown norm", RuntimeError, X, norm="best")))
 
@@ -45,7 +46,8 @@ def many(name, ref, dtypes, result, two):
     def wrapped(x, s=None, dim=(-2, -1) if two else None, norm=None):
         return ref(x, s, axes=dim, norm=norm)
 
-    return OpSpec(f"fft.{name}", wrapped, samples, dtypes, result, method=False, out=True, tolerance=LOOSE, errors=(
+    return OpSpec(f"fft.{name}", wrapped, samples, dtypes, result, method=False, out=True, keywords=False,
+                  tolerance=LOOSE, errors=(
         bad("a dim given twice", RuntimeError, X, dim=(0, 0)), bad("a dim out of range", IndexError, X, dim=(0, 5))))
 
 
@@ -117,8 +119,8 @@ ROWS = [
          True),
     many("hfftn", reference.hfftn, LAPACK, "real", False), many("ihfftn", reference.ihfftn, FULL_FLOATS, "complex",
          False),
-    OpSpec("fft.fftshift", lambda x, dim=None: np.fft.fftshift(x, dim), _shift_samples, method=False),
-    OpSpec("fft.ifftshift", lambda x, dim=None: np.fft.ifftshift(x, dim), _shift_samples, method=False),
+    OpSpec("fft.fftshift", lambda x, dim=None: np.fft.fftshift(x, dim), _shift_samples, method=False, keywords=False),
+    OpSpec("fft.ifftshift", lambda x, dim=None: np.fft.ifftshift(x, dim), _shift_samples, method=False, keywords=False),
     OpSpec("fft.fftfreq", lambda n, d=1.0: np.fft.fftfreq(n, d), _freq_samples, ("float32",), method=False),
     OpSpec("fft.rfftfreq", lambda n, d=1.0: np.fft.rfftfreq(n, d), _freq_samples, ("float32",), method=False),
     OpSpec("stft", _stft, _stft_samples, FULL_FLOATS, "complex", tolerance=LOOSE, errors=(

@@ -1,4 +1,4 @@
-"""Reading and writing x[...] gives what NumPy gives: slices, negative steps, None, Ellipsis, masks, arrays, mixtures."""
+"""Reading and writing x[...] as in NumPy: slices, negative steps, None, Ellipsis, masks, index arrays, mixtures."""
 
 from __future__ import annotations
 

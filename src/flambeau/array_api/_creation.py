@@ -60,7 +60,7 @@ def asarray(
     ``copy``: True always copies, False never does (an error where it would be needed), None only if needed.
     """
     if dtype is not None:
-        check_dtype("asarray", dtype)
+        dtype = check_dtype("asarray", dtype)
     if not isinstance(obj, Tensor):
         view = _buffer(obj)
         if view is None:
@@ -152,7 +152,13 @@ def full(
     dtype: fb.dtype | None = None,
     device: fb.device | None = None,
 ) -> Tensor:
-    """An array of one value; without ``dtype`` its dtype is the default for the kind of that value."""
+    """An array of one value; without ``dtype`` its dtype is the default for the kind of that value.
+
+    Libraries also pass a zero-dimensional array as the value, which then gives the dtype.
+    """
+    if isinstance(fill_value, Tensor) and fill_value.ndim == 0:
+        dtype = fill_value.dtype if dtype is None else dtype
+        fill_value = fill_value.item()
     if not isinstance(fill_value, (builtins.bool, int, float, complex)):
         raise TypeError(f"full: fill_value must be a Python scalar, got {type(fill_value).__name__}")
     dtype = optional_dtype("full", dtype, default_for(fill_value))
