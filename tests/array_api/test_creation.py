@@ -14,7 +14,20 @@ from . import standard
 
 @pytest.mark.parametrize(
     "args",
-    [(5,), (0,), (-3,), (2, 7), (7, 2), (7, 2, -2), (2, 7, -1), (0, 10, 3), (0, 1, 0.25), (1.5, 4), (3, 0, -0.5), (5, 5)],
+    [
+        (5,),
+        (0,),
+        (-3,),
+        (2, 7),
+        (7, 2),
+        (7, 2, -2),
+        (2, 7, -1),
+        (0, 10, 3),
+        (0, 1, 0.25),
+        (1.5, 4),
+        (3, 0, -0.5),
+        (5, 5),
+    ],
 )
 def test_arange(args):
     found = xp.arange(*args)
@@ -66,7 +79,9 @@ def test_asarray_of_arrays():
         xp.asarray([[1, 2], [3]])
 
 
-@pytest.mark.parametrize("make", [np.arange, lambda n: python_array.array("q", range(n)), lambda n: memoryview(np.arange(n))])
+@pytest.mark.parametrize(
+    "make", [np.arange, lambda n: python_array.array("q", range(n)), lambda n: memoryview(np.arange(n))]
+)
 def test_asarray_shares_buffers(make):
     source = make(4)
     x = xp.asarray(source)
@@ -105,17 +120,19 @@ def test_filled(name):
 def test_full_infers_the_kind():
     for value, dtype in ((True, xp.bool), (1, xp.int64), (1.0, xp.float32), (1j, xp.complex64)):
         assert xp.full(3, value).dtype == dtype and xp.full((), value).tolist() == value
+    assert xp.full(2, xp.asarray(3, dtype=xp.int8)).dtype == xp.int8
     assert xp.full(2, 2**64 - 1, dtype=xp.uint64).tolist() == [2**64 - 1] * 2
-    with pytest.raises(TypeError):
-        xp.full(2, "1")
-    for bad in (xp.zeros, xp.ones, xp.empty):
-        assert bad(3).dtype == xp.float32
+    for bad in ("1", xp.ones(2)):
+        with pytest.raises(TypeError):
+            xp.full(2, bad)
+    for make in (xp.zeros, xp.ones, xp.empty):
+        assert make(3).dtype == xp.float32 and make(3, dtype=bool).dtype == xp.bool
         with pytest.raises(ValueError):
-            bad((-1,))
+            make((-1,))
         with pytest.raises(TypeError):
-            bad(1.5)
+            make(1.5)
         with pytest.raises(TypeError):
-            bad(2, dtype=float)
+            make(2, dtype=float)
 
 
 @pytest.mark.parametrize("k", [-9, -1, 0, 1, 2, 9, 10**30, -(10**30)])
@@ -193,7 +210,12 @@ def test_from_dlpack():
 
 def test_devices():
     cpu = fb.device("cpu")
-    for x in (xp.asarray([1], device=cpu), xp.zeros(2, device=cpu), xp.arange(2, device=cpu), xp.linspace(0, 1, 2, device=cpu)):
+    for x in (
+        xp.asarray([1], device=cpu),
+        xp.zeros(2, device=cpu),
+        xp.arange(2, device=cpu),
+        xp.linspace(0, 1, 2, device=cpu),
+    ):
         assert x.device == cpu
     with pytest.raises((RuntimeError, ValueError)):
         xp.zeros(2, device="no such device")

@@ -12,7 +12,7 @@ import numpy as np
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.array_api._args import array, choice, integer, optional_dtype, several, shape_tuple
-from flambeau.array_api._dtypes import check_dtype, default_complex, default_float, default_for
+from flambeau.array_api._dtypes import check_dtype, default_complex, default_float, default_for, real_of
 from flambeau.errors import ArgumentError
 
 __all__ = [
@@ -44,7 +44,7 @@ def arange(
     dtype = optional_dtype("arange", dtype, fb.int64 if integers else default_float())
     if (stop - start) * math.copysign(1, step) <= 0:
         return fb.empty((0,), dtype=dtype, device=device)
-    return fb.arange(start, stop, step, dtype=dtype, device=device)
+    return fb.arange(start, stop, step, dtype=real_of(dtype), device=device).to(dtype)
 
 
 def asarray(
@@ -60,7 +60,7 @@ def asarray(
     ``copy``: True always copies, False never does (an error where it would be needed), None only if needed.
     """
     if dtype is not None:
-        check_dtype("asarray", dtype)
+        dtype = check_dtype("asarray", dtype)
     if not isinstance(obj, Tensor):
         view = _buffer(obj)
         if view is None:
@@ -113,7 +113,9 @@ def empty(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | No
 def empty_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array with unset values and the shape of ``x``."""
     array("empty_like", x)
-    return empty(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return empty(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )
 
 
 def eye(
@@ -150,7 +152,13 @@ def full(
     dtype: fb.dtype | None = None,
     device: fb.device | None = None,
 ) -> Tensor:
-    """An array of one value; without ``dtype`` its dtype is the default for the kind of that value."""
+    """An array of one value; without ``dtype`` its dtype is the default for the kind of that value.
+
+    Libraries also pass a zero-dimensional array as the value, which then gives the dtype.
+    """
+    if isinstance(fill_value, Tensor) and fill_value.ndim == 0:
+        dtype = fill_value.dtype if dtype is None else dtype
+        fill_value = fill_value.item()
     if not isinstance(fill_value, (builtins.bool, int, float, complex)):
         raise TypeError(f"full: fill_value must be a Python scalar, got {type(fill_value).__name__}")
     dtype = optional_dtype("full", dtype, default_for(fill_value))
@@ -214,7 +222,9 @@ def ones(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | Non
 def ones_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array of ones with the shape of ``x``."""
     array("ones_like", x)
-    return ones(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return ones(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -242,4 +252,6 @@ def zeros(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | No
 def zeros_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array of zeros with the shape of ``x``."""
     array("zeros_like", x)
-    return zeros(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return zeros(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )

@@ -175,6 +175,9 @@ def scalar_dtype(name: str, value: builtins.bool | int | float | complex, dtype:
 
 
 def check_dtype(name: str, dtype: object) -> fb.dtype:
+    """``dtype``, if it is one. Python's ``bool`` passes for the only dtype it can mean, since SciPy relies on that."""
+    if dtype is builtins.bool:
+        return bool
     if not isinstance(dtype, fb.dtype):
         raise TypeError(f"{name}: dtype must be a dtype of this namespace, got {dtype!r}")
     return dtype
@@ -188,7 +191,7 @@ def astype(x: Tensor, dtype: fb.dtype, /, *, copy: builtins.bool = True, device:
     """``x`` in ``dtype``, whatever the promotion rules; complex to real is an error (take ``real`` or ``imag``)."""
     if not isinstance(x, Tensor):
         raise TypeError(f"astype: x must be an array, got {type(x).__name__}")
-    check_dtype("astype", dtype)
+    dtype = check_dtype("astype", dtype)
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype != bool:
         raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; use real(x) or imag(x)")
     return x.to(device=x.device if device is None else device, dtype=dtype, copy=copy)
@@ -196,7 +199,8 @@ def astype(x: Tensor, dtype: fb.dtype, /, *, copy: builtins.bool = True, device:
 
 def can_cast(from_: fb.dtype | Tensor, to: fb.dtype, /) -> builtins.bool:
     """Whether the promotion rules lead from one dtype to the other."""
-    return _LATTICE[_dtype_of("can_cast", from_), check_dtype("can_cast", to)] == to
+    to = check_dtype("can_cast", to)
+    return _LATTICE[_dtype_of("can_cast", from_), to] == to
 
 
 def finfo(type: fb.dtype | Tensor, /) -> finfo_object:
@@ -226,7 +230,7 @@ def iinfo(type: fb.dtype | Tensor, /) -> iinfo_object:
 
 def isdtype(dtype: fb.dtype, kind: fb.dtype | str | tuple[fb.dtype | str, ...]) -> builtins.bool:
     """Whether ``dtype`` is ``kind``: a dtype, the name of a kind, or a tuple of these (any of them)."""
-    check_dtype("isdtype", dtype)
+    dtype = check_dtype("isdtype", dtype)
     if isinstance(kind, tuple):
         return builtins.any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):

@@ -1,0 +1,103 @@
+# Everything from two commands on a fresh machine: `make demo` and `make test`. Needs python3 (3.11 or newer), g++ (12 or newer), make.
+PYTHON ?= python3
+CXX ?= g++
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= $(shell nproc)
+ARCH ?= native
+TESTS ?= tests
+
+.PHONY: help tools dev build test lint types format check-format demo sanitize bench docs wheel clean stubs
+
+help:
+	@echo "make demo      build, then a short tour with a picture"
+	@echo "make test      build, then style, types, layers and all tests"
+	@echo "make dev       editable install in .venv; run it again for a fast rebuild"
+	@echo "make sanitize  the tests on a build with AddressSanitizer and UBSan"
+	@echo "make bench     benchmark tables (against PyTorch when it is installed)"
+	@echo "make docs      HTML documentation in site/"
+	@echo "make wheel     a wheel in dist/ that other x86-64 machines run"
+	@echo "make format    clang-format and ruff format of what they own"
+
+# Says what to install instead of failing somewhere in the middle.
+tools:
+	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing; install it, e.g. apt install python3 python3-venv python3-dev"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "the venv module is missing; e.g. apt install python3-venv"; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "a C++ compiler is missing; e.g. apt install g++"; exit 1; }
+	@echo 'int main() { auto f = []<class T>(T x) { return x; }; return f(0); }' | $(CXX) -std=c++20 -x c++ -fsyntax-only - 2>/dev/null \
+	  || { echo "$(CXX) does not know C++20; g++ 12 or newer is needed, e.g. apt install g++-12 and make CXX=g++-12"; exit 1; }
+	@$(PYTHON) -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' \
+	  || { echo "the Python headers are missing; e.g. apt install python3-dev"; exit 1; }
+
+$(VENV)/.ready: pyproject.toml | tools
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python tools/requirements.py)
+	@echo "$(CURDIR)/src" > $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/flambeau-dev.pth
+	@touch $@
+
+build/build.ninja: CMakeLists.txt | $(VENV)/.ready
+	$(BIN)/cmake -S . -B build -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_CXX_COMPILER=$(CXX) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DFLAMBEAU_INPLACE=ON -DFLAMBEAU_ARCH=$(ARCH)
+
+build: $(VENV)/.ready build/build.ninja
+	@CCACHE_BASEDIR=$(CURDIR) $(BIN)/cmake --build build -j $(JOBS)
+
+dev: build
+	@$(BIN)/python -c 'import flambeau as fb; print(fb.show_config())'
+
+test: build lint types check-format
+	$(BIN)/python -m pytest -n $(JOBS) -q $(TESTS)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+
+types: build
+	$(BIN)/mypy
+
+CXX_FILES = $(shell find csrc -name '*.cpp' -o -name '*.h')
+check-format: $(VENV)/.ready
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+
+format: $(VENV)/.ready
+	$(BIN)/clang-format -i $(CXX_FILES)
+	$(BIN)/ruff check --fix .
+
+stubs: build
+	$(BIN)/python -m flambeau._stubgen
+
+demo: build
+	$(BIN)/python examples/tour.py
+
+bench: build
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/ops.py
+	$(BIN)/python benchmarks/memory.py
+
+docs: build
+	$(BIN)/python docs/gen_reference.py
+	$(BIN)/mkdocs build --strict
+
+wheel: $(VENV)/.ready
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist -Ccmake.define.FLAMBEAU_ARCH=x86-64-v3 .
+	@ls -l dist
+
+# A build of its own, beside the normal one: build-sanitize/package/flambeau links to the Python sources.
+SAN := build-sanitize
+SAN_ENV = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(CURDIR)/$(SAN)/package PYTHONMALLOC=malloc \
+  LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so) $(shell $(CXX) -print-file-name=libstdc++.so.6)"
+sanitize: $(VENV)/.ready
+	$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_CXX_COMPILER=$(CXX) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DFLAMBEAU_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
+	CCACHE_BASEDIR=$(CURDIR) $(BIN)/cmake --build $(SAN) -j $(JOBS)
+	@mkdir -p $(SAN)/package/flambeau
+	@for f in src/flambeau/*; do case $$f in *.so) ;; *) ln -sfn $(CURDIR)/$$f $(SAN)/package/flambeau/; esac; done
+	@cp $(SAN)/_C*.so $(SAN)/package/flambeau/
+	@echo "a deliberate overrun must be caught:"
+	@if $(SAN_ENV) $(BIN)/python -c 'import flambeau as fb; fb._C.deliberate_overrun()' 2>$(SAN)/overrun.log; then \
+	   echo "the sanitizer is off: a write behind a tensor went unnoticed"; exit 1; fi
+	@grep -q heap-buffer-overflow $(SAN)/overrun.log && echo "caught"
+	$(SAN_ENV) $(BIN)/python -m pytest -q -x -n $(JOBS) --timeout 900 $(TESTS) -m "not slow_sanitized"
+
+clean:
+	rm -rf build build-sanitize dist site src/flambeau/*.so
