@@ -58,6 +58,7 @@ static void result_dtypes(DType common, Result result, DType& compute, DType& ou
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost, const void* context) {
     DType compute, out, out_compute;
     result_dtypes(x.dtype(), result, compute, out, out_compute);
+    if (a.inplace && result == Result::Real && is_complex(x.dtype())) fail_type("the in-place form is not supported for complex tensors: the result is real");
     return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
 }
 
