@@ -23,8 +23,8 @@ from harness.report import Result
 from harness.rows import Row, Suite
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-REPEATS = 3  # timed repetitions within a round; the best counts, since other programs only ever add time
-MOST_ROUNDS = 3  # a row whose rounds disagree gets up to this many times the rounds
+REPEATS = 7  # timed repetitions within a round; the best counts, since other programs only ever add time
+MOST_ROUNDS = 2  # a row whose rounds disagree gets up to this many times the rounds
 TORCH_HINT = "PyTorch not installed: pip install torch==2.13.0"
 
 
@@ -45,13 +45,16 @@ def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", metavar="PATTERN", help="rows whose 'group/name' matches this regular expression")
     parser.add_argument("--quick", action="store_true", help="3 short rounds instead of 5: a first impression")
     parser.add_argument("--rounds", type=int, help="interleaved rounds per row (default: 5)")
+    parser.add_argument("--best", action="store_true", help="the best round counts, not the median: for a busy machine")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--write", action="store_true", help=f"replace this suite's section of {RESULTS.name}")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios as a bar chart (needs matplotlib)")
     parser.add_argument("--flambeau-module", default="flambeau", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     options.rounds = options.rounds or (3 if options.quick else 5)
-    options.target = suite.target_seconds / (3 if options.quick else 1)
+    # Against interruptions many short repetitions help: one of them goes through in peace.
+    options.repeats = 6 * REPEATS if options.best else REPEATS
+    options.target = suite.target_seconds / (10 if options.best else 2 if options.quick else 1)
     if options.threads < 1 or options.rounds < 1:
         parser.error("--threads and --rounds are at least 1")
     if options.write and options.only:
@@ -105,7 +108,7 @@ def close(seats: list[Seat]) -> None:
 
 def run_row(suite: Suite, row: Row, seats: list[Seat], options: argparse.Namespace) -> Result:
     """All rounds of a row. The libraries take turns and every round starts with another one."""
-    result = Result(row.group, row.name, "MB" if row.kind == "peak" else "s")
+    result = Result(row.group, row.name, "MB" if row.kind == "peak" else "s", best=options.best)
     first: dict[str, dict] = {}
     active = [seat for seat in seats if row.source(seat.name) is not None]
     for turn in range(options.rounds * MOST_ROUNDS if row.kind == "time" else 1):
@@ -118,7 +121,7 @@ def run_row(suite: Suite, row: Row, seats: list[Seat], options: argparse.Namespa
             if row.kind == "peak":
                 answer = peak(suite, row, seat)
             else:
-                request = {"do": "time", "key": row.key, "target": options.target, "repeats": REPEATS}
+                request = {"do": "time", "key": row.key, "target": options.target, "repeats": options.repeats}
                 answer = seat.ask(suite.path, **request)
             if "error" in answer:
                 result.errors[seat.name] = answer["error"]
@@ -163,6 +166,15 @@ def disagreement(ours: dict | None, theirs: dict | None, values: bool) -> str | 
     return None
 
 
+def busy_note() -> list[str]:
+    """A warning when other programs hold the cores: figures of ops on several threads then say little."""
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5 * report.usable_cores():
+        return [
+            f"the machine was busy: load average {os.getloadavg()[0]:.1f} before the start; run again when it is quiet"
+        ]
+    return []
+
+
 def progress(place: int, count: int, result: Result, seats: list[Seat]) -> None:
     figures = (
         f"{s.title} {'error' if s.name in result.errors else report.quantity(result.figure(s.name), result.unit)}"
@@ -175,13 +187,13 @@ def progress(place: int, count: int, result: Result, seats: list[Seat]) -> None:
 
 def about(seats: list[Seat], notes: list[str], options: argparse.Namespace) -> list[str]:
     """What was measured where and how."""
+    figure = "best" if options.best else "median"
     versions = ", ".join(f"{s.title} {s.version} (Python {s.python_version})" for s in seats)
-    load = f", load average {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     lines = [
-        f"- Machine: {report.machine()}{load}",
-        f"- Libraries: {versions}; {options.threads} threads each",
-        f"- How: a process per library, in turns, median over at least {options.rounds} rounds of the best of "
-        f"{REPEATS} repetitions; {datetime.date.today()}",
+        f"- Machine: {report.machine()}",
+        f"- Libraries: {versions}; {options.threads} {'thread' if options.threads == 1 else 'threads'} each",
+        f"- How: a process per library, in turns, {figure} over at least {options.rounds} rounds of the best of "
+        f"{options.repeats} repetitions; {datetime.date.today()}",
     ]
     if any(seat.name == "torch-tuned" for seat in seats):
         lines.append(
@@ -193,7 +205,9 @@ def about(seats: list[Seat], notes: list[str], options: argparse.Namespace) -> l
 def run(suite: Suite, options: argparse.Namespace) -> tuple[list[Result], str]:
     """Measure everything and write the section's text."""
     rows = [row for row in suite.rows if options.only.search(row.key)]
+    busy = busy_note()
     seats, notes = open_seats(suite, options)
+    notes += busy
     postscript: list[str] = []
     try:
         if not seats:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-# Never giving memory back and never mapping afresh is what PyTorch users do against page faults without a second malloc.
+# A malloc that keeps what it has: what PyTorch users set against page faults when they install no second malloc.
 TUNED_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TITLES = {"flambeau": "flambeau", "torch": "PyTorch", "torch-tuned": "PyTorch tuned", "numpy": "NumPy"}

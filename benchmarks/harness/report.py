@@ -1,4 +1,4 @@
-"""From measurements to a Markdown section: medians, ratios, geometric means, losses, budgets, and the file's markers."""
+"""From measurements to a Markdown section: medians, ratios, geometric means, losses, budgets, markers, chart."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ class Result:
     unit: str = "s"
     rounds: dict[str, list[float]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    best: bool = False
 
     def figure(self, seat: str) -> float | None:
-        """The median over the rounds; None when the library has no such row or failed in it."""
+        """The median over the rounds, or their best; None when the library has no such row or failed in it."""
         rounds = self.rounds.get(seat)
-        return median(rounds) if rounds and seat not in self.errors else None
+        if not rounds or seat in self.errors:
+            return None
+        return min(rounds) if self.best else median(rounds)
 
     def ratio(self, other: str = "torch") -> float | None:
         """How many times better flambeau is than `other` (time or memory of the other ÷ ours)."""
@@ -114,12 +117,14 @@ def summary(results: list[Result], seats: list) -> list[str]:
     others = [seat for seat in seats if seat.name != "flambeau"]
     groups = list(dict.fromkeys(r.group for r in results))
     body = []
-    for name in [*groups, None]:
+    mixed = len({r.unit for r in results}) > 1  # a mean of seconds and megabytes would say nothing
+    for name in groups if mixed else [*groups, None]:
         chosen = [r for r in results if name is None or r.group == name]
         ranked = sorted((r.ratio(), r.name) for r in chosen if r.ratio() is not None)
         worst = f"{ranked[0][1]}: {times(ranked[0][0])}" if ranked else "–"
         means = [times(geomean(ratios(chosen, s.name))) for s in others]
-        body.append([name or "**all rows**", str(len(chosen)), *means, worst])
+        count = str(len(chosen)) if len(ranked) in (0, len(chosen)) else f"{len(ranked)} of {len(chosen)}"
+        body.append([name or "**all rows**", count, *means, worst])
     return table(["group", "rows", *(f"vs {s.title}" for s in others), "worst against PyTorch"], body)
 
 

@@ -1,4 +1,4 @@
-"""How a benchmark row is written down: one statement for every library, so that the work is the same by construction."""
+"""How a benchmark row is written down: one statement for every library, so the work is the same by construction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Row:
     `stmt` is timed with `lib` (the library's module) and the inputs as local names; `setup` runs once before it.
     `numpy` is None (no NumPy column), SAME, a statement, or a pair (setup, statement). The first result is compared
     between libraries; `check=False` says that its values may differ (random numbers, uninitialised memory).
-    `kind` is "time" or "peak": the growth of the process's peak memory over one run of `stmt` in a fresh process.
+    `kind` is "time" or "peak": how far one run of `setup` and `stmt` raises the memory of a fresh process.
     """
 
     group: str
@@ -88,7 +88,7 @@ class Suite:
     budgets: list[Budget] = field(default_factory=list)
     extra: Callable[[Any, list], tuple[list, list[str]]] | None = None
     after: str | None = None
-    target_seconds: float = 0.01
+    target_seconds: float = 0.002
 
     def group(self, group: str, kind: str = "time") -> Callable[..., None]:
         """A function that adds rows to `group`; keyword arguments that are inputs become the statement's names."""

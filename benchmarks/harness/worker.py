@@ -16,6 +16,8 @@ from harness.rows import Row, Suite
 
 SETTLE_SECONDS = 0.005  # idle threads of the library that ran before stop spinning in this time
 
+TURN_SECONDS = 0.1  # long rows repeat less often, at least twice
+
 
 class Worker:
     """Holds one library and the row in hand; a new row frees the inputs of the one before."""
@@ -70,14 +72,16 @@ class Worker:
         assert self.timer is not None
         time.sleep(SETTLE_SECONDS)
         self.timer.timeit(max(1, self.number // 10))
-        answer["times"] = [self.timer.timeit(self.number) / self.number for _ in range(repeats)]
-        return answer
+        times: list[float] = []
+        end = time.perf_counter() + TURN_SECONDS
+        while len(times) < 2 or (len(times) < repeats and time.perf_counter() < end):
+            times.append(self.timer.timeit(self.number) / self.number)
+        return {**answer, "times": times}
 
     def peak(self, key: str) -> dict[str, Any]:
         row, setup, stmt = self.source(key)
-        names = self.namespace(row, setup)
         before = reset_peak()
-        exec(stmt, names)
+        exec(stmt, self.namespace(row, setup))
         return {"times": [(memory_bytes("VmHWM") - before) / 1e6]}
 
     def after(self) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def memory_bytes(field: str) -> int:
 
 
 def reset_peak() -> int:
-    """Forget the peak that the setup reached; returns the memory in use now."""
+    """Forget the peak that importing reached; returns the memory in use now."""
     with open("/proc/self/clear_refs", "w") as control:
         control.write("5")
     return memory_bytes("VmRSS")

@@ -116,7 +116,7 @@ def special_values(arity: int, nan: bool = True, **kwargs: object) -> Callable[[
 # ---- along dimensions ----------------------------------------------------------------------------------------------
 
 
-def over_dims(lo: float = -3, hi: float = 3, *, many: bool = True, none: bool = True, keepdim: bool = True, maker=make):
+def over_dims(lo: float = -3, hi: float = 3, *, many: bool = True, none: bool = True, maker=make):
     """Samples of a reduction: all, one, a negative, several dimensions, kept and dropped."""
 
     def samples(dtype: str) -> Iterator[S]:
@@ -126,8 +126,7 @@ def over_dims(lo: float = -3, hi: float = 3, *, many: bool = True, none: bool = 
         for dim in (0, 1, -1):
             yield S(x, dim=dim)
         yield S(x, 1)
-        if keepdim:
-            yield S(x, dim=1, keepdim=True)
+        yield S(x, dim=1, keepdim=True)
         if many:
             yield S(x, dim=(0, 2))
             yield S(x, dim=[0, -1], keepdim=True)

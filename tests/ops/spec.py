@@ -143,6 +143,13 @@ LAYOUTS: dict[str, Callable[[np.ndarray, str], Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class D:
+    """A dtype argument: flambeau's dtype for the op, its name for the reference."""
+
+    name: str
+
+
 class S:
     """One sample call: positional and keyword arguments, tensors given as `T`. `_dtype` overrides the result dtype."""
 
@@ -156,11 +163,17 @@ class S:
 
     def map(self, change: Callable[[Any], Any]) -> S:
         """The same call with `change` applied to every `T`, inside lists and tuples too."""
-        return S(
-            *(_deep(a, change) for a in self.args),
-            _dtype=self.dtype,
-            **{k: _deep(v, change) for k, v in self.kwargs.items()},
-        )
+        args = [_deep(a, change) for a in self.args]
+        kwargs = {k: _deep(v, change) for k, v in self.kwargs.items()}
+        return S(*args, _dtype=self.dtype, **kwargs)
+
+    def with_dtypes(self, change: Callable[[D], Any]) -> S:
+        """The same call with `change` applied to every dtype argument."""
+
+        def swap(value: Any) -> Any:
+            return change(value) if isinstance(value, D) else value
+
+        return S(*map(swap, self.args), _dtype=self.dtype, **{k: swap(v) for k, v in self.kwargs.items()})
 
     def tensors(self) -> list[T]:
         found: list[T] = []
@@ -223,6 +236,7 @@ class OpSpec:
     special_dtypes: tuple[str, ...] | None = None
     family: str = ""
     canonical: str = ""  # the op this name is another spelling of
+    mutates: bool = False  # the op is in-place by nature (`fill_`)
     keywords: bool = True  # also accepts NumPy's spellings `axis` and `keepdims`
 
     def __post_init__(self) -> None:
@@ -239,6 +253,7 @@ class OpSpec:
 
     def run(self, ready: S) -> Any:
         """Call the function, or the method where there is no function, with arguments that are tensors already."""
+        ready = ready.with_dtypes(lambda d: dtype_of(d.name))
         if self.function:
             return find(self.name)(*ready.args, **ready.kwargs)
         return getattr(ready.args[0], self.name)(*ready.args[1:], **ready.kwargs)
@@ -246,7 +261,7 @@ class OpSpec:
     def expected(self, sample: S) -> Any:
         """The reference's answer."""
         to_float = self.result == "float" or (isinstance(self.result, tuple) and "float" in self.result)
-        ready = sample.map(lambda t: t.values.copy() if self.native else t.wide(to_float))
+        ready = sample.map(lambda t: t.values.copy() if self.native else t.wide(to_float)).with_dtypes(lambda d: d.name)
         with np.errstate(all="ignore"):
             return self.ref(*ready.args, **ready.kwargs)
 
@@ -264,6 +279,7 @@ def find(path: str) -> Callable[..., Any]:
 RESULT_RULES: dict[str, Callable[[str], str]] = {
     "same": lambda d: d,
     "bool": lambda d: "bool",
+    "truth": lambda d: "uint8" if d == "uint8" else "bool",  # all and any keep uint8, which once stood for bool
     "int64": lambda d: "int64",
     "int32": lambda d: "int32",
     "float64": lambda d: "float64",

@@ -36,7 +36,7 @@ def judge(row: OpSpec, got, sample: S, dtype: str, what: str) -> None:
     """Compare a result with the row's reference or hand it to the row's own check."""
     names = lib.expected_dtype(row.result, sample, dtype)
     if row.check is not None:
-        plain = sample.map(lambda t: t.wide())
+        plain = sample.map(lambda t: t.wide()).with_dtypes(lambda d: d.name)
         try:
             row.check(got, *plain.args, **plain.kwargs)
         except AssertionError as error:
@@ -67,7 +67,8 @@ def run_all(row: OpSpec, maker, wanted, layout="contiguous", among=None) -> int:
             except Exception as error:
                 raise AssertionError(f"{what} [{dtype}] raised {type(error).__name__}: {error}") from error
             judge(row, got, sample, dtype, what)
-            unchanged(ready, sample, what)
+            if not row.mutates:
+                unchanged(ready, sample, what)
             count += 1
     return count
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.array_api._args import array, choice, integer, optional_dtype, shape_tuple
+from flambeau.array_api._args import array, choice, integer, optional_dtype, several, shape_tuple
 from flambeau.array_api._dtypes import check_dtype, default_complex, default_float, default_for
 from flambeau.errors import ArgumentError
 
@@ -66,8 +66,9 @@ def asarray(
         if view is None:
             if copy is False:
                 raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become an array without a copy")
-            return fb.tensor(obj, dtype=_scalar_dtype(obj) if dtype is None else dtype, device=device)
-        obj = fb.from_numpy(view)
+            if not _holds_arrays(obj):
+                return fb.tensor(obj, dtype=_scalar_dtype(obj) if dtype is None else dtype, device=device)
+        obj = _stacked(obj) if view is None else fb.from_numpy(view)
     target = obj.dtype if dtype is None else dtype
     place = obj.device if device is None else fb.device(device)
     if copy is False and (target != obj.dtype or place != obj.device):
@@ -85,6 +86,17 @@ def _buffer(obj: object) -> np.ndarray | None:
         return np.asarray(memoryview(obj))
     except TypeError:
         return None
+
+
+def _holds_arrays(obj: object) -> bool:
+    return isinstance(obj, (tuple, list)) and any(isinstance(item, Tensor) or _holds_arrays(item) for item in obj)
+
+
+def _stacked(obj: object) -> Tensor:
+    """Nested sequences with arrays in them, stacked with the standard's promotion."""
+    if isinstance(obj, (tuple, list)):
+        return fb.stack(several("asarray", [_stacked(item) for item in obj]))
+    return obj if isinstance(obj, Tensor) else fb.tensor(obj, dtype=_scalar_dtype(obj))
 
 
 def _scalar_dtype(obj: object) -> fb.dtype | None:
@@ -117,9 +129,11 @@ def eye(
     rows = integer("eye", "n_rows", n_rows)
     cols = rows if n_cols is None else integer("eye", "n_cols", n_cols)
     dtype = optional_dtype("eye", dtype, default_float())
-    row = fb.arange(rows, device=device)[:, None] if rows > 0 else fb.empty((rows, 1), dtype=fb.int64, device=device)
-    column = fb.arange(cols, device=device)[None, :] if cols > 0 else fb.empty((1, cols), dtype=fb.int64, device=device)
-    return (column - row == integer("eye", "k", k)).to(dtype)
+    if rows < 0 or cols < 0:
+        raise ArgumentError(f"eye: the numbers of rows and columns must not be negative, got {rows} and {cols}")
+    # any k beyond the corners means no ones at all, however far beyond
+    k = max(-rows, min(cols, integer("eye", "k", k)))
+    return (fb.arange(cols, device=device)[None, :] - fb.arange(rows, device=device)[:, None] == k).to(dtype)
 
 
 def from_dlpack(x: object, /, *, device: fb.device | None = None, copy: bool | None = None) -> Tensor:

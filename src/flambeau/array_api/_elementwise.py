@@ -6,6 +6,8 @@ standard does not name for a function is an error: where flambeau itself would p
 
 from __future__ import annotations
 
+import math
+
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.array_api._args import array, pair
@@ -156,7 +158,13 @@ def exp(x: Tensor, /) -> Tensor:
 
 def expm1(x: Tensor, /) -> Tensor:
     """``exp(x) - 1``, precise near 0."""
-    return fb.expm1(array("expm1", x, "floating"))
+    if array("expm1", x, "floating").dtype not in COMPLEX:
+        return fb.expm1(x)
+    a, b = x.real, x.imag
+    # exp(a) cos(b) - 1, written without cancellation
+    real = fb.expm1(a) * fb.cos(b) - 2 * fb.square(fb.sin(b / 2))
+    near = fb.complex(real, fb.exp(a) * fb.sin(b))
+    return fb.where(fb.isfinite(x) & fb.isfinite(near), near, fb.exp(x) - 1)
 
 
 def floor(x: Tensor, /) -> Tensor:
@@ -166,7 +174,12 @@ def floor(x: Tensor, /) -> Tensor:
 
 def floor_divide(x1: RealNumber, x2: RealNumber, /) -> Tensor:
     """Quotient, rounded down."""
-    return fb.floor_divide(*pair("floor_divide", x1, x2, "real-valued"))
+    x1, x2 = pair("floor_divide", x1, x2, "real-valued")
+    result = fb.floor_divide(x1, x2)
+    if x1.dtype not in REAL:
+        return result
+    # with an infinity the standard takes the quotient as it is, where Python's rule gives NaN or -1
+    return fb.where(fb.isinf(x1) | fb.isinf(x2), fb.divide(x1, x2), result)
 
 
 def greater(x1: RealNumber, x2: RealNumber, /) -> Tensor:
@@ -226,7 +239,12 @@ def log10(x: Tensor, /) -> Tensor:
 
 def log1p(x: Tensor, /) -> Tensor:
     """``log(1 + x)``, precise near 0."""
-    return fb.log1p(array("log1p", x, "floating"))
+    if array("log1p", x, "floating").dtype not in COMPLEX:
+        return fb.log1p(x)
+    a, b = x.real, x.imag
+    # log|1 + x| as half of log1p(|1 + x|**2 - 1), which keeps the digits of a small x
+    near = fb.complex(fb.log1p(a * (a + 2) + b * b) / 2, fb.atan2(b, a + 1))
+    return fb.where(fb.abs(x) < 0.5, near, fb.log(fb.complex(a + 1, b)))
 
 
 def log2(x: Tensor, /) -> Tensor:
@@ -327,7 +345,11 @@ def round(x: Tensor, /) -> Tensor:
 
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign of each element; of a complex number, itself over its absolute value."""
-    return fb.sgn(array("sign", x, "numeric"))
+    array("sign", x, "numeric")
+    if x.dtype in REAL or x.dtype in COMPLEX:
+        # NaN stays NaN, where PyTorch's functions say 0
+        return fb.where(fb.isnan(x), x * math.nan, fb.sgn(x))
+    return fb.sgn(x)
 
 
 def signbit(x: Tensor, /) -> Tensor:

@@ -1,0 +1,22 @@
+// The extension module flambeau._C.
+#include "bindings/python.h"
+
+namespace {
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau._C", "The compiled core of flambeau.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__C() {
+    return fb::py::guarded([]() -> PyObject* {
+        using namespace fb::py;
+        Owned module(ok(PyModule_Create(&definition)));
+        add_types(module.get());
+        add_tensor_type(module.get());
+        add_ops(module.get());
+        add_construct(module.get());
+        add_system(module.get());
+        add_exchange(module.get());
+        return module.release();
+    });
+}

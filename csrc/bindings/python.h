@@ -1,0 +1,117 @@
+// Small tools around the C API: owned references, error translation, and the types of this package.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include "ops/registry.h"
+#include "tensor/tensor.h"
+
+namespace fb::py {
+
+// An owned reference.
+class Owned {
+  public:
+    Owned() = default;
+    explicit Owned(PyObject* p) : p_(p) {}
+    Owned(Owned&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+    Owned& operator=(Owned&& other) noexcept {
+        std::swap(p_, other.p_);
+        return *this;
+    }
+    ~Owned() { Py_XDECREF(p_); }
+    static Owned borrow(PyObject* p) { return Owned(Py_XNewRef(p)); }
+    PyObject* get() const { return p_; }
+    PyObject* release() { return std::exchange(p_, nullptr); }
+    explicit operator bool() const { return p_; }
+
+  private:
+    PyObject* p_ = nullptr;
+};
+
+// Thrown when a Python exception is already set.
+struct PythonError {};
+
+inline PyObject* ok(PyObject* p) {
+    if (!p) throw PythonError{};
+    return p;
+}
+inline void ok(int status) {
+    if (status < 0) throw PythonError{};
+}
+
+// Turns the C++ exception in flight into a Python one.
+void translate_exception();
+
+// guarded([&] { … return PyObject*; }) for the body of a C API entry point.
+template <class F>
+PyObject* guarded(F&& f) {
+    try {
+        return f();
+    } catch (...) {
+        translate_exception();
+        return nullptr;
+    }
+}
+template <class F>
+int guarded_int(F&& f) {
+    try {
+        return f();
+    } catch (...) {
+        translate_exception();
+        return -1;
+    }
+}
+
+// ---- types ---------------------------------------------------------------------------------------------------------
+
+struct PyTensor {
+    PyObject_HEAD
+    TensorImpl* impl;
+    PyObject* dict;
+    PyObject* weakrefs;
+};
+
+extern PyTypeObject* tensor_type;
+extern PyTypeObject* dtype_type;
+extern PyTypeObject* device_type;
+extern PyTypeObject* generator_type;
+extern PyTypeObject* size_type;  // flambeau.Size, a tuple
+// Exception classes by ErrorKind, set from flambeau.errors.
+extern PyObject* error_classes[8];
+
+inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
+inline Tensor tensor_of(PyObject* o) { return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl)); }
+// New reference; the same object for the same tensor while it lives.
+PyObject* wrap(const Tensor& t);
+// As `type`, a subclass of Tensor: a new object on the same tensor data.
+PyObject* wrap_as(const Tensor& t, PyTypeObject* type);
+
+PyObject* wrap(DType dtype);
+PyObject* wrap(Device device);
+PyObject* wrap(const Ref<Generator>& generator);
+PyObject* wrap(const Scalar& value);
+PyObject* wrap_size(const Dims& shape);
+PyObject* wrap_tuple(const Dims& values);
+bool is_dtype(PyObject* o);
+DType dtype_of(PyObject* o);
+Device device_of(PyObject* o);  // a device object
+Ref<Generator> generator_of(PyObject* o);
+
+// Python number (NumPy scalars included) to Scalar; false when it is none. Never accepts str, bytes or tensors.
+bool scalar_of(PyObject* o, Scalar& out);
+bool is_numpy_array(PyObject* o);
+
+void add_types(PyObject* module);
+void add_tensor_type(PyObject* module);
+void add_ops(PyObject* module);
+void add_construct(PyObject* module);
+void add_system(PyObject* module);
+void add_exchange(PyObject* module);
+
+// Calls a registered op by name with Python arguments (borrowed): the operators' way in.
+struct OpHandle;
+OpHandle* find_op(const char* name);
+PyObject* call_op(OpHandle* op, bool inplace, PyObject* const* args, Py_ssize_t count, PyObject* kwnames = nullptr);
+
+}  // namespace fb::py

@@ -1,0 +1,399 @@
+// The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
+#include "bindings/convert.h"
+#include "bindings/indexing.h"
+#include "bindings/python.h"
+#include "ops/common.h"
+
+namespace fb::py {
+
+PyTypeObject* tensor_type;
+
+namespace {
+
+PyTensor* cast(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
+
+// ---- life ------------------------------------------------------------------------------------------------------------
+
+PyObject* make(PyTypeObject* type, TensorImpl* impl) {
+    // Not tracked by the garbage collector until it carries attributes: a bare tensor refers to no Python object.
+    PyTensor* self = PyObject_GC_New(PyTensor, type);
+    if (!self) throw PythonError{};
+    impl->retain();
+    self->impl = impl;
+    self->dict = nullptr;
+    self->weakrefs = nullptr;
+    if (!impl->pyobj) impl->pyobj = self;
+    return reinterpret_cast<PyObject*>(self);
+}
+
+void tensor_dealloc(PyObject* o) {
+    PyTensor* self = cast(o);
+    PyTypeObject* type = Py_TYPE(o);
+    if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    if (self->weakrefs) PyObject_ClearWeakRefs(o);
+    Py_CLEAR(self->dict);
+    if (self->impl) {
+        if (self->impl->pyobj == self) self->impl->pyobj = nullptr;
+        self->impl->release();
+        self->impl = nullptr;
+    }
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+}
+
+int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
+    Py_VISIT(cast(o)->dict);
+    Py_VISIT(Py_TYPE(o));
+    return 0;
+}
+int tensor_clear(PyObject* o) {
+    Py_CLEAR(cast(o)->dict);
+    return 0;
+}
+int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
+    int status = PyObject_GenericSetAttr(o, name, value);
+    if (status == 0 && cast(o)->dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+    return status;
+}
+
+// Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    Owned module(PyImport_ImportModule("flambeau._tensor"));
+    if (!module) return nullptr;
+    Owned build(PyObject_GetAttrString(module.get(), "legacy_new"));
+    if (!build) return nullptr;
+    Owned made(PyObject_Call(build.get(), args, kwargs));
+    if (!made) return nullptr;
+    return guarded([&]() -> PyObject* { return type == tensor_type ? made.release() : wrap_as(tensor_of(made.get()), type); });
+}
+int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }
+
+// ---- operators -------------------------------------------------------------------------------------------------------
+
+bool is_operand(PyObject* o) {
+    if (is_tensor(o)) return true;
+    Scalar s;
+    return scalar_of(o, s);
+}
+
+// NumPy arrays take part in operators as tensors on the same memory.
+Owned operand(PyObject* o) {
+    if (is_tensor(o) || !is_numpy_array(o)) return Owned::borrow(o);
+    Owned module(ok(PyImport_ImportModule("flambeau")));
+    return Owned(ok(PyObject_CallMethod(module.get(), "from_numpy", "O", o)));
+}
+
+PyObject* binary(OpHandle*& op, const char* name, PyObject* x, PyObject* y, bool inplace = false) {
+    return guarded([&]() -> PyObject* {
+        if (!op) op = find_op(name);
+        if (!op) fail_state("operator '", name, "' is not available");
+        Owned a = operand(x), b = operand(y);
+        if (!is_operand(a.get()) || !is_operand(b.get())) Py_RETURN_NOTIMPLEMENTED;
+        PyObject* args[] = {a.get(), b.get()};
+        return call_op(op, inplace, args, 2);
+    });
+}
+PyObject* unary(OpHandle*& op, const char* name, PyObject* x) {
+    return guarded([&]() -> PyObject* {
+        if (!op) op = find_op(name);
+        if (!op) fail_state("operator '", name, "' is not available");
+        return call_op(op, false, &x, 1);
+    });
+}
+
+#define BINARY(slot, name)                                       \
+    PyObject* slot(PyObject* a, PyObject* b) {                   \
+        static OpHandle* op = nullptr;                           \
+        return binary(op, name, a, b);                           \
+    }                                                            \
+    PyObject* inplace_##slot(PyObject* a, PyObject* b) {         \
+        static OpHandle* op = nullptr;                           \
+        return binary(op, name, a, b, true);                     \
+    }
+BINARY(op_add, "add")
+BINARY(op_sub, "sub")
+BINARY(op_mul, "mul")
+BINARY(op_div, "true_divide")
+BINARY(op_floordiv, "floor_divide")
+BINARY(op_mod, "remainder")
+BINARY(op_pow, "pow")
+BINARY(op_and, "bitwise_and")
+BINARY(op_or, "bitwise_or")
+BINARY(op_xor, "bitwise_xor")
+BINARY(op_lshift, "bitwise_left_shift")
+BINARY(op_rshift, "bitwise_right_shift")
+
+PyObject* op_matmul(PyObject* a, PyObject* b) {
+    static OpHandle* op = nullptr;
+    if (!is_tensor(a) && !is_numpy_array(a)) Py_RETURN_NOTIMPLEMENTED;
+    if (!is_tensor(b) && !is_numpy_array(b)) Py_RETURN_NOTIMPLEMENTED;
+    return binary(op, "matmul", a, b);
+}
+PyObject* op_power(PyObject* a, PyObject* b, PyObject* modulus) {
+    if (modulus != Py_None) {
+        PyErr_SetString(PyExc_TypeError, "pow: a modulus is not supported for tensors; use remainder(pow(x, y), m)");
+        return nullptr;
+    }
+    return op_pow(a, b);
+}
+PyObject* inplace_power(PyObject* a, PyObject* b, PyObject* modulus) {
+    if (modulus != Py_None) return op_power(a, b, modulus);
+    return inplace_op_pow(a, b);
+}
+PyObject* op_neg(PyObject* a) {
+    static OpHandle* op = nullptr;
+    return unary(op, "neg", a);
+}
+PyObject* op_pos(PyObject* a) {
+    static OpHandle* op = nullptr;
+    return unary(op, "positive", a);
+}
+PyObject* op_abs(PyObject* a) {
+    static OpHandle* op = nullptr;
+    return unary(op, "abs", a);
+}
+PyObject* op_invert(PyObject* a) {
+    static OpHandle* op = nullptr;
+    return unary(op, "bitwise_not", a);
+}
+
+PyObject* tensor_compare(PyObject* a, PyObject* b, int op) {
+    static OpHandle* ops[6];
+    static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+    return binary(ops[op], names[op], a, b);
+}
+
+Scalar single(PyObject* o, const char* name) {
+    OpScope scope(name);
+    return fb::item(tensor_of(o));
+}
+int op_bool(PyObject* o) {
+    return guarded_int([&] {
+        OpScope scope("bool");
+        Tensor t = tensor_of(o);
+        check(t.numel() != 0, "the truth value of an empty tensor (Boolean value of Tensor with no values) is ambiguous; use x.numel() > 0");
+        check(t.numel() == 1, "the truth value of a tensor of shape ", t.shape(), " (Boolean value of Tensor with more than one value) is ambiguous; use x.any() or x.all()");
+        return static_cast<int>(fb::item(t).to<bool>());
+    });
+}
+PyObject* op_int(PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        Scalar s = single(o, "int");
+        if (s.kind == Kind::Complex) fail_type("a complex number has no int; use .real first");
+        if (s.kind == Kind::Floating) return ok(PyLong_FromDouble(s.re));
+        return s.kind == Kind::Bool ? PyLong_FromLong(s.i != 0) : wrap(s);
+    });
+}
+PyObject* op_float(PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        Scalar s = single(o, "float");
+        if (s.kind == Kind::Complex) fail_type("a complex number has no float; use .real first");
+        return PyFloat_FromDouble(s.re);
+    });
+}
+PyObject* op_index(PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = tensor_of(o);
+        OpScope scope("index");
+        if (t.numel() != 1 || !is_integral_or_bool(t.dtype())) {
+            fail_type("only integer tensors of a single element can be converted to an index, got ", t.dtype(), " of shape ", t.shape());
+        }
+        Scalar s = fb::item(t);
+        return s.kind == Kind::Bool ? PyLong_FromLong(s.i != 0) : wrap(s);
+    });
+}
+
+Py_ssize_t tensor_length(PyObject* o) {
+    try {
+        OpScope scope("len");
+        Tensor t = tensor_of(o);
+        if (t.dim() == 0) fail_type("a 0-d tensor has no len()");
+        return t.shape()[0];
+    } catch (...) {
+        translate_exception();
+        return -1;
+    }
+}
+
+// ---- quick properties and methods ---------------------------------------------------------------------------------------
+
+PyObject* get_shape(PyObject* o, void*) {
+    return guarded([&] { return wrap_size(cast(o)->impl->shape); });
+}
+PyObject* get_dtype(PyObject* o, void*) { return wrap(cast(o)->impl->dtype); }
+PyObject* get_device(PyObject* o, void*) {
+    return guarded([&] { return wrap(cast(o)->impl->storage->device()); });
+}
+PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(cast(o)->impl->shape.size()); }
+PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(itemsize(cast(o)->impl->dtype)); }
+PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(cast(o)->impl->numel * itemsize(cast(o)->impl->dtype)); }
+PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(cast(o)->impl->storage->version()); }
+PyObject* get_read_only(PyObject* o, void*) { return PyBool_FromLong(cast(o)->impl->storage->read_only()); }
+
+PyObject* one_of(PyObject* args, PyObject* kwargs, const Dims& values, const char* name, bool as_size) {
+    static const char* names[] = {"dim", nullptr};
+    PyObject* dim = Py_None;
+    std::string format = std::string("|O:") + name;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format.c_str(), const_cast<char**>(names), &dim)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        OpScope scope(name);
+        if (dim == Py_None) return as_size ? wrap_size(values) : wrap_tuple(values);
+        int64_t d;
+        if (!int_of(dim, d)) fail_type("dim must be an int, got ", Py_TYPE(dim)->tp_name);
+        if (values.empty()) fail_index("dimension specified as ", d, " but the tensor has no dimensions");
+        return PyLong_FromLongLong(values[wrap_dim(d, values.size())]);
+    });
+}
+PyObject* m_size(PyObject* o, PyObject* args, PyObject* kwargs) { return one_of(args, kwargs, cast(o)->impl->shape, "size", true); }
+PyObject* m_stride(PyObject* o, PyObject* args, PyObject* kwargs) { return one_of(args, kwargs, cast(o)->impl->strides, "stride", false); }
+PyObject* m_dim(PyObject* o, PyObject*) { return get_ndim(o, nullptr); }
+PyObject* m_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->numel); }
+PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }
+PyObject* m_data_ptr(PyObject* o, PyObject*) {
+    Tensor t = tensor_of(o);
+    return PyLong_FromVoidPtr(t.numel() ? t.raw() : nullptr);
+}
+PyObject* m_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->offset); }
+PyObject* m_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(cast(o)->impl->storage->bytes()); }
+PyObject* m_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(cast(o)->impl->storage->data()); }
+PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(cast(o)->impl->dtype)); }
+PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
+PyObject* m_is_signed(PyObject* o, PyObject*) { return PyBool_FromLong(info(cast(o)->impl->dtype).is_signed); }
+PyObject* m_row_major(PyObject* o, PyObject*) { return PyBool_FromLong(cast(o)->impl->contiguous); }
+PyObject* m_item(PyObject* o, PyObject*) {
+    return guarded([&] { return wrap(single(o, "item")); });
+}
+PyObject* m_as_subclass(PyObject* o, PyObject* type) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("as_subclass");
+        if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type)) fail_type("expected a subclass of Tensor");
+        return wrap_as(alias(tensor_of(o)), reinterpret_cast<PyTypeObject*>(type));
+    });
+}
+// Makes this handle stand for another tensor's data: `x.data = y`, set_().
+PyObject* m_set_impl(PyObject* o, PyObject* other) {
+    return guarded([&]() -> PyObject* {
+        if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
+        TensorImpl &to = *cast(o)->impl, &from = *cast(other)->impl;
+        to.storage = from.storage;
+        to.offset = from.offset;
+        to.shape = from.shape;
+        to.strides = from.strides;
+        to.numel = from.numel;
+        to.dtype = from.dtype;
+        to.contiguous = from.contiguous;
+        Py_RETURN_NONE;
+    });
+}
+
+PyGetSetDef getset[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, a Size.", nullptr},
+                        {"dtype", get_dtype, nullptr, "The element type.", nullptr},
+                        {"device", get_device, nullptr, "Where the tensor lives.", nullptr},
+                        {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+                        {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+                        {"nbytes", get_nbytes, nullptr, "Bytes of all elements together.", nullptr},
+                        {"_version", get_version, nullptr, "How often the memory was written to in place.", nullptr},
+                        {"_read_only", get_read_only, nullptr, "Whether writing is refused.", nullptr},
+                        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {}};
+
+#define KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
+PyMethodDef methods[] = {
+    {"size", KEYWORDS(m_size), "size(dim=None)\n\nThe shape, or the size of one dimension.\n\nExample:\n    >>> fb.zeros(2, 3).size(1)\n    3\n"},
+    {"stride", KEYWORDS(m_stride), "stride(dim=None)\n\nSteps in elements between neighbours along each dimension, or along one.\n\nExample:\n    >>> fb.zeros(2, 3).stride()\n    (3, 1)\n"},
+    {"dim", m_dim, METH_NOARGS, "dim()\n\nNumber of dimensions.\n\nExample:\n    >>> fb.zeros(2, 3).dim()\n    2\n"},
+    {"ndimension", m_dim, METH_NOARGS, "ndimension()\n\nNumber of dimensions.\n\nExample:\n    >>> fb.zeros(2, 3).ndimension()\n    2\n"},
+    {"numel", m_numel, METH_NOARGS, "numel()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).numel()\n    6\n"},
+    {"nelement", m_numel, METH_NOARGS, "nelement()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).nelement()\n    6\n"},
+    {"element_size", m_element_size, METH_NOARGS, "element_size()\n\nBytes per element.\n\nExample:\n    >>> fb.zeros(2).element_size()\n    4\n"},
+    {"data_ptr", m_data_ptr, METH_NOARGS, "data_ptr()\n\nAddress of the first element; 0 for an empty tensor.\n\nExample:\n    >>> fb.empty(0).data_ptr()\n    0\n"},
+    {"storage_offset", m_storage_offset, METH_NOARGS, "storage_offset()\n\nElements before the first one in the storage.\n\nExample:\n    >>> fb.arange(5)[2:].storage_offset()\n    2\n"},
+    {"_storage_nbytes", m_storage_nbytes, METH_NOARGS, "Bytes of the storage."},
+    {"_storage_ptr", m_storage_ptr, METH_NOARGS, "Address of the storage."},
+    {"is_floating_point", m_is_floating, METH_NOARGS, "is_floating_point()\n\nWhether the dtype is a real floating point type.\n\nExample:\n    >>> fb.zeros(2).is_floating_point()\n    True\n"},
+    {"is_complex", m_is_complex, METH_NOARGS, "is_complex()\n\nWhether the dtype is complex.\n\nExample:\n    >>> fb.zeros(2).is_complex()\n    False\n"},
+    {"is_signed", m_is_signed, METH_NOARGS, "is_signed()\n\nWhether the dtype can hold negative numbers.\n\nExample:\n    >>> fb.zeros(2).is_signed()\n    True\n"},
+    {"_is_row_major", m_row_major, METH_NOARGS, "Whether the elements lie in row-major order without gaps."},
+    {"item", m_item, METH_NOARGS, "item()\n\nThe only element as a Python number.\n\nExample:\n    >>> fb.tensor(2.5).item()\n    2.5\n"},
+    {"as_subclass", m_as_subclass, METH_O, "as_subclass(cls)\n\nThe same data as an object of a subclass of Tensor.\n\nExample:\n    >>> class MyTensor(fb.Tensor): ...\n    >>> type(fb.zeros(2).as_subclass(MyTensor)).__name__\n    'MyTensor'\n"},
+    {"_set_impl", m_set_impl, METH_O, "Makes this tensor stand for another one's data."},
+    {}};
+
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
+                         {}};
+
+#define SLOT(id, f) {id, reinterpret_cast<void*>(f)}
+PyType_Slot slots[] = {SLOT(Py_tp_new, tensor_new),
+                       SLOT(Py_tp_init, tensor_init),
+                       SLOT(Py_tp_dealloc, tensor_dealloc),
+                       SLOT(Py_tp_traverse, tensor_traverse),
+                       SLOT(Py_tp_clear, tensor_clear),
+                       SLOT(Py_tp_setattro, tensor_setattro),
+                       SLOT(Py_tp_hash, _Py_HashPointer),
+                       SLOT(Py_tp_richcompare, tensor_compare),
+                       SLOT(Py_tp_getset, getset),
+                       SLOT(Py_tp_methods, methods),
+                       SLOT(Py_tp_members, members),
+                       SLOT(Py_nb_add, op_add),
+                       SLOT(Py_nb_subtract, op_sub),
+                       SLOT(Py_nb_multiply, op_mul),
+                       SLOT(Py_nb_true_divide, op_div),
+                       SLOT(Py_nb_floor_divide, op_floordiv),
+                       SLOT(Py_nb_remainder, op_mod),
+                       SLOT(Py_nb_power, op_power),
+                       SLOT(Py_nb_matrix_multiply, op_matmul),
+                       SLOT(Py_nb_and, op_and),
+                       SLOT(Py_nb_or, op_or),
+                       SLOT(Py_nb_xor, op_xor),
+                       SLOT(Py_nb_lshift, op_lshift),
+                       SLOT(Py_nb_rshift, op_rshift),
+                       SLOT(Py_nb_inplace_add, inplace_op_add),
+                       SLOT(Py_nb_inplace_subtract, inplace_op_sub),
+                       SLOT(Py_nb_inplace_multiply, inplace_op_mul),
+                       SLOT(Py_nb_inplace_true_divide, inplace_op_div),
+                       SLOT(Py_nb_inplace_floor_divide, inplace_op_floordiv),
+                       SLOT(Py_nb_inplace_remainder, inplace_op_mod),
+                       SLOT(Py_nb_inplace_power, inplace_power),
+                       SLOT(Py_nb_inplace_and, inplace_op_and),
+                       SLOT(Py_nb_inplace_or, inplace_op_or),
+                       SLOT(Py_nb_inplace_xor, inplace_op_xor),
+                       SLOT(Py_nb_inplace_lshift, inplace_op_lshift),
+                       SLOT(Py_nb_inplace_rshift, inplace_op_rshift),
+                       SLOT(Py_nb_negative, op_neg),
+                       SLOT(Py_nb_positive, op_pos),
+                       SLOT(Py_nb_absolute, op_abs),
+                       SLOT(Py_nb_invert, op_invert),
+                       SLOT(Py_nb_bool, op_bool),
+                       SLOT(Py_nb_int, op_int),
+                       SLOT(Py_nb_float, op_float),
+                       SLOT(Py_nb_index, op_index),
+                       SLOT(Py_mp_length, tensor_length),
+                       SLOT(Py_mp_subscript, tensor_getitem),
+                       SLOT(Py_mp_ass_subscript, tensor_setitem),
+                       {0, nullptr}};
+
+}  // namespace
+
+PyObject* wrap(const Tensor& t) {
+    TensorImpl* impl = t.impl();
+    if (impl->pyobj) return Py_NewRef(static_cast<PyObject*>(impl->pyobj));
+    impl->wrapped_number = false;
+    return make(tensor_type, impl);
+}
+
+PyObject* wrap_as(const Tensor& t, PyTypeObject* type) {
+    // A heap type's instances own a reference to it; PyObject_GC_New takes it.
+    Owned object(make(type, t.impl()));
+    if (type != tensor_type) PyObject_GC_Track(object.get());
+    return object.release();
+}
+
+void add_tensor_type(PyObject* module) {
+    PyType_Spec spec = {"flambeau.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+    PyObject* type = ok(PyType_FromSpec(&spec));
+    tensor_type = reinterpret_cast<PyTypeObject*>(type);
+    ok(PyModule_AddObjectRef(module, "Tensor", type));
+}
+
+}  // namespace fb::py

@@ -1,0 +1,116 @@
+"""flambeau: a define-by-run deep learning library with PyTorch's names, on a compact C++20 core.
+
+Example:
+    >>> import flambeau as fb
+    >>> (fb.arange(3) * 2).sum()
+    tensor(6)
+"""
+
+import importlib as _importlib
+import math as _math
+import os as _os
+import sys as _sys
+import types as _types
+
+# A worker thread that spins for long starves a busy machine, one that sleeps at once wakes slowly: spin shortly.
+_os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+
+from flambeau import _C, errors  # noqa: E402
+from flambeau._C import (  # noqa: E402
+    Generator,
+    Tensor,
+    bfloat16,
+    bool,
+    can_cast,
+    complex64,
+    complex128,
+    device,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_device,
+    get_default_dtype,
+    get_num_threads,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_device,
+    set_default_dtype,
+    set_num_threads,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from flambeau._core import (  # noqa: E402
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
+)
+from flambeau.errors import OutOfMemoryError  # noqa: E402
+
+__version__ = "0.1.0"
+
+half = float16
+float = float32
+double = float64
+short = int16
+int = int32
+long = int64
+cfloat = complex64
+cdouble = complex128
+
+pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
+
+from flambeau._system import *  # noqa: E402, F403
+from flambeau._tensor import *  # noqa: E402, F403
+
+
+def _load_ops() -> None:
+    """Registers the ops written in Python, then publishes every op in its namespace."""
+    folder = _os.path.join(_os.path.dirname(__file__), "_ops")
+    for file in sorted(_os.listdir(folder)):
+        if file.endswith(".py") and not file.startswith("_"):
+            _importlib.import_module(f"flambeau._ops.{file[:-3]}")
+    for space, functions in _C.namespaces.items():
+        if not space:
+            globals().update({k: v for k, v in functions.items() if k not in globals()})
+            continue
+        name = f"flambeau.{space}"
+        module = _sys.modules.get(name) or _types.ModuleType(name, f"Functions of {name}.")
+        module.__dict__.update(functions)
+        module.__dict__.setdefault("__all__", sorted(functions))
+        _sys.modules[name] = module
+        globals()[space] = module
+
+
+_load_ops()
+
+return_types = _types.ModuleType("flambeau.return_types", "Named tuples that ops return.")
+return_types.__dict__.update(_C.return_types)
+_sys.modules["flambeau.return_types"] = return_types
+if "linalg" in globals():
+    globals()["linalg"].LinAlgError = errors.LinAlgError
+
+# Loaded when first used, so that `import flambeau` stays quick.
+_LAZY = ("array_api", "fft", "random")
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return _importlib.import_module(f"flambeau.{name}")
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_LAZY))

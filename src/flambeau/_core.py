@@ -1,0 +1,136 @@
+"""The compiled core's Python side: classes it needs to know, and the door for ops written in Python."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flambeau import _C, errors
+
+FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple of ints.
+
+    Example:
+        >>> fb.zeros(2, 3).shape
+        flambeau.Size([2, 3])
+        >>> fb.zeros(2, 3).shape.numel()
+        6
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, values: Iterable[Any] = ()) -> Size:
+        sizes = []
+        for v in values:
+            try:
+                sizes.append(v.__index__())
+            except AttributeError:
+                raise TypeError(f"Size: expected ints, got {type(v).__name__}") from None
+        return super().__new__(cls, sizes)
+
+    def __repr__(self) -> str:
+        return f"flambeau.Size([{', '.join(map(str, self))}])"
+
+    def numel(self) -> int:
+        """Number of elements of a tensor of this shape."""
+        return functools.reduce(lambda a, b: a * b, self, 1)
+
+    def __getitem__(self, index):
+        item = super().__getitem__(index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other):
+        return Size(super().__add__(tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, n):
+        return Size(super().__mul__(n))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+class _Named:
+    """A constant with a name in the package and a code in the core."""
+
+    _all: dict[str, _Named]
+
+    def __init__(self, name: str, code: int) -> None:
+        self.name, self.code = name, code
+
+    def __repr__(self) -> str:
+        return f"flambeau.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+    __module__ = "flambeau"
+
+
+class layout(_Named):
+    """How elements are stored; fb.strided is the only layout.
+
+    Example:
+        >>> fb.zeros(2).layout
+        flambeau.strided
+    """
+
+
+class memory_format(_Named):
+    """Order of the dimensions in memory.
+
+    Example:
+        >>> fb.channels_last
+        flambeau.channels_last
+    """
+
+
+strided = layout("strided", 0)
+sparse_coo = layout("sparse_coo", 1)
+sparse_csr = layout("sparse_csr", 2)
+contiguous_format = memory_format("contiguous_format", 0)
+preserve_format = memory_format("preserve_format", 1)
+channels_last = memory_format("channels_last", 2)
+channels_last_3d = memory_format("channels_last_3d", 3)
+
+_C.set_types(Size, errors.BY_KIND)
+
+
+def composite(
+    signature: str, *, function: bool = True, method: bool = False, inplace: bool = False, out: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    """Registers an op written in Python under its signature; returns the op.
+
+    Arguments arrive parsed and checked. From the signature come the function, the method, the in-place form (`inplace`)
+    and `out=` (`out`), exactly as for ops of the core.
+    """
+    flags = FUNCTION * function | METHOD * method | INPLACE * inplace | OUT * out
+    name = signature[: signature.index("(")]
+    space, _, short = name.rpartition(".")
+
+    def register(f: Callable[..., Any]) -> Any:
+        _C.define(signature, flags, f, _dedent(f.__doc__ or ""))
+        if function:
+            return _C.namespaces[space][short]
+        return getattr(_C.Tensor, short) if method else getattr(_C.Tensor, short + "_")
+
+    return register
+
+
+def alias(name: str, target: str) -> None:
+    """Gives an op another name."""
+    _C.define_alias(name, target)
+
+
+def _dedent(doc: str) -> str:
+    import inspect
+
+    return inspect.cleandoc(doc)

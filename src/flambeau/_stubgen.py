@@ -1,0 +1,321 @@
+"""Writes the type stubs: `python -m flambeau._stubgen` renders the op table as `__init__.pyi` and its neighbours.
+
+Every op has signature strings such as
+
+    sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor
+
+from which its Python forms (function, method, in-place, `out=`, NumPy's keywords) are typed. What is not an op (classes
+and settings) is typed by hand in `_stub_parts`.
+"""
+
+import dataclasses
+import inspect
+import keyword
+import re
+from pathlib import Path
+
+import flambeau as fb
+
+from . import _C, _stub_parts
+
+# Inside stubs, `float`, `dtype` and others are names of dtypes, methods or properties; types go by aliases.
+_TYPES = {
+    "Tensor": "Tensor",
+    "Operand": "_Operand",
+    "Scalar": "_Number",
+    "int": "_int",
+    "float": "_float",
+    "bool": "_bool",
+    "str": "_str",
+    "dtype": "_dtype",
+    "device": "_DeviceLike",
+    "layout": "_layout",
+    "memory_format": "_memory_format",
+    "Generator": "Generator",
+    "any": "Any",
+}
+_RETURNS = {**_TYPES, "Scalar": "Any", "device": "_device", "Tensor[]": "tuple[Tensor, ...]", "list": "list[Tensor]"}
+_OUT = 8  # the flag of an overload that takes out=
+_LITERAL = re.compile(r"None|True|False|-?\d+(\.\d*)?(e-?\d+)?|'[^']*'|\"[^\"]*\"")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One argument of an op: `int[]? dim=None` has type "int[]?", name "dim" and default "None"."""
+
+    type: str
+    name: str
+    default: str | None = None
+    keyword_only: bool = False
+    spelled_out: bool = False  # may be given as separate arguments: zeros(2, 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """A parsed signature string; `returns` is a type or a tuple of (type, field name)."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: str | tuple[tuple[str, str], ...]
+
+
+def parse_signature(text):
+    """Parses one signature string of the op table.
+
+    Example:
+        >>> from flambeau._stubgen import parse_signature
+        >>> parse_signature("amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor").parameters[1]
+        Parameter(type='int[]', name='dim', default='[]', keyword_only=False, spelled_out=False)
+    """
+    match = re.fullmatch(r"\s*([\w.]+)\((.*)\)\s*->\s*(.+?)\s*", text, re.DOTALL)
+    if match is None:
+        raise ValueError(f"signature: expected 'name(type argument, ...) -> type', got {text!r}")
+    name, arguments, returns = match.groups()
+    parameters, keyword_only = [], False
+    for part in _split(arguments):
+        if part == "*":
+            keyword_only = True
+            continue
+        declaration, equals, default = part.partition("=")
+        words = declaration.split()
+        if len(words) != 2:
+            raise ValueError(f"signature: expected 'type name' in {part!r} of {text!r}")
+        kind, argument = words
+        parameters.append(
+            Parameter(kind.lstrip("*"), argument, default.strip() if equals else None, keyword_only, kind[0] == "*")
+        )
+    if returns.startswith("("):
+        returns = tuple(tuple(part.split()) for part in _split(returns[1:-1]))
+    return Signature(name, tuple(parameters), returns)
+
+
+def _split(text):
+    """Splits at the commas outside brackets and quotes."""
+    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\"|[^,])+", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+# ---- rendering ------------------------------------------------------------------------------------------------------
+
+
+def python_type(kind):
+    """The annotation of an argument type: "int[]?" becomes `_int | Sequence[_int] | None`."""
+    if kind.endswith("?"):
+        inner = python_type(kind[:-1])
+        return inner if inner == "Any" else f"{inner} | None"
+    if kind.endswith("[]"):
+        item = python_type(kind[:-2])
+        # A list of numbers may be a single number; a list of tensors may not be a single tensor.
+        return f"Sequence[{item}]" if kind == "Tensor[]" else f"{item} | Sequence[{item}]"
+    return _TYPES[kind]
+
+
+def _return_type(returns, results):
+    if isinstance(returns, str):
+        if returns in _RETURNS or returns == "None":
+            return _RETURNS.get(returns, "None")
+        return f"{_return_type(returns[:-1], results)} | None" if returns.endswith("?") else python_type(returns)
+    if any(len(field) < 2 for field in returns):
+        return f"tuple[{', '.join(_RETURNS[field[0]] for field in returns)}]"
+    name = "_" + "".join(field.title().replace("_", "") for _, field in returns)
+    results[name] = [f"    {field}: {_RETURNS[kind]}" for kind, field in returns]
+    return name
+
+
+def _parameter(p):
+    name = p.name + "_" if keyword.iskeyword(p.name) else p.name
+    annotation = python_type(p.type)
+    if p.default is None:
+        return f"{name}: {annotation}"
+    if p.default == "None" and not (annotation.endswith("None") or annotation == "Any"):
+        annotation += " | None"
+    return f"{name}: {annotation} = {p.default if _LITERAL.fullmatch(p.default) else '...'}"
+
+
+def _arguments(parameters):
+    """Yields the argument lists one overload stands for: as written, spelled out, with NumPy's names."""
+    positional = [p for p in parameters if not p.keyword_only]
+    yield _join([_parameter(p) for p in positional], _keywords(parameters))
+    for at, p in enumerate(positional):
+        if p.spelled_out:
+            spread = f"*{p.name}: {'Tensor' if p.type.startswith('Tensor') else '_int'}"
+            after = [_parameter(q) for q in positional[at + 1 :]]
+            yield [*map(_parameter, positional[:at]), spread, *after, *_keywords(parameters)]
+    for renames in ({"dim": "axis", "keepdim": "keepdims"}, {"keepdim": "keepdims"}):
+        if all(any(p.name == name for p in parameters) for name in renames) or (
+            len(renames) == 2 and any(p.name == "dim" for p in parameters)
+        ):
+            yield _renamed(parameters, renames)
+
+
+def _renamed(parameters, renames):
+    """The first renamed argument becomes required and keyword-only: calls without it fit the form as written."""
+    start = next(i for i, p in enumerate(parameters) if p.name in renames)
+    swapped = [dataclasses.replace(p, name=renames.get(p.name, p.name)) for p in parameters[start:]]
+    swapped[0] = dataclasses.replace(swapped[0], default=None)
+    before = parameters[:start]
+    return _join(
+        [_parameter(p) for p in before if not p.keyword_only],
+        [_parameter(p) for p in (*(p for p in before if p.keyword_only), *swapped)],
+    )
+
+
+def _keywords(parameters):
+    return [_parameter(p) for p in parameters if p.keyword_only]
+
+
+def _join(positional, keywords):
+    return [*positional, *(["*"] if keywords else []), *keywords]
+
+
+def _functions(name, forms, indent=""):
+    """Text of one function from its (arguments, return type) forms; several become overloads."""
+    unique = list(dict.fromkeys((", ".join(arguments), returns) for arguments, returns in forms))
+    lines = []
+    for arguments, returns in unique:
+        if len(unique) > 1:
+            lines.append(f"{indent}@overload")
+        lines.append(f"{indent}def {name}({arguments}) -> {returns}: ...")
+    return lines
+
+
+def _with_out(parameters, returns):
+    kind = "Tensor?" if isinstance(returns, str) else "Tensor[]?"
+    if any(p.name == "out" for p in parameters):
+        return parameters
+    return (*parameters, Parameter(kind, "out", "None", keyword_only=True))
+
+
+def _forms(op, keep_self, with_out):
+    """(arguments, return type) of every way to call a function or method of the op table."""
+    for text in op.signatures:
+        signature = parse_signature(text)
+        parameters = signature.parameters
+        if keep_self:
+            parameters = parameters[1:]
+        if text in with_out:
+            parameters = _with_out(parameters, signature.returns)
+        for arguments in _arguments(parameters):
+            yield (["self", *arguments] if keep_self else arguments), signature.returns
+
+
+def _op_lines(name, op, with_out, results, method=False):
+    indent = "    " if method else ""
+    in_place = name.endswith("_")
+    forms = []
+    for arguments, returns in _forms(op, method, () if in_place else with_out):
+        forms.append((arguments, "Tensor" if in_place else _return_type(returns, results)))
+    return _functions(name, forms, indent)
+
+
+# ---- what is not an op ----------------------------------------------------------------------------------------------
+
+
+def _python_lines(name, function, indent=""):
+    """A function written in Python: its own annotations, or what its parameters' names say."""
+    parts, star = [], False
+    for p in inspect.signature(function).parameters.values():
+        annotation = _stub_parts.PARAMETERS.get(p.name, "Any")
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        if p.kind is p.VAR_POSITIONAL:
+            star = True
+        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        if p.name in ("self", "cls"):
+            parts.append(p.name)
+        elif p.default is p.empty:
+            parts.append(f"{prefix}{p.name}: {annotation}")
+        else:
+            parts.append(f"{p.name}: {annotation} = {_default(p.default)}")
+    returns = _stub_parts.RETURNS.get(name, "Any")
+    return [f"{indent}def {name}({', '.join(parts)}) -> {returns}: ..."]
+
+
+def _default(value):
+    return repr(value) if value is None or isinstance(value, (bool, int, str)) else "..."
+
+
+def _is_typed(name, text, indent=""):
+    return re.search(rf"^{indent}(def {name}\(|class {name}\b|{name}:)", text, re.MULTILINE)
+
+
+def _module_lines(module, with_out, results, typed=""):
+    lines = []
+    for name in sorted(vars(module)):
+        value = getattr(module, name)
+        if name.startswith("_") or inspect.ismodule(value) or _is_typed(name, typed) or _is_foreign(value):
+            continue
+        if hasattr(value, "signatures"):
+            lines += _op_lines(name, value, with_out, results)
+        elif isinstance(value, fb.dtype):
+            lines.append(f"{name}: _dtype")
+        elif inspect.isfunction(value):
+            lines += _python_lines(name, value)
+        elif isinstance(value, int | float | str):
+            lines.append(f"{name}: _{type(value).__name__}")
+        else:
+            raise ValueError(f"stubs: {module.__name__}.{name} is a {type(value).__name__}; type it in _stub_parts.py")
+    return lines
+
+
+def _is_foreign(value):
+    """Imported for use, such as a helper of the standard library."""
+    return getattr(value, "__module__", None) not in (None, "builtins") and not value.__module__.startswith("flambeau")
+
+
+# ---- the files ------------------------------------------------------------------------------------------------------
+
+
+def generate():
+    """Returns {file name: text} for the package's stubs."""
+    with_out = {text for overloads, _ in _C.registry().values() for text, flags, _ in overloads if flags & _OUT}
+    results, files = {}, {}
+    modules = [name for name in sorted(vars(fb)) if _is_public_module(name)]
+    for name in modules:
+        body = _module_lines(getattr(fb, name), with_out, results)
+        files[f"{name}.pyi"] = "\n".join(body)
+    lines = [*_tensor_lines(with_out, results), "", _stub_parts.FUNCTIONS]
+    lines += _module_lines(fb, with_out, results, _stub_parts.CLASSES + _stub_parts.TENSOR + _stub_parts.FUNCTIONS)
+    head = [_stub_parts.HEADER, *(f"from . import {name} as {name}" for name in modules), "", _stub_parts.CLASSES]
+    for name, fields in sorted(results.items()):
+        head += [f"class {name}(NamedTuple):", *fields, ""]
+    private = set(results) | set(re.findall(r"^(_\w+):", _stub_parts.ALIASES, re.MULTILINE)) | {"Tensor", "Generator"}
+    for name, body in files.items():
+        used = sorted(private & set(re.findall(r"\w+", body)))
+        imports = "".join(f"from . import {n} as {n}\n" for n in used)
+        files[name] = f"{_stub_parts.HEADER}\n{imports}\n{body}\n"
+    return {"__init__.pyi": "\n".join([*head, *lines, "", _stub_parts.ALIASES]), **files}
+
+
+def _is_public_module(name):
+    value = getattr(fb, name)
+    return not name.startswith("_") and inspect.ismodule(value) and hasattr(fb, name)
+
+
+def _tensor_lines(with_out, results):
+    lines = [_stub_parts.TENSOR + _stub_parts.operators()]
+    for name in sorted(dir(fb.Tensor)):
+        value = inspect.getattr_static(fb.Tensor, name)
+        if name.startswith("_") or _is_typed(name, _stub_parts.TENSOR, "    "):
+            continue
+        if hasattr(value, "signatures"):
+            lines += _op_lines(name, value, with_out, results, method=True)
+        elif inspect.isfunction(value):
+            lines += _python_lines(name, value, "    ")
+        elif inspect.isdatadescriptor(value):
+            lines += ["    @property", f"    def {name}(self) -> {_stub_parts.RETURNS.get(name, 'Tensor')}: ..."]
+        else:
+            raise ValueError(f"stubs: Tensor.{name} is a {type(value).__name__}; type it in _stub_parts.py")
+    return lines
+
+
+def main():
+    folder = Path(__file__).parent
+    for name, text in generate().items():
+        (folder / name).write_text(text)
+        print(f"wrote {folder / name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,472 @@
+"""Information and settings: numeric limits, memory, threads, seeds, configuration."""
+
+from __future__ import annotations
+
+import builtins
+import struct
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau._printing import get_printoptions, printoptions, set_printoptions
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "empty_cache",
+    "finfo", "get_num_interop_threads", "get_printoptions", "get_rng_state", "iinfo", "initial_seed", "is_complex",
+    "is_floating_point", "is_nonzero", "is_storage", "is_tensor", "manual_seed", "max_memory_allocated", "max_memory_reserved",
+    "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "numel", "printoptions", "reset_peak_memory_stats",
+    "result_type", "seed", "set_default_tensor_type", "set_flush_denormal", "set_memory_cap", "set_num_interop_threads",
+    "set_printoptions", "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
+]  # fmt: skip
+
+
+# ---- numeric limits ------------------------------------------------------------------------------------------------------
+
+_FLOATS = {  # bits, mantissa bits, minimum exponent, maximum exponent
+    _C.float16: (16, 10, -14, 15), _C.bfloat16: (16, 7, -126, 127),
+    _C.float32: (32, 23, -126, 127), _C.float64: (64, 52, -1022, 1023),
+}  # fmt: skip
+
+
+class finfo:
+    """Limits of a floating point dtype (of the parts, for a complex one).
+
+    Args:
+        dtype: the dtype; the default dtype if not given.
+
+    Example:
+        >>> fb.finfo(fb.float32).eps
+        1.1920928955078125e-07
+    """
+
+    def __init__(self, dtype=None) -> None:
+        kind = _C.get_default_dtype() if dtype is None else dtype
+        if not isinstance(kind, _C.dtype) or not (kind.is_floating_point or kind.is_complex):
+            raise TypeError(f"finfo: expected a floating point or complex dtype, got {kind}; use iinfo for integers")
+        real = kind.to_real() if kind.is_complex else kind
+        self.bits, mantissa, low, high = _FLOATS[real]
+        self.eps = 2.0**-mantissa
+        self.max = (2.0 - 2.0**-mantissa) * 2.0**high
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**low
+        self.smallest_subnormal = 2.0 ** (low - mantissa)
+        self.resolution = 10.0 ** -builtins.int(mantissa * 0.30103)
+        self.dtype = real.name
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+    def __eq__(self, other) -> builtins.bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash(("finfo", self.dtype))
+
+
+class iinfo:
+    """Limits of an integer dtype.
+
+    Args:
+        dtype: the dtype.
+
+    Example:
+        >>> fb.iinfo(fb.int8).max
+        127
+    """
+
+    def __init__(self, dtype) -> None:
+        if not isinstance(dtype, _C.dtype) or dtype.is_floating_point or dtype.is_complex or dtype == _C.bool:
+            raise TypeError(f"iinfo: expected an integer dtype, got {dtype}; use finfo for floating point")
+        self.bits = dtype.itemsize * 8
+        self.min = -(2 ** (self.bits - 1)) if dtype.is_signed else 0
+        self.max = 2 ** (self.bits - 1) - 1 if dtype.is_signed else 2**self.bits - 1
+        self.dtype = dtype.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other) -> builtins.bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash(("iinfo", self.dtype))
+
+
+# ---- questions -----------------------------------------------------------------------------------------------------------
+
+
+def is_tensor(obj) -> builtins.bool:
+    """Whether an object is a tensor.
+
+    Example:
+        >>> fb.is_tensor(fb.zeros(1))
+        True
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj) -> builtins.bool:
+    """Whether an object is a storage; storages are not objects of their own here, so always False.
+
+    Example:
+        >>> fb.is_storage(fb.zeros(1))
+        False
+    """
+    return False
+
+
+def is_floating_point(input) -> builtins.bool:
+    """Whether a tensor's dtype is a real floating point type.
+
+    Example:
+        >>> fb.is_floating_point(fb.zeros(1))
+        True
+    """
+    return input.is_floating_point()
+
+
+def is_complex(input) -> builtins.bool:
+    """Whether a tensor's dtype is complex.
+
+    Example:
+        >>> fb.is_complex(fb.zeros(1))
+        False
+    """
+    return input.is_complex()
+
+
+def is_nonzero(input) -> builtins.bool:
+    """Whether the only element of a tensor is not zero.
+
+    Example:
+        >>> fb.is_nonzero(fb.tensor(2))
+        True
+    """
+    if input.numel() != 1:
+        raise ValueError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
+    return builtins.bool(input)
+
+
+def numel(input) -> builtins.int:
+    """Number of elements.
+
+    Example:
+        >>> fb.numel(fb.zeros(2, 3))
+        6
+    """
+    return input.numel()
+
+
+def result_type(tensor1, tensor2):
+    """The dtype of an op on two tensors or numbers.
+
+    Example:
+        >>> fb.result_type(fb.tensor([1, 2]), 1.0)
+        flambeau.float32
+    """
+    return _C.namespaces[""]["_result_type"](tensor1, tensor2)
+
+
+def broadcast_shapes(*shapes):
+    """The shape that shapes broadcast to.
+
+    Example:
+        >>> fb.broadcast_shapes((2, 1), (3,))
+        flambeau.Size([2, 3])
+    """
+    from flambeau._core import Size
+
+    sizes: list[builtins.int] = []
+    for shape in shapes:
+        dims = [shape] if isinstance(shape, builtins.int) else [d.__index__() for d in shape]
+        if builtins.any(d < 0 for d in dims):
+            raise ValueError(f"broadcast_shapes: sizes must not be negative, got {tuple(dims)}")
+        sizes = [1] * (len(dims) - len(sizes)) + sizes
+        for i in range(1, len(dims) + 1):
+            if dims[-i] == sizes[-i] or dims[-i] == 1:
+                continue
+            if sizes[-i] != 1:
+                raise ValueError(f"broadcast_shapes: shapes {shapes} cannot be broadcast: sizes {sizes[-i]} and {dims[-i]} clash")
+            sizes[-i] = dims[-i]
+    return Size(sizes)
+
+
+def typename(obj) -> str:
+    """The type of an object as a string; of a tensor, its dtype's tensor type.
+
+    Example:
+        >>> fb.typename(fb.zeros(1))
+        'flambeau.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = "" if kind.__module__ in ("builtins", None) else kind.__module__ + "."
+    return module + kind.__qualname__
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------------
+
+
+def memory_stats(device=None) -> dict[str, builtins.int]:
+    """Counters of the caching allocator: bytes allocated, reserved, cached, their peaks, blocks, segments, calls.
+
+    Example:
+        >>> fb.memory_stats()["allocated_bytes"] >= 0
+        True
+    """
+    return _C.memory_stats()
+
+
+def memory_summary(device=None, abbreviated=False) -> str:
+    """The allocator's counters as a table.
+
+    Example:
+        >>> "allocated" in fb.memory_summary()
+        True
+    """
+    return _C.memory_summary()
+
+
+def empty_cache() -> builtins.int:
+    """Returns cached memory to the system; answers how many bytes that was.
+
+    Example:
+        >>> fb.empty_cache() >= 0
+        True
+    """
+    return _C.empty_cache()
+
+
+def set_memory_cap(bytes) -> None:
+    """Sets how many bytes may be held from the system at most; None takes the cap away.
+
+    Example:
+        >>> fb.set_memory_cap(None)
+    """
+    _C.set_memory_cap(bytes)
+
+
+def memory_allocated(device=None) -> builtins.int:
+    """Bytes in live tensors.
+
+    Example:
+        >>> before = fb.memory_allocated()
+        >>> x = fb.zeros(1000)
+        >>> fb.memory_allocated() - before
+        4000
+    """
+    return _C.memory_stats()["allocated_bytes"]
+
+
+def max_memory_allocated(device=None) -> builtins.int:
+    """The most bytes that were in live tensors at one time.
+
+    Example:
+        >>> fb.max_memory_allocated() >= fb.memory_allocated()
+        True
+    """
+    return _C.memory_stats()["allocated_bytes_peak"]
+
+
+def memory_reserved(device=None) -> builtins.int:
+    """Bytes held from the system.
+
+    Example:
+        >>> fb.memory_reserved() >= fb.memory_allocated()
+        True
+    """
+    return _C.memory_stats()["reserved_bytes"]
+
+
+def max_memory_reserved(device=None) -> builtins.int:
+    """The most bytes that were held from the system at one time.
+
+    Example:
+        >>> fb.max_memory_reserved() >= fb.memory_reserved()
+        True
+    """
+    return _C.memory_stats()["reserved_bytes_peak"]
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Peaks start again from the present values.
+
+    Example:
+        >>> fb.reset_peak_memory_stats()
+    """
+    _C.reset_peak()
+
+
+# ---- seeds ---------------------------------------------------------------------------------------------------------------
+
+default_generator = _C.default_generator()
+
+
+def manual_seed(seed):
+    """Restarts the default random numbers from a seed.
+
+    Example:
+        >>> g = fb.manual_seed(0)
+        >>> a = fb.rand(2)
+        >>> g = fb.manual_seed(0)
+        >>> fb.equal(a, fb.rand(2))
+        True
+    """
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> builtins.int:
+    """Seeds the default random numbers from the system's entropy; returns the seed.
+
+    Example:
+        >>> fb.seed() >= 0
+        True
+    """
+    return default_generator.seed()
+
+
+def initial_seed() -> builtins.int:
+    """The seed of the default random numbers.
+
+    Example:
+        >>> g = fb.manual_seed(3)
+        >>> fb.initial_seed()
+        3
+    """
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """The state of the default random numbers, a uint8 tensor.
+
+    Example:
+        >>> fb.get_rng_state().shape
+        flambeau.Size([16])
+    """
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state) -> None:
+    """Goes back to a state from get_rng_state().
+
+    Example:
+        >>> fb.set_rng_state(fb.get_rng_state())
+    """
+    default_generator.set_state(new_state)
+
+
+# ---- settings ------------------------------------------------------------------------------------------------------------
+
+_deterministic = False
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
+    """Accepted for PyTorch's sake: every op here is deterministic already.
+
+    Example:
+        >>> fb.use_deterministic_algorithms(True)
+        >>> fb.use_deterministic_algorithms(False)
+    """
+    global _deterministic
+    _deterministic = builtins.bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> builtins.bool:
+    """What use_deterministic_algorithms() was last told.
+
+    Example:
+        >>> fb.are_deterministic_algorithms_enabled()
+        False
+    """
+    return _deterministic
+
+
+def set_default_tensor_type(t) -> None:
+    """Sets the default dtype by the name of a tensor type, such as 'DoubleTensor'.
+
+    Example:
+        >>> fb.set_default_tensor_type("FloatTensor")
+    """
+    names = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
+    short = (t if isinstance(t, str) else getattr(t, "__name__", str(t))).rpartition(".")[2]
+    if short not in names:
+        raise TypeError(f"set_default_tensor_type: expected one of {', '.join(names)}, got {t}")
+    _C.set_default_dtype(names[short])
+
+
+def set_flush_denormal(mode) -> builtins.bool:
+    """Answers False: denormal numbers are always kept.
+
+    Example:
+        >>> fb.set_flush_denormal(False)
+        False
+    """
+    if mode:
+        raise RuntimeError("set_flush_denormal: flushing denormal numbers is not supported; they are always kept")
+    return False
+
+
+def get_num_interop_threads() -> builtins.int:
+    """One: ops do not run side by side.
+
+    Example:
+        >>> fb.get_num_interop_threads()
+        1
+    """
+    return 1
+
+
+def set_num_interop_threads(n) -> None:
+    """Takes only 1: ops do not run side by side.
+
+    Example:
+        >>> fb.set_num_interop_threads(1)
+    """
+    if n != 1:
+        raise ValueError(f"set_num_interop_threads: only 1 is possible, got {n}")
+
+
+def compiled_with_cxx11_abi() -> builtins.bool:
+    """True: the core uses the C++11 ABI.
+
+    Example:
+        >>> fb.compiled_with_cxx11_abi()
+        True
+    """
+    return True
+
+
+def show_config() -> str:
+    """How this build was made and what it chose on this machine: threads and why, CPU features, library versions.
+
+    Example:
+        >>> "threads" in fb.show_config()
+        True
+    """
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    config: dict[str, Any] = _C.config()
+
+    def package(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
+    lines = {
+        "flambeau": package("flambeau"),
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}, {struct.calcsize('P') * 8} bit",
+        "threads": f"{_C.get_num_threads()} ({_C.threads_reason()})",
+        "compiler": f"{config['compiler']}, for {config['compiled_for']}",
+        "cpu features": config["cpu_features"],
+        "sanitizers": config["sanitizers"],
+        "openblas": package("scipy-openblas32"),
+        "numpy": package("numpy"),
+    }
+    width = builtins.max(len(k) for k in lines)
+    return "\n".join(f"{k:<{width}}  {v}" for k, v in lines.items())

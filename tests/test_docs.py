@@ -1,0 +1,117 @@
+"""Every example in the documentation runs, and every public name has one."""
+
+import doctest
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(path for path in sorted(ROOT.glob("*.md"))),
+    *(path for path in sorted(ROOT.glob("docs/**/*.md")) if "reference" not in path.parts),
+]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def _reference():
+    spec = importlib.util.spec_from_file_location("gen_reference", ROOT / "docs" / "gen_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = _reference()
+
+
+def _documented():
+    """{path: object} of everything public: functions, classes, members of Tensor, members of the submodules."""
+    found = {}
+    for module, value in reference.public_modules().items():
+        for name, member in reference.public_members(value).items():
+            found[f"fb.{module}.{name}" if module else f"fb.{name}"] = member
+    for name, member in reference.public_members(fb.Tensor).items():
+        found[f"fb.Tensor.{name}"] = member
+    return found
+
+
+DOCUMENTED = _documented()
+# The forms of an op share one docstring; it runs once.
+DOCSTRINGS = {}
+for _path, _member in DOCUMENTED.items():
+    DOCSTRINGS.setdefault(inspect.getdoc(_member) or "", _path)
+DOCSTRINGS.pop("", None)
+
+
+@pytest.fixture(autouse=True)
+def clean_state():
+    """Each text starts from the defaults and may change them (dtype and threads are put back for every test)."""
+    fb.manual_seed(0)
+    yield
+    fb.set_printoptions(profile="default")
+
+
+def run_examples(text, name):
+    """Runs the examples of a text in one namespace; answers how many there were."""
+    test = doctest.DocTestParser().get_doctest(text, {"fb": fb, "np": np}, name, name, 0)
+    report = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert result.failed == 0, "".join(report)
+    return result.attempted
+
+
+def examples_of(page):
+    """The Python blocks of a page, without the fences: a fence would be taken for output."""
+    return "\n".join(match.group(1) for match in _BLOCK.finditer(page.read_text()) if ">>>" in match.group(1))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_of_page(page):
+    run_examples(examples_of(page), page.name)
+
+
+def test_the_guide_has_examples():
+    guides = [page for page in PAGES if page.name == "README.md" or page.parent.name == "guide"]
+    assert len(guides) >= 6
+    for page in guides:
+        assert examples_of(page).count(">>>") > 2, page
+
+
+@pytest.mark.parametrize("doc", DOCSTRINGS, ids=DOCSTRINGS.values())
+def test_examples_of_docstring(doc):
+    run_examples(doc, DOCSTRINGS[doc])
+
+
+@pytest.mark.parametrize("path", DOCUMENTED)
+def test_public_name_has_docstring_with_example(path):
+    doc = inspect.getdoc(DOCUMENTED[path]) or ""
+    assert doc.strip(), f"{path} has no docstring; an op gets it at its registration, a function in its definition"
+    assert "Example" in doc and ">>>" in doc, f"the docstring of {path} has no 'Example:' with a '>>>' line"
+
+
+def test_a_wrong_example_is_found():
+    with pytest.raises(AssertionError, match="Expected"):
+        run_examples(">>> fb.tensor([1, 2]).sum()\ntensor(4)\n", "wrong")
+
+
+def test_reference_has_every_public_name(tmp_path):
+    reference.write(tmp_path)
+    pages = {path.stem: path.read_text() for path in tmp_path.glob("*.md")}
+    for path in DOCUMENTED:
+        *owner, name = path.removeprefix("fb.").split(".")
+        page = owner[0].lower() if owner else "classes" if inspect.isclass(DOCUMENTED[path]) else "functions"
+        if path != "fb.Tensor":
+            assert f"\n## {name}\n" in pages[page], f"{path} is missing in reference/{page}.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_resolve(page):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        generated = "reference/" in target
+        if not target.startswith(("http://", "https://")) and not generated:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"

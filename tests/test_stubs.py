@@ -1,0 +1,144 @@
+"""The type stubs: up to date, complete, accepted by a strict type checker, and able to find a wrong call."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau as fb
+from flambeau import _stubgen
+
+PACKAGE = Path(_stubgen.__file__).parent
+
+GOOD = """
+import numpy as np
+
+import flambeau as fb
+
+
+def standardise(x: fb.Tensor, dim: int = 0) -> fb.Tensor:
+    centred = x - x.mean(dim=dim, keepdim=True)
+    return centred / centred.std(dim, keepdim=True).clamp(min=1e-6)
+
+
+x: fb.Tensor = fb.randn(4, 3, dtype=fb.float64, device="cpu")
+y = standardise(x) @ fb.eye(3, dtype=x.dtype)
+values, indices = y.max(dim=1)
+largest: fb.Tensor = y.sort(dim=0).values[-1]
+total: float = float(y.sum(axis=0, keepdims=True).sum())
+shape: tuple[int, ...] = fb.zeros(2, 3).shape
+array = fb.from_numpy(np.ones(3)).numpy()
+parts: tuple[fb.Tensor, ...] = fb.split(x, 2)
+y[y > 0] = 1.5
+y += 2 * x
+flag: bool = fb.equal(x, y)
+u, s, vh = fb.linalg.svd(x)
+fb.add(x, 1, out=y)
+x.view(-1).mul_(2).reshape((3, 4)).permute(1, 0)
+generator = fb.Generator().manual_seed(0)
+fb.rand(3, generator=generator)
+fb.cat([x, y], dim=0)
+"""
+
+# (statement, what the checker must complain about)
+BAD = [
+    ("fb.zeros('three')", "zeros"),
+    ("fb.ones(3).sum(dims=0)", "sum"),
+    ("fb.cat(1)", "cat"),
+    ("fb.ones(3).no_such_method()", "no_such_method"),
+    ("fb.no_such_function()", "no_such_function"),
+    ("n: int = fb.ones(3).mean()", "Incompatible types"),
+    ("fb.ones(3) + 'x'", "Unsupported operand"),
+    ("fb.ones(3, dtype='float32')", "ones"),
+    ("fb.matmul(fb.ones(3))", "matmul"),
+]
+
+
+def check(path):
+    """Runs mypy in strict mode; answers its exit code and text."""
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        str(path.parent / "cache"),
+        str(path),
+    ]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env={"MYPYPATH": str(PACKAGE.parent), "PATH": ""}
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("name", sorted(_stubgen.generate()))
+def test_committed_stub_is_up_to_date(name):
+    committed = (PACKAGE / name).read_text()
+    assert committed == _stubgen.generate()[name], "run python -m flambeau._stubgen"
+
+
+def test_type_checker_accepts_the_stubs_and_right_code_and_finds_wrong_code(tmp_path):
+    # One run: the checker's start costs more than its work.
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(GOOD)
+    bad.write_text("import flambeau as fb\n\n" + "\n".join(statement for statement, _ in BAD) + "\n")
+    code, text = check(good)
+    assert code == 0, text
+    code, text = check(bad)
+    assert code == 1, text
+    for line, (statement, word) in enumerate(BAD, start=3):
+        complaints = [row for row in text.splitlines() if re.match(rf".*bad\.py:{line}: error", row)]
+        assert any(word in row for row in complaints), (
+            f"{statement}: expected a complaint about {word}, got {complaints}"
+        )
+
+
+def test_every_public_name_is_typed():
+    stub = (PACKAGE / "__init__.pyi").read_text()
+    for name in dir(fb):
+        if not name.startswith("_"):
+            typed = re.search(rf"^(class|def) {name}\b|^{name}:|import .*\b{name}\b", stub, re.MULTILINE)
+            assert typed, f"fb.{name} is missing in the stub"
+
+
+def test_every_member_of_tensor_is_typed():
+    stub = (PACKAGE / "__init__.pyi").read_text()
+    body = re.search(r"^class Tensor.*?(?=^\S)", stub, re.MULTILINE | re.DOTALL).group()
+    for name in dir(fb.Tensor):
+        if not name.startswith("_"):
+            assert re.search(rf"^    (def {name}\(|{name}:)", body, re.MULTILINE), (
+                f"Tensor.{name} is missing in the stub"
+            )
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("int[]? dim=None", "dim: _int | Sequence[_int] | None = None"),
+        ("Tensor[] tensors", "tensors: Sequence[Tensor]"),
+        ("Operand other", "other: _Operand"),
+        ("str mode='floor, or not'", "mode: _str = 'floor, or not'"),
+        ("int[] dims=[-2, -1]", "dims: _int | Sequence[_int] = ..."),
+        ("float p=inf", "p: _float = ..."),
+        ("Scalar? from", "from_: _Number | None"),
+    ],
+)
+def test_parameter(text, expected):
+    (parameter,) = _stubgen.parse_signature(f"op({text}) -> Tensor").parameters
+    assert _stubgen._parameter(parameter) == expected
+
+
+def test_parse_signature():
+    signature = _stubgen.parse_signature("linalg.f(Tensor input, *, bool b=True) -> (Tensor values, Tensor indices)")
+    assert signature.name == "linalg.f"
+    assert [p.keyword_only for p in signature.parameters] == [False, True]
+    assert signature.returns == (("Tensor", "values"), ("Tensor", "indices"))
+
+
+@pytest.mark.parametrize("text", ["no arrow(Tensor input)", "f(Tensor) -> Tensor", "f(Tensor input"])
+def test_malformed_signature(text):
+    with pytest.raises(ValueError, match="signature: expected"):
+        _stubgen.parse_signature(text)
