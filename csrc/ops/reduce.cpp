@@ -245,4 +245,11 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
     return to_dtype(sums, result);
 }
 
+Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) {
+    if (is_complex(t.dtype())) fail_type("does not support complex inputs, got ", t.dtype());
+    Dims mask = reduce_mask(t, dims);
+    DType result = float_result(t.dtype());
+    return reduce_one(logsumexp_kernel(result), t, mask, keepdim, result);
+}
+
 }  // namespace fb

@@ -59,6 +59,7 @@ ReduceKernel moments_kernel(DType d);  // context: MomentsContext
 std::optional<ReduceKernel> norm_kernel(DType d, double ord);  // orders 0, 1, 2, ±inf only
 Tensor absolute_power(const Tensor& t, double ord);  // |t|^ord
 void take_root(const Tensor& t, double ord);         // in place, contiguous float64
+ReduceKernel logsumexp_kernel(DType d);
 struct MomentsContext {
     double correction;
     bool root;
