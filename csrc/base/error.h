@@ -6,7 +6,7 @@
 
 namespace fb {
 
-enum class ErrorKind { Value, Type, Index, State, Memory, NotImplemented };
+enum class ErrorKind { Value, Type, Index, State, Memory, NotImplemented, LinAlg };
 
 class Error : public std::exception {
   public:

@@ -95,11 +95,11 @@ OpEntry& op_entry(const std::string& name);
 #define FB_CONCAT_(a, b) a##b
 #define FB_CONCAT(a, b) FB_CONCAT_(a, b)
 // OP("signature", flags, R"(doc)") { body using `Args& a`; return Value; }
-#define OP(signature, flags, ...) OP_(FB_CONCAT(op_, __COUNTER__), signature, flags, __VA_ARGS__)
+#define OP(signature, flags, ...) OP_(FB_CONCAT(op_, __COUNTER__), signature, flags __VA_OPT__(, ) __VA_ARGS__)
 #define OP_(id, signature, flags, ...)                                                        \
     static ::fb::Value id(::fb::Args& a);                                                     \
-    static const ::fb::Register FB_CONCAT(id, _registered)(signature, flags, id, ##__VA_ARGS__); \
+    [[maybe_unused]] static const ::fb::Register FB_CONCAT(id, _registered)(signature, flags, id __VA_OPT__(, ) __VA_ARGS__); \
     static ::fb::Value id([[maybe_unused]] ::fb::Args& a)
-#define OP_ALIAS(name, target) static const ::fb::Register::Alias FB_CONCAT(alias_, __COUNTER__)(name, target)
+#define OP_ALIAS(name, target) [[maybe_unused]] static const ::fb::Register::Alias FB_CONCAT(alias_, __COUNTER__)(name, target)
 
 }  // namespace fb

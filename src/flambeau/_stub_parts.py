@@ -1,15 +1,15 @@
 """The parts of the type stubs that do not come from the op table: classes, operators and settings."""
 
-HEADER = """\
-# Written by `python -m flambeau._stubgen` from the op table; changes made here are lost.
-import builtins
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from types import EllipsisType
-from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeAlias, overload
+NOTE = "# Written by `python -m flambeau._stubgen` from the op table; changes made here are lost."
 
-import numpy as np
-"""
+# Modules and the names that stubs may need of them.
+IMPORTS = {
+    "builtins": None,
+    "collections.abc": ("Iterable", "Iterator", "Sequence"),
+    "contextlib": ("AbstractContextManager",),
+    "types": ("EllipsisType",),
+    "typing": ("Any", "ClassVar", "NamedTuple", "Self", "SupportsIndex", "TypeAlias", "TypeVar", "overload"),
+}
 
 # Needed because the package has members called float, int, bool, dtype and device.
 ALIASES = """\
@@ -21,6 +21,7 @@ _Number: TypeAlias = builtins.bool | builtins.int | builtins.float | builtins.co
 _Operand: TypeAlias = Tensor | _Number
 _dtype: TypeAlias = dtype
 _device: TypeAlias = device
+_T = TypeVar("_T", bound=Tensor)
 _layout: TypeAlias = layout
 _memory_format: TypeAlias = memory_format
 _DeviceLike: TypeAlias = device | builtins.str | builtins.int
@@ -39,6 +40,8 @@ class dtype:
     def is_signed(self) -> builtins.bool: ...
     @property
     def itemsize(self) -> builtins.int: ...
+    @property
+    def name(self) -> builtins.str: ...
     def to_real(self) -> dtype: ...
     def to_complex(self) -> dtype: ...
 
@@ -51,24 +54,30 @@ class device:
     def __enter__(self) -> Self: ...
     def __exit__(self, *exception: object) -> None: ...
 
-class layout: ...
-class memory_format: ...
+class layout:
+    name: builtins.str
+
+class memory_format:
+    name: builtins.str
 
 class Size(tuple[builtins.int, ...]):
+    def __new__(cls, values: Iterable[SupportsIndex] = ()) -> Self: ...
     def numel(self) -> builtins.int: ...
 
 class Generator:
     def __init__(self, device: _DeviceLike | None = None) -> None: ...
     @property
     def device(self) -> _device: ...
-    def manual_seed(self, seed: builtins.int) -> Self: ...
+    def manual_seed(self, seed: SupportsIndex, /) -> Self: ...
     def initial_seed(self) -> builtins.int: ...
     def seed(self) -> builtins.int: ...
     def get_state(self) -> Tensor: ...
-    def set_state(self, new_state: Tensor) -> Self: ...
+    def set_state(self, state: Tensor, /) -> Self: ...
+    def clone_state(self) -> Generator: ...
+    def graphsafe_get_state(self) -> Generator: ...
 
 class finfo:
-    def __init__(self, type: _dtype | None = None) -> None: ...
+    def __init__(self, dtype: _dtype | None = None) -> None: ...
     bits: builtins.int
     dtype: builtins.str
     eps: builtins.float
@@ -76,10 +85,11 @@ class finfo:
     min: builtins.float
     resolution: builtins.float
     smallest_normal: builtins.float
+    smallest_subnormal: builtins.float
     tiny: builtins.float
 
 class iinfo:
-    def __init__(self, type: _dtype) -> None: ...
+    def __init__(self, dtype: _dtype) -> None: ...
     bits: builtins.int
     dtype: builtins.str
     max: builtins.int
@@ -139,4 +149,117 @@ class Tensor:
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Self: ...
     @property
     def __array_interface__(self) -> dict[builtins.str, Any]: ...
+    def __reversed__(self) -> Tensor: ...
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: builtins.int) -> builtins.int: ...
+    @overload
+    def stride(self, dim: None = None) -> tuple[builtins.int, ...]: ...
+    @overload
+    def stride(self, dim: builtins.int) -> builtins.int: ...
+    def dim(self) -> builtins.int: ...
+    def ndimension(self) -> builtins.int: ...
+    def numel(self) -> builtins.int: ...
+    def nelement(self) -> builtins.int: ...
+    def element_size(self) -> builtins.int: ...
+    def data_ptr(self) -> builtins.int: ...
+    def storage_offset(self) -> builtins.int: ...
+    def is_floating_point(self) -> builtins.bool: ...
+    def is_complex(self) -> builtins.bool: ...
+    def is_signed(self) -> builtins.bool: ...
+    def item(self) -> Any: ...
+    def tolist(self) -> Any: ...
+    def as_subclass(self, cls: builtins.type[_T], /) -> _T: ...
+    def to(
+        self,
+        *args: Tensor | _dtype | _DeviceLike | builtins.bool | None,
+        dtype: _dtype | None = None,
+        device: _DeviceLike | None = None,
+        non_blocking: builtins.bool = False,
+        copy: builtins.bool = False,
+        memory_format: _memory_format = ...,
+    ) -> Tensor: ...
+    @overload
+    def type(self, dtype: None = None, non_blocking: builtins.bool = False) -> builtins.str: ...
+    @overload
+    def type(self, dtype: _dtype | builtins.str, non_blocking: builtins.bool = False) -> Tensor: ...
+    data: Tensor
+    requires_grad: builtins.bool
+    real: Tensor
+    imag: Tensor
 """
+
+FUNCTIONS = """\
+def get_default_dtype() -> _dtype: ...
+def set_default_dtype(d: _dtype, /) -> None: ...
+def get_default_device() -> _device: ...
+def set_default_device(device: _DeviceLike | None, /) -> None: ...
+def get_num_threads() -> _int: ...
+def set_num_threads(n: _int, /) -> None: ...
+def can_cast(from_: _dtype, to: _dtype, /) -> _bool: ...
+def promote_types(type1: _dtype, type2: _dtype, /) -> _dtype: ...
+def result_type(tensor1: _Operand, tensor2: _Operand) -> _dtype: ...
+
+newaxis: None
+default_generator: Generator
+
+"""
+
+# Types of parameters and results of functions written in Python, by name, where they carry no annotation.
+PARAMETERS = {
+    "abbreviated": "_bool",
+    "api_version": "_str | None",
+    "array": "np.ndarray[Any, Any]",
+    "bytes": "_int | None",
+    "count": "_int",
+    "device": "_DeviceLike | None",
+    "dim": "_int | Sequence[_int] | None",
+    "dtype": "_dtype | None",
+    "edgeitems": "_int | None",
+    "generator": "Generator | None",
+    "input": "Tensor",
+    "linewidth": "_int | None",
+    "memory_format": "_memory_format",
+    "mode": "_bool",
+    "n": "_int | None",
+    "non_blocking": "_bool",
+    "norm": "_str | None",
+    "offset": "_int",
+    "other": "Tensor",
+    "out": "Tensor | None",
+    "precision": "_int | None",
+    "profile": "_str | None",
+    "requires_grad": "_bool",
+    "s": "Sequence[_int] | None",
+    "sci_mode": "_bool | None",
+    "seed": "SupportsIndex",
+    "tensor": "Tensor",
+    "threshold": "_float | None",
+}
+_TENSOR_RESULTS = """
+    as_tensor asarray from_dlpack from_numpy frombuffer tensor get_rng_state type_as cpu cuda detach
+    resolve_conj resolve_neg float double half bfloat16 int long short char byte bool cfloat cdouble
+    fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft hfft2 ihfft2 hfftn ihfftn
+    fftfreq rfftfreq fftshift ifftshift T mT H mH
+"""
+RETURNS = {
+    **dict.fromkeys(_TENSOR_RESULTS.split(), "Tensor"),
+    "broadcast_shapes": "Size",
+    "get_printoptions": "dict[_str, Any]",
+    "manual_seed": "Generator",
+    "numpy": "np.ndarray[Any, Any]",
+    "printoptions": "AbstractContextManager[None]",
+    "set_printoptions": "None",
+    "set_rng_state": "None",
+    "shape": "Size",
+    "dtype": "_dtype",
+    "device": "_device",
+    "layout": "_layout",
+    "grad": "Tensor | None",
+    "grad_fn": "None",
+    "names": "tuple[None, ...]",
+    **dict.fromkeys("ndim itemsize nbytes".split(), "_int"),
+}
+# Modules whose source carries the types.
+TYPED_MODULES = ("array_api", "errors")

@@ -35,6 +35,7 @@ _TYPES = {
     "any": "Any",
 }
 _RETURNS = {**_TYPES, "Scalar": "Any", "device": "_device", "Tensor[]": "tuple[Tensor, ...]", "list": "list[Tensor]"}
+_WIDTH = 120
 _OUT = 8  # the flag of an overload that takes out=
 _LITERAL = re.compile(r"None|True|False|-?\d+(\.\d*)?(e-?\d+)?|'[^']*'|\"[^\"]*\"")
 
@@ -117,9 +118,13 @@ def _return_type(returns, results):
         return f"{_return_type(returns[:-1], results)} | None" if returns.endswith("?") else python_type(returns)
     if any(len(field) < 2 for field in returns):
         return f"tuple[{', '.join(_RETURNS[field[0]] for field in returns)}]"
-    name = "_" + "".join(field.title().replace("_", "") for _, field in returns)
+    name = _result_name(field for _, field in returns)
     results[name] = [f"    {field}: {_RETURNS[kind]}" for kind, field in returns]
     return name
+
+
+def _result_name(fields):
+    return "_" + "".join(field.title().replace("_", "") for field in fields)
 
 
 def _parameter(p):
@@ -169,14 +174,24 @@ def _join(positional, keywords):
 
 
 def _functions(name, forms, indent=""):
-    """Text of one function from its (arguments, return type) forms; several become overloads."""
-    unique = list(dict.fromkeys((", ".join(arguments), returns) for arguments, returns in forms))
+    """Lines of one function from its (arguments, return type) forms; several become overloads."""
+    unique = list(dict.fromkeys((tuple(arguments), returns) for arguments, returns in forms))
     lines = []
     for arguments, returns in unique:
         if len(unique) > 1:
             lines.append(f"{indent}@overload")
-        lines.append(f"{indent}def {name}({arguments}) -> {returns}: ...")
+        lines += _definition(name, arguments, returns, indent)
     return lines
+
+
+def _definition(name, arguments, returns, indent):
+    """One `def`, broken as the formatter would: on one line, arguments on their own line, one argument a line."""
+    line = f"{indent}def {name}({', '.join(arguments)}) -> {returns}: ..."
+    if len(line) <= _WIDTH:
+        return [line]
+    middle = f"{indent}    {', '.join(arguments)}"
+    body = [middle] if len(middle) <= _WIDTH else [f"{indent}    {argument}," for argument in arguments]
+    return [f"{indent}def {name}(", *body, f"{indent}) -> {returns}: ..."]
 
 
 def _with_out(parameters, returns):
@@ -212,24 +227,34 @@ def _op_lines(name, op, with_out, results, method=False):
 
 
 def _python_lines(name, function, indent=""):
-    """A function written in Python: its own annotations, or what its parameters' names say."""
+    """A function written in Python: its own annotations, or what the names of its parameters say."""
+    signature = inspect.signature(function)
     parts, star = [], False
-    for p in inspect.signature(function).parameters.values():
-        annotation = _stub_parts.PARAMETERS.get(p.name, "Any")
+    for p in signature.parameters.values():
+        annotation = _annotation(p.annotation) or _stub_parts.PARAMETERS.get(p.name, "Any")
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
-            star = True
-        if p.kind is p.VAR_POSITIONAL:
-            star = True
+        star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
         prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-        if p.name in ("self", "cls"):
+        if p.name == "self":
             parts.append(p.name)
         elif p.default is p.empty:
             parts.append(f"{prefix}{p.name}: {annotation}")
         else:
             parts.append(f"{p.name}: {annotation} = {_default(p.default)}")
-    returns = _stub_parts.RETURNS.get(name, "Any")
-    return [f"{indent}def {name}({', '.join(parts)}) -> {returns}: ..."]
+    is_question = name.startswith("is_")
+    returns = _annotation(signature.return_annotation) or _stub_parts.RETURNS.get(
+        name, "_bool" if is_question else "Any"
+    )
+    return _definition(name, parts, returns, indent)
+
+
+def _annotation(annotation):
+    """An annotation of the source as text for the stub, where int and its like are names of dtypes."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"(?<![\w.])(int|float|bool|str|dtype|device)\b", r"_\1", text.replace("builtins.", ""))
 
 
 def _default(value):
@@ -241,22 +266,29 @@ def _is_typed(name, text, indent=""):
 
 
 def _module_lines(module, with_out, results, typed=""):
-    lines = []
-    for name in sorted(vars(module)):
+    """(import lines, the rest) for what a module offers: functions first, then constants."""
+    imports, functions, constants = [], [], []
+    listed = getattr(module, "__all__", dir(module)) if hasattr(module, "__file__") else dir(module)
+    for name in sorted(listed):
+        if name.startswith("_") or _is_typed(name, typed):
+            continue
         value = getattr(module, name)
-        if name.startswith("_") or inspect.ismodule(value) or _is_typed(name, typed) or _is_foreign(value):
+        if inspect.ismodule(value) or _is_foreign(value):
             continue
         if hasattr(value, "signatures"):
-            lines += _op_lines(name, value, with_out, results)
-        elif isinstance(value, fb.dtype):
-            lines.append(f"{name}: _dtype")
+            functions += _op_lines(name, value, with_out, results)
         elif inspect.isfunction(value):
-            lines += _python_lines(name, value)
-        elif isinstance(value, int | float | str):
-            lines.append(f"{name}: _{type(value).__name__}")
+            functions += _python_lines(name, value)
+        elif inspect.isclass(value):
+            if value.__module__ == "flambeau.return_types":
+                constants.append(f"{name} = {_result_name(value.__match_args__)}")
+            else:
+                imports.append(f"from .{value.__module__.removeprefix('flambeau.')} import {value.__name__} as {name}")
+        elif isinstance(value, fb.dtype | fb.layout | fb.memory_format | int | float | str):
+            constants.append(f"{name}: _{type(value).__name__}")
         else:
             raise ValueError(f"stubs: {module.__name__}.{name} is a {type(value).__name__}; type it in _stub_parts.py")
-    return lines
+    return imports, [*functions, *([""] if functions and constants else []), *constants]
 
 
 def _is_foreign(value):
@@ -270,27 +302,41 @@ def _is_foreign(value):
 def generate():
     """Returns {file name: text} for the package's stubs."""
     with_out = {text for overloads, _ in _C.registry().values() for text, flags, _ in overloads if flags & _OUT}
-    results, files = {}, {}
-    modules = [name for name in sorted(vars(fb)) if _is_public_module(name)]
-    for name in modules:
-        body = _module_lines(getattr(fb, name), with_out, results)
-        files[f"{name}.pyi"] = "\n".join(body)
-    lines = [*_tensor_lines(with_out, results), "", _stub_parts.FUNCTIONS]
-    lines += _module_lines(fb, with_out, results, _stub_parts.CLASSES + _stub_parts.TENSOR + _stub_parts.FUNCTIONS)
-    head = [_stub_parts.HEADER, *(f"from . import {name} as {name}" for name in modules), "", _stub_parts.CLASSES]
-    for name, fields in sorted(results.items()):
-        head += [f"class {name}(NamedTuple):", *fields, ""]
-    private = set(results) | set(re.findall(r"^(_\w+):", _stub_parts.ALIASES, re.MULTILINE)) | {"Tensor", "Generator"}
-    for name, body in files.items():
-        used = sorted(private & set(re.findall(r"\w+", body)))
-        imports = "".join(f"from . import {n} as {n}\n" for n in used)
-        files[name] = f"{_stub_parts.HEADER}\n{imports}\n{body}\n"
-    return {"__init__.pyi": "\n".join([*head, *lines, "", _stub_parts.ALIASES]), **files}
+    results = {}
+    modules = [name for name in dir(fb) if not name.startswith("_") and inspect.ismodule(getattr(fb, name))]
+    typed = _stub_parts.CLASSES + _stub_parts.TENSOR + _stub_parts.FUNCTIONS
+    parts = {
+        name: _module_lines(getattr(fb, name), with_out, results)
+        for name in modules
+        if name not in _stub_parts.TYPED_MODULES
+    }
+    imports, functions = _module_lines(fb, with_out, results, typed)
+    tensor = _tensor_lines(with_out, results)
+    named = [line for name, fields in sorted(results.items()) for line in (f"class {name}(NamedTuple):", *fields, "")]
+    body = "\n".join([_stub_parts.CLASSES, *named, *tensor, "", _stub_parts.FUNCTIONS + "\n".join(functions)])
+    imports = [*(f"from . import {name} as {name}" for name in modules), *imports]
+    files = {"__init__.pyi": _file(f"{body}\n\n{_stub_parts.ALIASES}", imports)}
+    private = {*results, *re.findall(r"^(_\w+)", _stub_parts.ALIASES, re.MULTILINE), "Tensor", "Generator"}
+    for name, (imports, lines) in parts.items():
+        used = private.intersection(re.findall(r"\w+", "\n".join(lines)))
+        used = sorted(used, key=lambda word: (not word[0].isupper(), word.lower()))
+        imports = [*([f"from . import {', '.join(used)}"] if used else []), *imports]
+        files[f"{name}.pyi"] = _file("".join(line + "\n" for line in lines), imports)
+    return files
 
 
-def _is_public_module(name):
-    value = getattr(fb, name)
-    return not name.startswith("_") and inspect.ismodule(value) and hasattr(fb, name)
+def _file(body, imports):
+    """A stub file: the note, the imports its body needs, the body."""
+    words = set(re.findall(r"\w+", body))
+    standard = []
+    for module, names in _stub_parts.IMPORTS.items():
+        needed = [name for name in names or () if name in words]
+        if needed:
+            standard.append(f"from {module} import {', '.join(needed)}")
+        elif names is None and module in words:
+            standard.append(f"import {module}")
+    blocks = ["\n".join(standard), "import numpy as np" if "np" in words else "", "\n".join(imports)]
+    return _stub_parts.NOTE + "\n\n" + "\n\n".join(filter(None, [*blocks, body])).rstrip("\n") + "\n"
 
 
 def _tensor_lines(with_out, results):
@@ -304,7 +350,7 @@ def _tensor_lines(with_out, results):
         elif inspect.isfunction(value):
             lines += _python_lines(name, value, "    ")
         elif inspect.isdatadescriptor(value):
-            lines += ["    @property", f"    def {name}(self) -> {_stub_parts.RETURNS.get(name, 'Tensor')}: ..."]
+            lines += ["    @property", f"    def {name}(self) -> {_stub_parts.RETURNS.get(name, '_bool')}: ..."]
         else:
             raise ValueError(f"stubs: Tensor.{name} is a {type(value).__name__}; type it in _stub_parts.py")
     return lines

@@ -14,7 +14,20 @@ from . import standard
 
 @pytest.mark.parametrize(
     "args",
-    [(5,), (0,), (-3,), (2, 7), (7, 2), (7, 2, -2), (2, 7, -1), (0, 10, 3), (0, 1, 0.25), (1.5, 4), (3, 0, -0.5), (5, 5)],
+    [
+        (5,),
+        (0,),
+        (-3,),
+        (2, 7),
+        (7, 2),
+        (7, 2, -2),
+        (2, 7, -1),
+        (0, 10, 3),
+        (0, 1, 0.25),
+        (1.5, 4),
+        (3, 0, -0.5),
+        (5, 5),
+    ],
 )
 def test_arange(args):
     found = xp.arange(*args)
@@ -66,7 +79,9 @@ def test_asarray_of_arrays():
         xp.asarray([[1, 2], [3]])
 
 
-@pytest.mark.parametrize("make", [np.arange, lambda n: python_array.array("q", range(n)), lambda n: memoryview(np.arange(n))])
+@pytest.mark.parametrize(
+    "make", [np.arange, lambda n: python_array.array("q", range(n)), lambda n: memoryview(np.arange(n))]
+)
 def test_asarray_shares_buffers(make):
     source = make(4)
     x = xp.asarray(source)
@@ -193,7 +208,12 @@ def test_from_dlpack():
 
 def test_devices():
     cpu = fb.device("cpu")
-    for x in (xp.asarray([1], device=cpu), xp.zeros(2, device=cpu), xp.arange(2, device=cpu), xp.linspace(0, 1, 2, device=cpu)):
+    for x in (
+        xp.asarray([1], device=cpu),
+        xp.zeros(2, device=cpu),
+        xp.arange(2, device=cpu),
+        xp.linspace(0, 1, 2, device=cpu),
+    ):
         assert x.device == cpu
     with pytest.raises((RuntimeError, ValueError)):
         xp.zeros(2, device="no such device")

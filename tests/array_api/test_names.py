@@ -36,9 +36,7 @@ def test_all_lists_exactly_the_standard():
     names |= {*standard.DTYPES, *standard.CONSTANTS, "linalg", "fft", "__array_api_version__"}
     assert set(xp.__all__) == names
     for space in ("linalg", "fft"):
-        assert set(getattr(xp, space).__all__) == {
-            line.split("(")[0] for s, line in standard.functions() if s == space
-        }
+        assert set(getattr(xp, space).__all__) == {line.split("(")[0] for s, line in standard.functions() if s == space}
     assert all(hasattr(xp, name) for name in xp.__all__)
 
 

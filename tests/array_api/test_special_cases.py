@@ -52,7 +52,9 @@ BINARY = {
         (1.0, inf, 0.0), (1.0, -inf, math.pi), (inf, inf, QUARTER), (-inf, -inf, -3 * QUARTER), (nan, 1.0, nan),
     ],
     "copysign": [(nan, -0.0, nan), (1.0, -0.0, -1.0), (-1.0, 0.0, 1.0), (2.0, -inf, -2.0)],
-    "divide": [(inf, inf, nan), (0.0, 0.0, nan), (1.0, 0.0, inf), (1.0, -0.0, -inf), (-0.0, 1.0, -0.0), (1.0, -inf, -0.0)],
+    "divide": [
+        (inf, inf, nan), (0.0, 0.0, nan), (1.0, 0.0, inf), (1.0, -0.0, -inf), (-0.0, 1.0, -0.0), (1.0, -inf, -0.0),
+    ],
     "floor_divide": [
         (nan, 1.0, nan), (inf, inf, nan), (0.0, 0.0, nan), (1.0, 0.0, inf), (1.0, -0.0, -inf), (-0.0, 1.0, -0.0),
         (inf, 2.0, inf), (inf, -2.0, -inf), (1.0, -inf, -0.0), (1.0, inf, 0.0), (-7.0, 2.0, -4.0), (7.0, -2.0, -4.0),
@@ -127,14 +129,19 @@ COMPLEX = {
     "exp": [(complex(0, 0), complex(1, 0)), (complex(-inf, nan), complex(0, 0)), (complex(inf, 0), complex(inf, 0))],
     "expm1": [
         (complex(0, 0), complex(0, 0)), (complex(inf, 0), complex(inf, 0)), (complex(-inf, inf), complex(-1, 0)),
-        (complex(inf, nan), complex(inf, nan)), (complex(-inf, nan), complex(-1, 0)), (complex(nan, 0), complex(nan, 0)),
+        (complex(inf, nan), complex(inf, nan)), (complex(-inf, nan), complex(-1, 0)),
+        (complex(nan, 0), complex(nan, 0)),
     ],
     "log1p": [
-        (complex(-1, 0), complex(-inf, 0)), (complex(inf, nan), complex(inf, nan)), (complex(nan, inf), complex(inf, nan)),
+        (complex(-1, 0), complex(-inf, 0)), (complex(inf, nan), complex(inf, nan)),
+        (complex(nan, inf), complex(inf, nan)),
         (complex(inf, 1), complex(inf, 0)), (complex(-inf, inf), complex(inf, 3 * QUARTER)),
     ],
     "sqrt": [(complex(0, 0), complex(0, 0)), (complex(1, inf), complex(inf, inf)), (complex(-4, 0), complex(0, 2))],
-    "log": [(complex(-0.0, 0), complex(-inf, math.pi)), (complex(0, 0), complex(-inf, 0)), (complex(1, inf), complex(inf, HALF))],
+    "log": [
+        (complex(-0.0, 0), complex(-inf, math.pi)), (complex(0, 0), complex(-inf, 0)),
+        (complex(1, inf), complex(inf, HALF)),
+    ],
     "tanh": [(complex(0, 0), complex(0, 0)), (complex(inf, 1), complex(1, 0))],
     "acos": [(complex(0, 0), complex(HALF, -0.0)), (complex(1, inf), complex(HALF, -inf))],
     "sign": [(complex(0, 0), complex(0, 0)), (complex(nan, 1), complex(nan, nan)), (complex(3, 4), complex(0.6, 0.8))],

@@ -1,6 +1,6 @@
 """What a row says about an op, and how its values travel between NumPy and flambeau.
 
-A row (`OpSpec`) names an op, a NumPy reference and sample arguments; `test_specs.py` derives every generic test from it.
+A row (`OpSpec`) names an op, a NumPy reference and sample arguments; `test_specs.py` derives the generic tests from it.
 References compute in float64 / complex128 on inputs already rounded to the tested dtype, so one reference serves all
 dtypes and the tolerance is the dtype's own.
 """

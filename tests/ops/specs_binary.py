@@ -338,14 +338,16 @@ ARITHMETIC = [
                        T([0], "int64")), complex_refused())),
     binary("pow", _number_ref(_pow), (0.25, 3), (0, 2), NUMERIC, samples=_pow_samples, special_dtypes=FLOATS,
            errors=(bad("a negative integer power", RuntimeError, T([2], "int64"), -1),)),
-    binary("float_power", lambda a, b: np.power(a.astype(complex if np.iscomplexobj(a) else float), b), (0.5, 3), (-2, 2),
+    binary("float_power", lambda a, b: np.power(a.astype(complex if np.iscomplexobj(a) else float), b), (0.5, 3),
+           (-2, 2),
            result="double", samples=_float_power_samples, inplace=False, special=False, promotes=2),
 ]
 
 FUNCTIONS = [
     binary("atan2", np.arctan2, dtypes=NOT_COMPLEX, result="float", errors=(complex_refused(),), special_dtypes=FLOATS),
     binary("hypot", np.hypot, dtypes=FLOATS, special_dtypes=FLOATS),
-    binary("copysign", np.copysign, dtypes=NOT_COMPLEX, result="float", exact=True, special="no nan", special_dtypes=FLOATS,
+    binary("copysign", np.copysign, dtypes=NOT_COMPLEX, result="float", exact=True, special="no nan",
+           special_dtypes=FLOATS,
            errors=(complex_refused(),)),
     binary("nextafter", np.nextafter, dtypes=FULL_FLOATS, native=True, exact=True),
     binary("logaddexp", np.logaddexp, dtypes=FLOATS, inplace=False),
@@ -370,7 +372,8 @@ COMPARISON = [
            special_dtypes=ALL if dtypes is ALL else NOT_COMPLEX,
            errors=() if dtypes is ALL else (complex_refused(),))
     for name, ref, dtypes in (
-        ("eq", np.equal, ALL), ("ne", np.not_equal, ALL), ("lt", np.less, NOT_COMPLEX), ("le", np.less_equal, NOT_COMPLEX),
+        ("eq", np.equal, ALL), ("ne", np.not_equal, ALL), ("lt", np.less, NOT_COMPLEX),
+        ("le", np.less_equal, NOT_COMPLEX),
         ("gt", np.greater, NOT_COMPLEX), ("ge", np.greater_equal, NOT_COMPLEX),
     )
 ]
@@ -397,11 +400,13 @@ OTHER = [
         bad("different dtypes", RuntimeError, T([1.0], "float32"), T([1.0], "float64")))),
     OpSpec("allclose", lambda *a, **k: bool(_isclose(*a, **k).all()), _close_samples, ALL, None),
     OpSpec("equal", lambda a, b: bool(np.array_equal(a, b)), lambda d: [
-        S(make(d, (3, 4)), make(d, (3, 4))), S(make(d, (3, 4)), make(d, (3, 4), salt=1)), S(make(d, (3, 4)), make(d, (3, 1)))],
+        S(make(d, (3, 4)), make(d, (3, 4))), S(make(d, (3, 4)), make(d, (3, 4), salt=1)),
+        S(make(d, (3, 4)), make(d, (3, 1)))],
            ALL, None, errors=EQUAL_ERRORS),
     OpSpec("lerp", _lerp, _lerp_samples, INEXACT, inplace=True, out=True, special=None,
            edge=lambda d: [S(make(d, ()), make(d, ()), 0.5), S(make(d, (0, 2)), make(d, (2,)), 0.5)],
-           large=elementwise((-3, 3), (-3, 3), (0, 1), shapes=((LARGE + 5,),)), broadcast=broadcasting((-3, 3), (-3, 3), (0, 1)),
+           large=elementwise((-3, 3), (-3, 3), (0, 1), shapes=((LARGE + 5,),)),
+           broadcast=broadcasting((-3, 3), (-3, 3), (0, 1)),
            errors=(bad("an integer tensor", RuntimeError, T([1], "int64"), T([2], "int64"), 0.5),)),
     OpSpec("addcmul", _addcmul, _addc_samples(-3), NUMERIC, inplace=True, out=True,
            broadcast=broadcasting((-3, 3), (-3, 3), (-3, 3)), large=elementwise(*[(-3, 3)] * 3, shapes=((LARGE + 5,),)),
@@ -414,9 +419,11 @@ OTHER = [
            large=lambda d: [S(make(d, (LARGE + 5,)), -1, 1)],
            errors=(bad("no bound", (ValueError, RuntimeError), T([1.0], "float32")),
                    bad("a complex tensor", RuntimeError, T([1.0], "complex64"), 0, 1))),
-    OpSpec("clamp_min", lambda x, m: np.maximum(x, x.dtype.type(m) if np.isscalar(m) else m), _one_bound, REAL, inplace=True,
+    OpSpec("clamp_min", lambda x, m: np.maximum(x, x.dtype.type(m) if np.isscalar(m) else m), _one_bound, REAL,
+           inplace=True,
            out=True),
-    OpSpec("clamp_max", lambda x, m: np.minimum(x, x.dtype.type(m) if np.isscalar(m) else m), _one_bound, REAL, inplace=True,
+    OpSpec("clamp_max", lambda x, m: np.minimum(x, x.dtype.type(m) if np.isscalar(m) else m), _one_bound, REAL,
+           inplace=True,
            out=True),
     OpSpec("where", _where, _where_samples, ALL, method=False, out=True,
            edge=lambda d: [S(mask(True), make(d, ()), make(d, (), salt=1)), S(mask([]), make(d, (0,)), make(d, (1,)))],
@@ -425,7 +432,8 @@ OTHER = [
                        T([1.0, 2.0], "float32")),
                    bad("shapes that do not broadcast", ValueError, mask([True, False]), T(np.ones(3), "float32"),
                        T(np.ones(2), "float32")))),
-    OpSpec("complex", lambda a, b: a + 1j * b, elementwise((-3, 3), (-3, 3)), FULL_FLOATS, "complex", method=False, out=True,
+    OpSpec("complex", lambda a, b: a + 1j * b, elementwise((-3, 3), (-3, 3)), FULL_FLOATS, "complex", method=False,
+           out=True,
            errors=(bad("integer tensors", RuntimeError, index([1]), index([2])),)),
     OpSpec("polar", lambda r, t: r * np.exp(1j * t), elementwise((0, 3), (-3, 3)), FULL_FLOATS, "complex", method=False,
            out=True),

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import signal
 
 from .samples import make
-from .spec import ALL, COMPLEX, FULL_FLOATS, INEXACT, INTS, NUMERIC, REAL, SIGNED, D, OpSpec, S, T, bad, to_numpy
+from .spec import COMPLEX, FULL_FLOATS, INEXACT, INTS, NUMERIC, REAL, SIGNED, D, OpSpec, S, T, bad, to_numpy
 
 X = T(np.ones((2, 3)), "float32")
 
@@ -125,7 +125,8 @@ def window(name, ref, *extra, **kw):
         return ref(n, not sym)
 
     return OpSpec(name, reference, samples, FULL_FLOATS, method=False, result="any", tolerance=WINDOW,
-                  errors=(bad("a negative length", RuntimeError, -1), bad("an integer dtype", RuntimeError, 4, dtype=D("int64"))),
+                  errors=(bad("a negative length", RuntimeError, -1), bad("an integer dtype", RuntimeError, 4,
+                  dtype=D("int64"))),
                   **kw)
 
 
@@ -148,7 +149,8 @@ def signal_window(name, *cases, **fixed):
                 yield S(m, dtype=D(dtype), **case)
                 yield S(m, sym=False, dtype=D(dtype), **case)
 
-    return OpSpec(f"signal.windows.{name}", _general(fixed.pop("kind", name), **fixed), samples, FULL_FLOATS, method=False,
+    return OpSpec(f"signal.windows.{name}", _general(fixed.pop("kind", name), **fixed), samples, FULL_FLOATS,
+                  method=False,
                   result="any", tolerance=WINDOW, errors=(bad("a negative length", (ValueError, RuntimeError), -1),))
 
 
@@ -188,10 +190,12 @@ SIZED = [
     OpSpec("ones", filled(1), sizes(), method=False, errors=size_errors()),
     OpSpec("full", filled(None), sizes(1), method=False, errors=size_errors(1)),
     OpSpec("empty", None, sizes(), method=False, check=shaped, errors=size_errors()),
-    OpSpec("empty_strided", None, lambda d: [S((2, 3), (3, 1), dtype=D(d)), S((2, 3), (1, 2), dtype=D(d))], method=False,
+    OpSpec("empty_strided", None, lambda d: [S((2, 3), (3, 1), dtype=D(d)), S((2, 3), (1, 2), dtype=D(d))],
+           method=False,
            check=lambda got, size, stride, dtype: (_ for _ in ()).throw(AssertionError("wrong strides"))
            if tuple(got.stride()) != stride or tuple(got.shape) != size else None,
-           errors=(bad("lengths that differ", RuntimeError, (2, 3), (1,)), bad("a negative size", RuntimeError, (-2,), (1,)),
+           errors=(bad("lengths that differ", RuntimeError, (2, 3), (1,)),
+           bad("a negative size", RuntimeError, (-2,), (1,)),
                    bad("an overflow", RuntimeError, (2**40, 2**40), (2**40, 1)))),
     OpSpec("zeros_like", like(0), likes(), method=False, errors=(bad("a list", TypeError, [1, 2]),)),
     OpSpec("ones_like", like(1), likes(), method=False, errors=(bad("a list", TypeError, [1, 2]),)),
@@ -205,7 +209,8 @@ SIZED = [
            check=lambda got, x, size, stride: shaped(got, size)),
     OpSpec("new_tensor", lambda x, data, dtype=None: np.asarray(data), lambda d: [S(make(d, (2,)), [[1, 0]]),
            S(make("float32", (2,)), [1, 0], dtype=D(d))], function=False),
-    OpSpec("eye", lambda n, m=None, dtype=None: np.eye(n, m), lambda d: [S(3, dtype=D(d)), S(2, 4, dtype=D(d)), S(0, dtype=D(d))],
+    OpSpec("eye", lambda n, m=None, dtype=None: np.eye(n, m), lambda d: [S(3, dtype=D(d)), S(2, 4, dtype=D(d)),
+           S(0, dtype=D(d))],
            method=False, errors=(bad("a negative size", RuntimeError, -1),)),
 ]
 
@@ -219,12 +224,15 @@ RANGES = [
            errors=(bad("a negative count", RuntimeError, 0, 1, -1), bad("no count", TypeError, 0, 1))),
     OpSpec("logspace", _logspace, lambda d: [S(0, 3, 4, dtype=D(d)), S(-1, 1, 5, base=2.0, dtype=D(d))], FULL_FLOATS,
            method=False, errors=(bad("a negative count", RuntimeError, 0, 1, -1),)),
-    OpSpec("tril_indices", _indices(np.tril_indices), lambda d: [S(3, 4), S(4, 3, 1), S(3, 3, -1), S(0, 2)], ("int64",), method=False,
+    OpSpec("tril_indices", _indices(np.tril_indices), lambda d: [S(3, 4), S(4, 3, 1), S(3, 3, -1), S(0, 2)],
+           ("int64",), method=False,
            errors=(bad("a negative size", RuntimeError, -1, 2),)),
-    OpSpec("triu_indices", _indices(np.triu_indices), lambda d: [S(3, 4), S(4, 3, 1), S(3, 3, -1), S(0, 2)], ("int64",), method=False,
+    OpSpec("triu_indices", _indices(np.triu_indices), lambda d: [S(3, 4), S(4, 3, 1), S(3, 3, -1), S(0, 2)],
+           ("int64",), method=False,
            errors=(bad("a negative size", RuntimeError, -1, 2),)),
     OpSpec("vander", _vander, lambda d: [S(make(d, (4,))), S(make(d, (4,)), 3), S(make(d, (3,)), N=2, increasing=True)],
-           NUMERIC, method=False, result="any", expand=False, tolerance={"float16": (2e-2, 2e-2), "bfloat16": (8e-2, 8e-2)},
+           NUMERIC, method=False, result="any", expand=False, tolerance={"float16": (2e-2, 2e-2),
+           "bfloat16": (8e-2, 8e-2)},
            errors=(bad("a matrix", RuntimeError, X),)),
 ]
 
@@ -243,7 +251,8 @@ WINDOWS = [
     window("blackman_window", _scipy_window("blackman")),
     window("bartlett_window", _scipy_window("bartlett")),
     window("kaiser_window", _scipy_window(("kaiser", 12.0))),
-    signal_window("bartlett"), signal_window("blackman"), signal_window("cosine"), signal_window("hann"), signal_window("hamming"),
+    signal_window("bartlett"), signal_window("blackman"), signal_window("cosine"), signal_window("hann"),
+                  signal_window("hamming"),
     signal_window("nuttall"),
     signal_window("exponential", {"tau": 2.0}),
     signal_window("gaussian", {"std": 2.0}),
@@ -253,17 +262,22 @@ WINDOWS = [
 ]
 
 FILLS = [
-    OpSpec("fill_", lambda x, v: np.full(x.shape, v), lambda d: [S(make(d, (2, 3)), 1), S(make(d, ()), 0), S(make(d, (0,)), 1),
+    OpSpec("fill_", lambda x, v: np.full(x.shape, v), lambda d: [S(make(d, (2, 3)), 1), S(make(d, ()), 0),
+           S(make(d, (0,)), 1),
            S(make(d, (2,)), T(1, d))], function=False, mutates=True, expand=False, errors=(
            bad("a tensor with dimensions", RuntimeError, X, X), bad("a string", TypeError, X, "x"))),
-    OpSpec("zero_", lambda x: np.zeros(x.shape), lambda d: [S(make(d, (2, 3))), S(make(d, ()))], function=False, mutates=True,
+    OpSpec("zero_", lambda x: np.zeros(x.shape), lambda d: [S(make(d, (2, 3))), S(make(d, ()))], function=False,
+           mutates=True,
            expand=False),
-    OpSpec("copy_", lambda x, src: np.broadcast_to(src, x.shape).astype(x.dtype), lambda d: [S(make(d, (2, 3)), make(d, (2, 3),
+    OpSpec("copy_", lambda x, src: np.broadcast_to(src, x.shape).astype(x.dtype),
+           lambda d: [S(make(d, (2, 3)), make(d, (2, 3),
            salt=1)), S(make(d, (2, 3)), make(d, (3,), salt=1)), S(make(d, (2, 3)), make("int64", (2, 3), 0, 1))],
            function=False, mutates=True, expand=False, errors=(bad("a shape that does not fit", RuntimeError, X,
            T(np.ones(4), "float32")),)),
-    OpSpec("fill_diagonal_", _fill_diagonal, lambda d: [S(make(d, (3, 3)), 1), S(make(d, (5, 2)), 1), S(make(d, (7, 2)), 1,
-           wrap=True)], function=False, mutates=True, expand=False, errors=(bad("a vector", RuntimeError, T([1.0], "float32"), 1),)),
+    OpSpec("fill_diagonal_", _fill_diagonal, lambda d: [S(make(d, (3, 3)), 1), S(make(d, (5, 2)), 1),
+           S(make(d, (7, 2)), 1,
+           wrap=True)], function=False, mutates=True, expand=False, errors=(bad("a vector", RuntimeError,
+           T([1.0], "float32"), 1),)),
 ]
 # fmt: on
 ROWS = SIZED + RANGES + DATA + WINDOWS + FILLS

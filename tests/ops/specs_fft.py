@@ -6,7 +6,7 @@ import numpy as np
 from scipy import fft as reference
 
 from .samples import make
-from .spec import COMPLEX, COMPLEX_OF, FULL_FLOATS, LAPACK, REAL_OF, OpSpec, S, T, bad, to_numpy
+from .spec import COMPLEX, FULL_FLOATS, LAPACK, REAL_OF, OpSpec, S, T, bad, to_numpy
 
 LOOSE = {"float32": (1e-4, 1e-4), "complex64": (1e-4, 1e-4), "float64": (1e-10, 1e-10), "complex128": (1e-10, 1e-10)}
 X = T(np.ones((2, 3)), "float32")
@@ -108,18 +108,24 @@ ROWS = [
     one("rfft", reference.rfft, FULL_FLOATS, "complex"), one("irfft", reference.irfft, LAPACK, "real"),
     one("hfft", reference.hfft, LAPACK, "real"), one("ihfft", reference.ihfft, FULL_FLOATS, "complex"),
     many("fft2", reference.fft2, LAPACK, "complex", True), many("ifft2", reference.ifft2, LAPACK, "complex", True),
-    many("rfft2", reference.rfft2, FULL_FLOATS, "complex", True), many("irfft2", reference.irfft2, LAPACK, "real", True),
+    many("rfft2", reference.rfft2, FULL_FLOATS, "complex", True), many("irfft2", reference.irfft2, LAPACK, "real",
+         True),
     many("fftn", reference.fftn, LAPACK, "complex", False), many("ifftn", reference.ifftn, LAPACK, "complex", False),
-    many("rfftn", reference.rfftn, FULL_FLOATS, "complex", False), many("irfftn", reference.irfftn, LAPACK, "real", False),
-    many("hfft2", reference.hfft2, LAPACK, "real", True), many("ihfft2", reference.ihfft2, FULL_FLOATS, "complex", True),
-    many("hfftn", reference.hfftn, LAPACK, "real", False), many("ihfftn", reference.ihfftn, FULL_FLOATS, "complex", False),
+    many("rfftn", reference.rfftn, FULL_FLOATS, "complex", False), many("irfftn", reference.irfftn, LAPACK, "real",
+         False),
+    many("hfft2", reference.hfft2, LAPACK, "real", True), many("ihfft2", reference.ihfft2, FULL_FLOATS, "complex",
+         True),
+    many("hfftn", reference.hfftn, LAPACK, "real", False), many("ihfftn", reference.ihfftn, FULL_FLOATS, "complex",
+         False),
     OpSpec("fft.fftshift", lambda x, dim=None: np.fft.fftshift(x, dim), _shift_samples, method=False),
     OpSpec("fft.ifftshift", lambda x, dim=None: np.fft.ifftshift(x, dim), _shift_samples, method=False),
     OpSpec("fft.fftfreq", lambda n, d=1.0: np.fft.fftfreq(n, d), _freq_samples, ("float32",), method=False),
     OpSpec("fft.rfftfreq", lambda n, d=1.0: np.fft.rfftfreq(n, d), _freq_samples, ("float32",), method=False),
     OpSpec("stft", _stft, _stft_samples, FULL_FLOATS, "complex", tolerance=LOOSE, errors=(
-           bad("a window of another length", RuntimeError, T(np.ones(40), "float32"), 8, window=T(np.ones(20), "float32"),
-               return_complex=True), bad("n_fft of zero", RuntimeError, T(np.ones(40), "float32"), 0, return_complex=True))),
+           bad("a window of another length", RuntimeError, T(np.ones(40), "float32"), 8,
+           window=T(np.ones(20), "float32"),
+               return_complex=True), bad("n_fft of zero", RuntimeError, T(np.ones(40), "float32"), 0,
+               return_complex=True))),
     OpSpec("istft", None, _istft_samples, COMPLEX, "real", check=_istft_check, expand=False),
 ]
 # fmt: on

@@ -102,7 +102,8 @@ ROWS = [
                    bad("a dim given twice", RuntimeError, T(np.ones((2, 3)), "float32"), (0, 0)))),
     binary("special.xlog1py", sp.xlog1py, (-3, 3), (-0.5, 5), BOOL + REAL, "float", method=False, inplace=False,
            special_dtypes=FULL_FLOATS),
-    binary("special.zeta", sp.zeta, (1.5, 6), (0.5, 5), BOOL + REAL, "float", method=False, inplace=False, special=False,
+    binary("special.zeta", sp.zeta, (1.5, 6), (0.5, 5), BOOL + REAL, "float", method=False, inplace=False,
+           special=False,
            tolerance={"float32": (1e-4, 1e-5), "float16": (1e-2, 1e-2), "bfloat16": (3e-2, 3e-2)}),
 ]
 

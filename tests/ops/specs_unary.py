@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import special as sp
 
-from .samples import LARGE, elementwise, make, special_values, specials
-from .samples import EDGE_SHAPES
+from .samples import EDGE_SHAPES, LARGE, elementwise, make, special_values, specials
 from .spec import ALL, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMERIC, REAL, OpSpec, S, T, bad
 
 NOT_COMPLEX = BOOL + REAL
 
 
-def unary(name, ref, lo=-3.0, hi=3.0, dtypes=ALL, result="float", inplace=True, out=True, special=True, errors=(), **kw):
+def unary(name, ref, lo=-3.0, hi=3.0, dtypes=ALL, result="float", inplace=True, out=True, special=True, errors=(),
+**kw):
     """A row for a pointwise op of one tensor."""
     return OpSpec(
         name,
@@ -167,7 +167,8 @@ FLOAT_ROWS = [
     unary("exp2", np.exp2),
     unary("expm1", np.expm1),
     unary("i0", sp.i0, -5, 5, NOT_COMPLEX, errors=(complex_refused(),)),
-    unary("lgamma", lambda x: np.where(x == -np.inf, np.inf, sp.gammaln(x)), 0.25, 9, NOT_COMPLEX, errors=(complex_refused(),)),
+    unary("lgamma", lambda x: np.where(x == -np.inf, np.inf, sp.gammaln(x)), 0.25, 9, NOT_COMPLEX,
+          errors=(complex_refused(),)),
     unary("log", np.log, 0.1, 9),
     unary("log10", np.log10, 0.1, 9),
     unary("log1p", np.log1p, -0.5, 9),

@@ -39,22 +39,22 @@ from flambeau.array_api._dtypes import (
     astype,
     bool,
     can_cast,
-    complex128,
     complex64,
+    complex128,
     finfo,
     float32,
     float64,
     iinfo,
+    int8,
     int16,
     int32,
     int64,
-    int8,
     isdtype,
     result_type,
+    uint8,
     uint16,
     uint32,
     uint64,
-    uint8,
 )
 from flambeau.array_api._elementwise import (
     abs,
@@ -94,9 +94,9 @@ from flambeau.array_api._elementwise import (
     less,
     less_equal,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     logaddexp,
     logical_and,
     logical_not,
@@ -215,5 +215,7 @@ def namespace(api_version: str | None = None):
     """
     if api_version is not None and api_version not in _SUPPORTED:
         known = ", ".join(_SUPPORTED)
-        raise ArgumentError(f"__array_namespace__: unknown api_version {api_version!r}; expected None or one of {known}")
+        raise ArgumentError(
+            f"__array_namespace__: unknown api_version {api_version!r}; expected None or one of {known}"
+        )
     return sys.modules[__name__]

@@ -12,7 +12,7 @@ import numpy as np
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.array_api._args import array, choice, integer, optional_dtype, several, shape_tuple
-from flambeau.array_api._dtypes import check_dtype, default_complex, default_float, default_for
+from flambeau.array_api._dtypes import check_dtype, default_complex, default_float, default_for, real_of
 from flambeau.errors import ArgumentError
 
 __all__ = [
@@ -44,7 +44,7 @@ def arange(
     dtype = optional_dtype("arange", dtype, fb.int64 if integers else default_float())
     if (stop - start) * math.copysign(1, step) <= 0:
         return fb.empty((0,), dtype=dtype, device=device)
-    return fb.arange(start, stop, step, dtype=dtype, device=device)
+    return fb.arange(start, stop, step, dtype=real_of(dtype), device=device).to(dtype)
 
 
 def asarray(
@@ -113,7 +113,9 @@ def empty(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | No
 def empty_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array with unset values and the shape of ``x``."""
     array("empty_like", x)
-    return empty(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return empty(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )
 
 
 def eye(
@@ -214,7 +216,9 @@ def ones(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | Non
 def ones_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array of ones with the shape of ``x``."""
     array("ones_like", x)
-    return ones(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return ones(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -242,4 +246,6 @@ def zeros(shape: Shape, *, dtype: fb.dtype | None = None, device: fb.device | No
 def zeros_like(x: Tensor, /, *, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """An array of zeros with the shape of ``x``."""
     array("zeros_like", x)
-    return zeros(tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
+    return zeros(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device
+    )

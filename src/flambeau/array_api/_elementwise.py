@@ -112,7 +112,7 @@ def ceil(x: Tensor, /) -> Tensor:
 
 
 def clip(x: Tensor, /, min: RealNumber | None = None, max: RealNumber | None = None) -> Tensor:
-    """Each element moved into ``[min, max]``; a bound may be None, and a NaN bound gives NaN. Keeps the dtype of ``x``."""
+    """Each element moved into ``[min, max]``; a bound may be None, and a NaN bound gives NaN. The dtype stays."""
     result = array("clip", x, "real-valued")
     if min is not None:
         result = fb.maximum(*pair("clip", result, min, "real-valued"))

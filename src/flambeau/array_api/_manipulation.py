@@ -132,9 +132,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     return result.clone() if copy and shared else result
 
 
-def roll(
-    x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
-) -> Tensor:
+def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """``x`` with its elements moved by ``shift`` along ``axis``, those that leave coming back at the other end."""
     array("roll", x)
     if axis is None:

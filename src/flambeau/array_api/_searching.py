@@ -115,7 +115,7 @@ def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tens
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """Unique elements, where each first occurs, which of them stands at every place of ``x``, and how often each occurs.
+    """Unique elements, where each first occurs, which of them stands at each place of ``x``, how often each occurs.
 
     NaN is never equal to NaN, so every one is unique; 0.0 and -0.0 are equal.
     """

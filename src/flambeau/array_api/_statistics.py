@@ -21,7 +21,9 @@ __all__ = [
 Axis = int | tuple[int, ...] | None
 
 
-def reduced(name: str, x: Tensor, axis: Axis, keepdims: bool, reduce: Callable[[Tensor, tuple, bool], Tensor]) -> Tensor:
+def reduced(
+    name: str, x: Tensor, axis: Axis, keepdims: bool, reduce: Callable[[Tensor, tuple, bool], Tensor]
+) -> Tensor:
     """``reduce(x, dims, keepdim)`` over the axes that ``axis`` means.
 
     No axes at all, as in a zero-dimensional array or with ``axis=()``, means every element on its own, where PyTorch's

@@ -83,16 +83,12 @@ def _axes(name: str, s: Sequence[int] | None, axes: Sequence[int] | None) -> Seq
     return axes
 
 
-def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: fb.dtype | None = None, device: fb.device | None = None
-) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """The frequencies of the results of ``fft`` for ``n`` samples ``d`` apart."""
     return fb.fft.fftfreq(integer("fftfreq", "n", n), d, dtype=_real("fftfreq", dtype), device=device)
 
 
-def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: fb.dtype | None = None, device: fb.device | None = None
-) -> Tensor:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: fb.dtype | None = None, device: fb.device | None = None) -> Tensor:
     """The frequencies of the results of ``rfft`` for ``n`` samples ``d`` apart."""
     return fb.fft.rfftfreq(integer("rfftfreq", "n", n), d, dtype=_real("rfftfreq", dtype), device=device)
 

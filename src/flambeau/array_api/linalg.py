@@ -79,7 +79,9 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         raise ArgumentError("matmul: zero-dimensional arrays have no matrix product; use multiply")
     inner = x2.shape[0 if x2.ndim == 1 else -2]
     if x1.shape[-1] != inner:
-        raise ArgumentError(f"matmul: shapes {tuple(x1.shape)} and {tuple(x2.shape)} clash: {x1.shape[-1]} is not {inner}")
+        raise ArgumentError(
+            f"matmul: shapes {tuple(x1.shape)} and {tuple(x2.shape)} clash: {x1.shape[-1]} is not {inner}"
+        )
     return fb.matmul(x1, x2)
 
 
@@ -102,7 +104,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
         left, right = tuple(range(x1.ndim - count, x1.ndim)), tuple(range(count))
     if [x1.shape[i] for i in left] != [x2.shape[i] for i in right]:
         raise ArgumentError(
-            f"tensordot: shapes {tuple(x1.shape)} and {tuple(x2.shape)} differ in the contracted axes {left} and {right}"
+            f"tensordot: shapes {tuple(x1.shape)} and {tuple(x2.shape)} differ in their axes {left} and {right}"
         )
     return fb.tensordot(x1, x2, dims=(list(left), list(right)))
 

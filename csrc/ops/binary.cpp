@@ -1,0 +1,56 @@
+// Binary elementwise ops: the rows of binary.def. The kernels of the comparisons and of the rest are compiled in two units (binary.cpp
+// and arithmetic.cpp) to share the work between cores.
+#include "ops/elementwise.h"
+
+namespace fb::ew {
+namespace {
+
+using namespace fb::m;
+
+template <class T>
+inline T copy_sign(T x, T y) { return std::copysign(x, y); }
+template <class T>
+inline T next_after(T x, T y) { return std::nextafter(x, y); }
+template <class T>
+inline T log_add_exp(T x, T y) {
+    if constexpr (is_cx<T>) {
+        T high = x.real() > y.real() ? x : y, low = x.real() > y.real() ? y : x;
+        if (isinf(high.real()) && high.real() == low.real()) return high.real() < 0 ? high : log(exp(x) + exp(y));
+        return high + log1p(exp(low - high));
+    } else {
+        T high = max(x, y);
+        // Equal infinities would give inf - inf.
+        return isinf(x) && x == y ? x : high + log1p(exp(-fabs(x - y)));
+    }
+}
+template <class T>
+inline T log_add_exp2(T x, T y) {
+    T high = max(x, y);
+    return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
+}
+
+#define BINARY(name, domain, result, cost, formula, summary, example, shown)                                                        \
+    struct Row_##name {                                                                                                             \
+        template <class T>                                                                                                          \
+        static auto f(T x, T y) { return formula; }                                                                                 \
+    };                                                                                                                              \
+    Value call_##name(Args& a) {                                                                                                    \
+        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                                        \
+        return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                                                  \
+    }                                                                                                                               \
+    const Register register_##name(#name "(Operand input, Operand other) -> Tensor", POINTWISE, call_##name,                        \
+                                   summary "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example "\n    " shown "\n");
+#include "ops/binary.def"
+#undef BINARY
+
+OP_ALIAS("multiply", "mul");
+OP_ALIAS("arctan2", "atan2");
+OP_ALIAS("not_equal", "ne");
+OP_ALIAS("less", "lt");
+OP_ALIAS("less_equal", "le");
+OP_ALIAS("greater", "gt");
+OP_ALIAS("greater_equal", "ge");
+OP_ALIAS("special.xlogy", "xlogy");
+
+}  // namespace
+}  // namespace fb::ew

@@ -1,0 +1,82 @@
+#include "ops/elementwise.h"
+
+namespace fb::ew {
+
+Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute, TileFn fn, const void* context, double cost) {
+    const Tensor* first = inputs.begin();
+    int n = static_cast<int>(inputs.size());
+    const Dims* shape = &first->shape();
+    Dims broadcast;
+    for (int i = 1; i < n; i++) {
+        if (first[i].shape() == *shape) continue;
+        broadcast = broadcast_shapes(*shape, first[i].shape());
+        shape = &broadcast;
+    }
+    Tensor out = output(a, *shape, out_dtype, inputs);
+
+    // Small, plain and equal: no plan needed.
+    bool plain = out.numel() <= parallel_grain && out.is_contiguous() && out.dtype() == out_compute;
+    DType dtypes[max_operands] = {out_compute};
+    for (int i = 0; i < n; i++) {
+        dtypes[i + 1] = compute.begin()[i];
+        plain &= first[i].is_contiguous() && first[i].dtype() == dtypes[i + 1] && first[i].numel() == out.numel();
+    }
+    if (plain && static_cast<double>(out.numel()) * cost <= static_cast<double>(parallel_grain)) {
+        char* data[max_operands] = {out.raw()};
+        for (int i = 0; i < n; i++) data[i + 1] = first[i].raw();
+        if (out.numel()) fn(data, out.numel(), context);
+        return out;
+    }
+    const Tensor* operands[max_operands] = {&out};
+    for (int i = 0; i < n; i++) operands[i + 1] = &first[i];
+    LoopPlan plan;
+    make_plan(plan, out.shape(), operands, n + 1);
+    cpu::run_tiles(plan, dtypes, 1, fn, context, cost);
+    return out;
+}
+
+static TileFn kernel_for(const Kernels& kernels, DType compute, DType shown) {
+    TileFn fn = kernels[compute];
+    if (!fn) [[unlikely]] fail(ErrorKind::NotImplemented, "not implemented for dtype ", shown, "; convert with to() to a dtype it works on");
+    return fn;
+}
+
+static void result_dtypes(DType common, Result result, DType& compute, DType& out, DType& out_compute) {
+    if (result == Result::Float || result == Result::FloatReal) common = float_result(common);
+    compute = compute_dtype(common);
+    switch (result) {
+        case Result::Bool: out = out_compute = DType::Bool; break;
+        case Result::Real:
+        case Result::FloatReal:
+            out = real_of(common);
+            out_compute = real_of(compute);
+            break;
+        default: out = common; out_compute = compute;
+    }
+}
+
+Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost, const void* context) {
+    DType compute, out, out_compute;
+    result_dtypes(x.dtype(), result, compute, out, out_compute);
+    return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
+}
+
+Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost) {
+    DType common = x.dtype() == y.dtype() && !x.is_wrapped_number() && !y.is_wrapped_number() ? x.dtype() : result_type({x, y});
+    DType compute, out, out_compute;
+    result_dtypes(common, result, compute, out, out_compute);
+    return launch(a, {x, y}, out, out_compute, {compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
+}
+
+Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const Kernels& kernels, double cost) {
+    DType common = result_type({x, y, z});
+    DType compute = compute_dtype(common);
+    return launch(a, {x, y, z}, common, compute, {compute, compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
+}
+
+Tensor unary(const Tensor& x, const Kernels& kernels, Result result) {
+    Args none;
+    return unary(none, x, kernels, result);
+}
+
+}  // namespace fb::ew

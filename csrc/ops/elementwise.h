@@ -1,0 +1,105 @@
+// Elementwise ops: rows turned into kernels for each compute type, and the doors that promote, broadcast and launch them.
+#pragma once
+#include "backend/cpu/loops.h"
+#include "backend/cpu/math.h"
+#include "ops/common.h"
+
+namespace fb::ew {
+
+using cpu::TileFn;
+
+enum Domain : unsigned { B = 1, I = 2, F = 4, C = 8, BI = B | I, IF = I | F, BIF = B | I | F, FC = F | C, IFC = I | F | C, ALL = 15 };
+
+// What comes out: the common dtype; a float of it; bool; the real part's dtype; a float, real.
+enum class Result { Same, Float, Bool, Real, FloatReal };
+
+// One kernel per compute type, outputs of one type; nullptr where the domain excludes it.
+struct Kernels {
+    TileFn by_dtype[dtype_count] = {};
+    TileFn operator[](DType d) const { return by_dtype[static_cast<int>(d)]; }
+};
+
+template <class T>
+constexpr unsigned domain_of() {
+    if constexpr (std::is_same_v<T, bool>) return B;
+    else if constexpr (std::is_integral_v<T>) return I;
+    else if constexpr (std::is_floating_point_v<T>) return F;
+    else return C;
+}
+
+template <class Fn, class T>
+void unary_tile(char** data, int64_t n, const void*) {
+    using R = decltype(Fn::f(T()));
+    R* y = reinterpret_cast<R*>(data[0]);
+    const T* x = reinterpret_cast<const T*>(data[1]);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i]);
+}
+template <class Fn, class T>
+void binary_tile(char** data, int64_t n, const void*) {
+    using R = decltype(Fn::f(T(), T()));
+    R* z = reinterpret_cast<R*>(data[0]);
+    const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) z[i] = Fn::f(x[i], y[i]);
+}
+template <class Fn, class T>
+void ternary_tile(char** data, int64_t n, const void*) {
+    T* y = reinterpret_cast<T*>(data[0]);
+    const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]), *c = reinterpret_cast<const T*>(data[3]);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(a[i], b[i], c[i]);
+}
+// With a context: Fn::f(x, const Context&).
+template <class Fn, class Context, class T>
+void context_tile(char** data, int64_t n, const void* context) {
+    using R = decltype(Fn::f(T(), std::declval<const Context&>()));
+    const Context c = *static_cast<const Context*>(context);
+    R* y = reinterpret_cast<R*>(data[0]);
+    const T* x = reinterpret_cast<const T*>(data[1]);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i], c);
+}
+
+template <unsigned domain, class Make>
+constexpr Kernels make_kernels(Make make) {
+    Kernels k;
+    auto put = [&]<class T>(TypeTag<T> tag) {
+        if constexpr ((domain_of<T>() & domain) != 0) k.by_dtype[static_cast<int>(dtype_of<T>())] = make(tag);
+    };
+    put(TypeTag<bool>{}), put(TypeTag<uint8_t>{}), put(TypeTag<uint16_t>{}), put(TypeTag<uint32_t>{}), put(TypeTag<uint64_t>{});
+    put(TypeTag<int8_t>{}), put(TypeTag<int16_t>{}), put(TypeTag<int32_t>{}), put(TypeTag<int64_t>{});
+    put(TypeTag<float>{}), put(TypeTag<double>{}), put(TypeTag<c64>{}), put(TypeTag<c128>{});
+    return k;
+}
+template <class Fn, unsigned domain>
+Kernels unary_kernels() {
+    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return unary_tile<Fn, T>; });
+}
+template <class Fn, unsigned domain>
+Kernels binary_kernels() {
+    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return binary_tile<Fn, T>; });
+}
+template <class Fn, unsigned domain>
+Kernels ternary_kernels() {
+    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return ternary_tile<Fn, T>; });
+}
+template <class Fn, class Context, unsigned domain>
+Kernels context_kernels() {
+    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return context_tile<Fn, Context, T>; });
+}
+
+// ---- doors -----------------------------------------------------------------------------------------------------------------
+
+// Broadcasts the inputs, makes the output, runs the kernel. `compute` is how the kernel sees each input.
+Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute, TileFn fn, const void* context = nullptr, double cost = 1);
+
+// The common cases: all inputs in one compute type.
+Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1, const void* context = nullptr);
+Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost = 1);
+Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const Kernels& kernels, double cost = 1);
+
+// For other families: without out=.
+Tensor unary(const Tensor& x, const Kernels& kernels, Result result);
+
+}  // namespace fb::ew

@@ -1,0 +1,176 @@
+#include <cstring>
+
+#include "backend/cpu/loops.h"
+#include "ops/index_kernels.h"
+#include "ops/shape_kernels.h"
+
+namespace fb::cpu {
+
+void copy_bytes(char* to, const char* from, int64_t bytes) {
+    parallel_for(bytes, 4 * parallel_grain, [&](int64_t begin, int64_t end) {
+        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+}
+
+void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
+    int64_t bytes = 0, largest = 0;
+    for (const Piece& p : pieces) {
+        bytes += p.bytes;
+        largest = std::max(largest, p.bytes);
+    }
+    if (count == 1 && largest > 8 * parallel_grain) {
+        for (const Piece& p : pieces) copy_bytes(p.to, p.from, p.bytes);
+        return;
+    }
+    // Split over the repetitions when there are enough of them, else over the pieces.
+    if (count >= 2) {
+        parallel_for(count, std::max<int64_t>(1, 4 * parallel_grain / std::max<int64_t>(1, bytes)),
+                     [&](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; i++) {
+                             for (const Piece& p : pieces)
+                                 std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step,
+                                             static_cast<size_t>(p.bytes));
+                         }
+                     });
+        return;
+    }
+    int64_t n = static_cast<int64_t>(pieces.size());
+    parallel_for(n, std::max<int64_t>(1, 4 * parallel_grain * n / std::max<int64_t>(1, bytes)),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t k = begin; k < end; k++)
+                         std::memcpy(pieces[k].to, pieces[k].from, static_cast<size_t>(pieces[k].bytes));
+                 });
+}
+
+template <class T>
+static void reverse_run(T* __restrict to, const T* last, int64_t n) {
+    // Indexed from the far end, which the compiler turns into vector shuffles.
+    const T* first = last - (n - 1);
+    for (int64_t i = 0; i < n; i++) to[i] = first[n - 1 - i];
+}
+
+void copy_flipped(const Tensor& to, const Tensor& from) {
+    const Tensor* operands[] = {&to, &from};
+    LoopPlan plan;
+    make_plan(plan, to.shape(), operands, 2);
+    int64_t size = to.itemsize();
+    bool backwards =
+        plan.ndim > 0 && plan.numel > 0 && plan.operands[0].strides[0] == size && plan.operands[1].strides[0] == -size;
+    if (!backwards) {
+        copy(to, from);
+        return;
+    }
+    dispatch_size(to.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        int64_t rows = row_count(plan), n = plan.shape[0];
+        if (rows == 1) {
+            T* w = reinterpret_cast<T*>(plan.operands[0].data);
+            const T* r = reinterpret_cast<const T*>(plan.operands[1].data);
+            parallel_for(n, parallel_grain,
+                         [&](int64_t begin, int64_t end) { reverse_run(w + begin, r - begin, end - begin); });
+            return;
+        }
+        parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+            walk_runs(plan, begin, end, [](char** at, int64_t count) {
+                reverse_run(reinterpret_cast<T*>(at[0]), reinterpret_cast<const T*>(at[1]), count);
+            });
+        });
+    });
+}
+
+// ---- repeat --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// data[0, unit) is there: writes it again until there are `times` of it, doubling what is copied.
+void replicate(char* data, int64_t unit, int64_t times) {
+    int64_t done = unit, total = unit * times;
+    while (done < total) {
+        // Blocks stay inside the second-level cache.
+        int64_t step = std::min({done, total - done, std::max<int64_t>(unit, (int64_t(1) << 18) / unit * unit)});
+        std::memcpy(data + done, data, static_cast<size_t>(step));
+        done += step;
+    }
+}
+
+struct Repeater {
+    const Dims &shape, &repeats;
+    Dims from_step, to_step;  // bytes of one index of each dimension, before its repetition
+
+    void fill(int64_t d, char* to, const char* from, int64_t first, int64_t last) const {
+        if (d == shape.size() - 1) {
+            std::memcpy(to + first * to_step[d], from + first * from_step[d],
+                        static_cast<size_t>((last - first) * from_step[d]));
+            return;
+        }
+        for (int64_t i = first; i < last; i++) whole(d + 1, to + i * to_step[d], from + i * from_step[d]);
+    }
+    void whole(int64_t d, char* to, const char* from) const {
+        fill(d, to, from, 0, shape[d]);
+        replicate(to, shape[d] * to_step[d], repeats[d]);
+    }
+};
+
+}  // namespace
+
+void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
+    if (to.numel() == 0) return;
+    int64_t n = from.dim();
+    if (n == 0) {
+        std::memcpy(to.raw(), from.raw(), static_cast<size_t>(to.itemsize()));
+        return;
+    }
+    Repeater r{from.shape(), repeats, Dims(n), Dims(n)};
+    int64_t from_bytes = from.itemsize(), to_bytes = from.itemsize();
+    for (int64_t d = n - 1; d >= 0; d--) {
+        r.from_step[d] = from_bytes;
+        r.to_step[d] = to_bytes;
+        from_bytes *= from.shape()[d];
+        to_bytes *= to.shape()[d];
+    }
+    // The first dimension with more than one index is shared out among the threads; those before it have size 1.
+    int64_t lead = 0;
+    int64_t outer = 1;
+    while (lead < n - 1 && from.shape()[lead] == 1) outer *= repeats[lead++];
+    char* w = to.raw();
+    int64_t unit = from.shape()[lead] * r.to_step[lead];
+    parallel_for(from.shape()[lead], std::max<int64_t>(1, 4 * parallel_grain / r.to_step[lead]),
+                 [&](int64_t begin, int64_t end) { r.fill(lead, w, from.raw(), begin, end); });
+    int64_t times = outer * repeats[lead];
+    if (times == 1) return;
+    if (unit * 2 * num_threads() > unit * times || unit * times < 4 * parallel_grain) {
+        replicate(w, unit, times);
+        return;
+    }
+    parallel_for(times, std::max<int64_t>(1, 4 * parallel_grain / unit), [&](int64_t begin, int64_t end) {
+        if (begin == end) return;
+        if (begin > 0) std::memcpy(w + begin * unit, w, static_cast<size_t>(unit));
+        replicate(w + begin * unit, unit, end - begin);
+    });
+}
+
+// ---- triangles -----------------------------------------------------------------------------------------------------
+
+void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper) {
+    if (to.numel() == 0) return;
+    int64_t rows = to.shape()[1], columns = to.shape()[2], size = to.itemsize(), total = to.shape()[0] * rows;
+    char* w = to.raw();
+    const char* r = from.raw();
+    diagonal = std::clamp(diagonal, -rows - 1, columns + 1);
+    parallel_for(total, std::max<int64_t>(1, parallel_grain / columns), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) {
+            // Columns before `edge` lie below the wanted diagonal (upper) or not above it (lower).
+            int64_t edge = std::clamp<int64_t>(i % rows + diagonal + (upper ? 0 : 1), 0, columns);
+            char* row = w + i * columns * size;
+            const char* source = r + i * columns * size;
+            int64_t keep_from = upper ? edge : 0, keep_to = upper ? columns : edge;
+            if (row != source)
+                std::memcpy(row + keep_from * size, source + keep_from * size,
+                            static_cast<size_t>((keep_to - keep_from) * size));
+            if (upper) std::memset(row, 0, static_cast<size_t>(edge * size));
+            else std::memset(row + edge * size, 0, static_cast<size_t>((columns - edge) * size));
+        }
+    });
+}
+
+}  // namespace fb::cpu

@@ -1,0 +1,69 @@
+"""No op without a row, no row without an op, no exemption without need."""
+
+from __future__ import annotations
+
+from .catalogue import SPECS
+from .registry import overloads, public_names
+from .spec import find
+from .specs_random import RANDOM, SPECIAL
+
+# Ops without a row, and where their tests are instead.
+EXEMPT: dict[str, str] = {}
+
+ROWS = {**SPECS, **RANDOM, **dict.fromkeys(SPECIAL)}
+
+HOW_TO = """
+Add a row to the family's file tests/ops/specs_<family>.py:
+    OpSpec("{name}", reference, samples, dtypes, …)
+with a NumPy reference, samples and bad inputs (see spec.py), or name it in EXEMPT with the place of its tests."""
+
+
+def covered(name: str) -> bool:
+    """A row covers an op's in-place form; a row `fill_` covers the op registered as `fill`."""
+    return name in ROWS or name + "_" in ROWS or (name.endswith("_") and name[:-1] in ROWS)
+
+
+def test_every_op_has_a_row():
+    missing = sorted(name for name in public_names() if not covered(name) and name not in EXEMPT)
+    assert not missing, f"{len(missing)} ops without a spec row: {', '.join(missing)}{HOW_TO.format(name=missing[0])}"
+
+
+def test_exemptions_are_needed():
+    names = public_names()
+    stale = sorted(name for name in EXEMPT if name not in names or covered(name))
+    assert not stale, f"these exemptions are not needed any more, remove them: {', '.join(stale)}"
+    assert all(reason.strip() for reason in EXEMPT.values())
+
+
+def test_every_row_has_an_op():
+    """A row names something that exists; a typing error would silently test nothing."""
+    import flambeau as fb
+
+    gone = []
+    for name, row in ROWS.items():
+        if row is not None and not getattr(row, "function", True) or name.endswith("_"):
+            present = hasattr(fb.Tensor, name)
+        else:
+            try:
+                present = callable(find(name))
+            except AttributeError:
+                present = False
+        if not present:
+            gone.append(name)
+    assert not gone, f"{len(gone)} rows describe ops that do not exist: {', '.join(sorted(gone))}"
+
+
+def test_rows_claim_the_forms_that_exist():
+    """Where the op table promises a method, an in-place form or out=, the row must test it, and the other way round."""
+    wrong = []
+    for name, rows in overloads().items():
+        row = SPECS.get(name)
+        if row is None or row.mutates:
+            continue
+        flags = 0
+        for overload in rows:
+            flags |= overload.flags
+        for label, bit, claimed in (("in-place", 4, row.inplace), ("out=", 8, row.out)):
+            if bool(flags & bit) != claimed:
+                wrong.append(f"{name}: the {label} form is {'not ' if claimed else ''}there, the row says otherwise")
+    assert not wrong, "\n".join(wrong)
