@@ -119,6 +119,7 @@ Example:
     if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
     const std::string& mode = a.text(2);
     check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
+    check_divisor(x, y);
     return binary(a, x, y, mode == "floor" ? down : cut, Result::Same, 4);
 }
 OP_ALIAS("divide", "div");
@@ -299,6 +300,7 @@ Example:
     tensor([ 0.5000, 15.0000])
 )") {
     static const Kernels kernels = ternary_kernels<LerpFn, FC>();
+    if (is_integral_or_bool(a.tensor(0).dtype())) fail(ErrorKind::NotImplemented, "not implemented for dtype ", a.tensor(0).dtype(), "; expected a floating point or complex tensor");
     if (a.tensor(0).dtype() != a.tensor(1).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for end but got dtype ", a.tensor(1).dtype());
     const Tensor& w = a.tensor(2);
     if (!w.is_wrapped_number() && w.dtype() != a.tensor(0).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());

@@ -29,6 +29,8 @@ inline T log_add_exp2(T x, T y) {
     return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
 }
 
+constexpr bool is_division(std::string_view name) { return name == "floor_divide" || name == "remainder" || name == "fmod"; }
+
 // How the two arguments may be given; see binary.def.
 enum class Operands { TT, TS, SS, TV };
 
@@ -49,6 +51,7 @@ struct RegisterBinary {
     };                                                                                                                 \
     Value call_##name(Args& a) {                                                                                       \
         static const Kernels kernels = binary_kernels<Row_##name, domain>();                                           \
+        if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                               \
         return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                                     \
     }                                                                                                                  \
     const RegisterBinary register_##name(#name, Operands::operands, call_##name,                                       \

@@ -75,6 +75,21 @@ Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const
     return launch(a, {x, y, z}, common, compute, {compute, compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
 }
 
+void check_divisor(const Tensor& x, const Tensor& y) {
+    if (!is_integral_or_bool(x.dtype()) || !is_integral_or_bool(y.dtype())) return;
+    Tensor flat = contiguous(y);
+    bool zero = dispatch_size(y.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if constexpr (std::is_integral_v<T>) {
+            const T* p = flat.data<T>();
+            bool found = false;
+            for (int64_t i = 0; i < flat.numel(); i++) found |= p[i] == 0;
+            return found;
+        } else return false;
+    });
+    if (zero) fail_state("integer division by zero (ZeroDivisionError): the divisor of dtype ", y.dtype(), " contains a zero");
+}
+
 Tensor unary(const Tensor& x, const Kernels& kernels, Result result) {
     Args none;
     return unary(none, x, kernels, result);
