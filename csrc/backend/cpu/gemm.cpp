@@ -112,9 +112,6 @@ int64_t cut(int64_t n, int64_t parts, int64_t i) {
 }
 
 bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
-// Packing does not pay for these.
-bool is_small(int64_t m, int64_t n, int64_t k) { return k <= 8 || (n <= 32 && m * n * k <= 8192); }
-
 template <class T>
 OwnGemm own_block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n) {
     return {p.dtype,
@@ -248,6 +245,40 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
 }
 
 template <class T>
+void run_float(const Product& p, int64_t count) {
+    auto block_at = [&](int64_t index, int64_t row, int64_t rows) {
+        Pointers at = locate(p, index);
+        return own_block(p, reinterpret_cast<const T*>(at.a) + row * p.a.row, reinterpret_cast<const T*>(at.b),
+                         reinterpret_cast<T*>(at.c) + row * p.c.row, rows, p.n);
+    };
+    int64_t work = p.m * p.n * p.k;
+    if (!direct_gemm_fits(p.dtype, p.n, p.k, p.b.col)) {
+        auto whole = [&](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; t++) packed_gemm(block_at(t, 0, p.m));
+        };
+        // Few matrices are shared out inside, many between the threads.
+        if (count < num_threads() * 2 && count % num_threads() != 0) whole(0, count);
+        else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / work), whole);
+        return;
+    }
+    // Rows of c cost their sums, and the writing of a row even when the sums are short.
+    int64_t row_work = p.n * (p.k + 8);
+    if (count == 1) {
+        parallel_for(p.m, std::max<int64_t>(8, worth_a_thread / row_work),
+                     [&](int64_t begin, int64_t end) { direct_gemm(block_at(0, begin, end - begin), 1, 0, 0, 0); });
+        return;
+    }
+    int64_t grain = std::max<int64_t>(1, worth_a_thread / 2 / (row_work * p.m));
+    parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        if (p.batch.size() == 1) {
+            direct_gemm(block_at(begin, 0, p.m), end - begin, p.a.batch[0], p.b.batch[0], p.c.batch[0]);
+            return;
+        }
+        for (int64_t t = begin; t < end; t++) direct_gemm(block_at(t, 0, p.m), 1, 0, 0, 0);
+    });
+}
+
+template <class T>
 void run(const Product& p) {
     int64_t count = 1;
     for (int64_t size : p.batch) count *= size;
@@ -279,19 +310,8 @@ void run(const Product& p) {
         return;
     }
     if constexpr (std::is_floating_point_v<T>) {
-        if (!is_small(p.m, p.n, p.k)) {
-            auto whole = [&](int64_t begin, int64_t end) {
-                for (int64_t t = begin; t < end; t++) {
-                    Pointers at = locate(p, t);
-                    packed_gemm(own_block(p, reinterpret_cast<const T*>(at.a), reinterpret_cast<const T*>(at.b),
-                                          reinterpret_cast<T*>(at.c), p.m, p.n));
-                }
-            };
-            // Few matrices are shared out inside, many between the threads.
-            if (count < num_threads() * 2 && count % num_threads() != 0) whole(0, count);
-            else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / (p.m * p.n * p.k)), whole);
-            return;
-        }
+        run_float<T>(p, count);
+        return;
     }
     Grid grid = choose_grid(p.m, p.n, p.k, count);
     int64_t blocks = grid.rows * grid.cols;

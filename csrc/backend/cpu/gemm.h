@@ -29,9 +29,13 @@ struct OwnGemm {
     int64_t c_row;
     Scalar alpha, beta;
 };
-// float32 and float64, on several threads where that pays.
+// Large ones of float32 and float64, on several threads where that pays.
 void packed_gemm(const OwnGemm& g);
-// Small or thin ones of float32 and float64, all of integers and bool; on the calling thread.
+// Small or thin ones of float32 and float64: `count` products, the operands a number of elements apart. On the calling
+// thread, as the next one.
+void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step);
+bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
+// Integers and bool.
 void own_gemm(const OwnGemm& g);
 
 }  // namespace fb::cpu
