@@ -1,6 +1,8 @@
 // Creation: empty, zeros, ones, full, their _like and new_ forms.
 #include "ops/create.h"
 
+#include <cstring>
+
 namespace fb {
 
 // ---- memory formats ------------------------------------------------------------------------------------------------
@@ -80,10 +82,31 @@ Tensor make(Args& a, const Dims& shape, DType dtype, const Options& o) {
     return empty(shape, dtype, o.device);
 }
 
-Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, const Options& o) {
-    Tensor t = make(a, shape, dtype, o);
-    fill(t, value);
+// As fill(), without a plan for what is contiguous: the small tensors of everyday code.
+Tensor filled(const Tensor& t, const Scalar& value) {
+    if (!t.is_contiguous()) {
+        fill(t, value);
+        return t;
+    }
+    alignas(16) char bits[16];
+    dispatch_all(t.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T x = value.to<T>();
+        std::memcpy(bits, &x, sizeof(T));
+    });
+    dispatch_size(t.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T x;
+        std::memcpy(&x, bits, sizeof(T));
+        T* data = t.data<T>();
+        parallel_for(t.numel(), 2 * parallel_grain,
+                     [&](int64_t begin, int64_t end) { std::fill(data + begin, data + end, x); });
+    });
     return t;
+}
+
+Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, const Options& o) {
+    return filled(make(a, shape, dtype, o), value);
 }
 
 // input, then the five options, then memory_format.
@@ -99,11 +122,6 @@ Tensor make_like(const Args& a, int first) {
 Tensor make_new(const Args& a, const Dims& shape, int first) {
     Options o = options(a, first, a.tensor(0).device());
     return empty(shape, o.dtype.value_or(a.tensor(0).dtype()), o.device);
-}
-
-Tensor filled(const Tensor& t, const Scalar& value) {
-    fill(t, value);
-    return t;
 }
 
 }  // namespace

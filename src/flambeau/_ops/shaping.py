@@ -89,7 +89,7 @@ def linalg_vander(x, *, N):
     """The Vandermonde matrix of each vector: powers 0 to N - 1 of every element, as rows.
 
     Args:
-        x: vectors, at least one-dimensional.
+        x: vectors; a 0-d tensor counts as one of length 1.
         N: how many powers, at least 2; the length of the vectors when not given.
 
     Example:
@@ -98,8 +98,7 @@ def linalg_vander(x, *, N):
                 [1, 2, 4],
                 [1, 3, 9]])
     """
-    if x.dim() == 0:
-        raise fb.errors.ArgumentError("linalg.vander: x must have at least one dimension")
+    x = fb.atleast_1d(x)
     n = x.shape[-1] if N is None else N
     if n <= 1:
         raise fb.errors.ArgumentError(f"linalg.vander: N must be greater than 1, got {n}")
