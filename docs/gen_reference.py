@@ -46,8 +46,8 @@ def public_members(owner):
 
 def _is_foreign(value):
     """Something imported for use, such as numpy functions or typing helpers."""
-    module = getattr(value, "__module__", None) or "flambeau"
-    return module.split(".")[0] not in ("flambeau", "builtins")
+    module = getattr(value, "__module__", None)
+    return isinstance(module, str) and module.split(".")[0] not in ("flambeau", "builtins")
 
 
 def signatures(name, value):

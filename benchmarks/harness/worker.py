@@ -124,9 +124,12 @@ def fingerprint(lib: Any, value: Any) -> dict[str, Any]:
         return {"shape": [], "dtype": type(value).__name__, "size": abs(float(value))}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return {}
-    size = lib.abs(value) if "complex" in str(value.dtype) else value
-    size = abs(size.to(lib.float64) if hasattr(size, "to") else size.astype("float64"))
-    return {"shape": list(value.shape), "dtype": str(value.dtype).split(".")[-1], "size": float(size.sum())}
+    if hasattr(value, "numpy"):  # summed by NumPy, so that a library's own sum cannot hide its mistake
+        array = value.to(lib.complex128 if "complex" in str(value.dtype) else lib.float64).numpy()
+    else:
+        array = value.astype("complex128" if "complex" in str(value.dtype) else "float64")
+    size = abs(array).sum()
+    return {"shape": list(value.shape), "dtype": str(value.dtype).split(".")[-1], "size": float(size)}
 
 
 def memory_bytes(field: str) -> int:

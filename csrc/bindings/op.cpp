@@ -29,7 +29,8 @@ struct OpHandle {
 
 namespace {
 
-enum class Mode { Function, Method, Inplace };
+// Operators are functions that also take a number on the left: 2 - x.
+enum class Mode { Function, Method, Inplace, Operator };
 
 struct PyOp {
     PyObject_HEAD
@@ -85,7 +86,14 @@ int find_param(const Signature& sig, PyObject* name) {
     return -1;
 }
 
-bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Args& a, Binding& b, Misfit misfit) {
+Param make_operand_param() {
+    Param p;
+    p.type = ArgType::Operand;
+    return p;
+}
+const Param operand_param = make_operand_param();
+
+bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Args& a, Binding& b, Misfit misfit, bool is_operator = false) {
     const Signature& sig = o.signature;
     int n = static_cast<int>(sig.params.size());
     for (int i = 0; i < n; i++) b.raw[i] = nullptr;
@@ -145,7 +153,7 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             a.values[i] = p.default_value;
             continue;
         }
-        if (!convert_arg(b.raw[i], p, a.values[i])) {
+        if (!convert_arg(b.raw[i], is_operator && p.type == ArgType::Tensor ? operand_param : p, a.values[i])) {
             return misfit.say("argument '" + p.name + "' must be " + p.type_text + (p.optional ? " (or None)" : "") + ", not " + type_name(b.raw[i]));
         }
     }
@@ -312,7 +320,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
 
 PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     return guarded([&]() -> PyObject* {
-        unsigned wanted = mode == Mode::Function ? FUNCTION : mode == Mode::Method ? METHOD : INPLACE;
+        unsigned wanted = mode == Mode::Method ? METHOD : mode == Mode::Inplace ? INPLACE : FUNCTION;
         for (auto& o : h->overloads) {
             if (!(o->flags & wanted)) continue;
             Args a;
@@ -320,7 +328,7 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
             bool fits;
             {
                 OpScope scope(h->short_name.c_str());
-                fits = bind(*o, args, nargs, kwnames, a, b, Misfit{nullptr});
+                fits = bind(*o, args, nargs, kwnames, a, b, Misfit{nullptr}, mode == Mode::Operator);
             }
             if (fits) return run(h, *o, mode, a, b, args);
         }
@@ -532,7 +540,7 @@ OpHandle* find_op(const char* name) {
 }
 
 PyObject* call_op(OpHandle* op, bool inplace, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
-    return call(op, inplace ? Mode::Inplace : Mode::Function, args, count, kwnames);
+    return call(op, inplace ? Mode::Inplace : Mode::Operator, args, count, kwnames);
 }
 
 void add_ops(PyObject* module) {

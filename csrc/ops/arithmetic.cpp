@@ -54,7 +54,7 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     return product;
 }
 
-OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input + alpha * other, with broadcasting.
+OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input + alpha * other, with broadcasting.
 
 Args:
     input: the first operand.
@@ -79,7 +79,7 @@ Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) 
     }
     return binary(a, x, scaled(x, y, alpha), kernels, Result::Same);
 }
-OP("sub(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input - alpha * other, with broadcasting.
+OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input - alpha * other, with broadcasting.
 
 Args:
     input: the first operand.
@@ -103,7 +103,7 @@ Example:
     tensor([9, 8])
 )") { return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2)); }
 
-OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE, R"(Quotient of two tensors, with broadcasting.
+OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE, R"(Quotient of two tensors, with broadcasting.
 
 Args:
     input: the dividend.
@@ -119,6 +119,7 @@ Example:
     if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
     const std::string& mode = a.text(2);
     check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
+    check_divisor(x, y);
     return binary(a, x, y, mode == "floor" ? down : cut, Result::Same, 4);
 }
 OP_ALIAS("divide", "div");
@@ -158,7 +159,7 @@ Tensor power(Args& a, const Tensor& x, const Tensor& y) {
     }
     return binary(a, x, y, kernels, Result::Same, 10);
 }
-OP("pow(Operand input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, with broadcasting.
+OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, with broadcasting.
 
 Args:
     input: the base.
@@ -168,8 +169,24 @@ Example:
     >>> fb.pow(fb.tensor([1., 2., 3.]), 2)
     tensor([1., 4., 9.])
 )") { return power(a, a.tensor(0), a.tensor(1)); }
+OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return power(a, a.tensor(0), a.tensor(1)); }
 
-OP("float_power(Operand input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, computed in double precision.
+OP("square(Tensor input) -> Tensor", POINTWISE, R"(Each element times itself.
+
+Args:
+    input: the tensor.
+
+Example:
+    >>> fb.square(fb.tensor([2, -3]))
+    tensor([4, 9])
+)") { return power(a, a.tensor(0), scalar_tensor(Scalar(int64_t(2)), DType::I64, true)); }
+
+Tensor wide_power(Args& a) {
+    DType wide = is_complex(a.tensor(0).dtype()) || is_complex(a.tensor(1).dtype()) ? DType::C128 : DType::F64;
+    if (a.inplace && a.out.dtype() != wide) fail_type("the base given to float_power_ has dtype ", a.out.dtype(), " but the operation's result requires dtype ", wide);
+    return power(a, to_dtype(a.tensor(0), wide), to_dtype(a.tensor(1), wide));
+}
+OP("float_power(Tensor input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, computed in double precision.
 
 Args:
     input: the base.
@@ -178,12 +195,8 @@ Args:
 Example:
     >>> fb.float_power(fb.tensor([2]), -1)
     tensor([0.5000], dtype=flambeau.float64)
-)") {
-    DType wide = is_complex(a.tensor(0).dtype()) || is_complex(a.tensor(1).dtype()) ? DType::C128 : DType::F64;
-    if (a.inplace && a.out.dtype() != wide) fail_type("the base given to float_power_ has dtype ", a.out.dtype(), " but the operation's result requires dtype ", wide);
-    Tensor x = to_dtype(a.tensor(0), wide), y = to_dtype(a.tensor(1), wide);
-    return power(a, x, y);
-}
+)") { return wide_power(a); }
+OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return wide_power(a); }
 
 // ---- three operands -------------------------------------------------------------------------------------------------------------
 
@@ -287,6 +300,7 @@ Example:
     tensor([ 0.5000, 15.0000])
 )") {
     static const Kernels kernels = ternary_kernels<LerpFn, FC>();
+    if (is_integral_or_bool(a.tensor(0).dtype())) fail(ErrorKind::NotImplemented, "not implemented for dtype ", a.tensor(0).dtype(), "; expected a floating point or complex tensor");
     if (a.tensor(0).dtype() != a.tensor(1).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for end but got dtype ", a.tensor(1).dtype());
     const Tensor& w = a.tensor(2);
     if (!w.is_wrapped_number() && w.dtype() != a.tensor(0).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());

@@ -29,17 +29,33 @@ inline T log_add_exp2(T x, T y) {
     return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
 }
 
-#define BINARY(name, domain, result, cost, formula, summary, example, shown)                                                        \
-    struct Row_##name {                                                                                                             \
-        template <class T>                                                                                                          \
-        static auto f(T x, T y) { return formula; }                                                                                 \
-    };                                                                                                                              \
-    Value call_##name(Args& a) {                                                                                                    \
-        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                                        \
-        return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                                                  \
-    }                                                                                                                               \
-    const Register register_##name(#name "(Operand input, Operand other) -> Tensor", POINTWISE, call_##name,                        \
-                                   summary "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example "\n    " shown "\n");
+constexpr bool is_division(std::string_view name) { return name == "floor_divide" || name == "remainder" || name == "fmod"; }
+
+// How the two arguments may be given; see binary.def.
+enum class Operands { TT, TS, SS, TV };
+
+struct RegisterBinary {
+    RegisterBinary(const char* name, Operands operands, OpFn fn, const char* doc) {
+        std::string head = name;
+        const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
+                              "(Tensor input, Tensor values) -> Tensor"};
+        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE, fn, doc);
+        if (operands == Operands::SS) Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
+    }
+};
+
+#define BINARY(name, operands, domain, result, cost, formula, summary, example, shown)                                 \
+    struct Row_##name {                                                                                                \
+        template <class T>                                                                                             \
+        static auto f(T x, T y) { return formula; }                                                                    \
+    };                                                                                                                 \
+    Value call_##name(Args& a) {                                                                                       \
+        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                           \
+        if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                               \
+        return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                                     \
+    }                                                                                                                  \
+    const RegisterBinary register_##name(#name, Operands::operands, call_##name,                                       \
+                                         summary "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example "\n    " shown "\n");
 #include "ops/binary.def"
 #undef BINARY
 

@@ -58,6 +58,7 @@ static void result_dtypes(DType common, Result result, DType& compute, DType& ou
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost, const void* context) {
     DType compute, out, out_compute;
     result_dtypes(x.dtype(), result, compute, out, out_compute);
+    if (a.inplace && result == Result::Real && is_complex(x.dtype())) fail_type("the in-place form is not supported for complex tensors: the result is real");
     return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
 }
 
@@ -72,6 +73,21 @@ Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const
     DType common = result_type({x, y, z});
     DType compute = compute_dtype(common);
     return launch(a, {x, y, z}, common, compute, {compute, compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
+}
+
+void check_divisor(const Tensor& x, const Tensor& y) {
+    if (!is_integral_or_bool(x.dtype()) || !is_integral_or_bool(y.dtype())) return;
+    Tensor flat = contiguous(y);
+    bool zero = dispatch_size(y.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if constexpr (std::is_integral_v<T>) {
+            const T* p = flat.data<T>();
+            bool found = false;
+            for (int64_t i = 0; i < flat.numel(); i++) found |= p[i] == 0;
+            return found;
+        } else return false;
+    });
+    if (zero) fail_state("integer division by zero (ZeroDivisionError): the divisor of dtype ", y.dtype(), " contains a zero");
 }
 
 Tensor unary(const Tensor& x, const Kernels& kernels, Result result) {

@@ -27,38 +27,68 @@ constexpr unsigned domain_of() {
     else return C;
 }
 
+// Note [Tails]: a vector function and its scalar twin may differ in the last bit, so which elements a loop leaves to its scalar
+// tail must not depend on how the work was split. Tails therefore go through a padded block of full vectors.
+inline constexpr int64_t block = 16;
+
+// Calls body(i) for i in [0, n) in vector blocks; loads and stores of the last, partial block go through copies.
+template <class R, class T, int inputs, class F>
+inline void in_blocks(R* out, const T* const (&in)[inputs], int64_t n, F f) {
+    constexpr bool exact = !std::is_floating_point_v<T>;
+    int64_t whole = exact ? n : n / block * block;
+    f(out, in, whole);
+    if (whole == n) return;
+    R tail_out[block];
+    T tail_in[inputs][block];
+    const T* tail[inputs];
+    for (int k = 0; k < inputs; k++) {
+        for (int64_t i = 0; i < block; i++) tail_in[k][i] = in[k][whole + i < n ? whole + i : whole];
+        tail[k] = tail_in[k];
+    }
+    f(tail_out, tail, block);
+    for (int64_t i = whole; i < n; i++) out[i] = tail_out[i - whole];
+}
+
 template <class Fn, class T>
 void unary_tile(char** data, int64_t n, const void*) {
     using R = decltype(Fn::f(T()));
-    R* y = reinterpret_cast<R*>(data[0]);
-    const T* x = reinterpret_cast<const T*>(data[1]);
+    const T* in[] = {reinterpret_cast<const T*>(data[1])};
+    in_blocks<R, T, 1>(reinterpret_cast<R*>(data[0]), in, n, [](R* y, const T* const(&p)[1], int64_t count) {
+        const T* x = p[0];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i]);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(x[i]);
+    });
 }
 template <class Fn, class T>
 void binary_tile(char** data, int64_t n, const void*) {
     using R = decltype(Fn::f(T(), T()));
-    R* z = reinterpret_cast<R*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
+    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2])};
+    in_blocks<R, T, 2>(reinterpret_cast<R*>(data[0]), in, n, [](R* z, const T* const(&p)[2], int64_t count) {
+        const T *x = p[0], *y = p[1];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) z[i] = Fn::f(x[i], y[i]);
+        for (int64_t i = 0; i < count; i++) z[i] = Fn::f(x[i], y[i]);
+    });
 }
 template <class Fn, class T>
 void ternary_tile(char** data, int64_t n, const void*) {
-    T* y = reinterpret_cast<T*>(data[0]);
-    const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]), *c = reinterpret_cast<const T*>(data[3]);
+    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2]), reinterpret_cast<const T*>(data[3])};
+    in_blocks<T, T, 3>(reinterpret_cast<T*>(data[0]), in, n, [](T* y, const T* const(&p)[3], int64_t count) {
+        const T *a = p[0], *b = p[1], *c = p[2];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(a[i], b[i], c[i]);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(a[i], b[i], c[i]);
+    });
 }
 // With a context: Fn::f(x, const Context&).
 template <class Fn, class Context, class T>
 void context_tile(char** data, int64_t n, const void* context) {
     using R = decltype(Fn::f(T(), std::declval<const Context&>()));
     const Context c = *static_cast<const Context*>(context);
-    R* y = reinterpret_cast<R*>(data[0]);
-    const T* x = reinterpret_cast<const T*>(data[1]);
+    const T* in[] = {reinterpret_cast<const T*>(data[1])};
+    in_blocks<R, T, 1>(reinterpret_cast<R*>(data[0]), in, n, [&c](R* y, const T* const(&p)[1], int64_t count) {
+        const T* x = p[0];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i], c);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(x[i], c);
+    });
 }
 
 template <unsigned domain, class Make>
@@ -98,6 +128,9 @@ Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DT
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1, const void* context = nullptr);
 Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost = 1);
 Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const Kernels& kernels, double cost = 1);
+
+// Integer division by zero is an error before anything is written; floats divide to inf and nan.
+void check_divisor(const Tensor& x, const Tensor& y);
 
 // For other families: without out=.
 Tensor unary(const Tensor& x, const Kernels& kernels, Result result);

@@ -201,7 +201,7 @@ Example:
 )") {
     static const Kernels kernels = context_kernels<NanToNum, NanToNumContext, FC>();
     const Tensor& x = a.tensor(0);
-    if (is_integral_or_bool(x.dtype())) return a.inplace || a.out ? x : clone(x);
+    if (is_integral_or_bool(x.dtype())) return clone(x);
     NanToNumContext context{a.number_or_none(1).value_or(0.0), a.number_or_none(2).value_or(INFINITY), a.number_or_none(3).value_or(-INFINITY)};
     // Half types compute in float but must saturate at their own limits.
     double limit = x.dtype() == DType::F16 ? 65504.0 : x.dtype() == DType::BF16 ? 3.3895313892515355e38 : 0;

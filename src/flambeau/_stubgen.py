@@ -284,6 +284,8 @@ def _module_lines(module, with_out, results, typed=""):
                 constants.append(f"{name} = {_result_name(value.__match_args__)}")
             else:
                 imports.append(f"from .{value.__module__.removeprefix('flambeau.')} import {value.__name__} as {name}")
+        elif isinstance(value, fb.Generator):
+            constants.append(f"{name}: Generator")
         elif isinstance(value, fb.dtype | fb.layout | fb.memory_format | int | float | str):
             constants.append(f"{name}: _{type(value).__name__}")
         else:
@@ -293,7 +295,8 @@ def _module_lines(module, with_out, results, typed=""):
 
 def _is_foreign(value):
     """Imported for use, such as a helper of the standard library."""
-    return getattr(value, "__module__", None) not in (None, "builtins") and not value.__module__.startswith("flambeau")
+    module = getattr(value, "__module__", None)
+    return isinstance(module, str) and module.split(".")[0] not in ("flambeau", "builtins")
 
 
 # ---- the files ------------------------------------------------------------------------------------------------------

@@ -459,6 +459,20 @@ def _cuda(self, device=None, non_blocking=False, memory_format=preserve_format):
     raise RuntimeError("cuda: no CUDA backend in this build; test with fb.zeros(1).is_cuda, use device='cpu'")
 
 
+def _to_device(self, device, /, *, stream=None):
+    """to_device(device, /, *, stream=None)
+
+    The tensor on another device (the array API's spelling of to()).
+
+    Example:
+        >>> fb.ones(2).to_device("cpu")
+        tensor([1., 1.])
+    """
+    if stream is not None:
+        raise ValueError("to_device: the CPU has no streams; leave stream at None")
+    return _to(self, device)
+
+
 def _tolist(self):
     """tolist()
 
@@ -639,7 +653,7 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_namespace__": _array_namespace,
-        "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "cuda": _cuda, "tolist": _tolist,
+        "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
         "is_contiguous": _is_contiguous, "is_set_to": _is_set_to, "detach": _share_nothing,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce_ex,

@@ -251,11 +251,11 @@ class OpSpec:
         ready = sample.map(lambda t: t.tensor(layout))
         return self.run(ready)
 
-    def run(self, ready: S) -> Any:
+    def run(self, ready: S, **more: Any) -> Any:
         """Call the function, or the method where there is no function, with arguments that are tensors already."""
         ready = ready.with_dtypes(lambda d: dtype_of(d.name))
         if self.function:
-            return find(self.name)(*ready.args, **ready.kwargs)
+            return find(self.name)(*ready.args, **ready.kwargs, **more)
         return getattr(ready.args[0], self.name)(*ready.args[1:], **ready.kwargs)
 
     def expected(self, sample: S) -> Any:

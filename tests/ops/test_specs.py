@@ -9,11 +9,29 @@ import flambeau as fb
 
 from . import spec as lib
 from .catalogue import SPECS
+from .registry import INPLACE, OUT, overloads
 from .spec import ALL, CATEGORY, COMPLEX, FLOATS, INEXACT, OpSpec, S, T, dtype_of, name_of, to_numpy
 
 ROWS = list(SPECS.values())
 NOT_COMPLEX = tuple(d for d in ALL if d not in COMPLEX)
 SIMPLE = ("float32", "int64", "complex64", "bool")  # the dtypes of checks that are about form, not about values
+
+
+FLAGS = {name: [o.flags for o in found] for name, found in overloads().items()}
+
+
+def has_form(row: OpSpec, bit: int) -> bool:
+    """Whether the op table gives every overload of the row's op this form."""
+    return all(flags & bit for flags in FLAGS.get(row.canonical or row.name, [0]))
+
+
+def has_inplace(row: OpSpec) -> bool:
+    """PyTorch's in-place forms, and those that the op table adds."""
+    return row.inplace or (has_form(row, INPLACE) and row.method)
+
+
+def has_out(row: OpSpec) -> bool:
+    return row.out or (has_form(row, OUT) and row.function and row.check is None)
 
 
 def rows(condition=lambda row: True):
@@ -151,7 +169,7 @@ def test_method_equals_function(row, only_dtypes):
             assert lib.same_bits(got, row.run(ready)), f"Tensor.{name}{sample} differs from {row.name}"
 
 
-@rows(lambda row: row.inplace)
+@rows(has_inplace)
 def test_in_place(row, only_dtypes):
     name = row.name.rpartition(".")[2] + "_"
     done = 0
@@ -179,7 +197,7 @@ def test_in_place(row, only_dtypes):
     assert done, f"{row.name}: no sample fits the in-place form"
 
 
-@rows(lambda row: row.inplace and row.expand)
+@rows(lambda row: has_inplace(row) and row.expand)
 def test_in_place_refuses_overlap(row, only_dtypes):
     """Elements that share memory cannot be written one by one."""
     name = row.name.rpartition(".")[2] + "_"
@@ -197,14 +215,14 @@ def empty_results(want):
     return tuple(empty_results(w) for w in want)
 
 
-@rows(lambda row: row.out)
+@rows(has_out)
 def test_out(row, only_dtypes):
     for dtype in form_dtypes(row, only_dtypes):
         for sample in row.samples(dtype):
             ready = fresh(sample)
             want = row.run(ready)
             out = empty_results(want)
-            returned = lib.find(row.name)(*ready.args, **ready.kwargs, out=out)
+            returned = row.run(ready, out=out)
             assert lib.same_bits(out, want), f"{row.name}{sample}: out= holds something else than the result"
             if lib.is_tensor(out):
                 assert returned is out, f"{row.name}{sample}: out= is not what is returned"
@@ -212,7 +230,7 @@ def test_out(row, only_dtypes):
                 assert all(a is b for a, b in zip(returned, out, strict=True)), f"{row.name}: out= is not returned"
 
 
-@rows(lambda row: row.out and not isinstance(row.result, tuple) and row.result is not None)
+@rows(lambda row: has_out(row) and not isinstance(row.result, tuple) and row.result is not None)
 def test_out_strided_and_wrong(row, only_dtypes):
     """A strided `out` is filled in place; one of a lower category, or one that overlaps itself, is refused."""
     for dtype in form_dtypes(row, only_dtypes)[:1]:
@@ -222,13 +240,13 @@ def test_out_strided_and_wrong(row, only_dtypes):
         if want.ndim:
             base = fb.zeros((*want.shape[:-1], 2 * want.shape[-1]), dtype=want.dtype)
             out = base[..., ::2]
-            lib.find(row.name)(*ready.args, **ready.kwargs, out=out)
+            row.run(ready, out=out)
             assert lib.same_bits(out, want), f"{row.name}{sample}: a strided out= was not filled"
             assert not to_numpy(base[..., 1::2]).any(), f"{row.name}{sample}: wrote beside a strided out="
         if CATEGORY[name_of(want.dtype)] >= 2:
             wrong = fb.zeros(tuple(want.shape), dtype=fb.int64)
             with pytest.raises(RuntimeError):
-                lib.find(row.name)(*ready.args, **ready.kwargs, out=wrong)
+                row.run(ready, out=wrong)
 
 
 @rows(lambda row: row.view)

@@ -231,11 +231,10 @@ template <class T>
 inline T fmod(T x, T y) {
     if constexpr (std::is_floating_point_v<T>) return std::fmod(x, y);
     else {
-        if (y == 0) fail_state("integer division by zero (ZeroDivisionError); a zero is in the divisor");
         if constexpr (std::is_signed_v<T>) {
             if (y == -1) return 0;  // the lowest number divided by -1 overflows
         }
-        return static_cast<T>(x % y);
+        return static_cast<T>(x % (y == 0 ? T(1) : y));  // the door has refused zeros already
     }
 }
 template <class T>
@@ -247,11 +246,10 @@ template <class T>
 inline T div_trunc(T x, T y) {
     if constexpr (std::is_floating_point_v<T>) return trunc(x / y);
     else {
-        if (y == 0) fail_state("integer division by zero (ZeroDivisionError); a zero is in the divisor");
         if constexpr (std::is_signed_v<T>) {
             if (y == -1) return neg(x);
         }
-        return static_cast<T>(x / y);
+        return static_cast<T>(x / (y == 0 ? T(1) : y));  // the door has refused zeros already
     }
 }
 template <class T>
@@ -266,7 +264,7 @@ inline T div_floor(T x, T y) {
     } else {
         T q = div_trunc(x, y);
         if constexpr (std::is_signed_v<T>) {
-            if (y != -1 && x % y != 0 && ((x < 0) != (y < 0))) return static_cast<T>(q - 1);
+            if (y != -1 && x % (y == 0 ? T(1) : y) != 0 && ((x < 0) != (y < 0))) return static_cast<T>(q - 1);
         }
         return q;
     }

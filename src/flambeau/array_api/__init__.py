@@ -14,7 +14,6 @@ Example:
 from __future__ import annotations
 
 import math
-import sys
 
 from flambeau.array_api import fft, linalg
 from flambeau.array_api._creation import (
@@ -175,7 +174,6 @@ from flambeau.array_api._statistics import (
     var,
 )
 from flambeau.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
-from flambeau.errors import ArgumentError
 
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "abs", "acos", "acosh", "add", "all", "any", "arange",
@@ -204,18 +202,3 @@ inf = math.inf
 nan = math.nan
 newaxis = None
 pi = math.pi
-
-_SUPPORTED = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-
-
-def namespace(api_version: str | None = None):
-    """This module, if it knows ``api_version``: what ``Tensor.__array_namespace__`` returns.
-
-    The versions build on each other, so that 2025.12 serves code written for an earlier one.
-    """
-    if api_version is not None and api_version not in _SUPPORTED:
-        known = ", ".join(_SUPPORTED)
-        raise ArgumentError(
-            f"__array_namespace__: unknown api_version {api_version!r}; expected None or one of {known}"
-        )
-    return sys.modules[__name__]

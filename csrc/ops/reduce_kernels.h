@@ -1,0 +1,101 @@
+// Builds a ReduceKernel from a small description of an operation:
+//   T        element read, L  lane in which elements are first gathered, A  accumulator that lanes join
+//   unit()   neutral lane, step(lane, x), neutral() accumulator, join(acc, acc), widen(lane), result(acc, context)
+#pragma once
+#include "ops/reduce_driver.h"
+
+namespace fb {
+
+// cols lanes take in rows × cols elements.
+template <class Op>
+inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t stride, int64_t rows, int64_t cols) {
+    using T = typename Op::T;
+    using L = typename Op::L;
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        const T* __restrict a = reinterpret_cast<const T*>(x + r * stride);
+        const T* __restrict b = reinterpret_cast<const T*>(x + (r + 1) * stride);
+        const T* __restrict c = reinterpret_cast<const T*>(x + (r + 2) * stride);
+        const T* __restrict d = reinterpret_cast<const T*>(x + (r + 3) * stride);
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++) {
+            L l = Op::step(lanes[j], a[j]);
+            l = Op::step(l, b[j]);
+            l = Op::step(l, c[j]);
+            lanes[j] = Op::step(l, d[j]);
+        }
+    }
+    for (; r < rows; r++) {
+        const T* __restrict a = reinterpret_cast<const T*>(x + r * stride);
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++) lanes[j] = Op::step(lanes[j], a[j]);
+    }
+}
+
+// n contiguous elements, folded into one lane per place of a short row first.
+template <class Op, int64_t width>
+inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
+    using L = typename Op::L;
+    alignas(64) L lanes[width];
+    for (int64_t j = 0; j < width; j++) lanes[j] = Op::unit();
+    int64_t rows = n / width;
+    gather_rows<Op>(lanes, reinterpret_cast<const char*>(x), width * static_cast<int64_t>(sizeof(*x)), rows, width);
+    for (int64_t j = 0, i = rows * width; i < n; i++, j++) lanes[j] = Op::step(lanes[j], x[i]);
+    typename Op::A acc = Op::widen(lanes[0]);
+    for (int64_t j = 1; j < width; j++) acc = Op::join(acc, Op::widen(lanes[j]));
+    return acc;
+}
+
+template <class Op>
+struct KernelOf {
+    using T = typename Op::T;
+    using L = typename Op::L;
+    using A = typename Op::A;
+    using R = typename Op::R;
+
+    static void init(char* acc, int64_t n) {
+        A* a = reinterpret_cast<A*>(acc);
+        for (int64_t i = 0; i < n; i++) a[i] = Op::neutral();
+    }
+    static void row(char* acc, const char* p, int64_t n) {
+        A& a = *reinterpret_cast<A*>(acc);
+        const T* x = reinterpret_cast<const T*>(p);
+        constexpr int64_t width = 512 / static_cast<int64_t>(sizeof(L));
+        if (n >= 2 * width) a = Op::join(a, gather_row<Op, width>(x, n));
+        else if (n >= 16) a = Op::join(a, gather_row<Op, 16>(x, n));
+        else {
+            L lane = Op::unit();
+            for (int64_t i = 0; i < n; i++) lane = Op::step(lane, x[i]);
+            a = Op::join(a, Op::widen(lane));
+        }
+    }
+    static void rows(char* acc, const char* x, int64_t stride, int64_t rows, int64_t cols) {
+        A* __restrict a = reinterpret_cast<A*>(acc);
+        if constexpr (std::is_same_v<A, L>) {
+            gather_rows<Op>(a, x, stride, rows, cols);
+        } else {
+            constexpr int64_t width = 512;
+            alignas(64) L lanes[width];
+            for (int64_t first = 0; first < cols; first += width) {
+                int64_t n = std::min(width, cols - first);
+                for (int64_t j = 0; j < n; j++) lanes[j] = Op::unit();
+                gather_rows<Op>(lanes, x + first * static_cast<int64_t>(sizeof(T)), stride, rows, n);
+#pragma omp simd
+                for (int64_t j = 0; j < n; j++) a[first + j] = Op::join(a[first + j], Op::widen(lanes[j]));
+            }
+        }
+    }
+    static void merge(char* acc, const char* other, int64_t n) {
+        A* __restrict a = reinterpret_cast<A*>(acc);
+        const A* __restrict b = reinterpret_cast<const A*>(other);
+        for (int64_t i = 0; i < n; i++) a[i] = Op::join(a[i], b[i]);
+    }
+    static void finish(char* const* out, const char* acc, int64_t n, const void* context) {
+        R* __restrict y = reinterpret_cast<R*>(out[0]);
+        const A* __restrict a = reinterpret_cast<const A*>(acc);
+        for (int64_t i = 0; i < n; i++) y[i] = Op::result(a[i], context);
+    }
+    static constexpr ReduceKernel kernel() { return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish}; }
+};
+
+}  // namespace fb

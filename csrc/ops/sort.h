@@ -1,0 +1,28 @@
+// Sorting, selection and search for other families.
+#pragma once
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace fb {
+
+// Sorted values and where they came from (int64); always stable.
+std::pair<Tensor, Tensor> sort(const Tensor& t, int64_t dim = -1, bool descending = false);
+std::pair<Tensor, Tensor> topk(const Tensor& t, int64_t k, int64_t dim, bool largest, bool sorted);
+// k counts from 1.
+std::pair<Tensor, Tensor> kthvalue(const Tensor& t, int64_t k, int64_t dim, bool keepdim);
+// The lower of two middle elements; NaN if there is one, unless they are to be left out.
+std::pair<Tensor, Tensor> median_along(const Tensor& t, int64_t dim, bool keepdim, bool ignore_nan);
+Tensor median(const Tensor& t, bool ignore_nan);
+std::pair<Tensor, Tensor> mode(const Tensor& t, int64_t dim, bool keepdim);
+
+// Kernels on rows: `in` is contiguous with the row last; outputs too.
+void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Tensor& indices);
+void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Tensor& values, const Tensor& indices);
+enum class Select { Kth, Median, NanMedian };
+void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values, const Tensor& indices);
+void mode_rows(const Tensor& in, const Tensor& values, const Tensor& indices);
+
+}  // namespace fb
