@@ -52,8 +52,9 @@ def _is_foreign(value):
 
 def signatures(name, value):
     """The lines that say how to call it: the op table's signature strings, or Python's own signature."""
-    if hasattr(value, "signatures"):
-        return list(value.signatures)
+    op = inspect.unwrap(value) if callable(value) else value
+    if hasattr(op, "signatures"):
+        return list(op.signatures)
     try:
         return [name + str(inspect.signature(value))]
     except (TypeError, ValueError):
@@ -63,7 +64,7 @@ def signatures(name, value):
 def description(value):
     """The docstring without the signatures an op's begins with."""
     doc = inspect.getdoc(value) or ""
-    return doc.partition("\n\n")[2] if hasattr(value, "signatures") else doc
+    return doc.partition("\n\n")[2] if hasattr(inspect.unwrap(value), "signatures") else doc
 
 
 def markdown(doc):

@@ -130,7 +130,7 @@ def test_every_member_of_tensor_is_typed():
         ("int[]? dim=None", "dim: _int | Sequence[_int] | None = None"),
         ("Tensor[] tensors", "tensors: Sequence[Tensor]"),
         ("Operand other", "other: _Operand"),
-        ("str mode='floor, or not'", "mode: _str = 'floor, or not'"),
+        ("str mode='floor, or not'", 'mode: _str = "floor, or not"'),
         ("int[] dims=[-2, -1]", "dims: _int | Sequence[_int] = ..."),
         ("float p=inf", "p: _float = ..."),
         ("Scalar? from", "from_: _Number | None"),

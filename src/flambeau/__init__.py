@@ -72,6 +72,7 @@ cdouble = complex128
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
+from flambeau._legacy import *  # noqa: E402, F403
 from flambeau._system import *  # noqa: E402, F403
 from flambeau._tensor import *  # noqa: E402, F403
 
@@ -103,7 +104,7 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "fft", "random")
+_LAZY = ("array_api", "fft", "random", "testing", "version")
 
 
 def __getattr__(name: str):

@@ -200,6 +200,10 @@ def set_num_threads(n: _int, /) -> None: ...
 def can_cast(from_: _dtype, to: _dtype, /) -> _bool: ...
 def promote_types(type1: _dtype, type2: _dtype, /) -> _dtype: ...
 def result_type(tensor1: _Operand, tensor2: _Operand) -> _dtype: ...
+@overload
+def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor: ...
+@overload
+def einsum(operand: Tensor, labels: Sequence[_int | EllipsisType], *args: Any) -> Tensor: ...
 
 newaxis: None
 default_generator: Generator
@@ -240,8 +244,7 @@ PARAMETERS = {
 _TENSOR_RESULTS = """
     as_tensor asarray from_dlpack from_numpy frombuffer tensor get_rng_state type_as cpu cuda detach
     resolve_conj resolve_neg float double half bfloat16 int long short char byte bool cfloat cdouble
-    fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft hfft2 ihfft2 hfftn ihfftn
-    fftfreq rfftfreq fftshift ifftshift T mT H mH
+    T mT H mH
 """
 RETURNS = {
     **dict.fromkeys(_TENSOR_RESULTS.split(), "Tensor"),
@@ -262,4 +265,4 @@ RETURNS = {
     **dict.fromkeys("ndim itemsize nbytes".split(), "_int"),
 }
 # Modules whose source carries the types.
-TYPED_MODULES = ("array_api", "errors")
+TYPED_MODULES = ("array_api", "errors", "fft")

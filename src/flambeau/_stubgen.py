@@ -134,7 +134,9 @@ def _parameter(p):
         return f"{name}: {annotation}"
     if p.default == "None" and not (annotation.endswith("None") or annotation == "Any"):
         annotation += " | None"
-    return f"{name}: {annotation} = {p.default if _LITERAL.fullmatch(p.default) else '...'}"
+    is_code = p.default != "None" and p.type.rstrip("?") in ("layout", "memory_format", "dtype", "device")
+    shown = _LITERAL.fullmatch(p.default) and not is_code
+    return f"{name}: {annotation} = {p.default.replace(chr(39), chr(34)) if shown else '...'}"
 
 
 def _arguments(parameters):
@@ -228,9 +230,12 @@ def _op_lines(name, op, with_out, results, method=False):
 
 def _python_lines(name, function, indent=""):
     """A function written in Python: its own annotations, or what the names of its parameters say."""
-    signature = inspect.signature(function)
-    parts, star = [], False
+    signature = inspect.signature(function, follow_wrapped=False)
+    parts, star, positional_only = [], False, False
     for p in signature.parameters.values():
+        if positional_only and p.kind is not p.POSITIONAL_ONLY:
+            parts.append("/")
+        positional_only = p.kind is p.POSITIONAL_ONLY
         annotation = _annotation(p.annotation) or _stub_parts.PARAMETERS.get(p.name, "Any")
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
@@ -339,7 +344,7 @@ def _file(body, imports):
         elif names is None and module in words:
             standard.append(f"import {module}")
     blocks = ["\n".join(standard), "import numpy as np" if "np" in words else "", "\n".join(imports)]
-    return _stub_parts.NOTE + "\n\n" + "\n\n".join(filter(None, [*blocks, body])).rstrip("\n") + "\n"
+    return "\n\n".join(filter(None, [_stub_parts.NOTE, *blocks, body])).rstrip("\n") + "\n"
 
 
 def _tensor_lines(with_out, results):

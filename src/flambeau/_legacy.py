@@ -1,0 +1,360 @@
+"""PyTorch's older tensor types (FloatTensor and its kin), storages, and methods that old code leans on."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from flambeau._C import Tensor
+from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
+
+
+class _TensorType(type):
+    """isinstance(x, FloatTensor) asks for the dtype; FloatTensor(2, 3) makes a plain Tensor."""
+
+    dtype: Any
+
+    def __instancecheck__(cls, obj) -> builtins.bool:
+        return isinstance(obj, Tensor) and obj.dtype == cls.dtype
+
+    def __call__(cls, *args, device=None):
+        return legacy_new(*args, device=device, dtype=cls.dtype)
+
+
+def _make_types() -> dict[str, Any]:
+    made = {}
+    for kind, name in _TYPE_NAMES.items():
+        doc = f"""Tensors of dtype {kind.name}, for isinstance() and as a constructor.
+
+    Example:
+        >>> isinstance(fb.zeros(1, dtype={str(kind).replace("flambeau", "fb")}), fb.{name})
+        True
+    """
+        made[name] = _TensorType(name, (), {"__doc__": doc, "__module__": "flambeau", "dtype": kind})
+    return made
+
+
+class UntypedStorage:
+    """The bytes under a tensor. Tensors that are views of each other have the same storage.
+
+    Example:
+        >>> x = fb.zeros(4)
+        >>> x.untyped_storage().nbytes()
+        16
+        >>> x.untyped_storage().data_ptr() == x[1:].untyped_storage().data_ptr()
+        True
+    """
+
+    def __init__(self, owner: Tensor) -> None:
+        if not isinstance(owner, Tensor):
+            raise TypeError(f"UntypedStorage: expected a tensor whose storage to show, got {type(owner).__name__}")
+        self._tensor = owner
+
+    @property
+    def device(self):
+        """Where the bytes are."""
+        return self._tensor.device
+
+    def data_ptr(self) -> builtins.int:
+        """Address of the first byte."""
+        return self._tensor._storage_ptr()
+
+    def nbytes(self) -> builtins.int:
+        """How many bytes there are."""
+        return self._tensor._storage_nbytes()
+
+    size = __len__ = nbytes
+
+    def __eq__(self, other) -> builtins.bool:
+        return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
+
+    def __hash__(self) -> builtins.int:
+        return hash((self.data_ptr(), self.nbytes()))
+
+    def __repr__(self) -> str:
+        return f"UntypedStorage of {self.nbytes()} bytes on {self.device}"
+
+
+def _untyped_storage(self):
+    """untyped_storage()
+
+    The bytes under the tensor.
+
+    Example:
+        >>> fb.zeros(4).untyped_storage().nbytes()
+        16
+    """
+    return UntypedStorage(self)
+
+
+def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """new_tensor(data, *, dtype=None, device=None)
+
+    A new tensor with a copy of the data, in this tensor's dtype unless told otherwise.
+
+    Example:
+        >>> fb.zeros(1, dtype=fb.int64).new_tensor([1.0, 2.0])
+        tensor([1, 2])
+    """
+    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+def _new(self, *args, device=None):
+    """new(*sizes) / new(data)
+
+    PyTorch's legacy constructor in this tensor's dtype.
+
+    Example:
+        >>> fb.zeros(1).new([1, 2])
+        tensor([1., 2.])
+    """
+    return legacy_new(*args, device=device, dtype=self.dtype)
+
+
+def _get_device(self) -> builtins.int:
+    """get_device()
+
+    The index of the tensor's device; -1 for the CPU.
+
+    Example:
+        >>> fb.zeros(1).get_device()
+        -1
+    """
+    return -1 if self.device.index is None else self.device.index
+
+
+def _apply_(self, callable):
+    """apply_(callable)
+
+    Replaces each element by callable(element); slow, one Python call per element.
+
+    Example:
+        >>> fb.tensor([1.0, 2.0]).apply_(lambda x: x * 10)
+        tensor([10., 20.])
+    """
+    flat = [callable(x) for x in self.reshape(-1).tolist()]
+    return self.copy_(tensor(flat, dtype=self.dtype).view(self.shape))
+
+
+def _map_(self, tensor2, callable):
+    """map_(tensor, callable)
+
+    Replaces each element by callable(element, other); slow, one Python call per element.
+
+    Example:
+        >>> fb.tensor([1.0, 2.0]).map_(fb.tensor([3.0, 4.0]), lambda a, b: a * b)
+        tensor([3., 8.])
+    """
+    other = tensor2.expand(self.shape).reshape(-1).tolist()
+    flat = [callable(a, b) for a, b in zip(self.reshape(-1).tolist(), other, strict=True)]
+    return self.copy_(tensor(flat, dtype=self.dtype).view(self.shape))
+
+
+def _pin_memory(self, device=None):
+    """pin_memory()
+
+    Raises: memory is pinned for an accelerator, and none is available.
+
+    Example:
+        >>> fb.zeros(1).pin_memory()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: pin_memory: there is no accelerator to pin memory for
+    """
+    raise RuntimeError("pin_memory: there is no accelerator to pin memory for")
+
+
+def _itself(name: str, why: str):
+    def method(self):
+        return self
+
+    method.__name__ = name
+    method.__doc__ = f"""{name}()
+
+    The tensor itself: {why}.
+
+    Example:
+        >>> fb.ones(2).{name}()
+        tensor([1., 1.])
+    """
+    return method
+
+
+def _is_same_size(self, other) -> builtins.bool:
+    """is_same_size(other)
+
+    Whether both tensors have the same shape.
+
+    Example:
+        >>> fb.zeros(2).is_same_size(fb.ones(2))
+        True
+    """
+    return self.shape == other.shape
+
+
+def _method_is_nonzero(self) -> builtins.bool:
+    """is_nonzero()
+
+    Whether the only element is not zero.
+
+    Example:
+        >>> fb.tensor(2).is_nonzero()
+        True
+    """
+    if self.numel() != 1:
+        raise ValueError(f"is_nonzero: expected one element, got shape {tuple(self.shape)}")
+    return builtins.bool(self)
+
+
+def _dim_order(self) -> tuple[builtins.int, ...]:
+    """dim_order()
+
+    The dimensions from the slowest to the fastest in memory.
+
+    Example:
+        >>> fb.zeros(2, 3).t().dim_order()
+        (1, 0)
+    """
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda d: -abs(strides[d])))
+
+
+def detach(input):
+    """The same data without history; a view.
+
+    Example:
+        >>> fb.detach(fb.ones(2))
+        tensor([1., 1.])
+    """
+    return input.detach()
+
+
+def resolve_conj(input):
+    """The tensor itself: conjugation is never lazy here.
+
+    Example:
+        >>> fb.resolve_conj(fb.ones(2))
+        tensor([1., 1.])
+    """
+    return input
+
+
+def resolve_neg(input):
+    """The tensor itself: negation is never lazy here.
+
+    Example:
+        >>> fb.resolve_neg(fb.ones(2))
+        tensor([1., 1.])
+    """
+    return input
+
+
+def is_conj(input) -> builtins.bool:
+    """False: conjugation is never lazy here.
+
+    Example:
+        >>> fb.is_conj(fb.ones(2))
+        False
+    """
+    return input.is_conj()
+
+
+def is_neg(input) -> builtins.bool:
+    """False: negation is never lazy here.
+
+    Example:
+        >>> fb.is_neg(fb.ones(2))
+        False
+    """
+    return input.is_neg()
+
+
+def is_same_size(input, other) -> builtins.bool:
+    """Whether two tensors have the same shape.
+
+    Example:
+        >>> fb.is_same_size(fb.zeros(2), fb.ones(2))
+        True
+    """
+    return input.shape == other.shape
+
+
+_precision = "highest"
+
+
+def set_float32_matmul_precision(precision) -> None:
+    """Says how exact float32 products must be; they are always computed in full float32 here, so any choice is met.
+
+    Args:
+        precision: 'highest', 'high' or 'medium'.
+
+    Example:
+        >>> fb.set_float32_matmul_precision("highest")
+    """
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What set_float32_matmul_precision() was last told.
+
+    Example:
+        >>> fb.get_float32_matmul_precision()
+        'highest'
+    """
+    return _precision
+
+
+def get_deterministic_debug_mode() -> builtins.int:
+    """0: every op is deterministic, there is nothing to warn of.
+
+    Example:
+        >>> fb.get_deterministic_debug_mode()
+        0
+    """
+    return 0
+
+
+def set_deterministic_debug_mode(debug_mode) -> None:
+    """Accepts 'default', 'warn', 'error' or 0 to 2; every op is deterministic, so none of them ever speaks.
+
+    Example:
+        >>> fb.set_deterministic_debug_mode("default")
+    """
+    if debug_mode not in ("default", "warn", "error", 0, 1, 2):
+        raise ValueError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> builtins.bool:
+    """False: every op is deterministic.
+
+    Example:
+        >>> fb.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
+    return False
+
+
+def _install() -> None:
+    table = {
+        "untyped_storage": _untyped_storage, "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
+        "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
+        "dim_order": _dim_order, "detach_": _itself("detach_", "it has no history to lose"),
+        "to_dense": _itself("to_dense", "every tensor is dense"),
+    }  # fmt: skip
+    for name, method in table.items():
+        setattr(Tensor, name, method)
+
+
+_install()
+_types = _make_types()
+globals().update(_types)
+
+__all__ = [
+    "UntypedStorage", "detach", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_conj",
+    "is_deterministic_algorithms_warn_only_enabled", "is_neg", "is_same_size", "resolve_conj", "resolve_neg",
+    "set_deterministic_debug_mode", "set_float32_matmul_precision",
+]  # fmt: skip
+__all__ += [name for name in _types if not name.startswith(("UInt", "Complex"))]

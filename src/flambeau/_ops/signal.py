@@ -1,0 +1,299 @@
+"""Short-time Fourier transforms, numeric gradients, index arithmetic, low-rank factorisations."""
+
+from __future__ import annotations
+
+import builtins
+
+import flambeau as fb
+from flambeau._core import composite
+
+
+@composite("unravel_index(Tensor indices, any shape) -> Tensor[]")
+def unravel_index(indices, shape):
+    """Positions in a flattened tensor as one index tensor per dimension.
+
+    Args:
+        indices: integer tensor.
+        shape: the shape of the tensor that was flattened.
+
+    Example:
+        >>> fb.unravel_index(fb.tensor([4, 1]), (2, 3))
+        (tensor([1, 0]), tensor([1, 1]))
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == fb.bool:
+        raise ValueError(f"unravel_index: expected 'indices' to be an integer tensor, got {indices.dtype}")
+    sizes = [shape] if isinstance(shape, builtins.int) else [d.__index__() for d in shape]
+    if builtins.any(d < 0 for d in sizes):
+        raise ValueError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
+    rest, result = indices.to(fb.int64), []
+    for size in reversed(sizes):
+        result.append(rest.remainder(builtins.max(size, 1)))
+        rest = rest.floor_divide(builtins.max(size, 1))
+    return tuple(reversed(result))
+
+
+@composite(
+    "stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
+    "str pad_mode='reflect', bool normalized=False, bool? onesided=None, bool? return_complex=None, "
+    "bool? align_to_window=None) -> Tensor",
+    method=True,
+)
+def stft(
+    input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window
+):
+    """Short-time Fourier transform: the spectrum of each window of a signal.
+
+    Args:
+        input: real or complex signal, one-dimensional or a batch of them.
+        n_fft: length of each transform.
+        hop_length: distance between windows; n_fft // 4 by default.
+        win_length: length of the window; n_fft by default.
+        window: the window's weights; all ones by default.
+        center: pads the signal so that window t is centred at t * hop_length.
+        pad_mode: how center pads: 'reflect', 'constant', 'replicate' or 'circular'.
+        normalized: divides by the square root of n_fft.
+        onesided: only the non-negative frequencies; default for real signals.
+        return_complex: must be True for real signals, whose spectrum is complex.
+        align_to_window: not supported, must be None or False.
+
+    Returns:
+        Complex tensor of shape (..., frequencies, windows).
+
+    Example:
+        >>> fb.stft(fb.ones(8), 4, window=fb.ones(4), center=False, return_complex=True).shape
+        flambeau.Size([3, 5])
+    """
+    hop = n_fft // 4 if hop_length is None else hop_length
+    length = n_fft if win_length is None else win_length
+    if return_complex is None and not input.is_complex() and (window is None or not window.is_complex()):
+        raise RuntimeError("stft: requires the return_complex parameter be given for real inputs; pass return_complex=True")
+    if align_to_window:
+        raise ValueError("stft: align_to_window=True is not supported")
+    if not (input.is_floating_point() or input.is_complex()):
+        raise TypeError(f"stft: expected a tensor of floating point or complex values, got {input.dtype}")
+    if input.ndim not in (1, 2):
+        raise ValueError(f"stft: expected a 1-d or 2-d tensor, got shape {tuple(input.shape)}")
+    if hop <= 0:
+        raise ValueError(f"stft: hop_length must be positive, got {hop}")
+    if not 0 < length <= n_fft:
+        raise ValueError(f"stft: win_length must be from 1 to n_fft={n_fft}, got {length}")
+    if window is not None and (window.ndim != 1 or window.shape[0] != length):
+        raise ValueError(f"stft: expected a 1-d window of size win_length={length}, got shape {tuple(window.shape)}")
+    batched = input.ndim == 2
+    signal = input if batched else input.unsqueeze(0)
+    if center:
+        signal = _pad_ends(signal, n_fft // 2, pad_mode)
+    if not 0 < n_fft <= signal.shape[-1]:
+        raise ValueError(f"stft: n_fft must be from 1 to the signal's {signal.shape[-1]} samples, got {n_fft}")
+    weights = _centred_window(window, length, n_fft, signal)
+    frames = signal.unfold(-1, n_fft, hop) * weights
+    if onesided is None:
+        onesided = not frames.is_complex()
+    if onesided and frames.is_complex():
+        raise ValueError("stft: cannot have onesided output if the window or input is complex")
+    norm = "ortho" if normalized else "backward"
+    spectrum = (fb.fft.rfft if onesided else fb.fft.fft)(frames, norm=norm).transpose(1, 2)
+    spectrum = spectrum if batched else spectrum.squeeze(0)
+    return spectrum if return_complex is None or return_complex else fb.view_as_real(spectrum.contiguous())
+
+
+def _pad_ends(signal, amount: int, mode: str):
+    n = signal.shape[-1]
+    if mode == "constant":
+        zero = signal.new_zeros((*signal.shape[:-1], amount))
+        return fb.cat([zero, signal, zero], -1)
+    if mode == "reflect":
+        if amount >= n:
+            raise ValueError(f"stft: reflect padding of {amount} needs a signal longer than that, got {n} samples")
+        index = fb.arange(-amount, n + amount).abs()
+        index = fb.where(index >= n, 2 * (n - 1) - index, index)
+    elif mode == "replicate":
+        index = fb.arange(-amount, n + amount).clamp(0, n - 1)
+    elif mode == "circular":
+        index = fb.arange(-amount, n + amount).remainder(n)
+    else:
+        raise ValueError(f"stft: pad_mode must be 'reflect', 'constant', 'replicate' or 'circular', got {mode!r}")
+    return signal.index_select(-1, index)
+
+
+def _centred_window(window, length: int, n_fft: int, like):
+    """The window in the middle of n_fft samples, zero around it."""
+    real = like.dtype.to_real()
+    weights = fb.ones(length, dtype=real) if window is None else window
+    if length == n_fft:
+        return weights
+    left = (n_fft - length) // 2
+    full = weights.new_zeros(n_fft)
+    full[left : left + length] = weights
+    return full
+
+
+@composite(
+    "istft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
+    "bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",
+    method=True,
+)
+def istft(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex):
+    """The inverse of stft by least squares: overlapping windows are added and divided by the window's energy.
+
+    Args:
+        input: complex spectrum of shape (..., frequencies, windows).
+        n_fft: length of each transform.
+        hop_length: distance between windows; n_fft // 4 by default.
+        win_length: length of the window; n_fft by default.
+        window: the window's weights; all ones by default.
+        center: whether stft was centred.
+        normalized: whether stft was normalized.
+        onesided: whether only non-negative frequencies are there; default if the size says so.
+        length: length of the signal to return.
+        return_complex: whether the signal is complex; needs both-sided input.
+
+    Example:
+        >>> x = fb.arange(16.0)
+        >>> w = fb.ones(8)
+        >>> fb.allclose(fb.istft(fb.stft(x, 8, window=w, return_complex=True), 8, window=w), x, atol=1e-4)
+        True
+    """
+    hop = n_fft // 4 if hop_length is None else hop_length
+    size = n_fft if win_length is None else win_length
+    if not input.is_complex():
+        raise TypeError("istft: requires a complex-valued input tensor matching the output from stft with return_complex=True")
+    if input.ndim not in (2, 3) or input.numel() == 0:
+        raise ValueError(f"istft: expected a non-empty 2-d or 3-d tensor, got shape {tuple(input.shape)}")
+    if onesided is None:
+        onesided = input.shape[-2] != n_fft
+    bins = n_fft // 2 + 1 if onesided else n_fft
+    if input.shape[-2] != bins:
+        raise ValueError(f"istft: expected {bins} frequencies for n_fft={n_fft} and onesided={onesided}, got {input.shape[-2]}")
+    if not 0 < hop <= size or not 0 < size <= n_fft:
+        raise ValueError(f"istft: expected 0 < hop_length={hop} <= win_length={size} <= n_fft={n_fft}")
+    if return_complex and onesided:
+        raise ValueError("istft: cannot have onesided input with return_complex=True")
+    if window is not None and (window.ndim != 1 or window.shape[0] != size):
+        raise ValueError(f"istft: expected a 1-d window of size win_length={size}, got shape {tuple(window.shape)}")
+    batched = input.ndim == 3
+    spectrum = (input if batched else input.unsqueeze(0)).transpose(1, 2)
+    norm = "ortho" if normalized else "backward"
+    if return_complex:
+        frames = fb.fft.ifft(spectrum, norm=norm)
+    else:
+        frames = fb.fft.irfft(spectrum if onesided else spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
+    weights = _centred_window(window, size, n_fft, input)
+    count = frames.shape[1]
+    total = n_fft + hop * (count - 1)
+    position = (fb.arange(count).unsqueeze(1) * hop + fb.arange(n_fft)).reshape(-1)
+    summed = frames.new_zeros((frames.shape[0], total)).index_add(1, position, (frames * weights).reshape(frames.shape[0], -1))
+    power = (weights * weights).expand(count, n_fft).reshape(-1)
+    energy = power.new_zeros(total).index_add(0, position, power)
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else (total - n_fft // 2 if center else total)
+    kept = energy[start : builtins.min(end, total)]
+    if kept.numel() and kept.abs().min().item() < 1e-11:
+        raise RuntimeError("istft: window overlap add min: the windows leave gaps; use a smaller hop_length or a window without zeros")
+    signal = summed[:, start : builtins.min(end, total)] / kept
+    if length is not None and signal.shape[-1] < length:
+        signal = fb.cat([signal, signal.new_zeros((signal.shape[0], length - signal.shape[-1]))], -1)
+    return signal if batched else signal.squeeze(0)
+
+
+@composite("gradient(Tensor input, *, any spacing=1, any dim=None, int edge_order=1) -> Tensor[]")
+def gradient(input, *, spacing, dim, edge_order):
+    """Numeric derivative along dimensions, by central differences inside and one-sided ones at the edges.
+
+    Args:
+        input: the samples.
+        spacing: distance between samples: a number, one per dimension, or coordinate tensors.
+        dim: dimension or dimensions; all by default.
+        edge_order: 1 or 2, the order of the differences at the edges.
+
+    Example:
+        >>> fb.gradient(fb.tensor([1.0, 4.0, 9.0]))
+        (tensor([3., 4., 5.]),)
+    """
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, builtins.int) else list(dim)
+    dims = [d + input.ndim if d < 0 else d for d in dims]
+    if builtins.any(not 0 <= d < input.ndim for d in dims) or len(set(dims)) != len(dims):
+        raise IndexError(f"gradient: dims {dim} must be different dimensions of a {input.ndim}-d tensor")
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if len(steps) != len(dims):
+        raise ValueError(f"gradient: expected spacing for {len(dims)} dimension(s), got {len(steps)}")
+    return tuple(_gradient_along(input, d, s, edge_order) for d, s in zip(dims, steps, strict=True))
+
+
+def _gradient_along(x, d: int, step, order: int):
+    n = x.shape[d]
+    if n <= order:
+        raise ValueError(f"gradient: expected each dimension size to be at least {order + 1}, got {n} in dimension {d}")
+    x = x.movedim(d, 0)
+    if isinstance(step, fb.Tensor) and step.ndim == 1:
+        if step.shape[0] != n:
+            raise ValueError(f"gradient: expected {n} coordinates for dimension {d}, got {step.shape[0]}")
+        h = (step[1:] - step[:-1]).view(-1, *[1] * (x.ndim - 1))
+    else:
+        h = fb.full((n - 1, *[1] * (x.ndim - 1)), builtins.float(step), dtype=x.dtype.to_real() if x.is_complex() else None)
+    slope = (x[1:] - x[:-1]) / h
+    left, right = h[:-1], h[1:]
+    inside = (slope[:-1] * right + slope[1:] * left) / (left + right)
+    first, last = slope[:1], slope[-1:]
+    if order == 2:
+        first = slope[:1] + (slope[:1] - slope[1:2]) * h[:1] / (h[:1] + h[1:2])
+        last = slope[-1:] + (slope[-1:] - slope[-2:-1]) * h[-1:] / (h[-1:] + h[-2:-1])
+    return fb.cat([first, inside, last], 0).movedim(0, d)
+
+
+@composite("svd_lowrank(Tensor A, int q=6, int niter=2, Tensor? M=None) -> Tensor[]")
+def svd_lowrank(A, q, niter, M):
+    """Leading singular vectors and values of a matrix by a randomised range finder.
+
+    Args:
+        A: matrix or batch of matrices.
+        q: how many to find, a little more than wanted.
+        niter: subspace iterations.
+        M: subtracted from A first.
+
+    Returns:
+        U, S, V such that A is close to U diag(S) V^H.
+
+    Example:
+        >>> u, s, v = fb.svd_lowrank(fb.eye(5), q=3)
+        >>> s
+        tensor([1., 1., 1.])
+    """
+    if not 0 <= q <= builtins.min(A.shape[-2:]):
+        raise ValueError(f"svd_lowrank: q must be from 0 to {builtins.min(A.shape[-2:])}, got {q}")
+    if M is not None:
+        A = A - M
+    omega = fb.randn((*A.shape[:-2], A.shape[-1], q), dtype=A.dtype)
+    basis = fb.linalg.qr(A @ omega)[0]
+    for _ in range(niter):
+        basis = fb.linalg.qr(A @ fb.linalg.qr(A.mH @ basis)[0])[0]
+    u, s, vh = fb.linalg.svd(basis.mH @ A, full_matrices=False)
+    return basis @ u, s, vh.mH
+
+
+@composite("pca_lowrank(Tensor A, int? q=None, bool center=True, int niter=2) -> Tensor[]")
+def pca_lowrank(A, q, center, niter):
+    """Principal components of the rows of a matrix by a randomised range finder.
+
+    Args:
+        A: matrix of shape (..., samples, features).
+        q: how many components; at most 6 by default.
+        center: subtracts the mean of each column first.
+        niter: subspace iterations.
+
+    Example:
+        >>> u, s, v = fb.pca_lowrank(fb.eye(4), q=2)
+        >>> s
+        tensor([1., 1.])
+    """
+    if not A.is_floating_point():
+        raise ValueError(f"pca_lowrank: expected a floating point matrix, got {A.dtype}")
+    small = builtins.min(A.shape[-2:])
+    q = builtins.min(6, small) if q is None else q
+    if not 0 <= q <= small:
+        raise ValueError(f"pca_lowrank: q must be from 0 to {small}, got {q}")
+    if niter < 0:
+        raise ValueError(f"pca_lowrank: niter must not be negative, got {niter}")
+    return fb.svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
