@@ -33,7 +33,7 @@ def _without_gaps(input, indices, values):
     "index_put(Tensor input, any indices, Tensor values, bool accumulate=False) -> Tensor", method=True, inplace=True
 )
 def index_put(input, indices, values, accumulate):
-    """As the form for tensors only; None stands for all of a dimension."""
+    # The docstring is the core's, which has the form without None.
     for index in indices:
         if index is not None and not isinstance(index, fb.Tensor):
             raise TypeError(f"index_put: indices must be tensors or None, got {type(index).__name__}")
