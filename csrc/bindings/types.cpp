@@ -6,7 +6,7 @@
 
 namespace fb::py {
 
-PyTypeObject *dtype_type, *device_type, *generator_type, *size_type;
+PyTypeObject *dtype_type, *device_type, *generator_type;
 PyObject* error_classes[8];
 
 void translate_exception() {
@@ -265,16 +265,17 @@ PyTypeObject* make_type(PyObject* module, const char* name, int size, PyType_Slo
     return reinterpret_cast<PyTypeObject*>(type);
 }
 
-PyObject* set_types(PyObject*, PyObject* args) {
-    PyObject *size, *errors;
-    if (!PyArg_ParseTuple(args, "OO!", &size, &PyTuple_Type, &errors)) return nullptr;
-    size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size));
+PyObject* set_errors(PyObject*, PyObject* errors) {
+    if (!PyTuple_Check(errors)) {
+        PyErr_SetString(PyExc_TypeError, "set_errors: expected a tuple of exception classes");
+        return nullptr;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(errors) && i < 8; i++) error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
     Py_RETURN_NONE;
 }
 PyObject* get_default_generator(PyObject*, PyObject*) { return wrap(default_generator()); }
 
-PyMethodDef functions[] = {{"set_types", set_types, METH_VARARGS, "set_types(Size, errors): tells the core the classes defined in Python."},
+PyMethodDef functions[] = {{"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
                            {"default_generator", get_default_generator, METH_NOARGS, "default_generator(): the generator used when none is given."},
                            {}};
 

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import copyreg
 from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor, device, dtype
-from flambeau._core import (
-    Size,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    preserve_format,
-    strided,
-)
+from flambeau._core import Size, preserve_format, strided
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]  # fmt: skip
 
@@ -327,8 +319,6 @@ def _array_namespace(self, *, api_version=None):
 
 # ---- conversion ----------------------------------------------------------------------------------------------------------
 
-_FORMATS = {f.code: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
-
 
 def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """to(dtype) / to(device, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=preserve_format
@@ -350,7 +340,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     elif rest:
         dtype = rest.pop(0)
     if rest:
-        non_blocking = rest.pop(0)
+        rest.pop(0)  # non_blocking: copies on the CPU are never in flight
     if rest:
         copy = rest.pop(0)
     if rest:
@@ -483,25 +473,6 @@ def _tolist(self):
         [[0, 1], [2, 3]]
     """
     return _C.tolist(self)
-
-
-def _is_contiguous(self, memory_format=contiguous_format):
-    """is_contiguous(memory_format=contiguous_format)
-
-    Whether the elements lie in memory in the given order without gaps.
-
-    Example:
-        >>> fb.zeros(2, 3).t().is_contiguous()
-        False
-    """
-    if memory_format is contiguous_format:
-        return self._is_row_major()
-    if memory_format is channels_last or memory_format is channels_last_3d:
-        ndim = 4 if memory_format is channels_last else 5
-        if self.ndim != ndim:
-            return False
-        return self.movedim(1, -1)._is_row_major()
-    raise ValueError(f"is_contiguous: unsupported memory format {memory_format}")
 
 
 # ---- Python protocols ----------------------------------------------------------------------------------------------------
@@ -654,7 +625,7 @@ def _methods() -> dict[str, Any]:
     table = {
         "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_namespace__": _array_namespace,
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_contiguous": _is_contiguous, "is_set_to": _is_set_to, "detach": _share_nothing,
+        "is_set_to": _is_set_to, "detach": _share_nothing,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce_ex,
     }  # fmt: skip
@@ -706,7 +677,6 @@ def _install() -> None:
         >>> fb.tensor([1.0, 2.0]) * 2
         tensor([2., 4.])
     """
-    copyreg.pickle(builtins.type(Size([])), lambda s: (Size, (tuple(s),)))
 
 
 def _set_part(name: str):
