@@ -8,6 +8,7 @@ from typing import Any
 from flambeau import _C
 from flambeau._C import Tensor, device, dtype
 from flambeau._core import Size, preserve_format, strided
+from flambeau.errors import ArgumentError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]  # fmt: skip
 
@@ -96,11 +97,11 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         shared = frombuffer(obj, dtype=dtype or _C.uint8)
     else:
         if copy is False:
-            raise ValueError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
+            raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
         return _C.tensor_from_data(obj, dtype)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
-        raise ValueError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
+        raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
     return result.clone() if copy and result is shared else result
 
 
@@ -171,7 +172,7 @@ def from_numpy(array):
         )
     size = kind.itemsize
     if builtins.any(s % size for s in view.strides):
-        raise ValueError(f"from_numpy: strides {view.strides} are not a multiple of the item size {size}; copy the array")
+        raise ArgumentError(f"from_numpy: strides {view.strides} are not a multiple of the item size {size}; copy the array")
     address = view.__array_interface__["data"][0]
     # The storage begins at the lowest address that a negative stride reaches.
     low = high = 0
@@ -204,16 +205,16 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     view = memoryview(buffer).cast("B")
     size = dtype.itemsize
     if view.nbytes == 0 or count == 0:
-        raise ValueError("frombuffer: both buffer length and count must not be 0")
+        raise ArgumentError("frombuffer: both buffer length and count must not be 0")
     if not 0 <= offset < view.nbytes:
-        raise ValueError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
+        raise ArgumentError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
     room = view.nbytes - offset
     if count < 0:
         if room % size:
-            raise ValueError(f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}")
+            raise ArgumentError(f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}")
         count = room // size
     if count * size > room:
-        raise ValueError(f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset")
+        raise ArgumentError(f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset")
     array = np.frombuffer(view, dtype=np.uint8)
     address = array.__array_interface__["data"][0] + offset
     return _C.from_address(address, count * size, dtype, (count,), (1,), 0, array, view.readonly)
@@ -294,7 +295,7 @@ def _array(self, dtype=None, copy=None):
     array = self.float().numpy() if self.dtype == _C.bfloat16 and dtype is None else self.numpy()
     if dtype is not None and array.dtype != np.dtype(dtype):
         if copy is False:
-            raise ValueError(f"__array__: copy=False, but converting {self.dtype} to {np.dtype(dtype)} needs a copy")
+            raise ArgumentError(f"__array__: copy=False, but converting {self.dtype} to {np.dtype(dtype)} needs a copy")
         return array.astype(dtype)
     return array.copy() if copy else array
 
@@ -313,7 +314,7 @@ def _array_namespace(self, *, api_version=None):
     from flambeau import array_api
 
     if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
-        raise ValueError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
+        raise ArgumentError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
     return array_api
 
 
@@ -399,7 +400,7 @@ def _type(self, dtype=None, non_blocking=False):
         for kind, name in _TYPE_NAMES.items():
             if name == short:
                 return self.to(kind)
-        raise ValueError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
+        raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
     return self.to(dtype)
 
 
@@ -459,7 +460,7 @@ def _to_device(self, device, /, *, stream=None):
         tensor([1., 1.])
     """
     if stream is not None:
-        raise ValueError("to_device: the CPU has no streams; leave stream at None")
+        raise ArgumentError("to_device: the CPU has no streams; leave stream at None")
     return _to(self, device)
 
 
@@ -688,13 +689,13 @@ def _set_part(name: str):
 
 def _matrix_transpose(self):
     if self.ndim < 2:
-        raise ValueError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
     return self.transpose(-2, -1)
 
 
 def _matrix_h(self):
     if self.ndim not in (0, 2):
-        raise ValueError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
+        raise ArgumentError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
     return self.conj() if self.ndim == 0 else self.transpose(0, 1).conj()
 
 
