@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import copyreg
 from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor, device, dtype
-from flambeau._core import (
-    Size,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    preserve_format,
-    strided,
-)
+from flambeau._core import Size, preserve_format, strided
+from flambeau.errors import ArgumentError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]  # fmt: skip
 
@@ -104,11 +97,11 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         shared = frombuffer(obj, dtype=dtype or _C.uint8)
     else:
         if copy is False:
-            raise ValueError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
+            raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
         return _C.tensor_from_data(obj, dtype)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
-        raise ValueError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
+        raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
     return result.clone() if copy and result is shared else result
 
 
@@ -179,7 +172,7 @@ def from_numpy(array):
         )
     size = kind.itemsize
     if builtins.any(s % size for s in view.strides):
-        raise ValueError(f"from_numpy: strides {view.strides} are not a multiple of the item size {size}; copy the array")
+        raise ArgumentError(f"from_numpy: strides {view.strides} are not a multiple of the item size {size}; copy the array")
     address = view.__array_interface__["data"][0]
     # The storage begins at the lowest address that a negative stride reaches.
     low = high = 0
@@ -212,16 +205,16 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     view = memoryview(buffer).cast("B")
     size = dtype.itemsize
     if view.nbytes == 0 or count == 0:
-        raise ValueError("frombuffer: both buffer length and count must not be 0")
+        raise ArgumentError("frombuffer: both buffer length and count must not be 0")
     if not 0 <= offset < view.nbytes:
-        raise ValueError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
+        raise ArgumentError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
     room = view.nbytes - offset
     if count < 0:
         if room % size:
-            raise ValueError(f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}")
+            raise ArgumentError(f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}")
         count = room // size
     if count * size > room:
-        raise ValueError(f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset")
+        raise ArgumentError(f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset")
     array = np.frombuffer(view, dtype=np.uint8)
     address = array.__array_interface__["data"][0] + offset
     return _C.from_address(address, count * size, dtype, (count,), (1,), 0, array, view.readonly)
@@ -302,7 +295,7 @@ def _array(self, dtype=None, copy=None):
     array = self.float().numpy() if self.dtype == _C.bfloat16 and dtype is None else self.numpy()
     if dtype is not None and array.dtype != np.dtype(dtype):
         if copy is False:
-            raise ValueError(f"__array__: copy=False, but converting {self.dtype} to {np.dtype(dtype)} needs a copy")
+            raise ArgumentError(f"__array__: copy=False, but converting {self.dtype} to {np.dtype(dtype)} needs a copy")
         return array.astype(dtype)
     return array.copy() if copy else array
 
@@ -321,13 +314,11 @@ def _array_namespace(self, *, api_version=None):
     from flambeau import array_api
 
     if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
-        raise ValueError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
+        raise ArgumentError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
     return array_api
 
 
 # ---- conversion ----------------------------------------------------------------------------------------------------------
-
-_FORMATS = {f.code: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
@@ -350,7 +341,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     elif rest:
         dtype = rest.pop(0)
     if rest:
-        non_blocking = rest.pop(0)
+        rest.pop(0)  # non_blocking: copies on the CPU are never in flight
     if rest:
         copy = rest.pop(0)
     if rest:
@@ -409,7 +400,7 @@ def _type(self, dtype=None, non_blocking=False):
         for kind, name in _TYPE_NAMES.items():
             if name == short:
                 return self.to(kind)
-        raise ValueError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
+        raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
     return self.to(dtype)
 
 
@@ -469,7 +460,7 @@ def _to_device(self, device, /, *, stream=None):
         tensor([1., 1.])
     """
     if stream is not None:
-        raise ValueError("to_device: the CPU has no streams; leave stream at None")
+        raise ArgumentError("to_device: the CPU has no streams; leave stream at None")
     return _to(self, device)
 
 
@@ -483,25 +474,6 @@ def _tolist(self):
         [[0, 1], [2, 3]]
     """
     return _C.tolist(self)
-
-
-def _is_contiguous(self, memory_format=contiguous_format):
-    """is_contiguous(memory_format=contiguous_format)
-
-    Whether the elements lie in memory in the given order without gaps.
-
-    Example:
-        >>> fb.zeros(2, 3).t().is_contiguous()
-        False
-    """
-    if memory_format is contiguous_format:
-        return self._is_row_major()
-    if memory_format is channels_last or memory_format is channels_last_3d:
-        ndim = 4 if memory_format is channels_last else 5
-        if self.ndim != ndim:
-            return False
-        return self.movedim(1, -1)._is_row_major()
-    raise ValueError(f"is_contiguous: unsupported memory format {memory_format}")
 
 
 # ---- Python protocols ----------------------------------------------------------------------------------------------------
@@ -654,7 +626,7 @@ def _methods() -> dict[str, Any]:
     table = {
         "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_namespace__": _array_namespace,
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_contiguous": _is_contiguous, "is_set_to": _is_set_to, "detach": _share_nothing,
+        "is_set_to": _is_set_to, "detach": _share_nothing,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce_ex,
     }  # fmt: skip
@@ -706,7 +678,6 @@ def _install() -> None:
         >>> fb.tensor([1.0, 2.0]) * 2
         tensor([2., 4.])
     """
-    copyreg.pickle(builtins.type(Size([])), lambda s: (Size, (tuple(s),)))
 
 
 def _set_part(name: str):
@@ -718,13 +689,13 @@ def _set_part(name: str):
 
 def _matrix_transpose(self):
     if self.ndim < 2:
-        raise ValueError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
     return self.transpose(-2, -1)
 
 
 def _matrix_h(self):
     if self.ndim not in (0, 2):
-        raise ValueError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
+        raise ArgumentError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
     return self.conj() if self.ndim == 0 else self.transpose(0, 1).conj()
 
 
