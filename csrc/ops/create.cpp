@@ -399,6 +399,34 @@ Example:
     return empty_strided(a.dims(0), a.dims(1), o.dtype.value_or(default_dtype()), o.device);
 }
 
+OP("empty_permuted(int[] size, int[] physical_layout, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
+   R"(A dense tensor with its dimensions in a given order in memory, its elements not set.
+
+Args:
+    size: the shape.
+    physical_layout: the dimensions from the slowest to the fastest in memory.
+    dtype: element type; the default dtype when not given.
+    layout: only strided.
+    device: where the tensor lives.
+    pin_memory: page-locked memory, only with an accelerator.
+    requires_grad: whether gradients are recorded.
+
+Example:
+    >>> fb.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
+    (15, 1, 3)
+)") {
+    Options o = options(a, 2);
+    int64_t n = a.dims(0).size();
+    check(a.dims(1).size() == n, "number of dimensions in the shape ", a.dims(0), " and the physical layout ",
+          a.dims(1), " differ");
+    Dims order = wrap_dims(a.dims(1), n), shape, back(n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        shape.push_back(a.dims(0)[order[i]]);
+        back[order[i]] = i;
+    }
+    return permute(empty(shape, o.dtype.value_or(default_dtype()), o.device), back);
+}
+
 OP("scalar_tensor(Scalar s, *, " FB_OPTIONS ") -> Tensor", FUNCTION, R"(A 0-d tensor of one number.
 
 Args:
