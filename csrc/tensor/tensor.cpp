@@ -144,7 +144,16 @@ DType dtype_of(const Scalar& value) {
 }
 
 Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
-    Tensor t = empty({}, dtype);
+    Tensor t;
+    if (wrapped) {
+        auto impl = make_ref<TensorImpl>();
+        impl->numel = 1;
+        impl->dtype = dtype;
+        impl->storage = make_ref<Storage>(Storage::OneNumber{});
+        t = Tensor(std::move(impl));
+    } else {
+        t = empty({}, dtype);
+    }
     dispatch_all(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         *t.data<T>() = value.to<T>();

@@ -20,6 +20,9 @@ class Storage final : public RefCounted {
   public:
     // From the device's caching allocator.
     Storage(size_t bytes, Device device);
+    // One number kept inside the object itself: Python scalars on their way into an op.
+    struct OneNumber {};
+    explicit Storage(OneNumber) : data_(number_), bytes_(sizeof number_) {}
     // Somebody else's memory; `release` runs when the storage dies.
     Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only = false);
     ~Storage() override;
@@ -42,6 +45,7 @@ class Storage final : public RefCounted {
     std::atomic<uint64_t> version_{0};
     Block* block_ = nullptr;
     std::unique_ptr<std::function<void()>> release_;
+    alignas(16) char number_[16];
 };
 
 // Defined by the autograd layer; the tensor only carries and destroys it.
