@@ -221,8 +221,19 @@ PyObject* wrap_result(const Overload& o, const Value& value) {
     return wrap_value(value);
 }
 
+// The composite that runs on this thread: errors of the ops it is made of carry its name, the one the user called.
+thread_local const char* composite_name = nullptr;
+struct CompositeScope {
+    const char* previous = composite_name;
+    explicit CompositeScope(const char* name) {
+        if (!previous) composite_name = name;
+    }
+    ~CompositeScope() { composite_name = previous; }
+};
+
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
-    OpScope scope(mode == Mode::Inplace ? h->inplace_name.c_str() : h->short_name.c_str());
+    const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
+    OpScope scope(composite_name ? composite_name : name);
     std::vector<Tensor> outs;
     if (mode == Mode::Inplace) {
         a.out = a.tensor(0);
@@ -233,6 +244,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     }
     Value value;
     if (o.python) {
+        CompositeScope composite(name);
         Owned result = call_python(o, a, b);
         if (mode != Mode::Inplace && !b.out) {
             // A plain tuple of a composite with named results becomes the named one.
@@ -299,7 +311,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
 }
 
 [[noreturn]] void no_match(OpHandle* h, Mode mode, unsigned wanted, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    const std::string& name = mode == Mode::Inplace ? h->inplace_name : h->short_name;
+    const std::string& name = mode == Mode::Inplace ? h->inplace_name : h->name;
     std::string text, last;
     int tried = 0;
     for (auto& o : h->overloads) {
@@ -328,7 +340,7 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
             Binding b;
             bool fits;
             {
-                OpScope scope(h->short_name.c_str());
+                OpScope scope(h->name.c_str());
                 fits = bind(*o, args, nargs, kwnames, a, b, Misfit{nullptr}, mode == Mode::Operator);
             }
             if (fits) return run(h, *o, mode, a, b, args);

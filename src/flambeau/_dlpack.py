@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau.errors import ArgumentError
 
 
 class DeviceType(enum.IntEnum):
@@ -25,7 +26,7 @@ def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) ->
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
         raise TypeError(f"__dlpack__: stream must be None or an int, got {type(stream).__name__}")
     if stream not in (None, -1):
-        raise ValueError(f"__dlpack__: stream must be None for a tensor on the CPU, got {stream}")
+        raise ArgumentError(f"__dlpack__: stream must be None for a tensor on the CPU, got {stream}")
     if dl_device is not None and tuple(map(int, dl_device)) != (DeviceType.CPU, 0):
         raise BufferError(f"__dlpack__: only the CPU, dl_device=(1, 0), is available, got {tuple(map(int, dl_device))}")
     versioned = max_version is not None and max_version[0] >= 1

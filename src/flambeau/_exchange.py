@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau.errors import ArgumentError
 
 _FROM_NUMPY = {
     "|b1": _C.bool, "|u1": _C.uint8, "|i1": _C.int8,
@@ -67,7 +68,7 @@ def from_numpy(array):
     for s in array.strides:
         step, rest = divmod(s, size)
         if rest:
-            raise ValueError(
+            raise ArgumentError(
                 f"from_numpy: strides {array.strides} are not a multiple of the item size {size}; copy the array"
             )
         steps.append(step)
@@ -104,21 +105,23 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
             f"frombuffer: expected an object with the buffer protocol, got {type(buffer).__name__}"
         ) from None
     if not view.c_contiguous:
-        raise ValueError("frombuffer: the buffer is not contiguous; copy it first")
+        raise ArgumentError("frombuffer: the buffer is not contiguous; copy it first")
     size = dtype.itemsize
     if view.nbytes == 0 or count == 0:
-        raise ValueError("frombuffer: both buffer length and count must not be 0")
+        raise ArgumentError("frombuffer: both buffer length and count must not be 0")
     if not 0 <= offset < view.nbytes:
-        raise ValueError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
+        raise ArgumentError(
+            f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)"
+        )
     room = view.nbytes - offset
     if count < 0:
         if room % size:
-            raise ValueError(
+            raise ArgumentError(
                 f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}"
             )
         count = room // size
     if count * size > room:
-        raise ValueError(
+        raise ArgumentError(
             f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset"
         )
     array = np.frombuffer(view, dtype=np.uint8)
@@ -214,14 +217,14 @@ def _array(self, dtype=None, copy=None):
         if wanted is not None and wanted.name == "bfloat16":
             array = _numpy(self)
         elif copy is False:
-            raise ValueError("__array__: copy=False, but NumPy has no bfloat16: converting it needs a copy")
+            raise ArgumentError("__array__: copy=False, but NumPy has no bfloat16: converting it needs a copy")
         else:
             array, copy = _numpy(self.float()), False
     else:
         array = _numpy(self)
     if wanted is not None and array.dtype != wanted:
         if copy is False and self.dtype != _C.bfloat16:
-            raise ValueError(f"__array__: copy=False, but converting {self.dtype} to {wanted} needs a copy")
+            raise ArgumentError(f"__array__: copy=False, but converting {self.dtype} to {wanted} needs a copy")
         return array.astype(wanted)
     return array.copy() if copy else array
 
@@ -274,7 +277,9 @@ def _array_namespace(self, *, api_version=None):
     from flambeau import array_api
 
     if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
-        raise ValueError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
+        raise ArgumentError(
+            f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'"
+        )
     return array_api
 
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import copyreg
 from typing import Any
 
 from flambeau import _C, _copying, _exchange
 from flambeau._C import Tensor, device, dtype
-from flambeau._core import (
-    Size,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    preserve_format,
-    strided,
-)
+from flambeau._core import Size, preserve_format, strided
 from flambeau._exchange import from_array, from_dlpack, from_numpy, frombuffer, is_array, to_dlpack
+from flambeau.errors import ArgumentError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
 
@@ -101,11 +94,11 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         shared = frombuffer(obj, dtype=dtype or _C.uint8)
     else:
         if copy is False:
-            raise ValueError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
+            raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
         return _C.tensor_from_data(obj, dtype)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
-        raise ValueError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
+        raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
     return result.clone() if copy and result is shared else result
 
 
@@ -129,8 +122,6 @@ def _namespace(name: str):
 
 # ---- conversion ----------------------------------------------------------------------------------------------------------
 
-_FORMATS = {f.code: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
-
 
 def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """to(dtype) / to(device, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=preserve_format
@@ -152,7 +143,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     elif rest:
         dtype = rest.pop(0)
     if rest:
-        non_blocking = rest.pop(0)
+        rest.pop(0)  # non_blocking: copies on the CPU are never in flight
     if rest:
         copy = rest.pop(0)
     if rest:
@@ -211,7 +202,7 @@ def _type(self, dtype=None, non_blocking=False):
         for kind, name in _TYPE_NAMES.items():
             if name == short:
                 return self.to(kind)
-        raise ValueError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
+        raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
     return self.to(dtype)
 
 
@@ -271,7 +262,7 @@ def _to_device(self, device, /, *, stream=None):
         tensor([1., 1.])
     """
     if stream is not None:
-        raise ValueError("to_device: the CPU has no streams; leave stream at None")
+        raise ArgumentError("to_device: the CPU has no streams; leave stream at None")
     return _to(self, device)
 
 
@@ -285,25 +276,6 @@ def _tolist(self):
         [[0, 1], [2, 3]]
     """
     return _C.tolist(self)
-
-
-def _is_contiguous(self, memory_format=contiguous_format):
-    """is_contiguous(memory_format=contiguous_format)
-
-    Whether the elements lie in memory in the given order without gaps.
-
-    Example:
-        >>> fb.zeros(2, 3).t().is_contiguous()
-        False
-    """
-    if memory_format is contiguous_format:
-        return self._is_row_major()
-    if memory_format is channels_last or memory_format is channels_last_3d:
-        ndim = 4 if memory_format is channels_last else 5
-        if self.ndim != ndim:
-            return False
-        return self.movedim(1, -1)._is_row_major()
-    raise ValueError(f"is_contiguous: unsupported memory format {memory_format}")
 
 
 # ---- Python protocols ----------------------------------------------------------------------------------------------------
@@ -409,7 +381,7 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_contiguous": _is_contiguous, "is_set_to": _is_set_to, "detach": _share_nothing,
+        "is_set_to": _is_set_to, "detach": _share_nothing,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
         **_exchange.METHODS, **_copying.METHODS,
@@ -460,7 +432,6 @@ def _install() -> None:
         >>> fb.tensor([1.0, 2.0]) * 2
         tensor([2., 4.])
     """
-    copyreg.pickle(builtins.type(Size([])), lambda s: (Size, (tuple(s),)))
 
 
 def _set_part(name: str):
@@ -472,13 +443,13 @@ def _set_part(name: str):
 
 def _matrix_transpose(self):
     if self.ndim < 2:
-        raise ValueError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
     return self.transpose(-2, -1)
 
 
 def _matrix_h(self):
     if self.ndim not in (0, 2):
-        raise ValueError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
+        raise ArgumentError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
     return self.conj() if self.ndim == 0 else self.transpose(0, 1).conj()
 
 

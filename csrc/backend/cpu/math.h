@@ -240,6 +240,9 @@ inline T fmod(T x, T y) {
 template <class T>
 inline T remainder(T x, T y) {
     T r = fmod(x, y);
+    if constexpr (std::is_floating_point_v<T>) {
+        if (r == 0) return std::copysign(r, y);  // Python's rule for zeros
+    }
     return r != 0 && ((y < 0) != (r < 0)) ? add(r, y) : r;
 }
 template <class T>
