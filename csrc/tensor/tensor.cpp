@@ -33,7 +33,7 @@ Storage::~Storage() {
 
 void Storage::grow(size_t bytes) {
     if (bytes <= bytes_) return;
-    check(resizable(), "this tensor's memory belongs to another library and cannot be resized");
+    check(resizable(), "this tensor's memory is shared with another library (NumPy, DLPack, a memoryview) and cannot be resized; resize a clone() instead");
     Block* block = host_allocator().allocate(bytes);
     if (bytes_) std::memcpy(block->data, data_, bytes_);
     if (block_) host_allocator().free(block_);

@@ -31,7 +31,9 @@ class Storage final : public RefCounted {
     size_t bytes() const { return bytes_; }
     Device device() const { return device_; }
     bool read_only() const { return read_only_; }
-    bool resizable() const { return block_ != nullptr || bytes_ == 0; }
+    bool resizable() const { return (block_ != nullptr && !lent_) || bytes_ == 0; }
+    // Another library sees this memory from now on: it must stay where it is.
+    void lend() { lent_ = true; }
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
     void bump() { version_.fetch_add(1, std::memory_order_relaxed); }
     // Grows to at least `bytes`, keeping the contents; only for memory of our own.
@@ -42,6 +44,7 @@ class Storage final : public RefCounted {
     size_t bytes_ = 0;
     Device device_;
     bool read_only_ = false;
+    bool lent_ = false;
     std::atomic<uint64_t> version_{0};
     Block* block_ = nullptr;
     std::unique_ptr<std::function<void()>> release_;
