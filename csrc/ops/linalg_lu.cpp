@@ -299,9 +299,9 @@ Args:
     A: shape (..., n, n).
 
 Example:
-    >>> fb.linalg.inv(fb.tensor([[2., 0.], [0., 4.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
+    >>> fb.linalg.inv(fb.tensor([[2., 1.], [1., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
     check_info(result[1], singular);
@@ -313,9 +313,9 @@ Args:
     input: shape (..., n, n).
 
 Example:
-    >>> fb.inverse(fb.tensor([[2., 0.], [0., 4.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
+    >>> fb.inverse(fb.tensor([[2., 1.], [1., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
     check_info(result[1], singular);
