@@ -224,7 +224,7 @@ def test_expanded_targets_are_refused():
     for write in (
         lambda: x.__setitem__(fb.tensor([0]), 1),
         lambda: x.index_fill_(0, fb.tensor([0]), 1),
-        lambda: x.fill_(1),
+        lambda: x.copy_(x + 1),
     ):
         with pytest.raises(RuntimeError, match="more than once"):
             write()

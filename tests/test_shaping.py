@@ -213,3 +213,9 @@ def test_impossible_shapes_are_errors(call, message):
         call()
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_filling_an_expanded_tensor_fills_what_it_repeats():
+    x = fb.zeros(2, 1)
+    assert x.expand(2, 3).fill_(4).tolist() == [[4, 4, 4], [4, 4, 4]] and x.tolist() == [[4], [4]]
+    assert x.expand(2, 3).zero_().sum().item() == 0
