@@ -25,6 +25,7 @@ struct OpHandle {
     std::string doc;
     std::vector<std::unique_ptr<Overload>> overloads;
     unsigned flags = 0;
+    PyObject* callables[3] = {};  // function, method, in-place method: one object for all names of the op
 };
 
 namespace {
@@ -456,7 +457,13 @@ void add_overload(OpHandle& handle, const OpOverload& source, PyObject* python) 
     o->fn = source.fn;
     o->python = python;
     for (Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
-    if (o->signature.result == Signature::Result::Named) o->named = make_named_type(o->signature);
+    if (o->signature.result == Signature::Result::Named) {
+        // Overloads with the same fields share one type: instances must compare and pickle alike.
+        for (auto& other : handle.overloads) {
+            if (other->named && other->signature.fields == o->signature.fields) o->named = other->named;
+        }
+        if (!o->named) o->named = make_named_type(o->signature);
+    }
     handle.flags |= o->flags;
     handle.overloads.push_back(std::move(o));
 }
@@ -483,12 +490,18 @@ void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
         dict = fresh.get();
         ok(PyDict_SetItemString(namespaces, space.c_str(), dict));
     }
-    if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, short_name.c_str(), make_op(&handle, Mode::Function).get()));
+    auto callable = [&](Mode mode) {
+        PyObject*& made = handle.callables[static_cast<int>(mode)];
+        if (!made) made = make_op(&handle, mode).release();
+        return made;
+    };
+    if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, short_name.c_str(), callable(Mode::Function)));
+    if (!space.empty()) return;  // special.expit is no method
     PyObject* type = reinterpret_cast<PyObject*>(tensor_type);
-    if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), make_op(&handle, Mode::Method).get()));
+    if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), callable(Mode::Method)));
     if (handle.flags & INPLACE) {
-        ok(PyObject_SetAttrString(type, (short_name + "_").c_str(), make_op(&handle, Mode::Inplace).get()));
-        if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), make_op(&handle, Mode::Inplace).get()));
+        ok(PyObject_SetAttrString(type, (short_name + "_").c_str(), callable(Mode::Inplace)));
+        if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), callable(Mode::Inplace)));
     }
 }
 

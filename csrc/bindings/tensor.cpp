@@ -1,5 +1,8 @@
 // The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
+#include <cstring>
+
 #include "bindings/convert.h"
+#include "bindings/exchange.h"
 #include "bindings/indexing.h"
 #include "bindings/python.h"
 #include "ops/common.h"
@@ -22,6 +25,8 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     self->impl = impl;
     self->dict = nullptr;
     self->weakrefs = nullptr;
+    // A subclass with __slots__ is larger.
+    if (auto rest = type->tp_basicsize - Py_ssize_t(sizeof(PyTensor)); rest > 0) std::memset(static_cast<void*>(self + 1), 0, static_cast<size_t>(rest));
     if (!impl->pyobj) impl->pyobj = self;
     return reinterpret_cast<PyObject*>(self);
 }
@@ -30,10 +35,11 @@ void tensor_dealloc(PyObject* o) {
     PyTensor* self = cast(o);
     PyTypeObject* type = Py_TYPE(o);
     if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    // First of all: code run below must not find this dying object through the tensor.
+    if (self->impl && self->impl->pyobj == self) self->impl->pyobj = nullptr;
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_CLEAR(self->dict);
     if (self->impl) {
-        if (self->impl->pyobj == self) self->impl->pyobj = nullptr;
         self->impl->release();
         self->impl = nullptr;
     }
@@ -54,6 +60,13 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
     int status = PyObject_GenericSetAttr(o, name, value);
     if (status == 0 && cast(o)->dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
     return status;
+}
+
+// Whoever holds the dictionary can put the tensor itself into it: only then must the collector know.
+PyObject* get_dict(PyObject* o, void*) {
+    PyObject* dict = PyObject_GenericGetDict(o, nullptr);
+    if (dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+    return dict;
 }
 
 // Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
@@ -315,7 +328,7 @@ PyGetSetDef getset[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, 
                         {"nbytes", get_nbytes, nullptr, "Bytes of all elements together.", nullptr},
                         {"_version", get_version, nullptr, "How often the memory was written to in place.", nullptr},
                         {"_read_only", get_read_only, nullptr, "Whether writing is refused.", nullptr},
-                        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {"__dict__", get_dict, PyObject_GenericSetDict, nullptr, nullptr},
                         {}};
 
 #define KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
@@ -394,6 +407,8 @@ PyType_Slot slots[] = {SLOT(Py_tp_new, tensor_new),
                        SLOT(Py_mp_length, tensor_length),
                        SLOT(Py_mp_subscript, tensor_getitem),
                        SLOT(Py_mp_ass_subscript, tensor_setitem),
+                       SLOT(Py_bf_getbuffer, tensor_getbuffer),
+                       SLOT(Py_bf_releasebuffer, tensor_releasebuffer),
                        {0, nullptr}};
 
 }  // namespace

@@ -125,7 +125,7 @@ def _return_type(returns, results):
 
 
 def _result_name(fields):
-    return "_" + "".join(field.title().replace("_", "") for field in fields)
+    return "_" + "".join(field.title().replace("_", "") for field in fields) + "Result"
 
 
 def _parameter(p):
@@ -335,7 +335,10 @@ def generate():
     for name, (imports, text) in parts.items():
         used = private.intersection(re.findall(r"\w+", text))
         used = sorted(used, key=lambda word: (not word[0].isupper(), word.lower()))
-        imports = [*([f"from . import {', '.join(used)}"] if used else []), *imports]
+        line = f"from . import {', '.join(used)}"
+        if len(line) > _WIDTH:
+            line = "\n".join(["from . import (", *(f"    {word}," for word in used), ")"])
+        imports = [*([line] if used else []), *imports]
         files[f"{name}.pyi"] = _file(text, imports)
     return files
 

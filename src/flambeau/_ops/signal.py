@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms, numeric gradients, index arithmetic, low-rank factorisations."""
+"""Short-time Fourier transforms, numeric gradients, index arithmetic."""
 
 from __future__ import annotations
 
@@ -242,59 +242,3 @@ def _gradient_along(x, d: int, step, order: int):
         first = slope[:1] + (slope[:1] - slope[1:2]) * h[:1] / (h[:1] + h[1:2])
         last = slope[-1:] + (slope[-1:] - slope[-2:-1]) * h[-1:] / (h[-1:] + h[-2:-1])
     return fb.cat([first, inside, last], 0).movedim(0, d)
-
-
-@composite("svd_lowrank(Tensor A, int q=6, int niter=2, Tensor? M=None) -> Tensor[]")
-def svd_lowrank(A, q, niter, M):
-    """Leading singular vectors and values of a matrix by a randomised range finder.
-
-    Args:
-        A: matrix or batch of matrices.
-        q: how many to find, a little more than wanted.
-        niter: subspace iterations.
-        M: subtracted from A first.
-
-    Returns:
-        U, S, V such that A is close to U diag(S) V^H.
-
-    Example:
-        >>> u, s, v = fb.svd_lowrank(fb.eye(5), q=3)
-        >>> s
-        tensor([1., 1., 1.])
-    """
-    if not 0 <= q <= builtins.min(A.shape[-2:]):
-        raise ArgumentError(f"svd_lowrank: q must be from 0 to {builtins.min(A.shape[-2:])}, got {q}")
-    if M is not None:
-        A = A - M
-    omega = fb.randn((*A.shape[:-2], A.shape[-1], q), dtype=A.dtype)
-    basis = fb.linalg.qr(A @ omega)[0]
-    for _ in range(niter):
-        basis = fb.linalg.qr(A @ fb.linalg.qr(A.mH @ basis)[0])[0]
-    u, s, vh = fb.linalg.svd(basis.mH @ A, full_matrices=False)
-    return basis @ u, s, vh.mH
-
-
-@composite("pca_lowrank(Tensor A, int? q=None, bool center=True, int niter=2) -> Tensor[]")
-def pca_lowrank(A, q, center, niter):
-    """Principal components of the rows of a matrix by a randomised range finder.
-
-    Args:
-        A: matrix of shape (..., samples, features).
-        q: how many components; at most 6 by default.
-        center: subtracts the mean of each column first.
-        niter: subspace iterations.
-
-    Example:
-        >>> u, s, v = fb.pca_lowrank(fb.eye(4), q=2)
-        >>> s
-        tensor([1., 1.])
-    """
-    if not A.is_floating_point():
-        raise ArgumentError(f"pca_lowrank: expected a floating point matrix, got {A.dtype}")
-    small = builtins.min(A.shape[-2:])
-    q = builtins.min(6, small) if q is None else q
-    if not 0 <= q <= small:
-        raise ArgumentError(f"pca_lowrank: q must be from 0 to {small}, got {q}")
-    if niter < 0:
-        raise ArgumentError(f"pca_lowrank: niter must not be negative, got {niter}")
-    return fb.svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

@@ -389,7 +389,13 @@ def tan(x: Tensor, /) -> Tensor:
 
 def tanh(x: Tensor, /) -> Tensor:
     """Hyperbolic tangent."""
-    return fb.tanh(array("tanh", x, "floating"))
+    result = fb.tanh(array("tanh", x, "floating"))
+    if x.dtype not in COMPLEX:
+        return result
+    # at an infinite real part C takes the sign of the zero from sin(2 imag), the standard from imag itself
+    a, b = x.real, x.imag
+    limit = fb.complex(fb.copysign(fb.ones_like(a), a), fb.copysign(fb.zeros_like(b), b))
+    return fb.where(fb.isinf(a), limit, result)
 
 
 def trunc(x: Tensor, /) -> Tensor:
