@@ -1,6 +1,6 @@
 """Writes the API reference (docs/reference/*.md) from the library itself: signatures and docstrings, nothing by hand.
 
-MkDocs calls `on_pre_build` before each build; `python docs/gen_reference.py` does the same by hand.
+MkDocs calls `on_config` before each build; `python docs/gen_reference.py` writes the pages by hand.
 """
 
 import importlib
@@ -22,7 +22,8 @@ def public_modules():
     names |= {name for name, value in vars(fb).items() if inspect.ismodule(value) and _is_ours(value)}
     modules = {"": fb}
     for name in sorted(names):
-        if not name.startswith("_"):
+        # The classes of results are described with the ops that return them.
+        if not name.startswith("_") and name != "return_types":
             modules[name] = getattr(fb, name, None) or importlib.import_module(f"flambeau.{name}")
     return modules
 
@@ -112,61 +113,69 @@ def _escaped(text):
     return "".join(p if p.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", p) for p in parts)
 
 
-def entry(name, value):
+def entry(name, value, functions=None):
+    """One heading with signatures and text; another form of a function in `functions` points there instead."""
+    base = name if functions is None else _base_name(name, value)
+    if base in (functions or ()) and (base != name or value is not functions[base]):
+        what = (
+            f"In-place form of `{base}`"
+            if name.endswith("_")
+            else "The same as a method"
+            if base == name
+            else "Another name"
+        )
+        return f"## {name}\n\n{what}; see [`fb.{base}`](functions.md#{base}).\n"
     calls = signatures(name, value)
     code = ["```text", *calls, "```", ""] if calls else []
     return "\n".join([f"## {name}", "", *code, markdown(description(value))])
 
 
-def tensor_entry(name, value, functions):
-    """A method that shares its docstring with a function points there instead of repeating it."""
-    base = name.rstrip("_")
-    shared = functions.get(base)
-    if shared is not None and inspect.getdoc(shared) == inspect.getdoc(value):
-        what = f"In-place form of `Tensor.{base}`; see" if name.endswith("_") else "See"
-        return f"## {name}\n\n{what} [`fb.{base}`](functions.md#{base}).\n"
-    return entry(name, value)
+def _base_name(name, value):
+    """The name in the op table: `abs` for `absolute`, `abs_` and `Tensor.abs`."""
+    calls = getattr(value, "signatures", None)
+    return calls[0].partition("(")[0] if calls else name
 
 
 def pages():
     """{file name: Markdown text} of the whole reference."""
-    modules = public_modules()
     members = public_members(fb)
     classes = {name: value for name, value in members.items() if inspect.isclass(value) and name != "Tensor"}
     functions = {name: value for name, value in members.items() if not inspect.isclass(value)}
-    tensor = public_members(fb.Tensor)
+    tensor = public_members(fb.Tensor).items()
     texts = {
-        "functions.md": ("Functions", [entry(n, v) for n, v in functions.items()]),
-        "tensor.md": (
-            "Tensor",
-            [markdown(fb.Tensor.__doc__ or "")] + [tensor_entry(n, v, functions) for n, v in tensor.items()],
-        ),
+        "functions.md": ("Functions", [entry(n, v, functions) for n, v in functions.items()]),
+        "tensor.md": ("Tensor", [markdown(description(fb.Tensor)), *(entry(n, v, functions) for n, v in tensor)]),
         "classes.md": ("Classes", [entry(n, v) for n, v in classes.items()]),
     }
-    for module, value in modules.items():
-        if module:
-            items = [entry(n, v) for n, v in public_members(value).items()]
+    for module, value in public_modules().items():
+        items = [entry(n, v) for n, v in public_members(value).items()] if module else []
+        if items:
             texts[f"{module}.md"] = (f"flambeau.{module}", [markdown(value.__doc__ or ""), *items])
     index = ["# API reference", "", "Generated from the signatures and docstrings of the library.", ""]
-    index += [
-        f"- [{title}]({file}): {sum(item.startswith('## ') for item in items)} names"
-        for file, (title, items) in texts.items()
-    ]
+    for file, (title, items) in texts.items():
+        index.append(f"- [{title}]({file}): {sum(item.startswith('## ') for item in items)} names")
     result = {file: f"# {title}\n\n" + "\n".join(items) + "\n" for file, (title, items) in texts.items()}
     return {"index.md": "\n".join(index) + "\n", **result}
 
 
 def write(folder=OUTPUT):
     folder.mkdir(parents=True, exist_ok=True)
-    for file, text in pages().items():
+    texts = pages()
+    for path in folder.glob("*.md"):
+        if path.name not in texts:
+            path.unlink()
+    for file, text in texts.items():
         path = folder / file
         # Untouched files keep their time stamp, or `mkdocs serve` would rebuild for ever.
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
 
-def on_pre_build(config):
+def on_config(config):
+    """MkDocs' first step: the pages must be there, and in the menu, before it looks for files."""
     write()
+    config.nav.append({"Reference": [f"reference/{file}" for file in pages()]})
+    return config
 
 
 if __name__ == "__main__":

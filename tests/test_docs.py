@@ -4,6 +4,8 @@ import doctest
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +127,28 @@ def test_links_to_files_resolve(page):
         generated = "reference/" in target
         if not target.startswith(("http://", "https://")) and not generated:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+def run_script(name, *arguments):
+    command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+def test_tour_draws_a_picture(tmp_path):
+    result = run_script("tour.py", "--size", 64, "--steps", 10, "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "tour.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {tmp_path / 'tour.png'}" in result.stdout
+
+
+def test_numpy_day_equals_numpy():
+    result = run_script("numpy_day.py", "--rows", 1000)
+    assert result.returncode == 0, result.stderr
+    assert "all results equal NumPy's" in result.stdout
+
+
+@pytest.mark.parametrize("script, option", [("tour.py", "--size"), ("numpy_day.py", "--rows")])
+def test_scripts_refuse_a_size_that_is_too_small(script, option):
+    result = run_script(script, option, 2)
+    assert result.returncode == 2
+    assert f"{option} must be at least" in result.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import math
 import os
 import platform
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 from harness.rows import Row, Suite
 
 SETTLE_SECONDS = 0.005  # idle threads of the library that ran before stop spinning in this time
-
+SAMPLE = 1 << 22  # of larger results only so many elements are compared, or the check would disturb the memory suite
 TURN_SECONDS = 0.1  # long rows repeat less often, at least twice
 
 
@@ -124,12 +125,14 @@ def fingerprint(lib: Any, value: Any) -> dict[str, Any]:
         return {"shape": [], "dtype": type(value).__name__, "size": abs(float(value))}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return {}
+    shape, dtype = list(value.shape), str(value.dtype).split(".")[-1]
+    if math.prod(shape) > SAMPLE:
+        value = value.reshape(-1)[:SAMPLE]
     if hasattr(value, "numpy"):  # summed by NumPy, so that a library's own sum cannot hide its mistake
-        array = value.to(lib.complex128 if "complex" in str(value.dtype) else lib.float64).numpy()
+        array = value.to(lib.complex128 if "complex" in dtype else lib.float64).numpy()
     else:
-        array = value.astype("complex128" if "complex" in str(value.dtype) else "float64")
-    size = abs(array).sum()
-    return {"shape": list(value.shape), "dtype": str(value.dtype).split(".")[-1], "size": float(size)}
+        array = value.astype("complex128" if "complex" in dtype else "float64")
+    return {"shape": shape, "dtype": dtype, "size": float(abs(array).sum())}
 
 
 def memory_bytes(field: str) -> int:

@@ -12,6 +12,7 @@ PyMODINIT_FUNC PyInit__C() {
         using namespace fb::py;
         Owned module(ok(PyModule_Create(&definition)));
         add_types(module.get());
+        add_size(module.get());
         add_tensor_type(module.get());
         add_ops(module.get());
         add_construct(module.get());

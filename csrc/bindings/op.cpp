@@ -25,6 +25,7 @@ struct OpHandle {
     std::string doc;
     std::vector<std::unique_ptr<Overload>> overloads;
     unsigned flags = 0;
+    PyObject* callables[3] = {};  // function, method, in-place method: one object for all names of the op
 };
 
 namespace {
@@ -220,8 +221,19 @@ PyObject* wrap_result(const Overload& o, const Value& value) {
     return wrap_value(value);
 }
 
+// The composite that runs on this thread: errors of the ops it is made of carry its name, the one the user called.
+thread_local const char* composite_name = nullptr;
+struct CompositeScope {
+    const char* previous = composite_name;
+    explicit CompositeScope(const char* name) {
+        if (!previous) composite_name = name;
+    }
+    ~CompositeScope() { composite_name = previous; }
+};
+
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
-    OpScope scope(mode == Mode::Inplace ? h->inplace_name.c_str() : h->short_name.c_str());
+    const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
+    OpScope scope(composite_name ? composite_name : name);
     std::vector<Tensor> outs;
     if (mode == Mode::Inplace) {
         a.out = a.tensor(0);
@@ -232,6 +244,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     }
     Value value;
     if (o.python) {
+        CompositeScope composite(name);
         Owned result = call_python(o, a, b);
         if (mode != Mode::Inplace && !b.out) {
             // A plain tuple of a composite with named results becomes the named one.
@@ -298,7 +311,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
 }
 
 [[noreturn]] void no_match(OpHandle* h, Mode mode, unsigned wanted, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    const std::string& name = mode == Mode::Inplace ? h->inplace_name : h->short_name;
+    const std::string& name = mode == Mode::Inplace ? h->inplace_name : h->name;
     std::string text, last;
     int tried = 0;
     for (auto& o : h->overloads) {
@@ -327,7 +340,7 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
             Binding b;
             bool fits;
             {
-                OpScope scope(h->short_name.c_str());
+                OpScope scope(h->name.c_str());
                 fits = bind(*o, args, nargs, kwnames, a, b, Misfit{nullptr}, mode == Mode::Operator);
             }
             if (fits) return run(h, *o, mode, a, b, args);
@@ -444,7 +457,13 @@ void add_overload(OpHandle& handle, const OpOverload& source, PyObject* python) 
     o->fn = source.fn;
     o->python = python;
     for (Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
-    if (o->signature.result == Signature::Result::Named) o->named = make_named_type(o->signature);
+    if (o->signature.result == Signature::Result::Named) {
+        // Overloads with the same fields share one type: instances must compare and pickle alike.
+        for (auto& other : handle.overloads) {
+            if (other->named && other->signature.fields == o->signature.fields) o->named = other->named;
+        }
+        if (!o->named) o->named = make_named_type(o->signature);
+    }
     handle.flags |= o->flags;
     handle.overloads.push_back(std::move(o));
 }
@@ -471,12 +490,18 @@ void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
         dict = fresh.get();
         ok(PyDict_SetItemString(namespaces, space.c_str(), dict));
     }
-    if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, short_name.c_str(), make_op(&handle, Mode::Function).get()));
+    auto callable = [&](Mode mode) {
+        PyObject*& made = handle.callables[static_cast<int>(mode)];
+        if (!made) made = make_op(&handle, mode).release();
+        return made;
+    };
+    if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, short_name.c_str(), callable(Mode::Function)));
+    if (!space.empty()) return;  // special.expit is no method
     PyObject* type = reinterpret_cast<PyObject*>(tensor_type);
-    if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), make_op(&handle, Mode::Method).get()));
+    if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), callable(Mode::Method)));
     if (handle.flags & INPLACE) {
-        ok(PyObject_SetAttrString(type, (short_name + "_").c_str(), make_op(&handle, Mode::Inplace).get()));
-        if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), make_op(&handle, Mode::Inplace).get()));
+        ok(PyObject_SetAttrString(type, (short_name + "_").c_str(), callable(Mode::Inplace)));
+        if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), callable(Mode::Inplace)));
     }
 }
 

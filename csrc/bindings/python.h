@@ -103,6 +103,7 @@ bool scalar_of(PyObject* o, Scalar& out);
 bool is_numpy_array(PyObject* o);
 
 void add_types(PyObject* module);
+void add_size(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_ops(PyObject* module);
 void add_construct(PyObject* module);

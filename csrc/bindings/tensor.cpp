@@ -1,5 +1,8 @@
 // The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
+#include <cstring>
+
 #include "bindings/convert.h"
+#include "bindings/exchange.h"
 #include "bindings/indexing.h"
 #include "bindings/python.h"
 #include "ops/common.h"
@@ -22,6 +25,8 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     self->impl = impl;
     self->dict = nullptr;
     self->weakrefs = nullptr;
+    // A subclass with __slots__ is larger.
+    if (auto rest = type->tp_basicsize - Py_ssize_t(sizeof(PyTensor)); rest > 0) std::memset(static_cast<void*>(self + 1), 0, static_cast<size_t>(rest));
     if (!impl->pyobj) impl->pyobj = self;
     return reinterpret_cast<PyObject*>(self);
 }
@@ -30,10 +35,11 @@ void tensor_dealloc(PyObject* o) {
     PyTensor* self = cast(o);
     PyTypeObject* type = Py_TYPE(o);
     if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    // First of all: code run below must not find this dying object through the tensor.
+    if (self->impl && self->impl->pyobj == self) self->impl->pyobj = nullptr;
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_CLEAR(self->dict);
     if (self->impl) {
-        if (self->impl->pyobj == self) self->impl->pyobj = nullptr;
         self->impl->release();
         self->impl = nullptr;
     }
@@ -54,6 +60,13 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
     int status = PyObject_GenericSetAttr(o, name, value);
     if (status == 0 && cast(o)->dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
     return status;
+}
+
+// Whoever holds the dictionary can put the tensor itself into it: only then must the collector know.
+PyObject* get_dict(PyObject* o, void*) {
+    PyObject* dict = PyObject_GenericGetDict(o, nullptr);
+    if (dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+    return dict;
 }
 
 // Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
@@ -259,6 +272,27 @@ PyObject* m_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(cast
 PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(cast(o)->impl->dtype)); }
 PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
 PyObject* m_is_signed(PyObject* o, PyObject*) { return PyBool_FromLong(info(cast(o)->impl->dtype).is_signed); }
+PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    if (nargs == 0 && !kwnames) return PyBool_FromLong(cast(o)->impl->contiguous);
+    return guarded([&]() -> PyObject* {
+        OpScope scope("is_contiguous");
+        Param param;
+        param.type = ArgType::MemoryFormat;
+        Value value;
+        bool named = kwnames && PyTuple_GET_SIZE(kwnames) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0;
+        if (nargs + (named ? 1 : 0) != 1 || (kwnames && !named)) fail_type("takes one argument, memory_format");
+        if (!convert_arg(args[0], param, value)) fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
+        Tensor t = tensor_of(o);
+        int64_t format = std::get<Scalar>(value).i;
+        if (format == 0) return PyBool_FromLong(t.is_contiguous());
+        check(format == 2 || format == 3, "preserve_format is not an order of dimensions; expected contiguous_format, channels_last or channels_last_3d");
+        if (t.dim() != format + 2) Py_RETURN_FALSE;
+        Dims order{0};
+        for (int64_t d = 2; d < t.dim(); d++) order.push_back(d);
+        order.push_back(1);
+        return PyBool_FromLong(permute(t, order).is_contiguous());
+    });
+}
 PyObject* m_row_major(PyObject* o, PyObject*) { return PyBool_FromLong(cast(o)->impl->contiguous); }
 PyObject* m_item(PyObject* o, PyObject*) {
     return guarded([&] { return wrap(single(o, "item")); });
@@ -294,7 +328,7 @@ PyGetSetDef getset[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, 
                         {"nbytes", get_nbytes, nullptr, "Bytes of all elements together.", nullptr},
                         {"_version", get_version, nullptr, "How often the memory was written to in place.", nullptr},
                         {"_read_only", get_read_only, nullptr, "Whether writing is refused.", nullptr},
-                        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {"__dict__", get_dict, PyObject_GenericSetDict, nullptr, nullptr},
                         {}};
 
 #define KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
@@ -313,6 +347,8 @@ PyMethodDef methods[] = {
     {"is_floating_point", m_is_floating, METH_NOARGS, "is_floating_point()\n\nWhether the dtype is a real floating point type.\n\nExample:\n    >>> fb.zeros(2).is_floating_point()\n    True\n"},
     {"is_complex", m_is_complex, METH_NOARGS, "is_complex()\n\nWhether the dtype is complex.\n\nExample:\n    >>> fb.zeros(2).is_complex()\n    False\n"},
     {"is_signed", m_is_signed, METH_NOARGS, "is_signed()\n\nWhether the dtype can hold negative numbers.\n\nExample:\n    >>> fb.zeros(2).is_signed()\n    True\n"},
+    {"is_contiguous", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_is_contiguous)), METH_FASTCALL | METH_KEYWORDS,
+     "is_contiguous(memory_format=contiguous_format)\n\nWhether the elements lie in memory in the given order without gaps.\n\nExample:\n    >>> fb.zeros(2, 3).t().is_contiguous()\n    False\n"},
     {"_is_row_major", m_row_major, METH_NOARGS, "Whether the elements lie in row-major order without gaps."},
     {"item", m_item, METH_NOARGS, "item()\n\nThe only element as a Python number.\n\nExample:\n    >>> fb.tensor(2.5).item()\n    2.5\n"},
     {"as_subclass", m_as_subclass, METH_O, "as_subclass(cls)\n\nThe same data as an object of a subclass of Tensor.\n\nExample:\n    >>> class MyTensor(fb.Tensor): ...\n    >>> type(fb.zeros(2).as_subclass(MyTensor)).__name__\n    'MyTensor'\n"},
@@ -371,6 +407,8 @@ PyType_Slot slots[] = {SLOT(Py_tp_new, tensor_new),
                        SLOT(Py_mp_length, tensor_length),
                        SLOT(Py_mp_subscript, tensor_getitem),
                        SLOT(Py_mp_ass_subscript, tensor_setitem),
+                       SLOT(Py_bf_getbuffer, tensor_getbuffer),
+                       SLOT(Py_bf_releasebuffer, tensor_releasebuffer),
                        {0, nullptr}};
 
 }  // namespace

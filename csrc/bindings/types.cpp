@@ -6,7 +6,7 @@
 
 namespace fb::py {
 
-PyTypeObject *dtype_type, *device_type, *generator_type, *size_type;
+PyTypeObject *dtype_type, *device_type, *generator_type;
 PyObject* error_classes[8];
 
 void translate_exception() {
@@ -36,8 +36,11 @@ PyObject* dtypes[dtype_count];
 
 DType self_dtype(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("flambeau.%s", name(self_dtype(self))); }
-PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(name(self_dtype(self))); }
-PyObject* dtype_module(PyObject*, void*) { return PyUnicode_FromString("flambeau"); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) {
+    Owned module(PyImport_ImportModule("flambeau._C"));
+    Owned lookup(module ? PyObject_GetAttrString(module.get(), "dtype_named") : nullptr);
+    return lookup ? Py_BuildValue("O(s)", lookup.get(), name(self_dtype(self))) : nullptr;
+}
 PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(self_dtype(self))); }
 PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(name(self_dtype(self))); }
 PyObject* dtype_floating(PyObject* self, void*) { return PyBool_FromLong(is_floating(self_dtype(self))); }
@@ -51,7 +54,6 @@ PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize, nullptr, "Bytes per e
                               {"is_floating_point", dtype_floating, nullptr, "Whether this is a real floating point type.", nullptr},
                               {"is_complex", dtype_complex, nullptr, "Whether this is a complex type.", nullptr},
                               {"is_signed", dtype_signed, nullptr, "Whether negative numbers can be represented.", nullptr},
-                              {"__module__", dtype_module, nullptr, nullptr, nullptr},
                               {}};
 PyMethodDef dtype_methods[] = {{"to_complex", dtype_to_complex, METH_NOARGS, "The complex type with this real part."},
                                {"to_real", dtype_to_real, METH_NOARGS, "The real type of the parts of this complex type."},
@@ -265,16 +267,25 @@ PyTypeObject* make_type(PyObject* module, const char* name, int size, PyType_Slo
     return reinterpret_cast<PyTypeObject*>(type);
 }
 
-PyObject* set_types(PyObject*, PyObject* args) {
-    PyObject *size, *errors;
-    if (!PyArg_ParseTuple(args, "OO!", &size, &PyTuple_Type, &errors)) return nullptr;
-    size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size));
+PyObject* set_errors(PyObject*, PyObject* errors) {
+    if (!PyTuple_Check(errors)) {
+        PyErr_SetString(PyExc_TypeError, "set_errors: expected a tuple of exception classes");
+        return nullptr;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(errors) && i < 8; i++) error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
     Py_RETURN_NONE;
 }
+PyObject* dtype_named(PyObject*, PyObject* text) {
+    for (int i = 0; i < dtype_count; i++) {
+        if (PyUnicode_Check(text) && PyUnicode_CompareWithASCIIString(text, name(static_cast<DType>(i))) == 0) return wrap(static_cast<DType>(i));
+    }
+    PyErr_Format(PyExc_ValueError, "dtype_named: there is no dtype %R", text);
+    return nullptr;
+}
 PyObject* get_default_generator(PyObject*, PyObject*) { return wrap(default_generator()); }
 
-PyMethodDef functions[] = {{"set_types", set_types, METH_VARARGS, "set_types(Size, errors): tells the core the classes defined in Python."},
+PyMethodDef functions[] = {{"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
+                           {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
                            {"default_generator", get_default_generator, METH_NOARGS, "default_generator(): the generator used when none is given."},
                            {}};
 

@@ -1,6 +1,8 @@
 // Creation: empty, zeros, ones, full, their _like and new_ forms.
 #include "ops/create.h"
 
+#include <cstring>
+
 namespace fb {
 
 // ---- memory formats ------------------------------------------------------------------------------------------------
@@ -80,10 +82,31 @@ Tensor make(Args& a, const Dims& shape, DType dtype, const Options& o) {
     return empty(shape, dtype, o.device);
 }
 
-Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, const Options& o) {
-    Tensor t = make(a, shape, dtype, o);
-    fill(t, value);
+// As fill(), without a plan for what is contiguous: the small tensors of everyday code.
+Tensor filled(const Tensor& t, const Scalar& value) {
+    if (!t.is_contiguous()) {
+        fill(t, value);
+        return t;
+    }
+    alignas(16) char bits[16];
+    dispatch_all(t.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T x = value.to<T>();
+        std::memcpy(bits, &x, sizeof(T));
+    });
+    dispatch_size(t.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T x;
+        std::memcpy(&x, bits, sizeof(T));
+        T* data = t.data<T>();
+        parallel_for(t.numel(), 2 * parallel_grain,
+                     [&](int64_t begin, int64_t end) { std::fill(data + begin, data + end, x); });
+    });
     return t;
+}
+
+Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, const Options& o) {
+    return filled(make(a, shape, dtype, o), value);
 }
 
 // input, then the five options, then memory_format.
@@ -99,11 +122,6 @@ Tensor make_like(const Args& a, int first) {
 Tensor make_new(const Args& a, const Dims& shape, int first) {
     Options o = options(a, first, a.tensor(0).device());
     return empty(shape, o.dtype.value_or(a.tensor(0).dtype()), o.device);
-}
-
-Tensor filled(const Tensor& t, const Scalar& value) {
-    fill(t, value);
-    return t;
 }
 
 }  // namespace
@@ -379,6 +397,34 @@ Example:
 )") {
     Options o = options(a, 2);
     return empty_strided(a.dims(0), a.dims(1), o.dtype.value_or(default_dtype()), o.device);
+}
+
+OP("empty_permuted(int[] size, int[] physical_layout, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
+   R"(A dense tensor with its dimensions in a given order in memory, its elements not set.
+
+Args:
+    size: the shape.
+    physical_layout: the dimensions from the slowest to the fastest in memory.
+    dtype: element type; the default dtype when not given.
+    layout: only strided.
+    device: where the tensor lives.
+    pin_memory: page-locked memory, only with an accelerator.
+    requires_grad: whether gradients are recorded.
+
+Example:
+    >>> fb.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
+    (15, 1, 3)
+)") {
+    Options o = options(a, 2);
+    int64_t n = a.dims(0).size();
+    check(a.dims(1).size() == n, "number of dimensions in the shape ", a.dims(0), " and the physical layout ",
+          a.dims(1), " differ");
+    Dims order = wrap_dims(a.dims(1), n), shape, back(n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        shape.push_back(a.dims(0)[order[i]]);
+        back[order[i]] = i;
+    }
+    return permute(empty(shape, o.dtype.value_or(default_dtype()), o.device), back);
 }
 
 OP("scalar_tensor(Scalar s, *, " FB_OPTIONS ") -> Tensor", FUNCTION, R"(A 0-d tensor of one number.

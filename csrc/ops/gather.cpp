@@ -6,6 +6,7 @@
 #include "ops/index_advanced.h"
 #include "ops/index_kernels.h"
 #include "ops/shape.h"
+#include "ops/shape_kernels.h"
 
 namespace fb {
 
@@ -210,12 +211,24 @@ static Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std:
     int64_t d = wrap_dim(*dim, t.dim());
     t = line_view(t);
     Tensor counts = repeats;
-    if (counts.dim() == 0 || (counts.dim() == 1 && counts.shape()[0] == 1))
-        counts = expand(reshape(counts, {1}), {t.shape()[d]});
-    else
-        check(counts.dim() == 1 && counts.shape()[0] == t.shape()[d],
-              "repeats must have the same size as input along dim, but got repeats of shape ", counts.shape(),
-              " and input of shape ", t.shape(), " along dim ", d);
+    if (counts.numel() == 1 && counts.dim() <= 1) {
+        Scalar times = item(counts);
+        check(counts.dtype() == DType::I64 || counts.dtype() == DType::I32, "repeats has to be int64 or int32, got ",
+              counts.dtype());
+        check(times.i >= 0, "repeats can not be negative, got ", times.i);
+        Dims shape = t.shape();
+        shape[d] = checked_mul(shape[d], times.i, "the repeated size");
+        check(!size || *size == shape[d], "allocated size does not match required size: output_size=", size.value_or(0),
+              ", expected ", shape[d]);
+        Tensor result = empty(shape, t.dtype(), t.device());
+        int64_t block = 1;
+        for (int64_t k = d + 1; k < t.dim(); k++) block *= t.shape()[k];
+        if (result.numel()) cpu::interleave(result, contiguous(t), block, times.i);
+        return result;
+    }
+    check(counts.dim() == 1 && counts.shape()[0] == t.shape()[d],
+          "repeats must have the same size as input along dim, but got repeats of shape ", counts.shape(),
+          " and input of shape ", t.shape(), " along dim ", d);
     Tensor indices = interleave_indices(counts);
     check(!size || *size == indices.numel(),
           "allocated size does not match required size: output_size=", size.value_or(0), ", the repeats sum to ",

@@ -107,9 +107,24 @@ void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tens
     int64_t s0 = plan.ndim ? o[0].strides[0] : 0, s1 = plan.ndim ? o[1].strides[0] : 0,
             s2 = plan.ndim ? o[2].strides[0] : 0;
     bool whole = low == 0 && high == t.shape()[dim];
+    constexpr int64_t item = sizeof(T);
+    bool plain = whole && s0 == 8 && (s1 == item || s1 == 0) && ((s2 == 0 && stride == item) || s2 == item);
     walk_runs(plan, 0, row_count(plan), [&](char** at, int64_t n) {
         const char *index_at = at[0], *from = at[1];
         char* to = at[2];
+        if (plain) {
+            const int64_t* k = reinterpret_cast<const int64_t*>(index_at);
+            const T* value = reinterpret_cast<const T*>(from);
+            int64_t value_step = s1 / item, line = s2 / item, far = stride / item;
+            T* target = reinterpret_cast<T*>(to);
+            if (line == 0) {
+                for (int64_t i = 0; i < n; i++) target[k[i]] = meet<M>(target[k[i]], value[i * value_step]);
+            } else {
+                for (int64_t i = 0; i < n; i++)
+                    target[i + k[i] * far] = meet<M>(target[i + k[i] * far], value[i * value_step]);
+            }
+            return;
+        }
         for (int64_t i = 0; i < n; i++) {
             int64_t k = *reinterpret_cast<const int64_t*>(index_at + i * s0);
             if (!whole && (k < low || k >= high)) continue;
@@ -148,7 +163,6 @@ void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor&
 
 void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet how) {
     if (index.numel() == 0) return;
-    check_indices(index, dim, t.shape()[dim]);
     dispatch_meet(how, t.dtype(), [&](auto tag, auto m) {
         using T = typename decltype(tag)::type;
         scatter_as<T, decltype(m)::value>(t, dim, index, src);

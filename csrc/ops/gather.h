@@ -22,7 +22,8 @@ namespace cpu {
 
 // to[…, i, …] = t[…, index[…, i, …], …]; checks the indices. All have the same number of dimensions, at least one.
 void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-// t[…, index[…, i, …], …] ∘= src[…, i, …]. Indices are checked first; values meet one element in the order of i.
+// t[…, index[…, i, …], …] ∘= src[…, i, …]. The caller has checked the indices; values meet one element in the order of
+// i.
 void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet);
 // t /= counts where counts > 1, rounding down for integers; counts is int64 and broadcasts.
 void divide_by_counts(const Tensor& t, const Tensor& counts);

@@ -52,7 +52,7 @@ struct Reader {
 
     void mask(const Tensor& m) {
         for (int64_t d = 0; d < m.dim(); d++) {
-            if (m.shape()[d] != t.shape()[next + d]) {
+            if (m.shape()[d] != t.shape()[next + d] && m.shape()[d] != 0) {
                 fail_index("the shape of the mask ", m.shape(), " at index ", d,
                            " does not match the shape of the indexed tensor ", t.shape(), " at index ", next + d);
             }

@@ -196,19 +196,21 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
     const int64_t* off = offsets.data<int64_t>();
     char* to_data = rows.raw();
     const char* from_data = from.raw();
-    auto move = [&](int64_t b0, int64_t b1, int64_t low, int64_t high) {
+    auto move = [&](int64_t b0, int64_t b1, int64_t low, int64_t high, bool whole) {
         BlockMover<T, M> mover(plans.after);
         each_before(plans.before, b0, b1, [&](int64_t, int64_t shift_to, int64_t shift_from) {
             char* w = to_data + shift_to;
             const char* r = from_data + shift_from;
-            for (int64_t i = 0; i < n; i++) {
-                if (off[i] < low || off[i] > high) continue;
-                if (block == 1) {
+            if (block == 1) {
+                for (int64_t i = 0; i < n; i++) {
+                    if (!whole && (off[i] < low || off[i] > high)) continue;
                     T* target = reinterpret_cast<T*>(w + off[i]);
                     *target = meet<M>(*target, *reinterpret_cast<const T*>(r + i * step));
-                } else {
-                    mover(w + off[i], r + i * step);
                 }
+                return;
+            }
+            for (int64_t i = 0; i < n; i++) {
+                if (whole || (off[i] >= low && off[i] <= high)) mover(w + off[i], r + i * step);
             }
         });
     };
@@ -216,7 +218,7 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
     int64_t low = *least, high = *most;
     if (outer >= 2 * num_threads() || high - low < 1024) {
         parallel_for(outer, std::max<int64_t>(1, parallel_grain / 2 / (block * n)),
-                     [&](int64_t b0, int64_t b1) { move(b0, b1, low, high); });
+                     [&](int64_t b0, int64_t b1) { move(b0, b1, low, high, true); });
         return;
     }
     // Every thread looks at all offsets and writes those of its own address range: the order in which values meet one
@@ -224,7 +226,7 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
     int64_t shares = outer * n * block > parallel_grain / 2 ? num_threads() : 1;
     int64_t span = (high - low) / shares + 1;
     parallel_for(shares, 1, [&](int64_t s0, int64_t s1) {
-        for (int64_t s = s0; s < s1; s++) move(0, outer, low + s * span, low + (s + 1) * span - 1);
+        for (int64_t s = s0; s < s1; s++) move(0, outer, low + s * span, low + (s + 1) * span - 1, shares == 1);
     });
 }
 

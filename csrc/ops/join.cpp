@@ -64,9 +64,23 @@ void cat_into(const Tensor& to, const std::vector<Tensor>& tensors, int64_t dim)
     cpu::copy_pieces(pieces, outer);
 }
 
+// Tensors that are all channels-last are joined as what they are in memory: contiguous with the channels at the end.
+bool all_channels_last(const std::vector<Tensor>& tensors) {
+    for (const Tensor& t : tensors) {
+        if (t.is_contiguous() || !has_format(t, MemoryFormat::ChannelsLast)) return false;
+    }
+    return true;
+}
+
 Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
     DType dtype;
     Dims shape = cat_shape(tensors, dim, dtype);
+    if (!a.out && all_channels_last(tensors)) {
+        std::vector<Tensor> turned;
+        for (const Tensor& t : tensors) turned.push_back(permute(t, {0, 2, 3, 1}));
+        constexpr int64_t place[] = {0, 3, 1, 2};
+        return permute(cat_op(a, turned, place[dim]), {0, 3, 1, 2});
+    }
     if (!a.out) {
         Tensor result = empty(shape, dtype, tensors[0].device());
         cat_into(result, tensors, dim);

@@ -134,6 +134,26 @@ Example:
     if (a.out && a.out.dtype() != DType::I64) fail_type("expected out of dtype int64, got ", a.out.dtype());
     return nonzero(a.tensor(0));
 }
+OP("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor", COMMON,
+   R"(Coordinates of the first elements that are not zero: as many rows as asked for.
+
+Args:
+    input: the tensor.
+    size: the number of rows; missing ones are filled up.
+    fill_value: what they are filled with.
+
+Example:
+    >>> fb.nonzero_static(fb.tensor([0, 3]), size=2)
+    tensor([[ 1],
+            [-1]])
+)") {
+    check(a.integer(1) >= 0, "size must not be negative, got ", a.integer(1));
+    Tensor found = nonzero(a.tensor(0));
+    Tensor result = full({a.integer(1), found.shape()[1]}, a.scalar(2), DType::I64);
+    int64_t n = std::min(a.integer(1), found.shape()[0]);
+    copy_into(narrow(result, 0, 0, n), narrow(found, 0, 0, n));
+    return result;
+}
 OP("nonzero_numpy(Tensor input) -> Tensor[]", METHOD,
    R"(Coordinates of the elements that are not zero, one vector per dimension.
 

@@ -131,16 +131,17 @@ Tensor mask_select(const Tensor& t, const Tensor& mask) {
 
 Tensor mask_coordinates(const Tensor& mask) {
     std::vector<int64_t> starts = block_starts(mask);
-    int64_t ndim = mask.dim();
-    Tensor result = empty({starts.back(), ndim}, DType::I64);
-    if (ndim == 0) return result;
+    int64_t ndim = mask.dim(), count = starts.back();
+    // One contiguous row per dimension, seen transposed: as_tuple=True and indexing want the columns.
+    Tensor result = empty({ndim, count}, DType::I64);
+    if (ndim == 0) return transpose(result, 0, 1);
     const Dims& shape = mask.shape();
     int64_t inner = shape[ndim - 1];
     const uint8_t* m = mask.data<uint8_t>();
     int64_t* to = result.data<int64_t>();
     each_block(mask.numel(), [&](int64_t b, int64_t begin, int64_t end) {
         if (starts[b] == starts[b + 1]) return;
-        int64_t* out = to + starts[b] * ndim;
+        int64_t* out = to + starts[b];
         int32_t at[piece + 1];
         int64_t coordinates[max_dims];
         for (int64_t i = begin; i < end;) {
@@ -154,17 +155,17 @@ Tensor mask_coordinates(const Tensor& mask) {
                 int64_t n = std::min(piece, row_end - i);
                 if (!all_false(m + i, n)) {
                     int64_t k = positions(m + i, n, at);
-                    for (int64_t j = 0; j < k; j++) {
-                        for (int64_t d = 0; d < ndim - 1; d++) *out++ = coordinates[d];
-                        *out++ = column + at[j];
-                    }
+                    for (int64_t d = 0; d < ndim - 1; d++) std::fill_n(out + d * count, k, coordinates[d]);
+                    int64_t* last = out + (ndim - 1) * count;
+                    for (int64_t j = 0; j < k; j++) last[j] = column + at[j];
+                    out += k;
                 }
                 i += n;
                 column += n;
             }
         }
     });
-    return result;
+    return transpose(result, 0, 1);
 }
 
 namespace {

@@ -36,12 +36,7 @@ void check_inner(const Tensor& x, const Tensor& y, int64_t left, int64_t right) 
     check(left == right, "shapes ", x.shape(), " and ", y.shape(), " cannot be multiplied: inner sizes ", left, " and ",
           right, " differ");
 }
-// Fractions of integers would be lost without a word.
 void check_scalars(DType dtype, const Scalar& beta, const Scalar& alpha) {
-    if (is_integral_or_bool(dtype)) {
-        check(beta.is_integral(), "for integral tensors beta must not be a floating point number, got ", beta.re);
-        check(alpha.is_integral(), "for integral tensors alpha must not be a floating point number, got ", alpha.re);
-    }
     if (!is_complex(dtype))
         check(beta.kind != Kind::Complex && alpha.kind != Kind::Complex, "beta and alpha must be real for dtype ",
               dtype);
@@ -150,13 +145,34 @@ Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     return out;
 }
 
+// Half types round after every step here, as elementwise ops do.
+Tensor addr_half(const Tensor& input, const Tensor& x, const Tensor& y, const Dims& shape, DType dtype,
+                 const Scalar& beta, const Scalar& alpha) {
+    Tensor start = contiguous(expand(to_dtype(input, dtype), shape)), out = empty(shape, dtype);
+    Tensor left = contiguous(to_dtype(x, dtype)), right = contiguous(to_dtype(y, dtype));
+    dispatch<Half, BFloat16>(dtype, "float16 or bfloat16", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        float b = beta.to<T>(), a = alpha.to<T>();
+        for (int64_t i = 0; i < shape[0]; i++) {
+            float factor = T(a * left.data<T>()[i]);
+            const T *from = start.data<T>() + i * shape[1], *row = right.data<T>();
+            T* to = out.data<T>() + i * shape[1];
+            for (int64_t j = 0; j < shape[1]; j++)
+                to[j] = T((b == 0 ? 0.0f : float(T(b * from[j]))) + float(T(factor * row[j])));
+        }
+    });
+    return out;
+}
+
 Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta,
             const Scalar& alpha) {
     check(x.dim() == 1 && y.dim() == 1, "expected two 1-d tensors, got shapes ", x.shape(), " and ", y.shape());
     DType dtype = result_type({input, x, y});
-    if (dtype == DType::Bool)
-        check(beta.kind == Kind::Bool && alpha.kind == Kind::Bool, "for bool tensors beta and alpha must be bool");
+    // Fractions of integers would be lost without a word.
+    if (is_integral_or_bool(dtype))
+        check(beta.is_integral() && alpha.is_integral(), "beta and alpha must be integers for dtype ", dtype);
     Dims shape = {x.numel(), y.numel()};
+    if (is_half(dtype)) return addr_half(input, x, y, shape, dtype, beta, alpha);
     Tensor a = unsqueeze(to_dtype(x, dtype), 1), b = unsqueeze(to_dtype(y, dtype), 0);
     return add_product(args, input.dtype() == dtype ? input : to_dtype(input, dtype), a, b, shape, beta, alpha);
 }

@@ -270,7 +270,6 @@ Example:
     >>> fb.zeros(3).uniform_(2, 2)
     tensor([2., 2., 2.])
 )") {
-    check_floating(a.tensor(0));
     return uniform_any(a.tensor(0), a.number(1), a.number(2), *a.generator(3));
 }
 

@@ -201,8 +201,12 @@ Example:
     >>> fb.bernoulli(fb.tensor([0., 1., 1.]))
     tensor([0., 1., 1.])
 )") {
-    check_floating(a.tensor(0), "input");
-    return bernoulli_tensor(empty_like(a.tensor(0), a.tensor(0).dtype()), a.tensor(0), *a.generator(1));
+    const Tensor& p = a.tensor(0);
+    check_floating(p, "input");
+    // out= may have any dtype: zero and one exist in all.
+    if (a.out && share_memory(a.out, p)) return bernoulli_tensor(empty_like(p, p.dtype()), p, *a.generator(1));
+    return bernoulli_tensor(a.out ? output(a, p.shape(), a.out.dtype(), {}) : empty_like(p, p.dtype()), p,
+                            *a.generator(1));
 }
 OP("bernoulli(Tensor input, float p, *, Generator? generator=None) -> Tensor", FUNCTION | METHOD, nullptr) {
     return bernoulli_number(empty_like(a.tensor(0), a.tensor(0).dtype()), a.number(1), *a.generator(2));

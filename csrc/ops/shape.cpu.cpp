@@ -149,6 +149,26 @@ void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
     });
 }
 
+void interleave(const Tensor& to, const Tensor& from, int64_t block, int64_t times) {
+    if (to.numel() == 0) return;
+    int64_t blocks = from.numel() / block;
+    dispatch_size(from.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        parallel_for(blocks, std::max<int64_t>(1, parallel_grain / (block * times)), [&](int64_t begin, int64_t end) {
+            const T* r = from.data<T>() + begin * block;
+            T* w = to.data<T>() + begin * block * times;
+            for (int64_t i = begin; i < end; i++, r += block) {
+                if (block == 1) {
+                    w = std::fill_n(w, times, *r);
+                    continue;
+                }
+                for (int64_t k = 0; k < times; k++, w += block)
+                    std::memcpy(w, r, static_cast<size_t>(block) * sizeof(T));
+            }
+        });
+    });
+}
+
 // ---- triangles -----------------------------------------------------------------------------------------------------
 
 void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper) {

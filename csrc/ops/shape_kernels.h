@@ -8,6 +8,8 @@ namespace fb::cpu {
 void copy_flipped(const Tensor& to, const Tensor& from);
 // to = from repeated along every dimension; both contiguous, of the same number of dimensions.
 void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats);
+// Every block of `block` elements of a contiguous `from` written `times` times in a row.
+void interleave(const Tensor& to, const Tensor& from, int64_t block, int64_t times);
 // Contiguous matrices (batch, rows, columns): keeps what lies on the wanted side of a diagonal, zeros elsewhere. to may
 // be from.
 void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper);

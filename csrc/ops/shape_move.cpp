@@ -139,8 +139,7 @@ Example:
     int64_t k = ((a.integer(1) % 4) + 4) % 4, x = dims[0], y = dims[1];
     if (k == 2) return flip(t, {x, y});
     if (k == 0) return clone(t, MemoryFormat::Contiguous);
-    Tensor turned = transpose(flip_view(t, k == 1 ? y : x), x, y);
-    return clone(turned, MemoryFormat::Contiguous);
+    return transpose(flip(t, {k == 1 ? y : x}), x, y);
 }
 
 OP("repeat(Tensor input, *int[] repeats) -> Tensor", METHOD,

@@ -4,6 +4,14 @@
 
 namespace fb {
 
+static Tensor narrow_from(const Tensor& t, int64_t dim, const Tensor& start, int64_t length) {
+    check(start.dim() == 0 && is_integral(start.dtype()), "start must be a 0-d integral tensor, got shape ",
+          start.shape(), " and dtype ", start.dtype());
+    return narrow(t, dim, item(start).i, length);
+}
+OP("narrow(Tensor input, int dim, Tensor start, int length) -> Tensor", FUNCTION | METHOD, nullptr) {
+    return narrow_from(a.tensor(0), a.integer(1), a.tensor(2), a.integer(3));
+}
 OP("narrow(Tensor input, int dim, int start, int length) -> Tensor", FUNCTION | METHOD,
    R"(A view of a stretch of one dimension.
 
@@ -18,10 +26,6 @@ Example:
     tensor([1, 2, 3])
 )") {
     return narrow(a.tensor(0), a.integer(1), a.integer(2), a.integer(3));
-}
-OP("narrow(Tensor input, int dim, Tensor start, int length) -> Tensor", FUNCTION | METHOD, nullptr) {
-    fail_value("start must be a 0-d integral tensor, got shape ", a.tensor(2).shape(), " and dtype ",
-               a.tensor(2).dtype());
 }
 OP("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor", COMMON,
    R"(A copy of a stretch of one dimension.

@@ -33,7 +33,7 @@ Storage::~Storage() {
 
 void Storage::grow(size_t bytes) {
     if (bytes <= bytes_) return;
-    check(resizable(), "this tensor's memory belongs to another library and cannot be resized");
+    check(resizable(), "this tensor's memory is shared with another library (NumPy, DLPack, a memoryview) and cannot be resized; resize a clone() instead");
     Block* block = host_allocator().allocate(bytes);
     if (bytes_) std::memcpy(block->data, data_, bytes_);
     if (block_) host_allocator().free(block_);
@@ -144,7 +144,16 @@ DType dtype_of(const Scalar& value) {
 }
 
 Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
-    Tensor t = empty({}, dtype);
+    Tensor t;
+    if (wrapped) {
+        auto impl = make_ref<TensorImpl>();
+        impl->numel = 1;
+        impl->dtype = dtype;
+        impl->storage = make_ref<Storage>(Storage::OneNumber{});
+        t = Tensor(std::move(impl));
+    } else {
+        t = empty({}, dtype);
+    }
     dispatch_all(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         *t.data<T>() = value.to<T>();

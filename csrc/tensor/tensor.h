@@ -20,6 +20,9 @@ class Storage final : public RefCounted {
   public:
     // From the device's caching allocator.
     Storage(size_t bytes, Device device);
+    // One number kept inside the object itself: Python scalars on their way into an op.
+    struct OneNumber {};
+    explicit Storage(OneNumber) : data_(number_), bytes_(sizeof number_) {}
     // Somebody else's memory; `release` runs when the storage dies.
     Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only = false);
     ~Storage() override;
@@ -28,7 +31,9 @@ class Storage final : public RefCounted {
     size_t bytes() const { return bytes_; }
     Device device() const { return device_; }
     bool read_only() const { return read_only_; }
-    bool resizable() const { return block_ != nullptr || bytes_ == 0; }
+    bool resizable() const { return (block_ != nullptr && !lent_) || bytes_ == 0; }
+    // Another library sees this memory from now on: it must stay where it is.
+    void lend() { lent_ = true; }
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
     void bump() { version_.fetch_add(1, std::memory_order_relaxed); }
     // Grows to at least `bytes`, keeping the contents; only for memory of our own.
@@ -39,9 +44,11 @@ class Storage final : public RefCounted {
     size_t bytes_ = 0;
     Device device_;
     bool read_only_ = false;
+    bool lent_ = false;
     std::atomic<uint64_t> version_{0};
     Block* block_ = nullptr;
     std::unique_ptr<std::function<void()>> release_;
+    alignas(16) char number_[16];
 };
 
 // Defined by the autograd layer; the tensor only carries and destroys it.

@@ -15,8 +15,8 @@ import types as _types
 # A worker thread that spins for long starves a busy machine, one that sleeps at once wakes slowly: spin shortly.
 _os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
-from flambeau import _C, errors  # noqa: E402
-from flambeau._C import (  # noqa: E402
+from flambeau import _C, errors
+from flambeau._C import (
     Generator,
     Tensor,
     bfloat16,
@@ -45,7 +45,7 @@ from flambeau._C import (  # noqa: E402
     uint32,
     uint64,
 )
-from flambeau._core import (  # noqa: E402
+from flambeau._core import (
     Size,
     channels_last,
     channels_last_3d,
@@ -57,7 +57,7 @@ from flambeau._core import (  # noqa: E402
     sparse_csr,
     strided,
 )
-from flambeau.errors import OutOfMemoryError  # noqa: E402
+from flambeau.errors import OutOfMemoryError
 
 __version__ = "0.1.0"
 
@@ -72,9 +72,9 @@ cdouble = complex128
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
-from flambeau._legacy import *  # noqa: E402, F403
-from flambeau._system import *  # noqa: E402, F403
-from flambeau._tensor import *  # noqa: E402, F403
+from flambeau._legacy import *  # noqa: F403
+from flambeau._system import *  # noqa: F403
+from flambeau._tensor import *  # noqa: F403
 
 
 def _load_ops() -> None:

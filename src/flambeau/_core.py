@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C, errors
+from flambeau._C import Size
+
+__all__ = ["Size", "alias", "composite", "layout", "memory_format"]
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
-
-
-class Size(tuple):
-    """The shape of a tensor: a tuple of ints.
-
-    Example:
-        >>> fb.zeros(2, 3).shape
-        flambeau.Size([2, 3])
-        >>> fb.zeros(2, 3).shape.numel()
-        6
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, values: Iterable[Any] = ()) -> Size:
-        sizes = []
-        for v in values:
-            try:
-                sizes.append(v.__index__())
-            except AttributeError:
-                raise TypeError(f"Size: expected ints, got {type(v).__name__}") from None
-        return super().__new__(cls, sizes)
-
-    def __repr__(self) -> str:
-        return f"flambeau.Size([{', '.join(map(str, self))}])"
-
-    def numel(self) -> int:
-        """Number of elements of a tensor of this shape."""
-        return functools.reduce(lambda a, b: a * b, self, 1)
-
-    def __getitem__(self, index):
-        item = super().__getitem__(index)
-        return Size(item) if isinstance(index, slice) else item
-
-    def __add__(self, other):
-        return Size(super().__add__(tuple(other)))
-
-    def __radd__(self, other):
-        return Size(tuple(other) + tuple(self))
-
-    def __mul__(self, n):
-        return Size(super().__mul__(n))
-
-    __rmul__ = __mul__
-
-    def __reduce__(self):
-        return Size, (tuple(self),)
 
 
 class _Named:
@@ -101,7 +56,7 @@ preserve_format = memory_format("preserve_format", 1)
 channels_last = memory_format("channels_last", 2)
 channels_last_3d = memory_format("channels_last_3d", 3)
 
-_C.set_types(Size, errors.BY_KIND)
+_C.set_errors(errors.BY_KIND)
 
 
 def composite(

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau._C import Tensor
 from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
+from flambeau.errors import ArgumentError
 
 
 class _TensorType(type):
@@ -202,7 +203,7 @@ def _method_is_nonzero(self) -> builtins.bool:
         True
     """
     if self.numel() != 1:
-        raise ValueError(f"is_nonzero: expected one element, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"is_nonzero: expected one element, got shape {tuple(self.shape)}")
     return builtins.bool(self)
 
 
@@ -293,7 +294,7 @@ def set_float32_matmul_precision(precision) -> None:
     """
     global _precision
     if precision not in ("highest", "high", "medium"):
-        raise ValueError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
+        raise ArgumentError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
     _precision = precision
 
 
@@ -324,7 +325,7 @@ def set_deterministic_debug_mode(debug_mode) -> None:
         >>> fb.set_deterministic_debug_mode("default")
     """
     if debug_mode not in ("default", "warn", "error", 0, 1, 2):
-        raise ValueError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
+        raise ArgumentError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> builtins.bool:

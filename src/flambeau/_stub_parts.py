@@ -5,7 +5,7 @@ NOTE = "# Written by `python -m flambeau._stubgen` from the op table; changes ma
 # Modules and the names that stubs may need of them.
 IMPORTS = {
     "builtins": None,
-    "collections.abc": ("Iterable", "Iterator", "Sequence"),
+    "collections.abc": ("Callable", "Iterable", "Iterator", "Sequence"),
     "contextlib": ("AbstractContextManager",),
     "types": ("EllipsisType",),
     "typing": ("Any", "ClassVar", "NamedTuple", "Self", "SupportsIndex", "TypeAlias", "TypeVar", "overload"),
@@ -168,6 +168,7 @@ class Tensor:
     def is_floating_point(self) -> builtins.bool: ...
     def is_complex(self) -> builtins.bool: ...
     def is_signed(self) -> builtins.bool: ...
+    def is_contiguous(self, memory_format: _memory_format = ...) -> builtins.bool: ...
     def item(self) -> Any: ...
     def tolist(self) -> Any: ...
     def as_subclass(self, cls: builtins.type[_T], /) -> _T: ...
@@ -215,7 +216,10 @@ PARAMETERS = {
     "abbreviated": "_bool",
     "api_version": "_str | None",
     "array": "np.ndarray[Any, Any]",
+    "atol": "_float | None",
     "bytes": "_int | None",
+    "callable": "Callable[..., Any]",
+    "copy": "_bool | None",
     "count": "_int",
     "device": "_DeviceLike | None",
     "dim": "_int | Sequence[_int] | None",
@@ -226,6 +230,7 @@ PARAMETERS = {
     "linewidth": "_int | None",
     "memory_format": "_memory_format",
     "mode": "_bool",
+    "new_state": "Tensor",
     "n": "_int | None",
     "non_blocking": "_bool",
     "norm": "_str | None",
@@ -238,7 +243,9 @@ PARAMETERS = {
     "s": "Sequence[_int] | None",
     "sci_mode": "_bool | None",
     "seed": "SupportsIndex",
+    "rtol": "_float | None",
     "tensor": "Tensor",
+    "tensor2": "Tensor",
     "threshold": "_float | None",
 }
 _TENSOR_RESULTS = """
@@ -251,6 +258,9 @@ RETURNS = {
     "broadcast_shapes": "Size",
     "get_printoptions": "dict[_str, Any]",
     "manual_seed": "Generator",
+    "assert_close": "None",
+    "fork_rng": "AbstractContextManager[None]",
+    "make_tensor": "Tensor",
     "numpy": "np.ndarray[Any, Any]",
     "printoptions": "AbstractContextManager[None]",
     "set_printoptions": "None",

@@ -10,6 +10,7 @@ and settings) is typed by hand in `_stub_parts`.
 
 import dataclasses
 import inspect
+import json
 import keyword
 import re
 from pathlib import Path
@@ -124,7 +125,7 @@ def _return_type(returns, results):
 
 
 def _result_name(fields):
-    return "_" + "".join(field.title().replace("_", "") for field in fields)
+    return "_" + "".join(field.title().replace("_", "") for field in fields) + "Result"
 
 
 def _parameter(p):
@@ -230,13 +231,14 @@ def _op_lines(name, op, with_out, results, method=False):
 
 def _python_lines(name, function, indent=""):
     """A function written in Python: its own annotations, or what the names of its parameters say."""
-    signature = inspect.signature(function, follow_wrapped=False)
+    signature = inspect.signature(function)
     parts, star, positional_only = [], False, False
     for p in signature.parameters.values():
         if positional_only and p.kind is not p.POSITIONAL_ONLY:
             parts.append("/")
         positional_only = p.kind is p.POSITIONAL_ONLY
-        annotation = _annotation(p.annotation) or _stub_parts.PARAMETERS.get(p.name, "Any")
+        guess = "_bool" if isinstance(p.default, bool) else "Any"
+        annotation = _annotation(p.annotation) or _stub_parts.PARAMETERS.get(p.name, guess)
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
         star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
@@ -246,11 +248,11 @@ def _python_lines(name, function, indent=""):
         elif p.default is p.empty:
             parts.append(f"{prefix}{p.name}: {annotation}")
         else:
+            if p.default is None and "None" not in annotation and annotation != "Any":
+                annotation += " | None"
             parts.append(f"{p.name}: {annotation} = {_default(p.default)}")
-    is_question = name.startswith("is_")
-    returns = _annotation(signature.return_annotation) or _stub_parts.RETURNS.get(
-        name, "_bool" if is_question else "Any"
-    )
+    guess = "_bool" if name.startswith("is_") else "Tensor" if indent else "Any"
+    returns = _annotation(signature.return_annotation) or _stub_parts.RETURNS.get(name, guess)
     return _definition(name, parts, returns, indent)
 
 
@@ -263,7 +265,9 @@ def _annotation(annotation):
 
 
 def _default(value):
-    return repr(value) if value is None or isinstance(value, (bool, int, str)) else "..."
+    if isinstance(value, str):
+        return json.dumps(value)
+    return repr(value) if value is None or isinstance(value, bool | int) else "..."
 
 
 def _is_typed(name, text, indent=""):
@@ -271,8 +275,8 @@ def _is_typed(name, text, indent=""):
 
 
 def _module_lines(module, with_out, results, typed=""):
-    """(import lines, the rest) for what a module offers: functions first, then constants."""
-    imports, functions, constants = [], [], []
+    """(import lines, the rest as text) for what a module offers: functions, classes, constants."""
+    imports, functions, classes, constants = [], [], [], []
     listed = getattr(module, "__all__", dir(module)) if hasattr(module, "__file__") else dir(module)
     for name in sorted(listed):
         if name.startswith("_") or _is_typed(name, typed):
@@ -287,15 +291,18 @@ def _module_lines(module, with_out, results, typed=""):
         elif inspect.isclass(value):
             if value.__module__ == "flambeau.return_types":
                 constants.append(f"{name} = {_result_name(value.__match_args__)}")
+            elif value.__module__ == "flambeau":  # FloatTensor and its kin
+                classes.append(f"class {name}(Tensor): ...")
             else:
                 imports.append(f"from .{value.__module__.removeprefix('flambeau.')} import {value.__name__} as {name}")
-        elif isinstance(value, fb.Generator):
-            constants.append(f"{name}: Generator")
+        elif value is None or isinstance(value, fb.Generator):
+            constants.append(f"{name}: {'None' if value is None else 'Generator'}")
         elif isinstance(value, fb.dtype | fb.layout | fb.memory_format | int | float | str):
             constants.append(f"{name}: _{type(value).__name__}")
         else:
             raise ValueError(f"stubs: {module.__name__}.{name} is a {type(value).__name__}; type it in _stub_parts.py")
-    return imports, [*functions, *([""] if functions and constants else []), *constants]
+    groups = ["\n".join(group) for group in (functions, classes, constants) if group]
+    return sorted(imports), "\n\n".join(groups)
 
 
 def _is_foreign(value):
@@ -321,15 +328,18 @@ def generate():
     imports, functions = _module_lines(fb, with_out, results, typed)
     tensor = _tensor_lines(with_out, results)
     named = [line for name, fields in sorted(results.items()) for line in (f"class {name}(NamedTuple):", *fields, "")]
-    body = "\n".join([_stub_parts.CLASSES, *named, *tensor, "", _stub_parts.FUNCTIONS + "\n".join(functions)])
+    body = "\n".join([_stub_parts.CLASSES, *named, *tensor, "", _stub_parts.FUNCTIONS + functions])
     imports = [*(f"from . import {name} as {name}" for name in modules), *imports]
     files = {"__init__.pyi": _file(f"{body}\n\n{_stub_parts.ALIASES}", imports)}
     private = {*results, *re.findall(r"^(_\w+)", _stub_parts.ALIASES, re.MULTILINE), "Tensor", "Generator"}
-    for name, (imports, lines) in parts.items():
-        used = private.intersection(re.findall(r"\w+", "\n".join(lines)))
+    for name, (imports, text) in parts.items():
+        used = private.intersection(re.findall(r"\w+", text))
         used = sorted(used, key=lambda word: (not word[0].isupper(), word.lower()))
-        imports = [*([f"from . import {', '.join(used)}"] if used else []), *imports]
-        files[f"{name}.pyi"] = _file("".join(line + "\n" for line in lines), imports)
+        line = f"from . import {', '.join(used)}"
+        if len(line) > _WIDTH:
+            line = "\n".join(["from . import (", *(f"    {word}," for word in used), ")"])
+        imports = [*([line] if used else []), *imports]
+        files[f"{name}.pyi"] = _file(text, imports)
     return files
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._printing import get_printoptions, printoptions, set_printoptions
+from flambeau.errors import ArgumentError
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "empty_cache",
@@ -146,7 +147,7 @@ def is_nonzero(input) -> builtins.bool:
         True
     """
     if input.numel() != 1:
-        raise ValueError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
     return builtins.bool(input)
 
 
@@ -183,13 +184,13 @@ def broadcast_shapes(*shapes):
     for shape in shapes:
         dims = [shape] if isinstance(shape, builtins.int) else [d.__index__() for d in shape]
         if builtins.any(d < 0 for d in dims):
-            raise ValueError(f"broadcast_shapes: sizes must not be negative, got {tuple(dims)}")
+            raise ArgumentError(f"broadcast_shapes: sizes must not be negative, got {tuple(dims)}")
         sizes = [1] * (len(dims) - len(sizes)) + sizes
         for i in range(1, len(dims) + 1):
             if dims[-i] == sizes[-i] or dims[-i] == 1:
                 continue
             if sizes[-i] != 1:
-                raise ValueError(f"broadcast_shapes: shapes {shapes} cannot be broadcast: sizes {sizes[-i]} and {dims[-i]} clash")
+                raise ArgumentError(f"broadcast_shapes: shapes {shapes} cannot be broadcast: sizes {sizes[-i]} and {dims[-i]} clash")
             sizes[-i] = dims[-i]
     return Size(sizes)
 
@@ -427,7 +428,7 @@ def set_num_interop_threads(n) -> None:
         >>> fb.set_num_interop_threads(1)
     """
     if n != 1:
-        raise ValueError(f"set_num_interop_threads: only 1 is possible, got {n}")
+        raise ArgumentError(f"set_num_interop_threads: only 1 is possible, got {n}")
 
 
 def compiled_with_cxx11_abi() -> builtins.bool:

@@ -1,23 +1,17 @@
-"""What a tensor can do besides ops: construction, conversion, properties, Python protocols, copying and pickling."""
+"""What a tensor can do besides ops: construction, conversion, properties, Python protocols."""
 
 from __future__ import annotations
 
 import builtins
-import copyreg
 from typing import Any
 
-from flambeau import _C
+from flambeau import _C, _copying, _exchange
 from flambeau._C import Tensor, device, dtype
-from flambeau._core import (
-    Size,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    preserve_format,
-    strided,
-)
+from flambeau._core import Size, preserve_format, strided
+from flambeau._exchange import from_array, from_dlpack, from_numpy, frombuffer, is_array, to_dlpack
+from flambeau.errors import ArgumentError
 
-__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]  # fmt: skip
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
 
 
 # ---- making tensors ------------------------------------------------------------------------------------------------------
@@ -31,10 +25,6 @@ def _check_requires_grad(op: str, requires_grad: builtins.bool) -> None:
 def _check_device(op: str, where: Any) -> None:
     if where is not None and device(where).type != "cpu":
         raise RuntimeError(f"{op}: device '{where}' has no backend in this build; use device='cpu'")
-
-
-def _is_array(data: Any) -> builtins.bool:
-    return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -59,8 +49,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, Tensor):
         copy = data.clone()
         return copy if dtype is None else copy.to(dtype)
-    if _is_array(data):
-        copy = _from_array(data).clone()
+    if is_array(data):
+        copy = from_array(data).clone()
         return copy if dtype is None else copy.to(dtype)
     return _C.tensor_from_data(data, dtype)
 
@@ -74,7 +64,7 @@ def as_tensor(data, dtype=None, device=None):
     """
     _check_device("as_tensor", device)
     if not isinstance(data, Tensor):
-        data = _from_array(data) if _is_array(data) else _C.tensor_from_data(data, dtype)
+        data = from_array(data) if is_array(data) else _C.tensor_from_data(data, dtype)
     return data if dtype is None else data.to(dtype)
 
 
@@ -96,19 +86,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     _check_device("asarray", device)
     if isinstance(obj, Tensor):
         shared = obj
-    elif _is_array(obj):
-        shared = _from_array(obj)
+    elif is_array(obj):
+        shared = from_array(obj)
     elif hasattr(obj, "__dlpack__"):
         shared = from_dlpack(obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         shared = frombuffer(obj, dtype=dtype or _C.uint8)
     else:
         if copy is False:
-            raise ValueError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
+            raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
         return _C.tensor_from_data(obj, dtype)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
-        raise ValueError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
+        raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
     return result.clone() if copy and result is shared else result
 
 
@@ -130,204 +120,7 @@ def _namespace(name: str):
     return _C.namespaces[""][name]
 
 
-# ---- exchange ------------------------------------------------------------------------------------------------------------
-
-_FROM_NUMPY = {
-    "|b1": _C.bool, "|u1": _C.uint8, "|i1": _C.int8,
-    "<u2": _C.uint16, "<u4": _C.uint32, "<u8": _C.uint64, "<i2": _C.int16, "<i4": _C.int32, "<i8": _C.int64,
-    "<f2": _C.float16, "<f4": _C.float32, "<f8": _C.float64, "<c8": _C.complex64, "<c16": _C.complex128,
-}  # fmt: skip
-_TO_NUMPY = {d: s for s, d in _FROM_NUMPY.items()}
-
-
-def _from_array(data):
-    """A tensor on the memory of any object with the array interface or __array__."""
-    import numpy as np
-
-    array = data if isinstance(data, np.ndarray) else np.asarray(data)
-    if not array.dtype.isnative and array.dtype.kind in "uifc":
-        array = array.astype(array.dtype.newbyteorder("="))
-    return from_numpy(array)
-
-
-def from_numpy(array):
-    """A tensor that shares memory with a NumPy array; a read-only array stays protected.
-
-    Args:
-        array: a numpy.ndarray of a numeric or bool dtype, of any strides (negative ones too).
-
-    Example:
-        >>> import numpy as np
-        >>> a = np.zeros(2)
-        >>> t = fb.from_numpy(a)
-        >>> a[0] = 5
-        >>> t
-        tensor([5., 0.], dtype=flambeau.float64)
-    """
-    import numpy as np
-
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy: expected a numpy.ndarray, got {type(array).__name__}")
-    kind = _FROM_NUMPY.get(array.dtype.str)
-    view = array
-    if kind is None and array.dtype.name == "bfloat16":
-        kind, view = _C.bfloat16, array.view(np.uint16)
-    if kind is None:
-        raise TypeError(
-            f"from_numpy: can't convert an array of dtype {array.dtype}; supported are bool, integers, float16/32/64, "
-            "complex64/128 and ml_dtypes.bfloat16 in native byte order"
-        )
-    size = kind.itemsize
-    if builtins.any(s % size for s in view.strides):
-        raise ValueError(f"from_numpy: strides {view.strides} are not a multiple of the item size {size}; copy the array")
-    address = view.__array_interface__["data"][0]
-    # The storage begins at the lowest address that a negative stride reaches.
-    low = high = 0
-    if view.size:
-        for n, s in zip(view.shape, view.strides, strict=True):
-            reach = (n - 1) * s
-            low, high = builtins.min(low, low + reach), builtins.max(high, high + reach)
-    nbytes = high - low + size if view.size else 0
-    steps = tuple(s // size for s in view.strides)
-    return _C.from_address(address + low, nbytes, kind, view.shape, steps, -low // size, array, not array.flags.writeable)
-
-
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A one-dimensional tensor on an object with the buffer protocol.
-
-    Args:
-        buffer: bytes, bytearray, memoryview, array.array, mmap …
-        dtype: how to read the bytes.
-        count: number of elements; -1 takes all.
-        offset: bytes to skip.
-        requires_grad: not available yet, must be False.
-
-    Example:
-        >>> fb.frombuffer(bytearray([1, 0, 2, 0]), dtype=fb.int16)
-        tensor([1, 2], dtype=flambeau.int16)
-    """
-    import numpy as np
-
-    _check_requires_grad("frombuffer", requires_grad)
-    view = memoryview(buffer).cast("B")
-    size = dtype.itemsize
-    if view.nbytes == 0 or count == 0:
-        raise ValueError("frombuffer: both buffer length and count must not be 0")
-    if not 0 <= offset < view.nbytes:
-        raise ValueError(f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)")
-    room = view.nbytes - offset
-    if count < 0:
-        if room % size:
-            raise ValueError(f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}")
-        count = room // size
-    if count * size > room:
-        raise ValueError(f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset")
-    array = np.frombuffer(view, dtype=np.uint8)
-    address = array.__array_interface__["data"][0] + offset
-    return _C.from_address(address, count * size, dtype, (count,), (1,), 0, array, view.readonly)
-
-
-def from_dlpack(ext_tensor, *, device=None, copy=None):
-    """A tensor from any object that speaks DLPack, sharing memory where possible.
-
-    Args:
-        ext_tensor: an array of another library, or a DLPack capsule.
-        device: None or "cpu".
-        copy: True always copies, False never does, None copies when needed.
-
-    Example:
-        >>> import numpy as np
-        >>> fb.from_dlpack(np.arange(3))
-        tensor([0, 1, 2])
-    """
-    from flambeau._dlpack import from_dlpack as take
-
-    return take(ext_tensor, device=device, copy=copy)
-
-
-def _numpy(self, *, force=False):
-    """numpy(force=False)
-
-    The tensor as a NumPy array on the same memory; bfloat16 needs the ml_dtypes package.
-
-    Args:
-        force: accepted for PyTorch's sake; every tensor here can be shared as it is.
-
-    Example:
-        >>> fb.arange(3).numpy()
-        array([0, 1, 2])
-    """
-    import numpy as np
-
-    if self.dtype == _C.bfloat16:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError(
-                "numpy: NumPy has no bfloat16 of its own; convert with .float() or install the package ml_dtypes"
-            ) from None
-        return np.asarray(_ArrayView(self)).view(ml_dtypes.bfloat16)
-    return np.asarray(_ArrayView(self))
-
-
-class _ArrayView:
-    """Carries the array interface of a tensor to NumPy, and keeps the tensor alive as the array's base."""
-
-    __slots__ = ("__array_interface__", "_tensor")
-
-    def __init__(self, t: Tensor) -> None:
-        self._tensor = t
-        self.__array_interface__ = _interface(t)
-
-
-def _interface(t: Tensor) -> dict[str, Any]:
-    kind = "<u2" if t.dtype == _C.bfloat16 else _TO_NUMPY[t.dtype]
-    address = t.data_ptr() if t.numel() else builtins.max(t._storage_ptr(), 0)
-    size = t.itemsize
-    strides = None if t._is_row_major() else tuple(s * size for s in t.stride())
-    return {"shape": tuple(t.shape), "typestr": kind, "data": (address, t._read_only), "strides": strides, "version": 3}
-
-
-def _array_interface(self):
-    """NumPy's array interface: address, shape, strides and type of the memory."""
-    if self.dtype == _C.bfloat16:
-        raise AttributeError("__array_interface__: NumPy has no bfloat16; convert with .float()")
-    return _interface(self)
-
-
-def _array(self, dtype=None, copy=None):
-    """Converts to a NumPy array (NumPy calls this)."""
-    import numpy as np
-
-    array = self.float().numpy() if self.dtype == _C.bfloat16 and dtype is None else self.numpy()
-    if dtype is not None and array.dtype != np.dtype(dtype):
-        if copy is False:
-            raise ValueError(f"__array__: copy=False, but converting {self.dtype} to {np.dtype(dtype)} needs a copy")
-        return array.astype(dtype)
-    return array.copy() if copy else array
-
-
-def _array_wrap(self, array, context=None, return_scalar=False):
-    """NumPy ufuncs of a tensor give a tensor back."""
-    import numpy as np
-
-    if isinstance(array, np.ndarray) and array.dtype.str in _FROM_NUMPY:
-        return from_numpy(array)
-    return array
-
-
-def _array_namespace(self, *, api_version=None):
-    """The array API standard's namespace for this tensor, flambeau.array_api."""
-    from flambeau import array_api
-
-    if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
-        raise ValueError(f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'")
-    return array_api
-
-
 # ---- conversion ----------------------------------------------------------------------------------------------------------
-
-_FORMATS = {f.code: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
@@ -350,7 +143,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     elif rest:
         dtype = rest.pop(0)
     if rest:
-        non_blocking = rest.pop(0)
+        rest.pop(0)  # non_blocking: copies on the CPU are never in flight
     if rest:
         copy = rest.pop(0)
     if rest:
@@ -409,7 +202,7 @@ def _type(self, dtype=None, non_blocking=False):
         for kind, name in _TYPE_NAMES.items():
             if name == short:
                 return self.to(kind)
-        raise ValueError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
+        raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
     return self.to(dtype)
 
 
@@ -469,7 +262,7 @@ def _to_device(self, device, /, *, stream=None):
         tensor([1., 1.])
     """
     if stream is not None:
-        raise ValueError("to_device: the CPU has no streams; leave stream at None")
+        raise ArgumentError("to_device: the CPU has no streams; leave stream at None")
     return _to(self, device)
 
 
@@ -483,25 +276,6 @@ def _tolist(self):
         [[0, 1], [2, 3]]
     """
     return _C.tolist(self)
-
-
-def _is_contiguous(self, memory_format=contiguous_format):
-    """is_contiguous(memory_format=contiguous_format)
-
-    Whether the elements lie in memory in the given order without gaps.
-
-    Example:
-        >>> fb.zeros(2, 3).t().is_contiguous()
-        False
-    """
-    if memory_format is contiguous_format:
-        return self._is_row_major()
-    if memory_format is channels_last or memory_format is channels_last_3d:
-        ndim = 4 if memory_format is channels_last else 5
-        if self.ndim != ndim:
-            return False
-        return self.movedim(1, -1)._is_row_major()
-    raise ValueError(f"is_contiguous: unsupported memory format {memory_format}")
 
 
 # ---- Python protocols ----------------------------------------------------------------------------------------------------
@@ -540,52 +314,6 @@ def _complex_number(self):
 def _reversed(self):
     """The first dimension reversed; a view."""
     return self if self.ndim == 0 else self[::-1]
-
-
-def _deepcopy(self, memo):
-    """Copies the storage once, so that tensors sharing memory still share it in the copy."""
-    if id(self) in memo:
-        return memo[id(self)]
-    key = ("flambeau storage", self._storage_ptr(), self._storage_nbytes())
-    if self._storage_nbytes() == 0 or self.numel() == 0:
-        result = self.clone()
-    else:
-        if key not in memo:
-            memo[key] = _storage_bytes(self).clone()
-        result = memo[key].view(self.dtype).as_strided(self.shape, self.stride(), self.storage_offset())
-    if type(self) is not Tensor:
-        result = result.as_subclass(type(self))
-    memo[id(self)] = result
-    for name, value in self.__dict__.items():
-        import copy
-
-        setattr(result, name, copy.deepcopy(value, memo))
-    return result
-
-
-def _storage_bytes(t: Tensor) -> Tensor:
-    """All bytes of a tensor's storage, as uint8."""
-    return _C.from_address(t._storage_ptr(), t._storage_nbytes(), _C.uint8, (t._storage_nbytes(),), (1,), 0, t, t._read_only)
-
-
-def _rebuild(data: bytes, kind: str, shape, cls, attributes):
-    d = getattr(_C, kind)
-    if len(data):
-        result = frombuffer(bytearray(data), dtype=d).view(shape)
-    else:
-        result = _namespace("empty")(shape, dtype=d)
-    if cls is not Tensor:
-        result = result.as_subclass(cls)
-    for name, value in attributes.items():
-        setattr(result, name, value)
-    return result
-
-
-def _reduce_ex(self, protocol):
-    data = _storage_bytes(self.contiguous().clone()) if self.numel() else None
-    raw = data.numpy().tobytes() if data is not None else b""
-    raw = raw[: self.numel() * self.itemsize]
-    return _rebuild, (raw, self.dtype.name, tuple(self.shape), type(self), dict(self.__dict__))
 
 
 def _set_data(self, value):
@@ -652,11 +380,11 @@ def _methods() -> dict[str, Any]:
         return method
 
     table = {
-        "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_namespace__": _array_namespace,
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_contiguous": _is_contiguous, "is_set_to": _is_set_to, "detach": _share_nothing,
+        "is_set_to": _is_set_to, "detach": _share_nothing,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
-        "__complex__": _complex_number, "__reversed__": _reversed, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce_ex,
+        "__complex__": _complex_number, "__reversed__": _reversed,
+        **_exchange.METHODS, **_copying.METHODS,
     }  # fmt: skip
     for name in ("resolve_conj", "resolve_neg"):
         table[name] = constant(name, None, identity_doc.format(name=name))
@@ -682,8 +410,6 @@ def _flag(value, doc):
 def _install() -> None:
     for name, method in _methods().items():
         setattr(Tensor, name, method)
-    Tensor.__array_priority__ = 1000
-    Tensor.__array_interface__ = property(_array_interface)
     Tensor.layout = property(lambda self: strided, doc="How the elements are stored: fb.strided.")
     Tensor.data = property(lambda self: self.view_as(self), _set_data, doc="The same memory, without history.")
     Tensor.requires_grad = property(lambda self: False, _set_requires_grad, doc="Whether gradients are recorded; not available yet.")
@@ -706,7 +432,6 @@ def _install() -> None:
         >>> fb.tensor([1.0, 2.0]) * 2
         tensor([2., 4.])
     """
-    copyreg.pickle(builtins.type(Size([])), lambda s: (Size, (tuple(s),)))
 
 
 def _set_part(name: str):
@@ -718,13 +443,13 @@ def _set_part(name: str):
 
 def _matrix_transpose(self):
     if self.ndim < 2:
-        raise ValueError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
     return self.transpose(-2, -1)
 
 
 def _matrix_h(self):
     if self.ndim not in (0, 2):
-        raise ValueError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
+        raise ArgumentError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
     return self.conj() if self.ndim == 0 else self.transpose(0, 1).conj()
 
 

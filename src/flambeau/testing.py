@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flambeau as fb
+from flambeau.errors import ArgumentError
 
 __all__ = ["assert_close", "make_tensor"]
 
@@ -22,7 +23,7 @@ _TOLERANCES = {
 
 def _tolerance(dtypes, rtol, atol):
     if (rtol is None) != (atol is None):
-        raise ValueError(f"assert_close: give both rtol and atol or neither, got rtol={rtol}, atol={atol}")
+        raise ArgumentError(f"assert_close: give both rtol and atol or neither, got rtol={rtol}, atol={atol}")
     if rtol is not None:
         return rtol, atol
     known = [_TOLERANCES.get(d, (0.0, 0.0)) for d in dtypes]
@@ -149,7 +150,7 @@ def make_tensor(
         a = max(info.min, -9 if low is None else math.ceil(low))
         b = min(info.max, 10 if high is None else math.ceil(high))
         if a >= b:
-            raise ValueError(f"make_tensor: low {low} must be below high {high} within the range of {dtype}")
+            raise ArgumentError(f"make_tensor: low {low} must be below high {high} within the range of {dtype}")
         result = fb.randint(a, b, sizes, dtype=fb.int64).to(dtype)
     if exclude_zero:
         tiny = fb.finfo(dtype).tiny if dtype.is_floating_point or dtype.is_complex else 1

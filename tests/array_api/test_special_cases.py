@@ -142,7 +142,10 @@ COMPLEX = {
         (complex(-0.0, 0), complex(-inf, math.pi)), (complex(0, 0), complex(-inf, 0)),
         (complex(1, inf), complex(inf, HALF)),
     ],
-    "tanh": [(complex(0, 0), complex(0, 0)), (complex(inf, 1), complex(1, 0))],
+    "tanh": [
+        (complex(0, 0), complex(0, 0)), (complex(inf, 1), complex(1, 0)), (complex(inf, 2), complex(1, 0)),
+        (complex(-inf, -2), complex(-1, -0.0)),
+    ],
     "acos": [(complex(0, 0), complex(HALF, -0.0)), (complex(1, inf), complex(HALF, -inf))],
     "sign": [(complex(0, 0), complex(0, 0)), (complex(nan, 1), complex(nan, nan)), (complex(3, 4), complex(0.6, 0.8))],
     "round": [(complex(0.5, 1.5), complex(0, 2)), (complex(-2.5, inf), complex(-2, inf))],

@@ -10,7 +10,7 @@ import numpy as np
 
 import flambeau as fb
 
-from .spec import ALL, T, dtype_of
+from .spec import ALL, D, T, dtype_of
 
 Make = Callable[[], Any]
 SHAPES = ((2, 3), (3,), (), (3, 3), (0,), (2, 3, 4), (3, 0), (2, 3, 3), (1,), (1, 1, 1, 1, 1, 1))
@@ -43,6 +43,42 @@ def index(values: Any) -> Make:
     make = lambda: T(np.array(values), "int64").tensor()  # noqa: E731
     make.__name__ = f"int64 {values}"
     return make
+
+
+def tampered(t: T, how: str) -> Make:
+    """A sample's tensor with one thing wrong."""
+    v = t.values
+    big = np.iinfo(v.dtype).max if v.dtype.kind in "iu" else 1
+    changes: dict[str, Callable[[], T]] = {
+        "same": lambda: t,
+        "other dtype": lambda: T(np.real(v), "float64" if t.dtype != "float64" else "int32"),
+        "integers": lambda: T(np.nan_to_num(np.real(v)), "int64"),
+        "flat": lambda: T(v.reshape(-1), t.dtype),
+        "extra dimension": lambda: T(v[None], t.dtype),
+        "shorter": lambda: T(v[..., :-1] if v.ndim else v, t.dtype),
+        "longer": lambda: T(np.concatenate([v, v], axis=0) if v.ndim else v, t.dtype),
+        "empty": lambda: T(v[:0] if v.ndim else v.reshape(1)[:0], t.dtype),
+        "empty inside": lambda: T(v[..., :0] if v.ndim else v, t.dtype),
+        "one element": lambda: T(v.reshape(-1)[:1].reshape(()) if v.size else v, t.dtype),
+        "huge": lambda: T(np.full(v.shape, big), t.dtype),
+        "below": lambda: T(np.full(v.shape, -big - 1 if v.dtype.kind == "i" else 0), t.dtype),
+        "nan": lambda: T(np.full(v.shape, np.nan), t.dtype) if v.dtype.kind in "fc" else t,
+        "zeros": lambda: T(np.zeros(v.shape), t.dtype),
+    }
+    made = changes[how]
+
+    def make() -> Any:
+        return made().tensor()
+
+    make.__name__ = f"{t.dtype}{list(t.shape)} {how}"
+    return make
+
+
+TAMPERINGS = (
+    "other dtype", "integers", "flat", "extra dimension", "shorter", "longer", "empty", "empty inside", "one element",
+    "huge",
+    "below", "nan", "zeros",
+)
 
 
 def special(dtype: str) -> Make:
@@ -114,6 +150,40 @@ HOSTILE_ANYTHING = [value(v) for v in (
     BIG, 2**70, [2**63], [[1], [1, 2]], {}, {"a": 1}, object, float("nan"), [None], "…", b"x", [[[]]],
     [BIG, BIG])] + ODD_TENSORS
 HOSTILE_TENSORS = [value(v) for v in (None, "x", 3, [1, 2], {}, 2.5, object)]
+
+
+
+def hostile_for(thing: Any) -> list[Make]:
+    """Bad replacements for an argument of a sample."""
+    if isinstance(thing, T):
+        return [tampered(thing, how) for how in TAMPERINGS] * 3 + ODD_TENSORS + HOSTILE_TENSORS
+    if isinstance(thing, bool):
+        return HOSTILE_BOOLS
+    if isinstance(thing, int):
+        return INTS + HOSTILE_INTS
+    if isinstance(thing, float):
+        return FLOATS + HOSTILE_FLOATS
+    if isinstance(thing, str):
+        return TEXTS + HOSTILE_TEXTS
+    if isinstance(thing, D):
+        return DTYPES + HOSTILE_DTYPES
+    if isinstance(thing, (list, tuple)) and any(isinstance(v, T) for v in thing):
+        return TENSOR_LISTS + HOSTILE_TENSOR_LISTS
+    if isinstance(thing, (list, tuple)):
+        return LISTS + HOSTILE_LISTS
+    return HOSTILE_ANYTHING
+
+
+def as_is(thing: Any) -> Make:
+    """An argument of a sample, unchanged."""
+    if isinstance(thing, T):
+        return tampered(thing, "same")
+    if isinstance(thing, D):
+        return value(dtype_of(thing.name))
+    if isinstance(thing, (list, tuple)) and any(isinstance(v, T) for v in thing):
+        return tensor_list(*(as_is(v) for v in thing), how=type(thing))
+    return value(thing)
+
 
 # type → (plausible, hostile)
 POOLS: dict[str, tuple[list[Make], list[Make]]] = {

@@ -234,7 +234,7 @@ class OpSpec:
     check: Callable[..., None] | None = None  # instead of `ref`: judges (result, *NumPy arguments)
     tolerance: dict[str, tuple[float, float]] | None = None
     special_dtypes: tuple[str, ...] | None = None
-    family: str = ""
+    domains: tuple[tuple[float, float], ...] = ()  # of a pointwise op's operands
     canonical: str = ""  # the op this name is another spelling of
     mutates: bool = False  # the op is in-place by nature (`fill_`)
     keywords: bool = True  # also accepts NumPy's spellings `axis` and `keepdims`

@@ -41,7 +41,7 @@ def binary(name, ref, a=(-3, 3), b=(-3, 3), dtypes=ALL, result="same", inplace=T
         large=elementwise(a, b, shapes=((LARGE + 13,), (500, 501))),
         promotes=promotes,
         errors=(unfit_ints() if ints_only else unfit(), bad("a string", TypeError, "x", "y"), *errors),
-        family="binary",
+        domains=(a, b),
         **kw,
     )
 

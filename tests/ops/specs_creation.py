@@ -184,6 +184,10 @@ def new(value):
     return ref
 
 
+def check_permuted(got, size, order, dtype=None):
+    assert tuple(got.shape) == size and tuple(got.stride()) == (12, 1, 3), f"strides {got.stride()}"
+
+
 # fmt: off
 SIZED = [
     OpSpec("zeros", filled(0), sizes(), method=False, out=False, errors=size_errors()),
@@ -197,6 +201,9 @@ SIZED = [
            errors=(bad("lengths that differ", RuntimeError, (2, 3), (1,)),
            bad("a negative size", RuntimeError, (-2,), (1,)),
                    bad("an overflow", RuntimeError, (2**40, 2**40), (2**40, 1)))),
+    OpSpec("empty_permuted", None, lambda d: [S((2, 3, 4), (0, 2, 1), dtype=D(d))], method=False, check=check_permuted,
+           errors=(bad("an order of another length", RuntimeError, (2, 3), (0,)),
+                   bad("an order that repeats", RuntimeError, (2, 3), (0, 0)))),
     OpSpec("zeros_like", like(0), likes(), method=False, errors=(bad("a list", TypeError, [1, 2]),)),
     OpSpec("ones_like", like(1), likes(), method=False, errors=(bad("a list", TypeError, [1, 2]),)),
     OpSpec("full_like", like(None), likes(1), method=False),

@@ -308,6 +308,26 @@ def _old_lu_solve(b, lu, pivots):
     return _lu_solve(lu, pivots, b)
 
 
+def _ldl(dtype):
+    """LAPACK's factors of a symmetric matrix."""
+    a = make(dtype, (4, 4)).values
+    a = a + a.T + 8 * np.eye(4)
+    (factor,) = scipy.linalg.get_lapack_funcs(("sytrf",), (a,))
+    packed, pivots, _ = factor(a, lower=1)
+    return a, T(np.tril(packed), dtype), T(pivots, "int32"), make(dtype, (4, 2))
+
+
+def _ldl_solve(packed, pivots, b, hermitian=False):
+    (solve,) = scipy.linalg.get_lapack_funcs(("sytrs",), (packed, b))
+    return solve(packed, pivots, b, lower=1)[0]
+
+
+def check_ldl_factor(got, a, hermitian=False, check_errors=False):
+    packed, pivots = to_numpy(got[0]), to_numpy(got[1])
+    inverse = _ldl_solve(packed, pivots, np.eye(len(a), dtype=packed.dtype))
+    close(inverse.astype(packed.dtype), np.linalg.inv(a), "the factors do not solve")
+
+
 def _logdet(a):
     sign, value = np.linalg.slogdet(a)
     return value + np.log(sign.astype(complex)) if np.iscomplexobj(a) else np.where(sign > 0, value, np.nan)
@@ -436,6 +456,12 @@ ROWS = [
            S(make(d, (2, 5, 3)), make(d, (2, 5, 1)))], LAPACK,
            "any", check=check_lstsq, method=False, expand=False, errors=(bad("sizes that differ", RuntimeError, WIDE,
            T(np.ones((3, 1)), "float32")),)),
+    OpSpec("linalg.ldl_factor", None, lambda d: [S(T(_ldl(d)[0], d))], FULL_FLOATS, ("same", "int32"), method=False,
+           check=check_ldl_factor, expand=False, errors=matrix_errors()),
+    OpSpec("linalg.ldl_factor_ex", None, lambda d: [S(T(_ldl(d)[0], d))], FULL_FLOATS, ("same", "int32", "int32"),
+           method=False, check=check_ldl_factor, expand=False, errors=matrix_errors()),
+    OpSpec("linalg.ldl_solve", _ldl_solve, lambda d: [S(*_ldl(d)[1:])], FULL_FLOATS, method=False, tolerance=LOOSE,
+           expand=False),
     OpSpec("linalg.pinv", _pinv, rectangles(), LAPACK, method=False, out=True, tolerance=LOOSE, expand=False,
            errors=matrix_errors(square=False)),
     OpSpec("pinverse", _pinv, rectangles(), LAPACK, tolerance=LOOSE, expand=False, canonical="linalg.pinv"),

@@ -355,6 +355,13 @@ def _gradient(x, spacing=1.0, dim=None, edge_order=1):
     return list(got) if isinstance(got, (list, tuple)) else [got]
 
 
+def _sum_to_size(x, *size):
+    size = size[0] if size and isinstance(size[0], (tuple, list)) else size
+    lead = x.ndim - len(size)
+    kept = tuple(lead + i for i, n in enumerate(size) if n == 1)
+    return x.sum(axis=kept, keepdims=True).sum(axis=tuple(range(lead))) if lead else x.sum(axis=kept, keepdims=True)
+
+
 PAIR_ERRORS = (*bad_dims(many=False), empty_refused())
 # fmt: off
 ROWS = [
@@ -451,6 +458,9 @@ ROWS = [
     OpSpec("trace", lambda x: _sum_like(np.sum)(np.diagonal(x)), lambda d: [S(make(d, (3, 4))), S(make(d, (0, 2)))],
            NUMERIC,
            "sum", errors=(bad("a vector", RuntimeError, T([1.0], "float32")),)),
+    OpSpec("sum_to_size", _sum_to_size, lambda d: [S(make(d, (2, 3, 4)), (3, 1)), S(make(d, (2, 3)), 1, 3),
+           S(make(d, (2, 3)), (2, 3))], INEXACT, function=False, tolerance=SUMS,
+           errors=(bad("a size that does not fit", RuntimeError, T(np.ones((2, 3)), "float32"), (2, 2)),)),
     OpSpec("masked_select", lambda x, m: np.broadcast_arrays(x, m)[0][np.broadcast_arrays(x, m)[1]], lambda d: [
            S(make(d, (3, 4)), mask([[True, False, True, True]] * 3)), S(make(d, (3, 4)),
            mask([True, False, False, True])),

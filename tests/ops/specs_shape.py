@@ -180,6 +180,15 @@ def _pixel_unshuffle(x, r):
     return x.reshape(n, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4).reshape(n, c * r**2, h // r, w // r)
 
 
+def _constant_pad(x, pad, value=0):
+    """Pairs from the last dimension on; a negative width cuts."""
+    widths = [(0, 0)] * (x.ndim - len(pad) // 2) + [tuple(pad[i : i + 2]) for i in range(len(pad) - 2, -1, -2)]
+    for dim, (before, after) in enumerate(widths):
+        n = x.shape[dim]
+        x = np.take(x, range(max(-before, 0), n - max(-after, 0)), axis=dim)
+    return np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], constant_values=value)
+
+
 def _channel_shuffle(x, g):
     n, c, h, w = x.shape
     return x.reshape(n, g, c // g, h, w).swapaxes(1, 2).reshape(n, c, h, w)
@@ -354,6 +363,10 @@ JOINS = [
     *(OpSpec(f"atleast_{n}d", ref, of_shapes((), (3,), (2, 3), (1, 2, 3)) if n < 3 else of_shapes((2, 3, 4)),
     method=False)
       for n, ref in ((1, np.atleast_1d), (2, np.atleast_2d), (3, np.atleast_3d))),
+    OpSpec("constant_pad_nd", _constant_pad, calls(((1, 2),), ((0, 1, 2, 0),), ((-1, 1), 1), ((1, 1, -1, 0, 2, 0), 0)),
+           method=False, exact=True, errors=(bad("an odd number of widths", RuntimeError, X, (1,)),
+           bad("more pairs than dimensions", RuntimeError, X, (1,) * 6),
+           bad("cut to nothing and beyond", RuntimeError, X, (-2, -2)))),
     OpSpec("pixel_shuffle", _pixel_shuffle, lambda d: [S(make(d, (2, 8, 3, 2)), 2)], FULL_FLOATS, method=False,
            exact=True,
            errors=(bad("channels that do not divide", RuntimeError, T(np.ones((1, 3, 2, 2)), "float32"), 2),)),

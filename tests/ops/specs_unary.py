@@ -26,7 +26,7 @@ def unary(name, ref, lo=-3.0, hi=3.0, dtypes=ALL, result="float", inplace=True, 
         special=special_values(1, nan=special != "no nan") if special else None,
         large=elementwise((lo, hi), shapes=((LARGE + 13,),)),
         errors=(bad("a string", TypeError, "no tensor"), bad("no argument", TypeError), *errors),
-        family="unary",
+        domains=((lo, hi),),
         **kw,
     )
 

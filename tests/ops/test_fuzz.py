@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 import flambeau as fb
 
 from . import spec as lib
-from .fuzz_values import POOLS, Make, tensor
+from .catalogue import SPECS
+from .fuzz_values import POOLS, Make, as_is, hostile_for, tensor
 from .registry import FUNCTION, INPLACE, METHOD, OUT, Overload, overloads
-from .spec import find
+from .spec import S, find
 
 TRACE = os.environ.get("FLAMBEAU_FUZZ_TRACE")
-EXAMPLES = int(os.environ.get("FLAMBEAU_FUZZ", 25))
+EXAMPLES = int(os.environ.get("FLAMBEAU_FUZZ", 30))
 CAP = 64 << 20  # bytes of tensors a call may ask for
 SPARE = 3 << 30  # address space beyond the present use
 
@@ -94,9 +95,28 @@ def chosen_out(kind: str, tensors: list[Any]) -> Any:
 OUTS = ("", "", "", "empty", "alias", "part", "overlapping", "shifted", "pair", "ints", "text", "none")
 
 
+def samples_of(name: str) -> list[S]:
+    """The spec row's own samples: valid calls to start from."""
+    row = SPECS.get(name) or SPECS.get(name + "_")
+    wanted = [d for d in ("float32", "int64", "complex64",
+    "bool") if row and d in row.dtypes] or (row.dtypes[:1] if row else ())
+    return [s for d in wanted for s in row.samples(d)]
+
+
+def spoilt(pick, op: Overload, form: str, sample: S) -> Call:
+    """A valid call with one or two arguments replaced."""
+    args, kwargs = [as_is(a) for a in sample.args], {k: as_is(v) for k, v in sample.kwargs.items()}
+    for _ in range(pick((0, 1, 1, 1, 2))):
+        place = pick([*range(len(args)), *kwargs])
+        original = sample.kwargs[place] if isinstance(place, str) else sample.args[place]
+        target = kwargs if isinstance(place, str) else args
+        target[place] = pick(hostile_for(original))
+    return Call(op, form, args, kwargs, pick(OUTS) if op.flags & OUT and form == "function" else "")
+
+
 @st.composite
-def calls(draw, rows: list[Overload]) -> Call:
-    """Mostly plausible calls with one hostile argument; some with none, some with nothing else."""
+def calls(draw, rows: list[Overload], samples: list[S]) -> Call:
+    """Spoilt samples, plausible calls with one hostile argument, and some with nothing else."""
 
     def pick(pool):
         return pool[draw(CHOICE) % len(pool)]
@@ -105,6 +125,8 @@ def calls(draw, rows: list[Overload]) -> Call:
     forms = ["function"] * bool(op.flags & FUNCTION) + ["method"] * bool(op.flags & METHOD)
     forms += ["in-place"] * bool(op.flags & INPLACE)
     form = pick(forms or ["method"])
+    if samples and draw(CHOICE) % 2:
+        return spoilt(pick, op, form, pick(samples))
     mood = pick(("one", "plausible", "one", "kin", "chaos", "one", "kin"))
     victim = draw(CHOICE) % max(len(op.params), 1) if mood == "one" else -1
     shared = pick(POOLS["Tensor"][0])
@@ -167,7 +189,7 @@ def test_malformed_calls(name, rows):
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )
-    @hypothesis.given(calls(rows))
+    @hypothesis.given(calls(rows, samples_of(name)))
     def survive(call):
         if TRACE:
             with open(TRACE, "a") as file:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import flambeau as fb
 from . import spec as lib
 from .catalogue import SPECS
 from .registry import INPLACE, OUT, overloads
+from .samples import elementwise
 from .spec import ALL, CATEGORY, COMPLEX, FLOATS, INEXACT, OpSpec, S, T, dtype_of, name_of, to_numpy
 
 ROWS = list(SPECS.values())
@@ -22,7 +25,7 @@ FLAGS = {name: [o.flags for o in found] for name, found in overloads().items()}
 
 def has_form(row: OpSpec, bit: int) -> bool:
     """Whether the op table gives every overload of the row's op this form."""
-    return all(flags & bit for flags in FLAGS.get(row.canonical or row.name, [0]))
+    return all(flags & bit for flags in FLAGS.get(row.name) or FLAGS.get(row.canonical) or [0])
 
 
 def has_inplace(row: OpSpec) -> bool:
@@ -228,6 +231,9 @@ def test_out(row, only_dtypes):
                 assert returned is out, f"{row.name}{sample}: out= is not what is returned"
             else:
                 assert all(a is b for a, b in zip(returned, out, strict=True)), f"{row.name}: out= is not returned"
+            if lib.is_tensor(want):
+                grown = row.run(ready, out=fb.empty(0, dtype=want.dtype))
+                assert lib.same_bits(grown, want), f"{row.name}{sample}: an empty out= was not resized"
 
 
 @rows(lambda row: has_out(row) and not isinstance(row.result, tuple) and row.result is not None)
@@ -322,7 +328,27 @@ def test_numpy_keywords(row, only_dtypes):
             assert lib.same_bits(row.run(renamed), row.run(ready)), f"{row.name}{sample}: axis= differs from dim="
 
 
-# ---- threads and errors --------------------------------------------------------------------------------------------
+# ---- size, threads and errors ------------------------------------------------------------------------------------
+
+
+LONG_SUMS = {"float32": (1e-4, 1e-3), "bfloat16": (2e-2, 2e-2), "float16": (4e-3, 4e-3)}
+
+
+@rows(lambda row: row.large)
+def test_large(row, only_dtypes):
+    """Sizes at which loops are vectorised, tiled and split over threads; sums of many terms lose some digits."""
+    loose = row if row.domains else replace(row, tolerance=LONG_SUMS)
+    run_all(loose, row.large, only_dtypes, among=("float32", "int64"))
+
+
+@rows(lambda row: row.domains)
+def test_tiles(row, only_dtypes):
+    """Rows longer than a tile and no multiple of a vector, packed from every layout, in every dtype."""
+    for layout in ("contiguous", "transposed", "strided", "negative"):
+        run_all(row, elementwise(*row.domains, shapes=((5, 2057),)), only_dtypes, layout, among=TILED)
+
+
+TILED = ("bool", "uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
 
 
 @rows(lambda row: row.large)

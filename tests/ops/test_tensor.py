@@ -139,6 +139,19 @@ def test_resize():
             x.resize_(*bad)
 
 
+    y = fb.arange(2)
+    assert y.resize_as_(fb.zeros(1, 3)) is y and tuple(y.shape) == (1, 3)
+
+
+def test_set():
+    x, y = fb.zeros(2), fb.arange(6)
+    assert x.to(fb.int64).set_(y[2:]).tolist() == [2, 3, 4, 5]
+    z = fb.zeros(0, dtype=fb.int64)
+    assert z.set_(y) is z and z.data_ptr() == y.data_ptr()
+    with pytest.raises(RuntimeError):
+        x.set_(y)
+
+
 def test_shape_in_place():
     x = fb.ones(1, 2, 3)
     assert x.squeeze_(0) is x and tuple(x.shape) == (2, 3)

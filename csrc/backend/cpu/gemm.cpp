@@ -19,15 +19,15 @@ FB_BLAS(z, void, const void*)
 }
 
 namespace fb::cpu {
-namespace {
 
-constexpr int row_major = 101, no_trans = 111, trans = 112;
-
-// Threads are ours: OpenBLAS must not start its own inside a parallel region.
 void prepare_blas() {
     static const bool once = (scipy_openblas_set_num_threads(1), true);
     (void)once;
 }
+
+namespace {
+
+constexpr int row_major = 101, no_trans = 111, trans = 112;
 
 void blas_gemm(int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
                float beta, float* c, int ldc) {

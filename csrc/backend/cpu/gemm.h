@@ -5,6 +5,9 @@
 
 namespace fb::cpu {
 
+// Threads are ours: OpenBLAS must not start its own inside a parallel region. To be called before any BLAS or LAPACK.
+void prepare_blas();
+
 // c = beta * c + alpha * a @ b. The last two dims are the matrices; leading dims are the batch, of the same sizes in
 // all three (stride 0 allowed in a and b). All have one dtype; c overlaps nothing. With beta = 0, c is only written.
 void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha = Scalar(1),

@@ -1,5 +1,5 @@
 // The vocabulary of elementwise rows: the same names for every compute type, with defined results for all inputs.
-// Declaring the C library's functions as simd lets the compiler call glibc's vector versions inside simd loops.
+// Inside simd loops the compiler calls glibc's vector versions of the C functions; see base/vector_math.h.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -8,38 +8,7 @@
 #include <type_traits>
 
 #include "base/dtype.h"
-
-#define FB_SIMD1(f)                                                             \
-    extern "C" __attribute__((simd("notinbranch"))) double f(double) noexcept; \
-    extern "C" __attribute__((simd("notinbranch"))) float f##f(float) noexcept;
-FB_SIMD1(exp)
-FB_SIMD1(exp2)
-FB_SIMD1(expm1)
-FB_SIMD1(log)
-FB_SIMD1(log2)
-FB_SIMD1(log10)
-FB_SIMD1(log1p)
-FB_SIMD1(sin)
-FB_SIMD1(cos)
-FB_SIMD1(tan)
-FB_SIMD1(asin)
-FB_SIMD1(acos)
-FB_SIMD1(atan)
-FB_SIMD1(sinh)
-FB_SIMD1(cosh)
-FB_SIMD1(tanh)
-FB_SIMD1(asinh)
-FB_SIMD1(acosh)
-FB_SIMD1(atanh)
-FB_SIMD1(erf)
-FB_SIMD1(erfc)
-#undef FB_SIMD1
-extern "C" __attribute__((simd("notinbranch"))) double pow(double, double) noexcept;
-extern "C" __attribute__((simd("notinbranch"))) float powf(float, float) noexcept;
-extern "C" __attribute__((simd("notinbranch"))) double atan2(double, double) noexcept;
-extern "C" __attribute__((simd("notinbranch"))) float atan2f(float, float) noexcept;
-extern "C" __attribute__((simd("notinbranch"))) double hypot(double, double) noexcept;
-extern "C" __attribute__((simd("notinbranch"))) float hypotf(float, float) noexcept;
+#include "base/vector_math.h"
 
 namespace fb::m {
 
@@ -240,6 +209,9 @@ inline T fmod(T x, T y) {
 template <class T>
 inline T remainder(T x, T y) {
     T r = fmod(x, y);
+    if constexpr (std::is_floating_point_v<T>) {
+        if (r == 0) return std::copysign(r, y);  // Python's rule for zeros
+    }
     return r != 0 && ((y < 0) != (r < 0)) ? add(r, y) : r;
 }
 template <class T>

@@ -169,10 +169,14 @@ def _contracted(a, b, dims):
         if n < 0:
             raise fb.errors.ArgumentError(f"tensordot: expected dims >= 0, got {n}")
         if n > min(a.dim(), b.dim()):
-            raise fb.errors.ArgumentError(f"tensordot: dims={n} is more than the tensors have ({a.dim()} and {b.dim()})")
+            raise fb.errors.ArgumentError(
+                f"tensordot: dims={n} is more than the tensors have ({a.dim()} and {b.dim()})"
+            )
         left, right = list(range(a.dim() - n, a.dim())), list(range(n))
     if len(left) != len(right):
-        raise fb.errors.ArgumentError(f"tensordot: both lists of dims must have the same length, got {left} and {right}")
+        raise fb.errors.ArgumentError(
+            f"tensordot: both lists of dims must have the same length, got {left} and {right}"
+        )
     return _wrapped(left, a.dim()), _wrapped(right, b.dim())
 
 

@@ -89,7 +89,7 @@ def linalg_vander(x, *, N):
     """The Vandermonde matrix of each vector: powers 0 to N - 1 of every element, as rows.
 
     Args:
-        x: vectors, at least one-dimensional.
+        x: vectors; a 0-d tensor counts as one of length 1.
         N: how many powers, at least 2; the length of the vectors when not given.
 
     Example:
@@ -98,11 +98,102 @@ def linalg_vander(x, *, N):
                 [1, 2, 4],
                 [1, 3, 9]])
     """
-    if x.dim() == 0:
-        raise fb.errors.ArgumentError("linalg.vander: x must have at least one dimension")
+    x = fb.atleast_1d(x)
     n = x.shape[-1] if N is None else N
     if n <= 1:
         raise fb.errors.ArgumentError(f"linalg.vander: N must be greater than 1, got {n}")
     if x.dtype == fb.bool:
         x = x.to(fb.int64)
     return _powers(x, n, True)
+
+
+@composite("sum_to_size(Tensor input, *int[] size) -> Tensor", function=False, method=True)
+def sum_to_size(input, size):
+    """Sums over dimensions until the tensor has a shape that would broadcast to its own.
+
+    Args:
+        size: the shape.
+
+    Example:
+        >>> fb.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+    """
+    if not size:
+        return input.sum()
+    extra = input.dim() - len(size)
+    fits = extra >= 0 and all(want in (1, have) for want, have in zip(size, input.shape[extra:], strict=True))
+    if not fits:
+        raise fb.errors.ArgumentError(
+            f"sum_to_size: size {tuple(size)} is not expandable to the tensor's shape {tuple(input.shape)}"
+        )
+    kept = [extra + d for d, want in enumerate(size) if want == 1 and input.shape[extra + d] != 1]
+    dims = [*range(extra), *kept]
+    return input.sum(dims, keepdim=True).reshape(size) if dims else input
+
+
+@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor")
+def pixel_shuffle(input, upscale_factor):
+    """Moves channels into space: (…, C·r², H, W) becomes (…, C, H·r, W·r).
+
+    Args:
+        input: at least three-dimensional.
+        upscale_factor: r.
+
+    Example:
+        >>> fb.pixel_shuffle(fb.zeros(1, 8, 2, 3), 2).shape
+        flambeau.Size([1, 2, 4, 6])
+    """
+    r = upscale_factor
+    if input.dim() < 3 or r <= 0 or input.shape[-3] % (r * r):
+        raise fb.errors.ArgumentError(
+            f"pixel_shuffle: expected shape (…, C·r², H, W) for a positive factor r, got {tuple(input.shape)} and r={r}"
+        )
+    *batch, c, h, w = input.shape
+    n = len(batch)
+    blocks = input.reshape(*batch, c // (r * r), r, r, h, w)
+    blocks = blocks.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
+    return blocks.reshape(*batch, c // (r * r), h * r, w * r)
+
+
+@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor")
+def pixel_unshuffle(input, downscale_factor):
+    """Moves space into channels: (…, C, H·r, W·r) becomes (…, C·r², H, W).
+
+    Args:
+        input: at least three-dimensional.
+        downscale_factor: r.
+
+    Example:
+        >>> fb.pixel_unshuffle(fb.zeros(1, 2, 4, 6), 2).shape
+        flambeau.Size([1, 8, 2, 3])
+    """
+    r = downscale_factor
+    if input.dim() < 3 or r <= 0 or input.shape[-2] % r or input.shape[-1] % r:
+        raise fb.errors.ArgumentError(
+            f"pixel_unshuffle: expected shape (…, C, H·r, W·r) for a positive factor r, got {tuple(input.shape)} and r={r}"
+        )
+    *batch, c, h, w = input.shape
+    n = len(batch)
+    blocks = input.reshape(*batch, c, h // r, r, w // r, r)
+    blocks = blocks.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return blocks.reshape(*batch, c * r * r, h // r, w // r)
+
+
+@composite("channel_shuffle(Tensor input, int groups) -> Tensor")
+def channel_shuffle(input, groups):
+    """Interleaves the channels of several groups.
+
+    Args:
+        input: (N, C, …), C divisible by the number of groups.
+        groups: how many.
+
+    Example:
+        >>> fb.channel_shuffle(fb.arange(4).view(1, 4, 1), 2).flatten()
+        tensor([0, 2, 1, 3])
+    """
+    if input.dim() < 3 or groups <= 0 or input.shape[1] % groups:
+        raise fb.errors.ArgumentError(
+            f"channel_shuffle: expected (N, C, …) with C divisible by groups, got {tuple(input.shape)}, groups={groups}"
+        )
+    n, c, *rest = input.shape
+    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(input.shape)

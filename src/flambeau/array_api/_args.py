@@ -33,10 +33,8 @@ def pair(name: str, x1: object, x2: object, accepts: str = "any", scalars: bool 
         which = "both operands" if not scalars else "at least one operand"
         raise TypeError(f"{name}: {which} must be arrays, got {type(x1).__name__} and {type(x2).__name__}")
     if isinstance(x1, Tensor):
-        array(name, x1, accepts, "x1")
-        return _beside(name, x1, x2, accepts)
-    array(name, x2, accepts, "x2")
-    second, first = _beside(name, x2, x1, accepts)
+        return _beside(name, array(name, x1, accepts, "x1"), x2, accepts)
+    second, first = _beside(name, array(name, x2, accepts, "x2"), x1, accepts)
     return first, second
 
 

@@ -44,6 +44,10 @@ def arange(
     dtype = optional_dtype("arange", dtype, fb.int64 if integers else default_float())
     if (stop - start) * math.copysign(1, step) <= 0:
         return fb.empty((0,), dtype=dtype, device=device)
+    if integers and dtype == fb.uint64 and max(start, stop) >= 2**63:
+        # beyond int64: count from 0 and add the start, both within uint64
+        counts = fb.arange(-((start - stop) // step), dtype=dtype, device=device)
+        return counts * fb.tensor(step % 2**64, dtype=dtype) + fb.tensor(start, dtype=dtype)
     return fb.arange(start, stop, step, dtype=real_of(dtype), device=device).to(dtype)
 
 
@@ -78,7 +82,7 @@ def asarray(
     return obj.to(device=place, dtype=target, copy=copy is True)
 
 
-def _buffer(obj: object) -> np.ndarray | None:
+def _buffer(obj: Any) -> np.ndarray | None:
     """The memory behind ``obj`` as a NumPy array, without a copy; None if it shows none."""
     if isinstance(obj, (np.ndarray, np.generic)):
         return np.asarray(obj)

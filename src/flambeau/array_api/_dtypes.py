@@ -151,7 +151,7 @@ def promote(name: str, a: fb.dtype, b: fb.dtype) -> fb.dtype:
     return joined
 
 
-def scalar_dtype(name: str, value: builtins.bool | int | float | complex, dtype: fb.dtype) -> fb.dtype:
+def scalar_dtype(name: str, value: object, dtype: fb.dtype) -> fb.dtype:
     """The dtype a Python scalar takes beside an array of ``dtype``."""
     if isinstance(value, builtins.bool):
         fits = dtype == bool

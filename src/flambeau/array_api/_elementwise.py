@@ -161,8 +161,8 @@ def expm1(x: Tensor, /) -> Tensor:
     if array("expm1", x, "floating").dtype not in COMPLEX:
         return fb.expm1(x)
     a, b = x.real, x.imag
-    # exp(a) cos(b) - 1, written without cancellation
-    real = fb.expm1(a) * fb.cos(b) - 2 * fb.square(fb.sin(b / 2))
+    # exp(a) cos(b) - 1, written without cancellation; + 0.0 because the standard wants 0, not -0, at -0
+    real = fb.expm1(a) * fb.cos(b) - 2 * fb.square(fb.sin(b / 2)) + 0.0
     near = fb.complex(real, fb.exp(a) * fb.sin(b))
     return fb.where(fb.isfinite(x) & fb.isfinite(near), near, fb.exp(x) - 1)
 
@@ -389,7 +389,13 @@ def tan(x: Tensor, /) -> Tensor:
 
 def tanh(x: Tensor, /) -> Tensor:
     """Hyperbolic tangent."""
-    return fb.tanh(array("tanh", x, "floating"))
+    result = fb.tanh(array("tanh", x, "floating"))
+    if x.dtype not in COMPLEX:
+        return result
+    # at an infinite real part C takes the sign of the zero from sin(2 imag), the standard from imag itself
+    a, b = x.real, x.imag
+    limit = fb.complex(fb.copysign(fb.ones_like(a), a), fb.copysign(fb.zeros_like(b), b))
+    return fb.where(fb.isinf(a), limit, result)
 
 
 def trunc(x: Tensor, /) -> Tensor:

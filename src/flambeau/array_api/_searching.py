@@ -105,12 +105,12 @@ def where(condition: Tensor, x1: Tensor | Scalar, x2: Tensor | Scalar, /) -> Ten
 
 def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is (with ``invert``: is not) equal to one of ``x2``."""
-    x1, x2 = pair("isin", x1, x2, "integral or bool")
-    x2 = fb.sort(x2.reshape(-1))[0]
-    if x2.numel() == 0:
-        return fb.full(tuple(x1.shape), bool(invert), dtype=fb.bool, device=x1.device)
-    place = fb.searchsorted(x2, x1.reshape(-1)).clamp(max=x2.numel() - 1)
-    found = (fb.index_select(x2, 0, place) == x1.reshape(-1)).reshape(x1.shape)
+    x, candidates = pair("isin", x1, x2, "integral or bool")
+    if candidates.numel() == 0:
+        return fb.full(tuple(x.shape), bool(invert), dtype=fb.bool, device=x.device)
+    candidates, flat = fb.sort(candidates.reshape(-1))[0], x.reshape(-1)
+    place = fb.searchsorted(candidates, flat).clamp(max=candidates.numel() - 1)
+    found = (fb.index_select(candidates, 0, place) == flat).reshape(x.shape)
     return fb.logical_not(found) if invert else found
 
 

@@ -42,19 +42,24 @@ def sum_dtype(name: str, x: Tensor, dtype: fb.dtype | None) -> fb.dtype:
     return fb.uint64 if x.dtype in UNSIGNED else x.dtype
 
 
+def _truth(name: str, x: Tensor) -> Tensor:
+    """``x`` as booleans, because PyTorch's all and any of uint8 give uint8."""
+    return x if array(name, x).dtype == fb.bool else x != 0
+
+
 def all(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element is true (not zero) along ``axis``; true of none."""
-    return reduced("all", array("all", x), axis, keepdims, fb.all)
+    return reduced("all", _truth("all", x), axis, keepdims, fb.all)
 
 
 def any(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether some element is true (not zero) along ``axis``; false of none."""
-    return reduced("any", array("any", x), axis, keepdims, fb.any)
+    return reduced("any", _truth("any", x), axis, keepdims, fb.any)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero along ``axis``."""
-    truth = array("count_nonzero", x) != 0
+    truth = _truth("count_nonzero", x)
     return reduced("count_nonzero", truth, axis, keepdims, partial(fb.sum, dtype=fb.int64))
 
 

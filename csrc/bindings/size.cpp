@@ -1,0 +1,112 @@
+// flambeau.Size: a tuple of ints. In C++ because every x.shape[0] goes through it.
+#include "bindings/convert.h"
+#include "bindings/python.h"
+
+namespace fb::py {
+
+PyTypeObject* size_type;
+
+namespace {
+
+PyObject* from_tuple(PyObject* tuple) {
+    Owned source(tuple);
+    if (!source) return nullptr;
+    Py_ssize_t n = PyTuple_GET_SIZE(source.get());
+    PyObject* size = size_type->tp_alloc(size_type, n);
+    if (!size) return nullptr;
+    for (Py_ssize_t i = 0; i < n; i++) PyTuple_SET_ITEM(size, i, Py_NewRef(PyTuple_GET_ITEM(source.get(), i)));
+    return size;
+}
+
+PyObject* size_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+    PyObject* values = nullptr;
+    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "|O:Size", &values)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "Size: takes no keyword arguments");
+        return nullptr;
+    }
+    if (!values) return size_type->tp_alloc(size_type, 0);
+    Owned list(PySequence_List(values));
+    if (!list) return nullptr;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); i++) {
+        PyObject* item = PyList_GET_ITEM(list.get(), i);
+        if (!PyIndex_Check(item)) {
+            PyErr_Format(PyExc_TypeError, "Size: expected ints, got %s at position %zd", Py_TYPE(item)->tp_name, i);
+            return nullptr;
+        }
+        PyObject* number = PyNumber_Index(item);
+        if (!number) return nullptr;
+        PyList_SetItem(list.get(), i, number);
+    }
+    return from_tuple(PyList_AsTuple(list.get()));
+}
+
+PyObject* size_repr(PyObject* self) {
+    std::string text = "flambeau.Size([";
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
+        Owned item(PyObject_Str(PyTuple_GET_ITEM(self, i)));
+        if (!item) return nullptr;
+        text += (i ? ", " : "") + std::string(PyUnicode_AsUTF8(item.get()));
+    }
+    return PyUnicode_FromString((text + "])").c_str());
+}
+
+PyObject* size_subscript(PyObject* self, PyObject* index) {
+    PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, index);
+    return item && PySlice_Check(index) ? from_tuple(Py_IS_TYPE(item, size_type) ? PySequence_Tuple(item) : item) : item;
+}
+PyObject* size_concat(PyObject* a, PyObject* b) {
+    if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
+        PyErr_Format(PyExc_TypeError, "can only concatenate tuple to tuple, not \"%s\"", Py_TYPE(b)->tp_name);
+        return nullptr;
+    }
+    Owned left(PySequence_List(a)), right(PySequence_List(b));
+    if (!left || !right) return nullptr;
+    Owned joined(PySequence_Concat(left.get(), right.get()));
+    return joined ? from_tuple(PyList_AsTuple(joined.get())) : nullptr;
+}
+PyObject* size_add(PyObject* a, PyObject* b) {
+    if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+    return size_concat(a, b);
+}
+PyObject* size_repeat(PyObject* self, Py_ssize_t n) {
+    Owned plain(PySequence_List(self));
+    Owned repeated(plain ? PySequence_Repeat(plain.get(), n) : nullptr);
+    return repeated ? from_tuple(PyList_AsTuple(repeated.get())) : nullptr;
+}
+PyObject* size_numel(PyObject* self, PyObject*) {
+    Owned product(PyLong_FromLong(1));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
+        product = Owned(PyNumber_Multiply(product.get(), PyTuple_GET_ITEM(self, i)));
+        if (!product) return nullptr;
+    }
+    return product.release();
+}
+PyObject* size_reduce(PyObject* self, PyObject*) {
+    Owned list(PySequence_List(self));
+    return list ? Py_BuildValue("O(O)", size_type, list.get()) : nullptr;
+}
+
+PyMethodDef methods[] = {{"numel", size_numel, METH_NOARGS, "numel(): number of elements of a tensor of this shape."}, {"__reduce__", size_reduce, METH_NOARGS, nullptr}, {}};
+
+#define SLOT(id, f) {id, reinterpret_cast<void*>(f)}
+PyType_Slot slots[] = {SLOT(Py_tp_new, size_new),
+                       SLOT(Py_tp_repr, size_repr),
+                       SLOT(Py_mp_subscript, size_subscript),
+                       SLOT(Py_sq_concat, size_concat),
+                       SLOT(Py_nb_add, size_add),
+                       SLOT(Py_sq_repeat, size_repeat),
+                       {Py_tp_methods, methods},
+                       {Py_tp_doc, const_cast<char*>("The shape of a tensor: a tuple of ints.\n\nExample:\n    >>> fb.zeros(2, 3).shape\n    flambeau.Size([2, 3])\n    >>> fb.zeros(2, 3).shape.numel()\n    6\n")},
+                       {0, nullptr}};
+
+}  // namespace
+
+void add_size(PyObject* module) {
+    PyType_Spec spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    Owned bases(ok(PyTuple_Pack(1, &PyTuple_Type)));
+    PyObject* type = ok(PyType_FromSpecWithBases(&spec, bases.get()));
+    size_type = reinterpret_cast<PyTypeObject*>(type);
+    ok(PyModule_AddObjectRef(module, "Size", type));
+}
+
+}  // namespace fb::py

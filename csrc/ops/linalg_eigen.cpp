@@ -1,0 +1,241 @@
+// Singular values, eigenvalues and their vectors.
+#include <cmath>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/lapack.h"
+#include "backend/cpu/loops.h"
+#include "ops/linalg.h"
+
+namespace fb {
+
+namespace lapack = cpu::lapack;
+
+namespace {
+
+constexpr const char* no_convergence = "the algorithm did not converge (code #); is the input ill-conditioned?";
+
+void set_identity(const Columns& c) {
+    dispatch_lapack(c.tensor.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        for (int64_t i = 0; i < c.count; i++) {
+            T* x = c.at<T>(i);
+            std::fill(x, x + int64_t(c.rows) * c.cols, T(0));
+            for (int d = 0; d < std::min(c.rows, c.cols); d++) x[d + int64_t(d) * c.rows] = T(1);
+        }
+    });
+}
+
+Tensor adjoint(const Tensor& t) {
+    Tensor result = transpose(t, -1, -2);
+    if (!is_complex(t.dtype())) return result;
+    result = clone(result);
+    dispatch<float, double>(real_of(t.dtype()), "a floating point dtype", [&](auto tag) {
+        using R = typename decltype(tag)::type;
+        R* x = reinterpret_cast<R*>(result.raw());
+        for (int64_t i = 0; i < result.numel(); i++) x[2 * i + 1] = -x[2 * i + 1];
+    });
+    return result;
+}
+
+bool upper_of(const std::string& text) {
+    check(text.size() == 1 && std::string("LlUu").find(text[0]) != std::string::npos, "UPLO must be 'L' or 'U', got '",
+          text, "'");
+    return text[0] == 'U' || text[0] == 'u';
+}
+
+Eigen eig(const Tensor& a, bool vectors) {
+    check_square(a);
+    check_finite(a);
+    Columns c = to_columns(a);
+    DType complex = complex_of(real_of(a.dtype()));
+    Dims batch = batch_of(a);
+    int n = c.rows;
+    Tensor values = empty(with(batch, {n}), complex), info = zeros(batch, DType::I32);
+    Columns v = empty_columns(batch, vectors ? n : 0, n, complex);
+    cpu::prepare_blas();
+    dispatch_lapack(a.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using C = std::complex<lapack::Real<T>>;
+        each_matrix(n ? c.count : 0, 20.0 * n * n * n, [&](int64_t i) {
+            info.data<int>()[i] =
+                lapack::geev(vectors, n, c.at<T>(i), c.ld(), values.data<C>() + i * n, vectors ? v.at<C>(i) : nullptr);
+        });
+    });
+    check_info(info, no_convergence);
+    return {values, v.tensor};
+}
+
+void check_driver(const Args& a, int i) { check(!a.given(i), "driver= is only for CUDA; leave it out"); }
+
+}  // namespace
+
+SVD svd(const Tensor& a, bool vectors, bool full) {
+    check_matrices(a);
+    check_finite(a);
+    Dims batch = batch_of(a);
+    int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+    DType real = real_of(a.dtype());
+    Tensor s = empty(with(batch, {k}), real), info = zeros(batch, DType::I32);
+    Columns u = empty_columns(batch, vectors ? m : 0, full ? m : k, a.dtype());
+    Columns vh = empty_columns(batch, vectors ? (full ? n : k) : 0, n, a.dtype());
+    if (k == 0) {
+        if (vectors) {
+            set_identity(u);
+            set_identity(vh);
+        }
+        return {u.tensor, s, vh.tensor};
+    }
+    Columns c = to_columns(a);
+    cpu::prepare_blas();
+    dispatch_lapack(a.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using R = lapack::Real<T>;
+        char job = !vectors ? 'N' : full ? 'A' : 'S';
+        each_matrix(c.count, 10.0 * double(m) * double(n) * double(k), [&](int64_t i) {
+            info.data<int>()[i] =
+                lapack::gesdd(job, c.rows, c.cols, c.at<T>(i), c.ld(), s.data<R>() + i * k,
+                              vectors ? u.at<T>(i) : nullptr, u.ld(), vectors ? vh.at<T>(i) : nullptr, vh.ld());
+        });
+    });
+    check_info(info, no_convergence);
+    return {u.tensor, s, vh.tensor};
+}
+
+Eigen eigh(const Tensor& a, bool upper, bool vectors) {
+    check_square(a);
+    check_finite(a);
+    Columns c = to_columns(a);
+    Dims batch = batch_of(a);
+    int n = c.rows;
+    Tensor values = empty(with(batch, {n}), real_of(a.dtype())), info = zeros(batch, DType::I32);
+    cpu::prepare_blas();
+    dispatch_lapack(a.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using R = lapack::Real<T>;
+        each_matrix(n ? c.count : 0, 9.0 * n * n * n, [&](int64_t i) {
+            info.data<int>()[i] =
+                lapack::heevd(vectors ? 'V' : 'N', upper ? 'U' : 'L', n, c.at<T>(i), c.ld(), values.data<R>() + i * n);
+        });
+    });
+    check_info(info, no_convergence);
+    return {values, c.tensor};
+}
+
+OP("linalg.svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+   FUNCTION | OUT,
+   R"(Singular value decomposition A = U diag(S) Vh.
+
+Args:
+    A: shape (..., m, n).
+    full_matrices: whether U and Vh are square; otherwise they have min(m, n) columns and rows.
+    driver: must be left out on the CPU.
+
+Returns:
+    U, the singular values in descending order, and the conjugate transpose of V.
+
+Example:
+    >>> fb.linalg.svd(fb.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+)") {
+    check_driver(a, 2);
+    SVD result = svd(a.tensor(0), true, a.flag(1));
+    return std::vector<Tensor>{result.u, result.s, result.vh};
+}
+
+OP("linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor", FUNCTION | OUT, R"(Singular values in descending order.
+
+Args:
+    A: shape (..., m, n).
+    driver: must be left out on the CPU.
+
+Example:
+    >>> fb.linalg.svdvals(fb.tensor([[3., 0.], [0., 4.]]))
+    tensor([4., 3.])
+)") {
+    check_driver(a, 1);
+    return svd(a.tensor(0), false, false).s;
+}
+
+OP("svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", COMMON,
+   R"(Singular value decomposition input = U diag(S) Vᴴ; :func:`flambeau.linalg.svd` is newer.
+
+Args:
+    input: shape (..., m, n).
+    some: whether U and V are reduced to min(m, n) columns.
+    compute_uv: with False, U and V are square zero matrices.
+
+Example:
+    >>> fb.svd(fb.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+)") {
+    const Tensor& input = a.tensor(0);
+    SVD result = svd(input, a.flag(2), !a.flag(1));
+    if (a.flag(2)) return std::vector<Tensor>{result.u, result.s, adjoint(result.vh)};
+    Dims batch = batch_of(input);
+    int64_t m = input.size(-2), n = input.size(-1);
+    return std::vector<Tensor>{zeros(with(batch, {m, m}), input.dtype()), result.s,
+                               zeros(with(batch, {n, n}), input.dtype())};
+}
+
+OP("linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)", FUNCTION | OUT,
+   R"(Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
+
+Args:
+    A: shape (..., n, n); one triangle is read.
+    UPLO: which triangle, 'L' or 'U'.
+
+Returns:
+    Real eigenvalues in ascending order, and orthonormal eigenvectors in columns.
+
+Example:
+    >>> fb.linalg.eigh(fb.tensor([[4., 0.], [0., 3.]])).eigenvalues
+    tensor([3., 4.])
+)") {
+    Eigen result = eigh(a.tensor(0), upper_of(a.text(1)), true);
+    return std::vector<Tensor>{result.values, result.vectors};
+}
+
+OP("linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor", FUNCTION | OUT,
+   R"(Eigenvalues of symmetric or Hermitian matrices, in ascending order.
+
+Args:
+    A: shape (..., n, n); one triangle is read.
+    UPLO: which triangle, 'L' or 'U'.
+
+Example:
+    >>> fb.linalg.eigvalsh(fb.tensor([[4., 0.], [0., 3.]]))
+    tensor([3., 4.])
+)") {
+    return eigh(a.tensor(0), upper_of(a.text(1)), false).values;
+}
+
+OP("linalg.eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)", FUNCTION | OUT,
+   R"(Eigenvalues and eigenvectors of square matrices, as complex numbers.
+
+Args:
+    A: shape (..., n, n).
+
+Returns:
+    Eigenvalues in no particular order, and eigenvectors of norm one in columns.
+
+Example:
+    >>> fb.linalg.eig(fb.tensor([[2.]])).eigenvalues
+    tensor([2.+0.j])
+)") {
+    Eigen result = eig(a.tensor(0), true);
+    return std::vector<Tensor>{result.values, result.vectors};
+}
+
+OP("linalg.eigvals(Tensor A) -> Tensor", FUNCTION | OUT, R"(Eigenvalues of square matrices, as complex numbers.
+
+Args:
+    A: shape (..., n, n).
+
+Example:
+    >>> fb.linalg.eigvals(fb.tensor([[2.]]))
+    tensor([2.+0.j])
+)") {
+    return eig(a.tensor(0), false).values;
+}
+
+}  // namespace fb

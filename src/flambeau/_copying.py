@@ -1,0 +1,90 @@
+"""Copying and pickling of tensors."""
+
+from __future__ import annotations
+
+import copy as _copy
+import pickle
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+
+
+def _with_attributes(result: Tensor, cls: type, attributes: dict[str, Any]) -> Tensor:
+    if cls is not Tensor:
+        result = result.as_subclass(cls)
+    if attributes:
+        result.__dict__.update(attributes)
+    return result
+
+
+def _shallow(self):
+    """copy.copy(): a new tensor object on the same memory."""
+    alias = _C.over_storage(self, self.dtype, self.shape, self.stride(), self.storage_offset())
+    return _with_attributes(alias, type(self), self.__dict__)
+
+
+def _deep(self, memo):
+    """copy.deepcopy(): each storage is copied once, so that tensors sharing memory still share it in the copy."""
+    if id(self) in memo:
+        return memo[id(self)]
+    key = ("flambeau storage", self._storage_ptr(), self._storage_nbytes())
+    if self.numel() == 0:
+        result = self.clone()
+    else:
+        if key not in memo:
+            # The original stays alive in the memo: its address must not be given to another tensor meanwhile.
+            memo[key] = (_C.storage_bytes(self), _C.storage_bytes(self).clone())
+        result = _C.over_storage(memo[key][1], self.dtype, self.shape, self.stride(), self.storage_offset())
+    if type(self) is not Tensor:
+        result = result.as_subclass(type(self))
+    memo[id(self)] = result
+    if self.__dict__:
+        result.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    return result
+
+
+def _memory_order(t: Tensor) -> tuple[int, ...]:
+    """Dimensions from the slowest to the fastest, as they lie in memory; row-major when the tensor has gaps."""
+    if t._is_row_major():
+        return tuple(range(t.ndim))
+    order = tuple(sorted(range(t.ndim), key=lambda d: -t.stride(d)))
+    dense = t.permute(order)._is_row_major() if t.ndim else True
+    return order if dense else tuple(range(t.ndim))
+
+
+def _rebuild(data, kind: str, shape, order, cls):
+    """The tensor of a pickle: bytes in memory order."""
+    dtype = getattr(_C, kind)
+    sizes = tuple(shape[d] for d in order)
+    strides, step = [0] * len(order), 1
+    for d in reversed(order):
+        strides[d], step = step, step * max(shape[d], 1)
+    view = memoryview(data)
+    if view.nbytes == 0:
+        result = _C.namespaces[""]["empty"](sizes, dtype=dtype).permute(
+            tuple(order.index(d) for d in range(len(order)))
+        )
+    else:
+        import numpy as np
+
+        source = np.frombuffer(view, dtype=np.uint8)
+        address = source.__array_interface__["data"][0]
+        raw = _C.from_address("pickle", address, _C.uint8, (view.nbytes,), (1,), source, view.readonly)
+        # Into memory of our own: aligned, writable, resizable.
+        result = _C.over_storage(raw.clone(), dtype, shape, tuple(strides), 0)
+    return result if cls is Tensor else result.as_subclass(cls)
+
+
+def _reduce(self, protocol):
+    """Pickles the elements only, not the rest of a larger storage; attributes follow as the state."""
+    order = _memory_order(self)
+    dense = self.permute(order).contiguous() if self.ndim else self
+    size = self.numel() * self.itemsize
+    first = dense.storage_offset() * self.itemsize
+    raw = memoryview(_C.storage_bytes(dense))[first : first + size]
+    data: Any = pickle.PickleBuffer(raw) if protocol >= 5 else bytes(raw)
+    return _rebuild, (data, self.dtype.name, tuple(self.shape), order, type(self)), dict(self.__dict__) or None
+
+
+METHODS = {"__copy__": _shallow, "__deepcopy__": _deep, "__reduce_ex__": _reduce}

@@ -1,0 +1,330 @@
+"""Memory shared with other libraries: NumPy arrays, buffers, DLPack."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError
+
+_FROM_NUMPY = {
+    "|b1": _C.bool, "|u1": _C.uint8, "|i1": _C.int8,
+    "<u2": _C.uint16, "<u4": _C.uint32, "<u8": _C.uint64, "<i2": _C.int16, "<i4": _C.int32, "<i8": _C.int64,
+    "<f2": _C.float16, "<f4": _C.float32, "<f8": _C.float64, "<c8": _C.complex64, "<c16": _C.complex128,
+}  # fmt: skip
+_TO_NUMPY = {d: s for s, d in _FROM_NUMPY.items()}
+
+
+def is_array(data: Any) -> builtins.bool:
+    """Whether NumPy can read the object as an array without looking at its elements."""
+    return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
+
+
+def from_array(data):
+    """A tensor on the memory of any object with the array interface or __array__; copied where it cannot be shared."""
+    import numpy as np
+
+    array = data if isinstance(data, np.ndarray) else np.asarray(data)
+    if array.dtype.kind in "uifc" and not (array.dtype.isnative and array.flags.aligned):
+        array = array.astype(array.dtype.newbyteorder("="))
+    if builtins.any(s % array.itemsize for s in array.strides):
+        array = array.copy()
+    return from_numpy(array)
+
+
+def from_numpy(array):
+    """A tensor that shares memory with a NumPy array; a read-only array stays protected.
+
+    Args:
+        array: a numpy.ndarray of a numeric or bool dtype, of any strides (negative ones too).
+
+    Example:
+        >>> import numpy as np
+        >>> a = np.zeros(2)
+        >>> t = fb.from_numpy(a)
+        >>> a[0] = 5
+        >>> t
+        tensor([5., 0.], dtype=flambeau.float64)
+    """
+    import numpy as np
+
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected a numpy.ndarray, got {type(array).__name__}")
+    plain = _C.from_plain_array(array)
+    if plain is not None:
+        return plain
+    kind = _FROM_NUMPY.get(array.dtype.str)
+    if kind is None and array.dtype.name == "bfloat16":
+        kind = _C.bfloat16
+    if kind is None:
+        raise TypeError(
+            f"from_numpy: can't convert an array of dtype {array.dtype}; supported are bool, integers, float16/32/64, "
+            "complex64/128 and ml_dtypes.bfloat16 in native byte order"
+        )
+    size = array.itemsize
+    steps = []
+    for s in array.strides:
+        step, rest = divmod(s, size)
+        if rest:
+            raise ArgumentError(
+                f"from_numpy: strides {array.strides} are not a multiple of the item size {size}; copy the array"
+            )
+        steps.append(step)
+    address, read_only = array.__array_interface__["data"]
+    return _C.from_address("from_numpy", address, kind, array.shape, tuple(steps), array, read_only)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor on an object with the buffer protocol.
+
+    Args:
+        buffer: bytes, bytearray, memoryview, array.array, mmap …; the tensor of a read-only one is protected.
+        dtype: how to read the bytes.
+        count: number of elements; -1 takes all.
+        offset: bytes to skip.
+        requires_grad: not available yet, must be False.
+
+    Example:
+        >>> fb.frombuffer(bytearray([1, 0, 2, 0]), dtype=fb.int16)
+        tensor([1, 2], dtype=flambeau.int16)
+    """
+    import numpy as np
+
+    if requires_grad:
+        raise RuntimeError(
+            "frombuffer: requires_grad=True is not available yet: gradients come with the autograd release"
+        )
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError(f"frombuffer: dtype must be a dtype such as fb.float32, got {type(dtype).__name__}")
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(
+            f"frombuffer: expected an object with the buffer protocol, got {type(buffer).__name__}"
+        ) from None
+    if not view.c_contiguous:
+        raise ArgumentError("frombuffer: the buffer is not contiguous; copy it first")
+    size = dtype.itemsize
+    if view.nbytes == 0 or count == 0:
+        raise ArgumentError("frombuffer: both buffer length and count must not be 0")
+    if not 0 <= offset < view.nbytes:
+        raise ArgumentError(
+            f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)"
+        )
+    room = view.nbytes - offset
+    if count < 0:
+        if room % size:
+            raise ArgumentError(
+                f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}"
+            )
+        count = room // size
+    if count * size > room:
+        raise ArgumentError(
+            f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset"
+        )
+    array = np.frombuffer(view, dtype=np.uint8)
+    address = array.__array_interface__["data"][0] + offset
+    return _C.from_address("frombuffer", address, dtype, (count,), (1,), array, view.readonly)
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    """A tensor from any object that speaks DLPack, sharing memory where possible.
+
+    Args:
+        ext_tensor: an array of another library, or a DLPack capsule.
+        device: None or "cpu".
+        copy: True always copies, False never does, None copies when needed.
+
+    Example:
+        >>> import numpy as np
+        >>> fb.from_dlpack(np.arange(3))
+        tensor([0, 1, 2])
+    """
+    from flambeau._dlpack import take
+
+    return take(ext_tensor, device, copy)
+
+
+def to_dlpack(tensor):
+    """A DLPack capsule on the memory of a tensor, for libraries that take capsules (of versions before 1.0).
+
+    Args:
+        tensor: the tensor; a read-only one is refused, because such a capsule cannot say so.
+
+    Example:
+        >>> fb.from_dlpack(fb.to_dlpack(fb.arange(3)))
+        tensor([0, 1, 2])
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"to_dlpack: expected a tensor, got {type(tensor).__name__}")
+    return tensor.__dlpack__()
+
+
+# ---- methods of Tensor -----------------------------------------------------------------------------------------------------
+
+
+def _numpy(self, *, force=False):
+    """numpy(force=False)
+
+    The tensor as a NumPy array on the same memory; bfloat16 needs the ml_dtypes package.
+
+    Args:
+        force: accepted for PyTorch's sake; every tensor here can be shared as it is.
+
+    Example:
+        >>> fb.arange(3).numpy()
+        array([0, 1, 2])
+    """
+    import numpy as np
+
+    if self.dtype == _C.bfloat16:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError(
+                "numpy: NumPy has no bfloat16 of its own; convert with .float() or install the package ml_dtypes"
+            ) from None
+        return np.asarray(self.view(_C.uint16)).view(ml_dtypes.bfloat16)
+    # Through the buffer protocol: the array's base keeps the memory.
+    return np.asarray(self)
+
+
+def _array_interface(self):
+    """NumPy's array interface: address, shape, strides and type of the memory."""
+    if self.dtype == _C.bfloat16:
+        raise AttributeError("__array_interface__: NumPy has no bfloat16; convert with .float()")
+    _C.lend(self)
+    address = self.data_ptr() or self._storage_ptr()
+    known = {
+        "shape": tuple(self.shape),
+        "typestr": _TO_NUMPY[self.dtype],
+        "data": (address, self._read_only),
+        "version": 3,
+    }
+    if not self._is_row_major():
+        known["strides"] = tuple(s * self.itemsize for s in self.stride())
+    return known
+
+
+def _array(self, dtype=None, copy=None):
+    """Converts to a NumPy array (NumPy calls this); bfloat16 becomes float32."""
+    import numpy as np
+
+    wanted = None if dtype is None else np.dtype(dtype)
+    if self.dtype == _C.bfloat16:
+        if wanted is not None and wanted.name == "bfloat16":
+            array = _numpy(self)
+        elif copy is False:
+            raise ArgumentError("__array__: copy=False, but NumPy has no bfloat16: converting it needs a copy")
+        else:
+            array, copy = _numpy(self.float()), False
+    else:
+        array = _numpy(self)
+    if wanted is not None and array.dtype != wanted:
+        if copy is False and self.dtype != _C.bfloat16:
+            raise ArgumentError(f"__array__: copy=False, but converting {self.dtype} to {wanted} needs a copy")
+        return array.astype(wanted)
+    return array.copy() if copy else array
+
+
+def _to_tensor(value):
+    """A NumPy array (or scalar) as a tensor where a dtype for it exists; anything else as it is."""
+    import numpy as np
+
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.str in _FROM_NUMPY:
+        return from_array(value)
+    return value
+
+
+def _array_wrap(self, array, context=None, return_scalar=False):
+    """NumPy ufuncs of a tensor give a tensor back."""
+    return _to_tensor(array)
+
+
+def _array_function(self, func, types, args, kwargs):
+    """NumPy's functions work on tensors: computed by NumPy on the same memory, arrays come back as tensors."""
+    import numpy as np
+
+    if not builtins.all(issubclass(t, (Tensor, np.ndarray)) for t in types):
+        return NotImplemented
+    lent: dict[int, Any] = {}
+
+    def outward(value):
+        if isinstance(value, Tensor):
+            array = np.asarray(value)
+            lent[id(array)] = (array, value)
+            return array
+        if type(value) in (list, tuple):
+            return type(value)(map(outward, value))
+        return value
+
+    def inward(value):
+        if id(value) in lent:
+            return lent[id(value)][1]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(inward, value))
+        if type(value) in (list, tuple):
+            return type(value)(map(inward, value))
+        return _to_tensor(value)
+
+    return inward(func(*outward(tuple(args)), **{k: outward(v) for k, v in kwargs.items()}))
+
+
+def _array_namespace(self, *, api_version=None):
+    """The array API standard's namespace for this tensor, flambeau.array_api."""
+    from flambeau import array_api
+
+    if api_version is not None and api_version not in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+        raise ArgumentError(
+            f"__array_namespace__: api_version {api_version!r} is not supported; the newest is '2025.12'"
+        )
+    return array_api
+
+
+def _bytes(self):
+    """The elements' bytes in row-major order."""
+    return memoryview(_C.storage_bytes(self.contiguous().clone())).tobytes()
+
+
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
+
+    A DLPack capsule on the tensor's memory: what from_dlpack() of every library calls.
+
+    Args:
+        stream: None (or -1): there are no streams on the CPU.
+        max_version: the newest protocol version the consumer reads; None means before 1.0.
+        dl_device: where the data must be, (1, 0) or None.
+        copy: True exports a copy.
+
+    Example:
+        >>> import numpy as np
+        >>> np.from_dlpack(fb.arange(3))
+        array([0, 1, 2])
+    """
+    from flambeau._dlpack import give
+
+    return give(self, stream, max_version, dl_device, copy)
+
+
+def _dlpack_device(self):
+    """__dlpack_device__()
+
+    DLPack's device type and number; (1, 0) is the CPU.
+
+    Example:
+        >>> tuple(map(int, fb.ones(2).__dlpack_device__()))
+        (1, 0)
+    """
+    from flambeau._dlpack import DeviceType
+
+    return (DeviceType.CPU, 0)
+
+
+METHODS = {
+    "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_function__": _array_function,
+    "__array_namespace__": _array_namespace, "__bytes__": _bytes, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
+    "__array_interface__": property(_array_interface), "__array_priority__": 1000,
+}  # fmt: skip

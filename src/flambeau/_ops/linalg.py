@@ -1,0 +1,508 @@
+"""Linear algebra made of the decompositions in the core: norms, ranks, pseudo-inverses, matrix functions."""
+
+import math
+
+import flambeau as fb
+from flambeau._core import composite
+from flambeau.errors import ArgumentError, OutOfRangeError
+
+
+def _check_floating(name, a):
+    if not (a.is_floating_point() or a.is_complex()):
+        raise ArgumentError(f"{name}: needs a floating point or complex tensor, got {a.dtype}")
+
+
+def _check_matrix(name, a):
+    if a.dim() < 2:
+        raise ArgumentError(f"{name}: expected a matrix or a batch of matrices, got shape {tuple(a.shape)}")
+
+
+def _check_square(name, a):
+    _check_matrix(name, a)
+    if a.shape[-1] != a.shape[-2]:
+        raise ArgumentError(f"{name}: expected square matrices, got shape {tuple(a.shape)}")
+
+
+def _adjoint(a):
+    a = a.transpose(-2, -1)
+    return a.conj() if a.is_complex() else a
+
+
+def _matrix_norm(name, a, ord, dim, keepdim, dtype):
+    _check_floating(name, a)
+    if len(dim) != 2:
+        raise ArgumentError(f"{name}: dim must be two dimensions, got {tuple(dim)}")
+    if a.dim() < 2:
+        raise ArgumentError(f"{name}: expected at least 2 dimensions, got shape {tuple(a.shape)}")
+    for d in dim:
+        if not -a.dim() <= d < a.dim():
+            raise OutOfRangeError(f"{name}: dimension {d} is out of range for a {a.dim()}-d tensor")
+    rows, columns = (d % a.dim() for d in dim)
+    if rows == columns:
+        raise ArgumentError(f"{name}: dims must be different, got {tuple(dim)}")
+    if ord == "fro":
+        return fb.linalg.vector_norm(a, 2, (rows, columns), keepdim, dtype=dtype)
+    if isinstance(ord, str) and ord != "nuc" or not isinstance(ord, str) and abs(ord) not in (1, 2, math.inf):
+        raise ArgumentError(f"{name}: unknown order {ord!r}; expected 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
+    if dtype is not None:
+        a = a.to(dtype)
+    if a.numel() == 0 and ord != "nuc" and ord > 0:
+        return fb.linalg.vector_norm(a, 1, (rows, columns), keepdim)
+    if ord == "nuc" or abs(ord) == 2:
+        s = fb.linalg.svdvals(a.movedim((rows, columns), (-2, -1)))
+        result = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord > 0 else s.amin(-1)
+        if keepdim:
+            for d in sorted((rows, columns)):
+                result = result.unsqueeze(d)
+        return result
+    along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = fb.linalg.vector_norm(a, 1, along, keepdim)
+    if not keepdim and over > along:
+        over -= 1
+    return sums.amax(over, keepdim=keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim)
+
+
+@composite(
+    "linalg.matrix_norm(Tensor A, Scalar ord, int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    out=True,
+)
+def matrix_norm(A, ord, dim, keepdim, *, dtype):
+    """Norm of matrices.
+
+    Args:
+        A: a floating point or complex tensor with matrices in two of its dimensions.
+        ord: 'fro' (Frobenius, the default), 'nuc' (sum of singular values), 2 or -2 (largest or smallest singular value),
+            1 or -1 (largest or smallest column sum of absolute values), inf or -inf (the same for rows).
+        dim: the two dimensions.
+        keepdim: whether these stay with size 1.
+        dtype: computes and returns in this dtype.
+
+    Example:
+        >>> fb.linalg.matrix_norm(fb.tensor([[3., 0.], [0., 4.]]))
+        tensor(5.)
+    """
+    return _matrix_norm("linalg.matrix_norm", A, ord, dim, keepdim, dtype)
+
+
+@composite(
+    "linalg.matrix_norm(Tensor A, str ord='fro', int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    out=True,
+)
+def matrix_norm_named(A, ord, dim, keepdim, *, dtype):
+    return _matrix_norm("linalg.matrix_norm", A, ord, dim, keepdim, dtype)
+
+
+def _norm(a, ord, dim, keepdim, dtype):
+    name = "linalg.norm"
+    _check_floating(name, a)
+    if dim is not None and len(dim) not in (1, 2) and ord is not None:
+        raise ArgumentError(f"{name}: dim must be one or two dimensions when ord is given, got {tuple(dim)}")
+    if ord is None:
+        return fb.linalg.vector_norm(a, 2, dim, keepdim, dtype=dtype)
+    if dim is None:
+        if a.dim() not in (1, 2):
+            raise ArgumentError(
+                f"{name}: with ord and without dim the input must be 1-d or 2-d, got shape {tuple(a.shape)}"
+            )
+        dim = tuple(range(a.dim()))
+    if len(dim) == 2:
+        return _matrix_norm(name, a, ord, dim, keepdim, dtype)
+    if isinstance(ord, str):
+        raise ArgumentError(f"{name}: order {ord!r} is for matrices; dim must be two dimensions, got {tuple(dim)}")
+    return fb.linalg.vector_norm(a, ord, dim, keepdim, dtype=dtype)
+
+
+@composite(
+    "linalg.norm(Tensor input, Scalar? ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    out=True,
+)
+def norm(input, ord, dim, keepdim, *, dtype):
+    """Norm of vectors or matrices.
+
+    Args:
+        input: a floating point or complex tensor.
+        ord: order of the norm; see vector_norm and matrix_norm. Without it, the Euclidean norm of all elements.
+        dim: one dimension for vectors, two for matrices.
+        keepdim: whether these stay with size 1.
+        dtype: computes and returns in this dtype.
+
+    Example:
+        >>> fb.linalg.norm(fb.tensor([[3., 0.], [0., 4.]]), 1)
+        tensor(4.)
+    """
+    return _norm(input, ord, dim, keepdim, dtype)
+
+
+@composite(
+    "linalg.norm(Tensor input, str ord, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", out=True
+)
+def norm_named(input, ord, dim, keepdim, *, dtype):
+    return _norm(input, ord, dim, keepdim, dtype)
+
+
+def _cond(a, p):
+    name = "linalg.cond"
+    _check_matrix(name, a)
+    _check_floating(name, a)
+    if p is None or p in (2, -2):
+        s = fb.linalg.svdvals(a)
+        if s.shape[-1] == 0:
+            return s.new_zeros(s.shape[:-1])
+        largest, smallest = s[..., 0], s[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    _check_square(name, a)
+    if isinstance(p, str) and p not in ("fro", "nuc") or not isinstance(p, str) and abs(p) not in (1, math.inf):
+        raise ArgumentError(f"{name}: unknown order {p!r}; expected None, 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
+    if a.numel() == 0:
+        return fb.linalg.vector_norm(a, 1, (-2, -1))
+    inverse, info = fb.linalg.inv_ex(a)
+    if p == "nuc":
+        # An inverse that does not exist may hold values the singular value decomposition cannot take.
+        inverse = fb.where((info != 0)[..., None, None], fb.zeros_like(inverse), inverse)
+    result = fb.linalg.matrix_norm(a, p) * fb.linalg.matrix_norm(inverse, p)
+    return fb.where(info != 0, fb.full_like(result, math.inf), result)
+
+
+@composite("linalg.cond(Tensor A, Scalar? p=None) -> Tensor", out=True)
+def cond(A, p):
+    """Condition number of matrices: the norm times the norm of the inverse.
+
+    Args:
+        A: shape (..., m, n); square unless p is None, 2 or -2.
+        p: order of the norm, as in matrix_norm; None is 2.
+
+    Example:
+        >>> fb.linalg.cond(fb.tensor([[4., 0.], [0., 2.]]))
+        tensor(2.)
+    """
+    return _cond(A, p)
+
+
+@composite("linalg.cond(Tensor A, str p) -> Tensor", out=True)
+def cond_named(A, p):
+    return _cond(A, p)
+
+
+def _cutoff(name, values, a, atol, rtol):
+    """Singular values up to this count as zero."""
+    eps = fb.finfo(values.dtype).eps
+    if rtol is None:
+        rtol = eps * max(a.shape[-2:]) if atol is None else 0.0
+    atol = 0.0 if atol is None else atol
+    for key, tol in (("atol", atol), ("rtol", rtol)):
+        if isinstance(tol, fb.Tensor) and tol.is_complex():
+            raise ArgumentError(f"{name}: {key} must be real, got {tol.dtype}")
+    if values.shape[-1] == 0:
+        return values.new_zeros(values.shape[:-1])
+    largest = values.amax(-1)
+    relative = rtol * largest
+    if not isinstance(atol, fb.Tensor):
+        atol = fb.tensor(float(atol), dtype=values.dtype)
+    return fb.maximum(relative, atol.to(relative.dtype))
+
+
+def _rank(a, atol, rtol, hermitian):
+    name = "linalg.matrix_rank"
+    _check_square(name, a) if hermitian else _check_matrix(name, a)
+    s = fb.linalg.eigvalsh(a).abs() if hermitian else fb.linalg.svdvals(a)
+    if s.shape[-1] == 0:
+        return fb.zeros(a.shape[:-2], dtype=fb.int64)
+    return (s > _cutoff(name, s, a, atol, rtol).unsqueeze(-1)).sum(-1)
+
+
+@composite("linalg.matrix_rank(Tensor A, *, any atol=None, any rtol=None, bool hermitian=False) -> Tensor", out=True)
+def matrix_rank(A, *, atol, rtol, hermitian):
+    """Number of singular values that are not (nearly) zero.
+
+    Args:
+        A: shape (..., m, n).
+        atol: singular values up to this are zero; a number or a tensor.
+        rtol: so are those up to this times the largest; if neither is given, machine precision times max(m, n).
+        hermitian: whether A is symmetric or Hermitian, which is quicker.
+
+    Example:
+        >>> fb.linalg.matrix_rank(fb.tensor([[1., 2.], [2., 4.]]))
+        tensor(1)
+    """
+    return _rank(A, atol, rtol, hermitian)
+
+
+@composite("linalg.matrix_rank(Tensor A, any tol, bool hermitian=False) -> Tensor", out=True)
+def matrix_rank_tol(A, tol, hermitian):
+    return _rank(A, tol, 0.0, hermitian)
+
+
+def _pinv(name, a, atol, rtol, hermitian):
+    _check_square(name, a) if hermitian else _check_matrix(name, a)
+    _check_floating(name, a)
+    if a.numel() == 0:
+        return fb.zeros(*a.shape[:-2], a.shape[-1], a.shape[-2], dtype=a.dtype)
+    if hermitian:
+        values, vectors = fb.linalg.eigh(a)
+        size = values.abs()
+        keep = size > _cutoff(name, size, a, atol, rtol).unsqueeze(-1)
+        inverse = fb.where(keep, fb.ones_like(values) / values, fb.zeros_like(values)).to(a.dtype)
+        return (vectors * inverse.unsqueeze(-2)) @ _adjoint(vectors)
+    u, s, vh = fb.linalg.svd(a, full_matrices=False)
+    keep = s > _cutoff(name, s, a, atol, rtol).unsqueeze(-1)
+    inverse = fb.where(keep, fb.ones_like(s) / s, fb.zeros_like(s)).to(a.dtype)
+    return (_adjoint(vh) * inverse.unsqueeze(-2)) @ _adjoint(u)
+
+
+@composite("linalg.pinv(Tensor A, *, any atol=None, any rtol=None, bool hermitian=False) -> Tensor", out=True)
+def pinv(A, *, atol, rtol, hermitian):
+    """Pseudo-inverse of matrices (Moore-Penrose).
+
+    Args:
+        A: shape (..., m, n).
+        atol: singular values up to this are zero; a number or a tensor.
+        rtol: so are those up to this times the largest; if neither is given, machine precision times max(m, n).
+        hermitian: whether A is symmetric or Hermitian, which is quicker.
+
+    Example:
+        >>> fb.linalg.pinv(fb.tensor([[2., 0.], [0., 0.]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
+    """
+    return _pinv("linalg.pinv", A, atol, rtol, hermitian)
+
+
+@composite("linalg.pinv(Tensor A, any rcond, bool hermitian=False) -> Tensor", out=True)
+def pinv_rcond(A, rcond, hermitian):
+    return _pinv("linalg.pinv", A, 0.0, rcond, hermitian)
+
+
+@composite("pinverse(Tensor input, float rcond=1e-15) -> Tensor", method=True)
+def pinverse(input, rcond):
+    """Pseudo-inverse of matrices; :func:`flambeau.linalg.pinv` is newer.
+
+    Args:
+        input: shape (..., m, n).
+        rcond: singular values up to this times the largest count as zero.
+
+    Example:
+        >>> fb.pinverse(fb.tensor([[2.]]))
+        tensor([[0.5000]])
+    """
+    return _pinv("pinverse", input, 0.0, rcond, False)
+
+
+@composite("logdet(Tensor input) -> Tensor", method=True)
+def logdet(input):
+    """Logarithm of the determinant: nan for a negative one, -inf for zero.
+
+    Args:
+        input: shape (..., n, n).
+
+    Example:
+        >>> fb.logdet(fb.tensor([[1., 0.], [0., 1.]]))
+        tensor(0.)
+    """
+    sign, log = fb.linalg.slogdet(input)
+    if input.is_complex():
+        return log + sign.log()
+    return fb.where(sign < 0, fb.full_like(log, math.nan), log)
+
+
+# The diagonal Padé approximant of degree 13: coefficient k of the numerator.
+_PADE = [math.comb(13, k) * math.factorial(26 - k) / math.factorial(26) for k in range(14)]
+
+
+def _matrix_exp(name, a):
+    _check_square(name, a)
+    _check_floating(name, a)
+    if a.numel() == 0:
+        return a.clone()
+    wide = fb.complex128 if a.is_complex() else fb.float64
+    if a.dtype != wide:
+        # Squaring magnifies rounding errors; the wider type keeps the result exact to the narrow one.
+        return _matrix_exp(name, a.to(wide)).to(a.dtype)
+    size = float(fb.linalg.matrix_norm(a, 1).amax())
+    if not math.isfinite(size):
+        return fb.full_like(a, math.nan)
+    squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 0 else 0
+    a = a / 2.0**squarings
+    b = _PADE
+    eye = fb.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    result = fb.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = result @ result
+    return result
+
+
+@composite("linalg.matrix_exp(Tensor A) -> Tensor")
+def linalg_matrix_exp(A):
+    """Exponential of square matrices.
+
+    Args:
+        A: shape (..., n, n).
+
+    Example:
+        >>> fb.linalg.matrix_exp(fb.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+    return _matrix_exp("linalg.matrix_exp", A)
+
+
+@composite("matrix_exp(Tensor input) -> Tensor", method=True)
+def matrix_exp(input):
+    """Exponential of square matrices; the same as :func:`flambeau.linalg.matrix_exp`.
+
+    Args:
+        input: shape (..., n, n).
+
+    Example:
+        >>> fb.matrix_exp(fb.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+    return _matrix_exp("matrix_exp", input)
+
+
+@composite("linalg.tensorinv(Tensor A, int ind=2) -> Tensor", out=True)
+def tensorinv(A, ind):
+    """Inverse of a tensor as a map from its last to its first dimensions.
+
+    Args:
+        A: the product of the first ``ind`` sizes must equal that of the others.
+        ind: how many dimensions come first.
+
+    Example:
+        >>> fb.linalg.tensorinv(fb.eye(4).reshape(2, 2, 4), 2).shape
+        flambeau.Size([4, 2, 2])
+    """
+    if ind <= 0:
+        raise ArgumentError(f"linalg.tensorinv: ind must be positive, got {ind}")
+    first, last = A.shape[:ind], A.shape[ind:]
+    n = math.prod(first)
+    if n != math.prod(last):
+        raise ArgumentError(
+            f"linalg.tensorinv: the sizes before and after dimension {ind} must have equal products, got shape {tuple(A.shape)}"
+        )
+    return fb.linalg.inv(A.reshape(n, n)).reshape(*last, *first)
+
+
+@composite("linalg.tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor", out=True)
+def tensorsolve(A, B, dims):
+    """Solution X of tensordot(A, X, X.dim()) = B.
+
+    Args:
+        A: a tensor whose first dimensions are those of B.
+        B: the right side.
+        dims: dimensions of A that are moved to the end first.
+
+    Example:
+        >>> fb.linalg.tensorsolve(2 * fb.eye(4).reshape(2, 2, 4), fb.ones(2, 2))
+        tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
+    shape = A.shape[B.dim() :]
+    n = math.prod(shape)
+    if n != B.numel() or A.numel() != n * n:
+        raise ArgumentError(
+            f"linalg.tensorsolve: shapes {tuple(A.shape)} and {tuple(B.shape)} do not fit: expected as many unknowns as equations"
+        )
+    return fb.linalg.solve(A.reshape(n, n), B.reshape(n)).reshape(shape)
+
+
+@composite("linalg.vander(Tensor x, *, int? N=None) -> Tensor")
+def linalg_vander(x, *, N):
+    """Vandermonde matrix: powers 0 to N - 1 of the elements, in columns.
+
+    Args:
+        x: vectors, of shape (..., n).
+        N: how many powers; n if not given.
+
+    Example:
+        >>> fb.linalg.vander(fb.tensor([2, 3]), N=3)
+        tensor([[1, 2, 4],
+                [1, 3, 9]])
+    """
+    if x.dim() == 0:
+        x = x.unsqueeze(0)
+    n = x.shape[-1] if N is None else N
+    if n <= 1 and N is not None:
+        raise ArgumentError(f"linalg.vander: N must be greater than 1, got {N}")
+    x = x.unsqueeze(-1)
+    ones = fb.ones_like(x)
+    if n <= 1:
+        return ones[..., :n]
+    powers = x.expand(*x.shape[:-1], n - 1).cumprod(-1, dtype=x.dtype)
+    return fb.cat([ones, powers], -1)
+
+
+@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any", function=True)
+def lu(A, pivot, get_infos):
+    """Packed LU decomposition; :func:`flambeau.linalg.lu_factor` is newer.
+
+    Args:
+        A: shape (..., m, n).
+        pivot: must be True.
+        get_infos: whether LAPACK's codes are returned as a third tensor.
+
+    Example:
+        >>> fb.lu(fb.tensor([[1., 2.], [2., 2.]]))[1]
+        tensor([2, 2], dtype=flambeau.int32)
+    """
+    result = fb.linalg.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    return result if get_infos else (result.LU, result.pivots)
+
+
+@composite("svd_lowrank(Tensor A, int? q=6, int? niter=2, Tensor? M=None) -> (Tensor U, Tensor S, Tensor V)")
+def svd_lowrank(A, q, niter, M):
+    """The largest singular values and their vectors, by random projection.
+
+    Args:
+        A: shape (..., m, n).
+        q: how many values to look for, a little more than the rank of interest.
+        niter: rounds of refinement.
+        M: a tensor subtracted from A; it broadcasts.
+
+    Example:
+        >>> fb.svd_lowrank(fb.tensor([[3., 0.], [0., 4.]]), q=2).S
+        tensor([4.0000, 3.0000])
+    """
+    q = 6 if q is None else q
+    niter = 2 if niter is None else niter
+    if not 0 <= q <= min(A.shape[-2:]):
+        raise ArgumentError(f"svd_lowrank: q={q} must be from 0 to min(m, n) = {min(A.shape[-2:])}")
+    if niter < 0:
+        raise ArgumentError(f"svd_lowrank: niter must not be negative, got {niter}")
+    if M is not None:
+        A = A - M
+    if A.shape[-2] < A.shape[-1]:
+        u, s, v = fb.svd_lowrank(_adjoint(A), q, niter)
+        return v, s, u
+    ah = _adjoint(A)
+    basis = fb.linalg.qr(A @ fb.randn(A.shape[-1], q, dtype=A.dtype)).Q
+    for _ in range(niter):
+        basis = fb.linalg.qr(A @ fb.linalg.qr(ah @ basis).Q).Q
+    u, s, vh = fb.linalg.svd(_adjoint(basis) @ A, full_matrices=False)
+    return basis @ u, s, _adjoint(vh)
+
+
+@composite("pca_lowrank(Tensor A, int? q=None, bool center=True, int niter=2) -> (Tensor U, Tensor S, Tensor V)")
+def pca_lowrank(A, q, center, niter):
+    """Principal components of the rows of matrices, by random projection.
+
+    Args:
+        A: shape (..., m, n).
+        q: how many components to look for; min(6, m, n) if not given.
+        center: whether the mean row is subtracted first.
+        niter: rounds of refinement.
+
+    Example:
+        >>> fb.pca_lowrank(fb.tensor([[1., 0.], [-1., 0.]]), q=1).S
+        tensor([1.4142])
+    """
+    q = min(6, *A.shape[-2:]) if q is None else q
+    if not 0 <= q <= min(A.shape[-2:]):
+        raise ArgumentError(f"pca_lowrank: q={q} must be from 0 to min(m, n) = {min(A.shape[-2:])}")
+    return fb.svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

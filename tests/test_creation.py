@@ -1,0 +1,116 @@
+"""Creation: dtypes, exact counts, options, out=."""
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+
+ARANGES = [(5,), (2, 7), (2, 7, 3), (7, 2, -2), (0, 1, 0.1), (1, 2.5), (0.5, 3), (3, 3), (-1, 1, 0.25), (0, -5, -1)]
+
+
+@pytest.mark.parametrize("args", ARANGES, ids=str)
+def test_arange_counts_like_numpy(args):
+    ours, theirs = fb.arange(*args), np.arange(*args)
+    assert ours.dtype == (fb.int64 if theirs.dtype.kind == "i" else fb.float32)
+    assert ours.numel() == theirs.size and np.allclose(ours.numpy(), theirs)
+
+
+def test_arange_is_exact_at_the_ends_of_int64():
+    top = 2**63 - 1
+    assert fb.arange(top - 3, top).tolist() == [top - 3, top - 2, top - 1]
+    assert fb.arange(-(2**63), top, 2**62).tolist() == [-(2**63), -(2**62), 0, 2**62]
+    assert fb.arange(0, 1000, 3, dtype=fb.uint8).tolist() == [i % 256 for i in range(0, 1000, 3)]
+
+
+BAD = [
+    (lambda: fb.arange(0, 5, 0), "nonzero"),
+    (lambda: fb.arange(5, 0), "inconsistent with step sign"),
+    (lambda: fb.arange(0, math.inf), "finite"),
+    (lambda: fb.arange(0, 1e300), "overflow"),
+    (lambda: fb.linspace(0, 1, -1), "non-negative"),
+    (lambda: fb.linspace(0, 1j, 3, dtype=fb.float32), "safely cast"),
+    (lambda: fb.linspace(fb.zeros(2), 1, 3), "0-dimensional"),
+    (lambda: fb.zeros(-1), "negative"),
+    (lambda: fb.empty(2**40, 2**40), "too many elements"),
+    (lambda: fb.eye(-1), "greater or equal to 0"),
+    (lambda: fb.empty_strided((2, 2), (-1, 1)), "negative"),
+    (lambda: fb.empty_strided((2**31, 2), (2**61, 1)), "overflow"),
+    (lambda: fb.zeros(2, dtype=fb.float64, out=fb.zeros(2)), "does not match"),
+]
+
+
+@pytest.mark.parametrize("call, message", BAD, ids=range(len(BAD)))
+def test_impossible_requests_are_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_options_that_are_not_there_yet_say_so():
+    with pytest.raises(RuntimeError, match="gradients are not available yet"):
+        fb.zeros(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="accelerator"):
+        fb.ones(2, pin_memory=True)
+    with pytest.raises(NotImplementedError, match="strided"):
+        fb.empty(2, layout=fb.sparse_coo)
+
+
+def test_linspace_hits_both_ends():
+    for n in (1, 2, 3, 1000):
+        values = fb.linspace(-3, 7, n).tolist()
+        assert values[0] == -3 and values[-1] == (7 if n > 1 else -3) and len(values) == n
+    assert fb.linspace(0, 10, 5, dtype=fb.int64).tolist() == [0, 2, 5, 7, 10]
+    assert fb.linspace(fb.tensor(1.0), fb.tensor(2), 3).tolist() == [1, 1.5, 2]
+    assert fb.linspace(0, 1 + 1j, 3).tolist() == [0, 0.5 + 0.5j, 1 + 1j]
+    assert fb.logspace(0, 3, 4, base=2).tolist() == [1, 2, 4, 8]
+
+
+def test_full_takes_the_dtype_of_its_value():
+    dtypes = [fb.full((1,), v).dtype for v in (True, 3, 2.5, 1j)]
+    assert dtypes == [fb.bool, fb.int64, fb.float32, fb.complex64]
+    fb.set_default_dtype(fb.float64)
+    assert fb.full((1,), 2.5).dtype == fb.zeros(1).dtype == fb.float64
+
+
+def test_like_forms_follow_their_model():
+    model = fb.zeros(3, 2, dtype=fb.int16).t()
+    for make in (fb.empty_like, fb.zeros_like, fb.ones_like, lambda t, **k: fb.full_like(t, 4, **k)):
+        assert make(model).dtype == fb.int16 and make(model).stride() == model.stride()
+        assert make(model, dtype=fb.bool, memory_format=fb.contiguous_format).stride() == (3, 1)
+    assert model.new_ones(2).tolist() == [1, 1] and model.new_full((2,), 3, dtype=fb.float64).dtype == fb.float64
+    assert fb.ones_like(fb.zeros(2, 3).expand(4, 2, 3)).shape == (4, 2, 3)
+
+
+def test_out_is_resized_and_returned():
+    out = fb.zeros(1, dtype=fb.int64)
+    assert fb.arange(4, out=out) is out and out.tolist() == [0, 1, 2, 3]
+    assert fb.full((2, 2), 7, out=out).tolist() == [[7, 7], [7, 7]]
+    every_other = fb.zeros(6)[::2]
+    assert fb.linspace(0, 1, 3, out=every_other).tolist() == [0, 0.5, 1]
+
+
+def test_complex_and_polar():
+    z = fb.complex(fb.tensor([1.0, 2.0]), fb.tensor(3.0))
+    assert z.tolist() == [1 + 3j, 2 + 3j]
+    w = fb.polar(fb.tensor([2.0], dtype=fb.float64), fb.tensor([math.pi / 2], dtype=fb.float64))
+    assert abs(w.item() - 2j) < 1e-15
+    with pytest.raises(RuntimeError, match="one dtype"):
+        fb.complex(fb.zeros(1), fb.zeros(1, dtype=fb.float64))
+
+
+@pytest.mark.parametrize(
+    "name, numpy_name",
+    [("hann", "hanning"), ("hamming", "hamming"), ("blackman", "blackman"), ("bartlett", "bartlett")],
+)
+def test_windows(name, numpy_name):
+    window = getattr(fb, f"{name}_window")
+    assert np.allclose(window(9, periodic=False, dtype=fb.float64).numpy(), getattr(np, numpy_name)(9))
+    assert np.allclose(window(8, dtype=fb.float64).numpy(), getattr(np, numpy_name)(9)[:-1])
+    assert window(1).tolist() == [1] and window(0).numel() == 0
+    with pytest.raises(ValueError, match="negative"):
+        window(-1)
+
+
+def test_kaiser_window():
+    assert np.allclose(fb.kaiser_window(9, False, 5.0, dtype=fb.float64).numpy(), np.kaiser(9, 5))
