@@ -1,6 +1,7 @@
 // Builds a ReduceKernel from a small description of an operation:
 //   T        element read, L  lane in which elements are first gathered, A  accumulator that lanes join
-//   unit()   neutral lane, step(lane, x), neutral() accumulator, join(acc, acc), widen(lane), result(acc, context)
+//   unit()   neutral lane, step(lane, x), fold(lane, lane), neutral() accumulator, join(acc, acc), widen(lane),
+//   result(acc, context)
 #pragma once
 #include "ops/reduce_driver.h"
 
@@ -32,6 +33,18 @@ inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t
     }
 }
 
+// Halves of the lanes onto each other, down to one.
+template <class Op, int64_t left>
+inline typename Op::L fold_lanes(typename Op::L* lanes) {
+    if constexpr (left == 1) {
+        return lanes[0];
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < left / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + left / 2]);
+        return fold_lanes<Op, left / 2>(lanes);
+    }
+}
+
 // n contiguous elements, folded into one lane per place of a short row first.
 template <class Op, int64_t width>
 inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
@@ -40,10 +53,11 @@ inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
     for (int64_t j = 0; j < width; j++) lanes[j] = Op::unit();
     int64_t rows = n / width;
     gather_rows<Op>(lanes, reinterpret_cast<const char*>(x), width * static_cast<int64_t>(sizeof(*x)), rows, width);
-    for (int64_t j = 0, i = rows * width; i < n; i++, j++) lanes[j] = Op::step(lanes[j], x[i]);
-    typename Op::A acc = Op::widen(lanes[0]);
-    for (int64_t j = 1; j < width; j++) acc = Op::join(acc, Op::widen(lanes[j]));
-    return acc;
+    const typename Op::T* rest = x + rows * width;
+    int64_t tail = n - rows * width;
+#pragma omp simd
+    for (int64_t j = 0; j < tail; j++) lanes[j] = Op::step(lanes[j], rest[j]);
+    return Op::widen(fold_lanes<Op, width>(lanes));
 }
 
 template <class Op>
@@ -61,7 +75,8 @@ struct KernelOf {
         A& a = *reinterpret_cast<A*>(acc);
         const T* x = reinterpret_cast<const T*>(p);
         constexpr int64_t width = 512 / static_cast<int64_t>(sizeof(L));
-        if (n >= 2 * width) a = Op::join(a, gather_row<Op, width>(x, n));
+        if (n >= 16 * width) a = Op::join(a, gather_row<Op, width>(x, n));
+        else if (n >= width) a = Op::join(a, gather_row<Op, width / 2>(x, n));
         else if (n >= 16) a = Op::join(a, gather_row<Op, 16>(x, n));
         else {
             L lane = Op::unit();
@@ -95,7 +110,9 @@ struct KernelOf {
         const A* __restrict a = reinterpret_cast<const A*>(acc);
         for (int64_t i = 0; i < n; i++) y[i] = Op::result(a[i], context);
     }
-    static constexpr ReduceKernel kernel() { return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish}; }
+    static constexpr ReduceKernel kernel() {
+        return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish};
+    }
 };
 
 }  // namespace fb
