@@ -224,7 +224,19 @@ def test_expanded_targets_are_refused():
     for write in (
         lambda: x.__setitem__(fb.tensor([0]), 1),
         lambda: x.index_fill_(0, fb.tensor([0]), 1),
-        lambda: x.fill_(1),
+        lambda: x.copy_(x + 1),
     ):
         with pytest.raises(RuntimeError, match="more than once"):
             write()
+
+
+def test_index_put_without_index_tensors_is_everywhere():
+    assert fb.index_put(fb.ones(2), [], fb.tensor([1.0, 2.0]), accumulate=True).tolist() == [2, 3]
+    assert fb.index_put(fb.ones(2, 2), [fb.tensor(1)], fb.tensor(4.0), accumulate=True).tolist() == [[1, 1], [5, 5]]
+
+
+def test_a_mask_without_elements_selects_nothing():
+    x, mask = fb.ones(3), fb.zeros(0, dtype=fb.bool)
+    assert x[mask].shape == (0,)
+    x[mask] = 5
+    assert x.tolist() == [1, 1, 1]

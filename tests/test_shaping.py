@@ -213,3 +213,18 @@ def test_impossible_shapes_are_errors(call, message):
         call()
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_filling_an_expanded_tensor_fills_what_it_repeats():
+    x = fb.zeros(2, 1)
+    assert x.expand(2, 3).fill_(4).tolist() == [[4, 4, 4], [4, 4, 4]] and x.tolist() == [[4], [4]]
+    assert x.expand(2, 3).zero_().sum().item() == 0
+
+
+def test_triangle_indices_do_not_walk_empty_rows():
+    for offset in (-3, 0, 2):
+        assert fb.tril_indices(4, 3, offset).tolist() == [v.tolist() for v in np.tril_indices(4, offset, 3)]
+        assert fb.triu_indices(4, 3, offset).tolist() == [v.tolist() for v in np.triu_indices(4, offset, 3)]
+    assert fb.triu_indices(2**50, 2).tolist() == [[0, 0, 1], [0, 1, 1]]
+    with pytest.raises(ValueError, match="too many elements"):
+        fb.tril_indices(2**40, 2**40)

@@ -149,7 +149,10 @@ void index_set(const Tensor& t, const std::vector<IndexItem>& items, const Tenso
 void index_add_to(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value) {
     Reader r(t);
     read(r, items);
-    advanced_set(view_of(t, r.shape, r.strides, r.offset), r.advanced, value, true);
+    Tensor base = view_of(t, r.shape, r.strides, r.offset);
+    // Without an index tensor everything is one place: index 0 of a new first dimension.
+    if (r.advanced.empty()) advanced_set(unsqueeze(base, 0), {{0, zeros({1}, DType::I64)}}, value, true);
+    else advanced_set(base, r.advanced, value, true);
 }
 
 Tensor as_indices(const Tensor& t) {

@@ -94,7 +94,7 @@ Tensor flat_indices(const Tensor& t, const Located& l) {
 }
 
 bool is_whole_mask(const Tensor& base, const std::vector<AdvancedItem>& items) {
-    return items.size() == 1 && items[0].indices.dtype() == DType::Bool && items[0].indices.dim() == base.dim();
+    return items.size() == 1 && items[0].indices.dtype() == DType::Bool && items[0].indices.shape() == base.shape();
 }
 
 }  // namespace

@@ -309,25 +309,42 @@ Example:
 
 // ---- indices of triangles ------------------------------------------------------------------------------------------
 
+// Elements on and below a diagonal, without walking the rows: there may be more of them than one would care to.
+static __int128 lower_count(int64_t rows, int64_t columns, int64_t offset) {
+    __int128 first = std::max<__int128>(__int128(offset) + 1, 1), last = __int128(rows) + offset;
+    if (last < first || columns == 0) return 0;
+    // Row i keeps min(k, columns) elements for k = i + offset + 1, which runs from first to last.
+    __int128 growing = std::min<__int128>(last, columns), total = 0;
+    if (growing >= first) total = (first + growing) * (growing - first + 1) / 2;
+    if (last > growing) total += (last - std::max<__int128>(growing, first - 1)) * columns;
+    return total;
+}
+
 static Tensor triangle_indices(const Args& a, bool upper) {
-    int64_t rows = a.integer(0), columns = a.integer(1), offset = a.integer(2);
+    int64_t rows = a.integer(0), columns = a.integer(1);
     check(rows >= 0, "row must be non-negative, got ", rows);
     check(columns >= 0, "col must be non-negative, got ", columns);
     DType dtype = a.dtype_or_none(3).value_or(DType::I64);
     check(dtype == DType::I64 || dtype == DType::I32, "dtype must be int32 or int64, got ", dtype);
-    if (a.given(4) && a.integer(4) != 0)
+    if (a.given(4) && a.integer(4) != 0) {
         fail(ErrorKind::NotImplemented, "only the strided layout is available, use layout=strided");
-    offset = std::clamp(offset, -rows - 1, columns + 1);
-    auto edge = [&](int64_t row) { return std::clamp<int64_t>(row + offset + (upper ? 0 : 1), 0, columns); };
-    int64_t count = 0;
-    checked_numel({rows, columns});
-    for (int64_t i = 0; i < rows && columns; i++) count += upper ? columns - edge(i) : edge(i);
+    }
+    int64_t offset = std::clamp(a.integer(2), -rows, columns);
+    __int128 total =
+        upper ? __int128(rows) * columns - lower_count(rows, columns, offset - 1) : lower_count(rows, columns, offset);
+    check(total < (int64_t(1) << 58), "the triangle of a ", rows, " x ", columns,
+          " matrix has too many elements to list");
+    int64_t count = static_cast<int64_t>(total);
     Tensor result = empty({2, count}, dtype, a.device_or_none(5).value_or(Device{}));
+    if (count == 0) return result;
+    // Only the rows that have something.
+    int64_t first = upper ? 0 : std::max<int64_t>(0, -offset), last = upper ? std::min(rows, columns - offset) : rows;
     dispatch<int32_t, int64_t>(dtype, "int32 or int64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         T *row = result.data<T>(), *column = row + count;
-        for (int64_t i = 0; i < rows && columns; i++) {
-            for (int64_t j = upper ? edge(i) : 0; j < (upper ? columns : edge(i)); j++) {
+        for (int64_t i = first; i < last; i++) {
+            int64_t edge = std::clamp<int64_t>(i + offset + (upper ? 0 : 1), 0, columns);
+            for (int64_t j = upper ? edge : 0; j < (upper ? columns : edge); j++) {
                 *row++ = static_cast<T>(i);
                 *column++ = static_cast<T>(j);
             }

@@ -263,10 +263,9 @@ Args:
     mat2: shape (b, m, p).
 
 Example:
-    >>> fb.bmm(fb.ones(2, 1, 3), fb.ones(2, 3, 2))
-    tensor([[[3., 3.]],
-
-            [[3., 3.]]])
+    >>> fb.bmm(fb.ones(1, 2, 3), fb.ones(1, 3, 2))
+    tensor([[[3., 3.],
+             [3., 3.]]])
 )") {
     check_batches(a.tensor(0), a.tensor(1), "input", "mat2");
     check_same_dtype(a.tensor(0), a.tensor(1));

@@ -339,6 +339,7 @@ Example:
     >>> fb.multinomial(fb.tensor([0., 3., 0.]), 2, replacement=True)
     tensor([1, 1])
 )") {
+    check(!a.out || a.out.dtype() == DType::I64, "out must be an int64 tensor");
     return multinomial(a.tensor(0), a.integer(1), a.flag(2), *a.generator(3));
 }
 

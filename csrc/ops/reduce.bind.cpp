@@ -30,7 +30,10 @@ Args:
 Example:
     >>> fb.nansum(fb.tensor([1.0, float('nan'), 2.0]))
     tensor(3.)
-)") { return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), a.dtype_or_none(3)); }
+)") {
+    auto dtype = a.given(3) || !a.out ? a.dtype_or_none(3) : std::optional(a.out.dtype());
+    return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), dtype);
+}
 
 OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON, R"(Arithmetic mean of all elements, or along given dimensions.
 

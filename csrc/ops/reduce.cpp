@@ -1,6 +1,7 @@
 #include "ops/reduce.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/common.h"
 
@@ -245,9 +246,32 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
     return to_dtype(sums, result);
 }
 
+// The complex form is rare: reduced dimensions go last, and each output walks its own row.
+static Tensor complex_logsumexp(const Tensor& t, const Dims& mask, bool keepdim) {
+    Dims order;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t d = 0; d < t.dim(); d++) {
+            if ((mask[d] != 0) == (pass == 1)) order.push_back(d);
+        }
+    }
+    Tensor rows = contiguous(to_dtype(permute(t, order), DType::C128));
+    Tensor out = empty(reduced_shape(t, mask, keepdim), DType::C128, t.device());
+    int64_t n = reduced_count(t, mask);
+    const c128* x = rows.data<c128>();
+    for (int64_t i = 0; i < out.numel(); i++, x += n) {
+        double top = -std::numeric_limits<double>::infinity();
+        for (int64_t k = 0; k < n; k++) top = std::max(top, x[k].real());
+        if (!std::isfinite(top)) top = 0;
+        c128 total = 0;
+        for (int64_t k = 0; k < n; k++) total += std::exp(x[k] - top);
+        out.data<c128>()[i] = std::log(total) + top;
+    }
+    return to_dtype(out, t.dtype());
+}
+
 Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) {
-    if (is_complex(t.dtype())) fail_type("does not support complex inputs, got ", t.dtype());
     Dims mask = reduce_mask(t, dims);
+    if (is_complex(t.dtype())) return complex_logsumexp(t, mask, keepdim);
     DType result = float_result(t.dtype());
     return reduce_one(logsumexp_kernel(result), t, mask, keepdim, result);
 }

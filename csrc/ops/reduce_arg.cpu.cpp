@@ -124,6 +124,36 @@ void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t
     for (int64_t j = 0; j < cols; j++) indices[j] = at[j];
 }
 
+// Few columns, rows without a gap: several rows are searched as one wide row, and the places sorted out afterwards.
+template <class T, bool largest>
+void best_of_narrow(const Layout& l, const char* p, int64_t cols, T* values, int64_t* indices) {
+    int64_t k = 256 / cols, wide = k * cols;
+    T best[256];
+    int64_t at[256];
+    Layout rows{p, l.dtype, l.size / k, wide * static_cast<int64_t>(sizeof(T))};
+    best_of_columns<T, largest>(rows, p, sizeof(T), wide, best, at);
+    for (int64_t c = 0; c < cols; c++) {
+        values[c] = best[c];
+        indices[c] = at[c] * k;
+        for (int64_t j = 1; j < k; j++) {
+            T x = best[j * cols + c];
+            int64_t place = at[j * cols + c] * k + j;
+            bool tie = x == values[c] || (x != x && values[c] != values[c]);
+            if (beats<T, largest>(x, values[c]) || (tie && place < indices[c])) {
+                values[c] = x;
+                indices[c] = place;
+            }
+        }
+        for (int64_t r = rows.size * k; r < l.size; r++) {
+            T x = reinterpret_cast<const T*>(p)[r * cols + c];
+            if (beats<T, largest>(x, values[c])) {
+                values[c] = x;
+                indices[c] = r;
+            }
+        }
+    }
+}
+
 struct KeptAxis {
     int64_t size, in, values, indices;
 };
@@ -154,6 +184,8 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
     if (merged < 0) axes[++merged] = {1, 0, 0, 0};
     n = merged + 1;
     bool columns = axes[0].size > 1 && (std::abs(axes[0].in) < std::abs(l.stride) || l.size < 8) && l.size < INT32_MAX;
+    bool narrow = columns && l.dtype == dtype_of<T>() && axes[0].in == static_cast<int64_t>(sizeof(T)) && axes[0].size <= 32 &&
+                  l.stride == axes[0].size * static_cast<int64_t>(sizeof(T)) && l.size >= 1024;
     int64_t width = columns ? std::min(block, axes[0].size) : std::min<int64_t>(64, axes[0].size);
     int64_t per_axis = (axes[0].size + width - 1) / width, batches = per_axis;
     for (int d = 1; d < n; d++) batches *= axes[d].size;
@@ -191,7 +223,9 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
                 vo += i * axes[d].values;
                 io += i * axes[d].indices;
             }
-            if (columns) {
+            if (narrow) {
+                best_of_narrow<T, largest>(l, p, cols, best, at);
+            } else if (columns) {
                 best_of_columns<T, largest>(l, p, axes[0].in, cols, best, at);
             } else {
                 for (int64_t j = 0; j < cols; j++) {

@@ -1,6 +1,7 @@
 #include "ops/reduce_driver.h"
 
-#include <cstring>
+#include <immintrin.h>
+
 #include <memory>
 
 #include "backend/cpu/loops.h"
@@ -8,6 +9,23 @@
 
 namespace fb {
 namespace {
+
+// copy_strided with a vector path for the one conversion the compiler does not vectorise.
+void pack(char* to, DType to_dtype, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
+#ifdef __F16C__
+    if (from_dtype == DType::F16 && to_dtype == DType::F32 && from_stride == 2) {
+        int64_t i = 0;
+        for (; i + 8 <= n; i += 8) {
+            __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i));
+            _mm256_storeu_ps(reinterpret_cast<float*>(to + 4 * i), _mm256_cvtph_ps(bits));
+        }
+        to += 4 * i;
+        from += 2 * i;
+        n -= i;
+    }
+#endif
+    cpu::copy_strided(to, to_dtype, itemsize(to_dtype), from, from_dtype, from_stride, n);
+}
 
 constexpr int64_t acc_capacity = 16384;   // bytes of accumulators per batch
 constexpr int64_t pack_elements = 2048;   // elements packed at a time
@@ -105,7 +123,12 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
     if (merged >= 0 && entries[0].reduced && entries[0].axis.size < 16 && plan.nkept) plan.columns = true;
     if (!plan.nreduced) plan.reduced[plan.nreduced++] = {1, item, {0, 0}};
     if (!plan.nkept) plan.kept[plan.nkept++] = {1, item, {0, 0}};
-    int64_t most = plan.columns ? std::min<int64_t>(acc_capacity / kernel.acc_bytes, pack_elements) : 256;
+    int64_t most = std::min<int64_t>(acc_capacity / kernel.acc_bytes, pack_elements);
+    if (!plan.columns) {  // batches of about half a grain, so that whole rows share out well
+        int64_t row = 1;
+        for (int d = 0; d < plan.nreduced; d++) row *= plan.reduced[d].size;
+        most = std::clamp<int64_t>(parallel_grain / 2 / std::max<int64_t>(1, row), 1, 256);
+    }
     plan.width = std::min(plan.kept[0].size, most);
 }
 
@@ -131,7 +154,7 @@ class Task {
             }
             for (int64_t i = 0; i < inner.size; i += pack_elements) {
                 int64_t n = std::min(pack_elements, inner.size - i);
-                cpu::copy_strided(pack_, kernel_.input, item_, q + i * inner.in, dtype_, inner.in, n);
+                pack(pack_, kernel_.input, q + i * inner.in, dtype_, inner.in, n);
                 kernel_.row(acc, pack_, n);
                 if (kernel_.done && kernel_.done(acc)) return;
             }
@@ -155,7 +178,7 @@ class Task {
                     continue;
                 }
                 for (int64_t r = 0; r < rows; r++) {
-                    cpu::copy_strided(pack_ + r * cols * item_, kernel_.input, item_, at + r * inner.in, dtype_, stride, cols);
+                    pack(pack_ + r * cols * item_, kernel_.input, at + r * inner.in, dtype_, stride, cols);
                 }
                 kernel_.rows(acc, pack_, cols * item_, rows, cols);
             }
@@ -216,8 +239,12 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     for (int d = 1; d < plan.nreduced; d++) {
         if (plan.reduced[d].size > plan.reduced[longest].size) longest = d;
     }
-    if (batches < 32 && in.numel() > 2 * parallel_grain) {
-        splits = std::min({64 / batches, in.numel() / parallel_grain / batches + 1, plan.reduced[longest].size});
+    if (batches < 16 && in.numel() > 2 * parallel_grain) {
+        splits = std::min(64 / batches, in.numel() / parallel_grain / batches + 1);
+        // The outermost axis leaves the rows whole, if it is long enough.
+        int outermost = plan.nreduced - 1;
+        if (plan.reduced[outermost].size >= std::min<int64_t>(splits, 16)) longest = outermost;
+        splits = std::min(splits, plan.reduced[longest].size);
     }
     std::unique_ptr<char[]> partials;
     int64_t batch_bytes = plan.width * kernel.acc_bytes;

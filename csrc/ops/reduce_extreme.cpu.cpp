@@ -35,54 +35,79 @@ struct Extreme {
     static L unit() { return worst<L, largest>(); }
     static A neutral() { return unit(); }
     static L step(L l, T x) { return better<L, largest>(l, L(x)); }
+    static L fold(L a, L b) { return better<L, largest>(a, b); }
     static A join(A a, A b) { return better<L, largest>(a, b); }
     static A widen(L l) { return l; }
     static R result(A a, const void*) { return a; }
 };
 
-template <class L>
-struct Range {
-    L low, high;
-};
-
+// Both ends: each block is looked at twice while it lies in cache.
 template <class X>
 struct MinMax {
-    using T = X;
-    using S = LaneOf<X>;
-    using L = Range<S>;
-    using A = L;
-    using R = S;
-    static L unit() { return {worst<S, false>(), worst<S, true>()}; }
-    static A neutral() { return unit(); }
-    static L step(L l, T x) { return {better<S, false>(l.low, S(x)), better<S, true>(l.high, S(x))}; }
-    static A join(A a, A b) { return {better<S, false>(a.low, b.low), better<S, true>(a.high, b.high)}; }
-    static A widen(L l) { return l; }
-    static R result(A a, const void*) { return a.low; }
+    using Low = Extreme<X, false>;
+    using High = Extreme<X, true>;
+    using L = LaneOf<X>;
+    struct Range {
+        L low, high;
+    };
+    static void init(char* acc, int64_t n) {
+        for (int64_t i = 0; i < n; i++) reinterpret_cast<Range*>(acc)[i] = {Low::unit(), High::unit()};
+    }
+    static void row(char* acc, const char* x, int64_t n) {
+        Range& a = *reinterpret_cast<Range*>(acc);
+        KernelOf<Low>::row(reinterpret_cast<char*>(&a.low), x, n);
+        KernelOf<High>::row(reinterpret_cast<char*>(&a.high), x, n);
+    }
+    static void rows(char* acc, const char* x, int64_t stride, int64_t rows, int64_t cols) {
+        constexpr int64_t width = 256;
+        alignas(64) L low[width], high[width];
+        Range* a = reinterpret_cast<Range*>(acc);
+        for (int64_t first = 0; first < cols; first += width) {
+            int64_t n = std::min(width, cols - first);
+            for (int64_t j = 0; j < n; j++) {
+                low[j] = a[first + j].low;
+                high[j] = a[first + j].high;
+            }
+            gather_rows<Low>(low, x + first * static_cast<int64_t>(sizeof(X)), stride, rows, n);
+            gather_rows<High>(high, x + first * static_cast<int64_t>(sizeof(X)), stride, rows, n);
+            for (int64_t j = 0; j < n; j++) a[first + j] = {low[j], high[j]};
+        }
+    }
+    static void merge(char* acc, const char* other, int64_t n) {
+        Range* a = reinterpret_cast<Range*>(acc);
+        const Range* b = reinterpret_cast<const Range*>(other);
+        for (int64_t i = 0; i < n; i++) a[i] = {Low::join(a[i].low, b[i].low), High::join(a[i].high, b[i].high)};
+    }
     static void finish(char* const* out, const char* acc, int64_t n, const void*) {
-        const A* a = reinterpret_cast<const A*>(acc);
+        const Range* a = reinterpret_cast<const Range*>(acc);
         for (int64_t i = 0; i < n; i++) {
-            reinterpret_cast<S*>(out[0])[i] = a[i].low;
-            reinterpret_cast<S*>(out[1])[i] = a[i].high;
+            reinterpret_cast<L*>(out[0])[i] = a[i].low;
+            reinterpret_cast<L*>(out[1])[i] = a[i].high;
         }
     }
 };
 
+DType as_read(DType d) { return d == DType::F16 ? DType::F32 : d; }
+
+template <class F>
+ReduceKernel dispatch_read(DType d, F&& f) {
+    return dispatch<bool, FB_INTS, BFloat16, float, double>(as_read(d), "a real dtype", std::forward<F>(f));
+}
+
 }  // namespace
 
 ReduceKernel extreme_kernel(DType d, bool largest) {
-    return dispatch_real(d, [&](auto tag) {
+    return dispatch_read(d, [&](auto tag) {
         using T = typename decltype(tag)::type;
         return largest ? KernelOf<Extreme<T, true>>::kernel() : KernelOf<Extreme<T, false>>::kernel();
     });
 }
 
 ReduceKernel aminmax_kernel(DType d) {
-    return dispatch_real(d, [&](auto tag) {
-        using Op = MinMax<typename decltype(tag)::type>;
-        ReduceKernel k = KernelOf<Op>::kernel();
-        k.results = 2;
-        k.finish = Op::finish;
-        return k;
+    return dispatch_read(d, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using M = MinMax<T>;
+        return ReduceKernel{dtype_of<T>(), dtype_of<typename M::L>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge, M::finish};
     });
 }
 

@@ -1,6 +1,7 @@
 // Builds a ReduceKernel from a small description of an operation:
 //   T        element read, L  lane in which elements are first gathered, A  accumulator that lanes join
-//   unit()   neutral lane, step(lane, x), neutral() accumulator, join(acc, acc), widen(lane), result(acc, context)
+//   unit()   neutral lane, step(lane, x), fold(lane, lane), neutral() accumulator, join(acc, acc), widen(lane),
+//   result(acc, context)
 #pragma once
 #include "ops/reduce_driver.h"
 
@@ -40,9 +41,18 @@ inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
     for (int64_t j = 0; j < width; j++) lanes[j] = Op::unit();
     int64_t rows = n / width;
     gather_rows<Op>(lanes, reinterpret_cast<const char*>(x), width * static_cast<int64_t>(sizeof(*x)), rows, width);
-    for (int64_t j = 0, i = rows * width; i < n; i++, j++) lanes[j] = Op::step(lanes[j], x[i]);
+    const typename Op::T* rest = x + rows * width;
+    int64_t tail = n - rows * width;
+#pragma omp simd
+    for (int64_t j = 0; j < tail; j++) lanes[j] = Op::step(lanes[j], rest[j]);
+    // Halves onto each other while they are vectors, the last few one by one.
+    int64_t left = width;
+    for (; left > 8; left /= 2) {
+#pragma omp simd
+        for (int64_t j = 0; j < left / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + left / 2]);
+    }
     typename Op::A acc = Op::widen(lanes[0]);
-    for (int64_t j = 1; j < width; j++) acc = Op::join(acc, Op::widen(lanes[j]));
+    for (int64_t j = 1; j < left; j++) acc = Op::join(acc, Op::widen(lanes[j]));
     return acc;
 }
 
@@ -61,7 +71,8 @@ struct KernelOf {
         A& a = *reinterpret_cast<A*>(acc);
         const T* x = reinterpret_cast<const T*>(p);
         constexpr int64_t width = 512 / static_cast<int64_t>(sizeof(L));
-        if (n >= 2 * width) a = Op::join(a, gather_row<Op, width>(x, n));
+        if (n >= 16 * width) a = Op::join(a, gather_row<Op, width>(x, n));
+        else if (n >= width) a = Op::join(a, gather_row<Op, width / 2>(x, n));
         else if (n >= 16) a = Op::join(a, gather_row<Op, 16>(x, n));
         else {
             L lane = Op::unit();

@@ -102,8 +102,12 @@ struct Variance {
             int64_t m = std::min(width, n - i);
             for (int64_t j = 0; j < m; j++) lanes[j] += f(L(x[i + j]));
         }
+        for (int64_t left = width; left > 8; left /= 2) {
+#pragma omp simd
+            for (int64_t j = 0; j < left / 2; j++) lanes[j] += lanes[j + left / 2];
+        }
         double s = 0;
-        for (int64_t j = 0; j < width; j++) s += lanes[j];
+        for (int64_t j = 0; j < 8; j++) s += lanes[j];
         return s;
     }
     // A block of n elements, seen around `center`.
@@ -141,6 +145,10 @@ struct Norm {
             else return better<L, order == Order::Largest>(l, v);
         }
     }
+    static L fold(L a, L b) {
+        if constexpr (extreme) return better<L, order == Order::Largest>(a, b);
+        else return a + b;
+    }
     static A join(A a, A b) {
         if constexpr (extreme) return better<A, order == Order::Largest>(a, b);
         else return a + b;
@@ -170,14 +178,14 @@ void root_tile(char** data, int64_t n, const void* context) {
 
 template <Order order>
 ReduceKernel norm_of(DType d) {
-    return dispatch<Half, BFloat16, float, double, c64, c128>(d, "a floating point or complex dtype",
+    return dispatch<BFloat16, float, double, c64, c128>(d == DType::F16 ? DType::F32 : d, "a floating point or complex dtype",
                                                               [](auto tag) { return KernelOf<Norm<typename decltype(tag)::type, order>>::kernel(); });
 }
 
 }  // namespace
 
 ReduceKernel moments_kernel(DType d) {
-    return dispatch_floating(d, [](auto tag) {
+    return dispatch<BFloat16, float, double>(d == DType::F16 ? DType::F32 : d, "a floating point dtype", [](auto tag) {
         using T = typename decltype(tag)::type;
         using V = Variance<T>;
         return ReduceKernel{dtype_of<T>(), dtype_of<typename V::L>(), sizeof(Moments), 2, V::init, V::row, V::rows, V::merge, V::finish};

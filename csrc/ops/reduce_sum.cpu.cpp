@@ -28,6 +28,10 @@ struct Sum : Wide<X> {
         if constexpr (std::is_same_v<L, int64_t>) return wrapping_add(l, static_cast<int64_t>(x));
         else return l + L(x);
     }
+    static L fold(L a, L b) {
+        if constexpr (std::is_same_v<L, int64_t>) return wrapping_add(a, b);
+        else return a + b;
+    }
     static A join(A a, A b) {
         if constexpr (std::is_same_v<A, int64_t>) return wrapping_add(a, b);
         else return a + b;
@@ -64,6 +68,10 @@ struct Prod : Wide<X> {
         if constexpr (std::is_same_v<L, int64_t>) return wrapping_mul(l, static_cast<int64_t>(x));
         else return l * L(x);
     }
+    static L fold(L a, L b) {
+        if constexpr (std::is_same_v<L, int64_t>) return wrapping_mul(a, b);
+        else return a * b;
+    }
     static A join(A a, A b) {
         if constexpr (std::is_same_v<A, int64_t>) return wrapping_mul(a, b);
         else return a * b;
@@ -84,6 +92,7 @@ struct Count {
         if constexpr (is_half_type<T>) return l + ((x.bits & 0x7fff) != 0);
         else return l + (x != T(0));
     }
+    static L fold(L a, L b) { return a + b; }
     static A join(A a, A b) { return a + b; }
     static A widen(L l) { return l; }
     static R result(A a, const void*) { return a; }
@@ -104,6 +113,7 @@ struct Truth {
         else zero = x == T(0);
         return static_cast<L>(l | (zero == every ? 1 : 0));
     }
+    static L fold(L a, L b) { return a | b; }
     static A join(A a, A b) { return a | b; }
     static A widen(L l) { return l; }
     static R result(A a, const void*) { return (a != 0) != every; }
@@ -111,24 +121,27 @@ struct Truth {
 
 bool found(const char* acc) { return *acc != 0; }
 
+// float16 arrives converted: the driver does that faster than a loop over single elements.
+DType as_read(DType d) { return d == DType::F16 ? DType::F32 : d; }
+
 template <template <class> class Op>
-ReduceKernel arithmetic(DType d) {
-    return dispatch_all(d, [](auto tag) { return KernelOf<Op<typename decltype(tag)::type>>::kernel(); });
+ReduceKernel floating(DType d) {
+    return dispatch<BFloat16, float, double>(as_read(d), "a floating point dtype", [](auto tag) { return KernelOf<Op<typename decltype(tag)::type>>::kernel(); });
 }
 
 }  // namespace
 
 ReduceKernel sum_kernel(DType d) {
-    return dispatch<bool, FB_INTS, Half, BFloat16, float, double>(d, "a real dtype", [](auto tag) { return KernelOf<Sum<typename decltype(tag)::type>>::kernel(); });
+    return dispatch<bool, FB_INTS, BFloat16, float, double>(as_read(d), "a real dtype", [](auto tag) { return KernelOf<Sum<typename decltype(tag)::type>>::kernel(); });
 }
-ReduceKernel nansum_kernel(DType d) {
-    return dispatch_floating(d, [](auto tag) { return KernelOf<NanSum<typename decltype(tag)::type>>::kernel(); });
+ReduceKernel nansum_kernel(DType d) { return floating<NanSum>(d); }
+ReduceKernel mean_kernel(DType d) { return floating<Mean>(d); }
+ReduceKernel prod_kernel(DType d) {
+    return dispatch<bool, FB_INTS, BFloat16, float, double, c64, c128>(as_read(d), "any dtype", [](auto tag) { return KernelOf<Prod<typename decltype(tag)::type>>::kernel(); });
 }
-ReduceKernel mean_kernel(DType d) {
-    return dispatch_floating(d, [](auto tag) { return KernelOf<Mean<typename decltype(tag)::type>>::kernel(); });
+ReduceKernel count_kernel(DType d) {
+    return dispatch_all(d, [](auto tag) { return KernelOf<Count<typename decltype(tag)::type>>::kernel(); });
 }
-ReduceKernel prod_kernel(DType d) { return arithmetic<Prod>(d); }
-ReduceKernel count_kernel(DType d) { return arithmetic<Count>(d); }
 
 ReduceKernel truth_kernel(DType d, bool all) {
     return dispatch_all(d, [&](auto tag) {

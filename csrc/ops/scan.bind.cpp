@@ -7,6 +7,9 @@ namespace fb {
 
 static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
+// Without a dtype of its own, the scan runs in that of the tensor it is written to.
+static std::optional<DType> wanted_dtype(const Args& a, int i) { return a.given(i) || !a.out ? a.dtype_or_none(i) : std::optional(a.out.dtype()); }
+
 OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running sums along a dimension.
 
 Args:
@@ -17,7 +20,7 @@ Args:
 Example:
     >>> fb.cumsum(fb.tensor([1, 2, 3]), dim=0)
     tensor([1, 3, 6])
-)") { return cumsum(a.tensor(0), a.integer(1), a.dtype_or_none(2)); }
+)") { return cumsum(a.tensor(0), a.integer(1), wanted_dtype(a, 2)); }
 
 OP("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running products along a dimension.
 
@@ -29,7 +32,7 @@ Args:
 Example:
     >>> fb.cumprod(fb.tensor([1, 2, 3, 4]), dim=0)
     tensor([ 1,  2,  6, 24])
-)") { return cumprod(a.tensor(0), a.integer(1), a.dtype_or_none(2)); }
+)") { return cumprod(a.tensor(0), a.integer(1), wanted_dtype(a, 2)); }
 
 OP("logcumsumexp(Tensor input, int dim) -> Tensor", COMMON, R"(Logarithm of the running sums of exponentials along a dimension.
 

@@ -10,11 +10,15 @@ DType scan_dtype(DType result) { return is_integral_or_bool(result) ? DType::I64
 
 using Kernel = void (*)(const Tensor&, const Tensor&, int64_t);
 
+// Integer inputs that the kernels widen on the fly.
+bool widens(DType d) { return d == DType::Bool || d == DType::U8 || d == DType::I32 || d == DType::I64; }
+
 Tensor scan(Kernel kernel, const Tensor& t, int64_t dim, DType result) {
     int64_t d = wrap_dim(dim, t.dim());
     DType compute = scan_dtype(result);
-    // Through the result's own dtype first: a narrower one loses digits before the sum, not after it.
-    Tensor in = contiguous(to_dtype(is_integral_or_bool(result) && is_integral_or_bool(t.dtype()) ? t : to_dtype(t, result), compute));
+    Tensor in = t;
+    if (result != DType::I64 || !widens(t.dtype())) in = to_dtype(to_dtype(t, result), compute);
+    in = contiguous(in);
     Tensor out = empty(t.shape(), compute, t.device());
     kernel(in, out, d);
     return to_dtype(out, result);
@@ -26,7 +30,15 @@ Tensor soft(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool logar
     DType result = dtype.value_or(t.dtype());
     if (!is_floating(result)) fail_type("expected a floating point dtype, got ", result, "; convert it, or give dtype=");
     int64_t d = wrap_dim(dim, t.dim());
-    Tensor in = contiguous(to_dtype(t, result));
+    Tensor in = to_dtype(t, result);
+    Sandwich s = around(t, d);
+    // Few neighbours and long columns: turn the columns into rows.
+    if (s.inner > 1 && s.inner < 16 && s.size >= 64) {
+        Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), turned = empty(rows.shape(), result, t.device());
+        softmax_kernel(rows, turned, t.dim() - 1, logarithm);
+        return contiguous(transpose(turned, d, t.dim() - 1));
+    }
+    in = contiguous(in);
     Tensor out = empty(t.shape(), result, t.device());
     softmax_kernel(in, out, d, logarithm);
     return out;

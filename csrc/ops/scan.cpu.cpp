@@ -1,7 +1,9 @@
 // Running sums, products and extremes. Along the last dimension a row is a chain; along others, whole rows are added
 // side by side. float32 runs in double.
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/parallel.h"
 #include "ops/scan.h"
@@ -25,6 +27,20 @@ struct Times {
 };
 
 typedef double Vec8 __attribute__((vector_size(64)));
+typedef float Float8 __attribute__((vector_size(32)));
+
+template <class T>
+inline Vec8 load8(const T* x) {
+    std::conditional_t<std::is_same_v<T, float>, Float8, Vec8> v;
+    std::memcpy(&v, x, sizeof v);
+    return __builtin_convertvector(v, Vec8);
+}
+template <class T>
+inline void store8(T* y, Vec8 v) {
+    using V = std::conditional_t<std::is_same_v<T, float>, Float8, Vec8>;
+    V w = __builtin_convertvector(v, V);
+    std::memcpy(y, &w, sizeof w);
+}
 
 // Eight running sums at a time: three shifted additions inside the vector, one carry across.
 inline Vec8 prefix(Vec8 v) {
@@ -36,21 +52,18 @@ inline Vec8 prefix(Vec8 v) {
 }
 
 // Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only that.
-template <class Op, class T, class A>
-A scan_row(const T* __restrict x, T* __restrict y, int64_t n, A offset) {
+template <class Op, class S, class T, class A>
+A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
     A run = Op::template unit<A>();
     int64_t i = 0;
     if constexpr (std::is_same_v<Op, Plus> && std::is_same_v<A, double>) {
         Vec8 carry = {0, 0, 0, 0, 0, 0, 0, 0};
         const Vec8 base = carry + offset;
         for (; i + 8 <= n; i += 8) {
-            Vec8 v;
-            for (int j = 0; j < 8; j++) v[j] = static_cast<double>(x[i + j]);
-            v = prefix(v) + carry;
+            Vec8 v = prefix(load8(x + i)) + carry;
             carry = __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
             if (!y) continue;
-            v += base;
-            for (int j = 0; j < 8; j++) y[i + j] = static_cast<T>(v[j]);
+            store8(y + i, v + base);
         }
         run = carry[0];
     }
@@ -61,13 +74,13 @@ A scan_row(const T* __restrict x, T* __restrict y, int64_t n, A offset) {
     return run;
 }
 
-template <class Op, class T>
-void scan_rows(const T* x, T* y, const Sandwich& s) {
+template <class Op, class S, class T>
+void scan_rows(const S* x, T* y, const Sandwich& s) {
     using A = Wide<T>;
     if (s.outer == 1 && s.size > chunk && num_threads() > 1) {
         int64_t chunks = (s.size + chunk - 1) / chunk;
         std::vector<A> totals(static_cast<size_t>(chunks));
-        auto piece = [&](int64_t c, T* to, A offset) { return scan_row<Op, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset); };
+        auto piece = [&](int64_t c, T* to, A offset) { return scan_row<Op, S, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset); };
         parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
             for (int64_t c = begin; c < end; c++) totals[static_cast<size_t>(c)] = piece(c, nullptr, Op::template unit<A>());
         });
@@ -87,7 +100,7 @@ void scan_rows(const T* x, T* y, const Sandwich& s) {
             A offset = Op::template unit<A>();
             for (int64_t first = 0; first < s.size; first += chunk) {
                 int64_t at = r * s.size + first;
-                offset = Op::apply(offset, scan_row<Op, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
+                offset = Op::apply(offset, scan_row<Op, S, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
             }
         }
     });
@@ -106,14 +119,14 @@ void each_tile(const Sandwich& s, F&& f) {
     });
 }
 
-template <class Op, class T>
-void scan_columns(const T* x, T* y, const Sandwich& s) {
+template <class Op, class S, class T>
+void scan_columns(const S* x, T* y, const Sandwich& s) {
     using A = Wide<T>;
     each_tile(s, [&](int64_t first, int64_t cols) {
         A run[tile];
         for (int64_t j = 0; j < cols; j++) run[j] = Op::template unit<A>();
         for (int64_t r = 0; r < s.size; r++) {
-            const T* __restrict from = x + first + r * s.inner;
+            const S* __restrict from = x + first + r * s.inner;
             T* __restrict to = y + first + r * s.inner;
 #pragma omp simd
             for (int64_t j = 0; j < cols; j++) {
@@ -128,10 +141,11 @@ template <class Op>
 void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
-    dispatch<int64_t, float, double, c64, c128>(in.dtype(), "int64, float32, float64, complex64 or complex128", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if (s.inner == 1) scan_rows<Op, T>(in.data<T>(), out.data<T>(), s);
-        else scan_columns<Op, T>(in.data<T>(), out.data<T>(), s);
+    dispatch<bool, uint8_t, int32_t, int64_t, float, double, c64, c128>(in.dtype(), "a dtype that scans", [&](auto tag) {
+        using S = typename decltype(tag)::type;
+        using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
+        if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
+        else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
     });
 }
 
@@ -151,20 +165,17 @@ struct LogSum {
         return static_cast<T>(std::isinf(top) ? top : top + std::log(sum));
     }
 };
+// Complex numbers: the one with the larger real part, plus the logarithm of one plus the quotient. The angle may pass π.
 template <class R>
 struct LogSum<std::complex<R>> {
-    double top = -std::numeric_limits<double>::infinity();
-    c128 sum = 0;
-    std::complex<R> add(std::complex<R> x) {
-        double re = x.real();
-        if (re > top) {
-            sum *= std::isinf(top) ? 0 : std::exp(top - re);
-            top = re;
-        }
-        sum += std::isinf(re) && re < 0 ? c128(0) : std::exp(c128(re - top, x.imag()));
-        if (re != re || x.imag() != x.imag()) sum = c128(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN());
-        c128 y = c128(top, 0) + std::log(sum);
-        return {static_cast<R>(y.real()), static_cast<R>(y.imag())};
+    c128 run{-std::numeric_limits<double>::infinity(), 0};
+    std::complex<R> add(std::complex<R> value) {
+        c128 low(value.real(), value.imag()), high = run;
+        if (low.real() > high.real()) std::swap(low, high);
+        if (low != low || high != high) run = c128(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN());
+        else if (low.real() == -std::numeric_limits<double>::infinity()) run = high;
+        else run = high + std::log(1.0 + std::exp(low - high));
+        return {static_cast<R>(run.real()), static_cast<R>(run.imag())};
     }
 };
 
@@ -194,6 +205,33 @@ void extreme_columns(const T* x, const Sandwich& s, T* v, int64_t* at) {
             }
         }
     });
+}
+
+// Along the last dimension: records are rare, so a branch is cheaper than choosing at every step.
+template <class T, bool largest>
+void extreme_rows(const T* x, const Sandwich& s, T* v, int64_t* at) {
+    parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / s.size), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; row++) {
+            const T* from = x + row * s.size;
+            T best = from[0];
+            int64_t place = 0;
+            for (int64_t i = 0; i < s.size; i++) {
+                T a = from[i];
+                if (a != a || (best == best && (largest ? a >= best : a <= best))) [[unlikely]] {
+                    best = a;
+                    place = i;
+                }
+                v[row * s.size + i] = best;
+                at[row * s.size + i] = place;
+            }
+        }
+    });
+}
+
+template <class T, bool largest>
+void extremes(const T* x, const Sandwich& s, T* v, int64_t* at) {
+    if (s.inner == 1) extreme_rows<T, largest>(x, s, v, at);
+    else extreme_columns<T, largest>(x, s, v, at);
 }
 
 }  // namespace
@@ -232,8 +270,8 @@ void scan_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& val
     Sandwich s = around(in, dim);
     dispatch<uint8_t, int32_t, int64_t, uint64_t, float, double>(in.dtype(), "a real dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (largest) extreme_columns<T, true>(in.data<T>(), s, values.data<T>(), indices.data<int64_t>());
-        else extreme_columns<T, false>(in.data<T>(), s, values.data<T>(), indices.data<int64_t>());
+        if (largest) extremes<T, true>(in.data<T>(), s, values.data<T>(), indices.data<int64_t>());
+        else extremes<T, false>(in.data<T>(), s, values.data<T>(), indices.data<int64_t>());
     });
 }
 

@@ -1,4 +1,5 @@
 // softmax, log_softmax and log-sum-exp: largest first, then exponentials of what lies below it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -12,16 +13,31 @@
 namespace fb {
 namespace {
 
-constexpr int64_t tile = 128;
+constexpr int64_t tile = 128;        // columns side by side
+constexpr int64_t wide_tile = 1024;  // when columns are short
 constexpr int64_t block = 1024;
 constexpr int64_t short_row = 24;
 
 // NaN is not looked for: it comes back through the sum.
 template <class T>
 T largest(const T* __restrict x, int64_t n) {
+    constexpr int64_t width = 256 / static_cast<int64_t>(sizeof(T));
     T top = -std::numeric_limits<T>::infinity();
-#pragma omp simd reduction(max : top)
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
+    int64_t i = 0;
+    if (n >= width) {
+        alignas(64) T lanes[width];
+        for (int64_t j = 0; j < width; j++) lanes[j] = x[j];
+        for (i = width; i + width <= n; i += width) {
+#pragma omp simd
+            for (int64_t j = 0; j < width; j++) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+        }
+        for (int64_t left = width; left > 8; left /= 2) {
+#pragma omp simd
+            for (int64_t j = 0; j < left / 2; j++) lanes[j] = lanes[j + left / 2] > lanes[j] ? lanes[j + left / 2] : lanes[j];
+        }
+        for (int64_t j = 0; j < 8; j++) top = lanes[j] > top ? lanes[j] : top;
+    }
+    for (; i < n; i++) top = x[i] > top ? x[i] : top;
     return top;
 }
 
@@ -68,7 +84,7 @@ void softmax_row(const T* __restrict x, T* __restrict y, int64_t n, bool logarit
 // Neighbouring columns side by side; rows lie `stride` elements apart.
 template <class T>
 void softmax_columns(const T* x, T* y, int64_t n, int64_t stride, int64_t cols, bool logarithm) {
-    alignas(64) T top[tile], total[tile];
+    alignas(64) T top[wide_tile], total[wide_tile];
     for (int64_t j = 0; j < cols; j++) {
         top[j] = -std::numeric_limits<T>::infinity();
         total[j] = 0;
@@ -129,12 +145,13 @@ template <class T>
 void run(const T* x, T* y, const Sandwich& s, bool logarithm) {
     constexpr int64_t cost = 8;
     if (s.inner > 1) {
-        int64_t per_row = (s.inner + tile - 1) / tile;
-        int64_t work = cost * s.size * std::min(tile, s.inner);
+        int64_t width = std::clamp<int64_t>(65536 / s.size, tile, wide_tile);
+        int64_t per_row = (s.inner + width - 1) / width;
+        int64_t work = cost * s.size * std::min(width, s.inner);
         parallel_for(s.outer * per_row, std::max<int64_t>(1, parallel_grain / work), [&](int64_t begin, int64_t end) {
             for (int64_t k = begin; k < end; k++) {
-                int64_t first = k % per_row * tile, at = k / per_row * s.size * s.inner + first;
-                softmax_columns<T>(x + at, y + at, s.size, s.inner, std::min(tile, s.inner - first), logarithm);
+                int64_t first = k % per_row * width, at = k / per_row * s.size * s.inner + first;
+                softmax_columns<T>(x + at, y + at, s.size, s.inner, std::min(width, s.inner - first), logarithm);
             }
         });
         return;

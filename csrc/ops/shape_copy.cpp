@@ -49,6 +49,16 @@ Example:
     return a.tensor(0);
 }
 
+// One element for all that an expanded dimension repeats: filling it once is filling it everywhere.
+static Tensor unexpanded(const Tensor& t) {
+    if (t.is_contiguous()) return t;
+    Dims shape = t.shape();
+    for (int64_t d = 0; d < t.dim(); d++) {
+        if (t.strides()[d] == 0) shape[d] = std::min<int64_t>(shape[d], 1);
+    }
+    return view_of(t, shape, t.strides(), t.offset());
+}
+
 OP("fill_(Tensor input, Operand value) -> Tensor", METHOD, R"(Writes one value everywhere.
 
 Args:
@@ -64,7 +74,7 @@ Example:
         check(item(value).im == 0, "a complex value cannot be written into a tensor of dtype ", a.tensor(0).dtype(),
               " without loss");
     }
-    copy_into(a.tensor(0), value);
+    copy_into(unexpanded(a.tensor(0)), value);
     return a.tensor(0);
 }
 OP("fill(Tensor input, Operand value) -> Tensor", FUNCTION, R"(A copy of the tensor with one value everywhere.
@@ -92,7 +102,7 @@ Example:
     >>> fb.ones(2).zero_()
     tensor([0., 0.])
 )") {
-    fill(a.tensor(0), Scalar(0));
+    fill(unexpanded(a.tensor(0)), Scalar(0));
     return a.tensor(0);
 }
 

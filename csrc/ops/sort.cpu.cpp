@@ -79,11 +79,11 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         best.resize(static_cast<size_t>(k));
         return;
     }
-    size_t capacity = static_cast<size_t>(2 * k + 64);
-    best.reserve(capacity);
+    size_t capacity = static_cast<size_t>(2 * k + 16), count = 0;
+    best.resize(capacity);
     K limit = K(~K(0));
     bool full = false;
-    constexpr int64_t block = 128;
+    constexpr int64_t block = 64;
     K keys[block];
     for (int64_t first = 0; first < n; first += block) {
         int64_t m = std::min(block, n - first);
@@ -96,15 +96,15 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         if (full && least >= limit) continue;  // of equals the earlier stays
         for (int64_t j = 0; j < m; j++) {
             if (full && keys[j] >= limit) continue;
-            best.push_back(pack_key<K>(keys[j], first + j));
-            if (best.size() < capacity) continue;
-            shrink();
-            best.resize(static_cast<size_t>(k));
-            limit = packed_key<K>(best.back());
+            best[count++] = pack_key<K>(keys[j], first + j);
+            if (count < capacity) continue;
+            std::nth_element(best.begin(), best.begin() + (k - 1), best.end());
+            count = static_cast<size_t>(k);
+            limit = packed_key<K>(best[count - 1]);
             full = true;
         }
     }
-    shrink();
+    std::nth_element(best.begin(), best.begin() + (k - 1), best.begin() + static_cast<int64_t>(count));
     best.resize(static_cast<size_t>(k));
 }
 
@@ -147,40 +147,49 @@ void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Ten
 
 namespace {
 
-// Place of the k-th smallest (from 0). Long rows: a histogram of the upper bits leaves few candidates.
+// A sample says between which keys the k-th smallest must lie; one look at the row counts what is below and gathers what is
+// between. When the sample was wrong, everything is gathered.
 template <class T>
 int64_t select_place(const T* x, int64_t n, int64_t k, std::vector<Packed<KeyOf<T>>>& work) {
     using K = KeyOf<T>;
     work.clear();
-    if (n < 4096) {
-        work.resize(static_cast<size_t>(n));
-        for (int64_t i = 0; i < n; i++) work[static_cast<size_t>(i)] = pack_key<K>(sort_key(x[i]), i);
-    } else {
-        constexpr int kept = sizeof(K) == 1 ? 8 : 11;
-        constexpr int shift = 8 * sizeof(K) - kept;
-        constexpr int64_t buckets = int64_t(1) << kept;
-        int64_t chunks = 8;
-        std::vector<int64_t> counts(static_cast<size_t>(buckets * chunks), 0);
-        parallel_for(chunks, std::max<int64_t>(1, chunks * parallel_grain / n), [&](int64_t begin, int64_t end) {
-            for (int64_t c = begin; c < end; c++) {
-                int64_t* count = counts.data() + c * buckets;
-                for (int64_t i = n * c / chunks; i < n * (c + 1) / chunks; i++) count[sort_key(x[i]) >> shift]++;
+    auto finish = [&](int64_t among) {
+        std::nth_element(work.begin(), work.begin() + among, work.end());
+        return packed_place<K>(work[static_cast<size_t>(among)]);
+    };
+    constexpr int64_t samples = 4096, margin = 128;
+    if (n >= 8 * samples) {
+        std::vector<K> sample(static_cast<size_t>(samples));
+        for (int64_t i = 0; i < samples; i++) sample[static_cast<size_t>(i)] = sort_key(x[i * n / samples]);
+        std::sort(sample.begin(), sample.end());
+        int64_t middle = k * samples / n;
+        K low = middle - margin >= 0 ? sample[static_cast<size_t>(middle - margin)] : K(0);
+        K high = middle + margin < samples ? sample[static_cast<size_t>(middle + margin)] : K(~K(0));
+        int64_t below = 0;
+        size_t count = 0;
+        constexpr int64_t block = 256;
+        K keys[block];
+        for (int64_t first = 0; first < n; first += block) {
+            int64_t m = std::min(block, n - first);
+            uint32_t less = 0;
+#pragma omp simd reduction(+ : less)
+            for (int64_t j = 0; j < m; j++) {
+                keys[j] = sort_key(x[first + j]);
+                less += keys[j] < low ? 1 : 0;
             }
-        });
-        int64_t bucket = 0;
-        for (;; bucket++) {
-            int64_t size = 0;
-            for (int64_t c = 0; c < chunks; c++) size += counts[static_cast<size_t>(c * buckets + bucket)];
-            if (k < size) break;
-            k -= size;
+            below += less;
+            if (work.size() < count + block) work.resize(2 * (count + block));
+            for (int64_t j = 0; j < m; j++) {  // written always, kept when between
+                work[count] = pack_key<K>(keys[j], first + j);
+                count += (keys[j] >= low) & (keys[j] <= high);
+            }
         }
-        for (int64_t i = 0; i < n; i++) {
-            K key = sort_key(x[i]);
-            if (static_cast<int64_t>(key >> shift) == bucket) work.push_back(pack_key<K>(key, i));
-        }
+        work.resize(count);
+        if (k >= below && k - below < static_cast<int64_t>(count)) return finish(k - below);
     }
-    std::nth_element(work.begin(), work.begin() + k, work.end());
-    return packed_place<K>(work[static_cast<size_t>(k)]);
+    work.resize(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; i++) work[static_cast<size_t>(i)] = pack_key<K>(sort_key(x[i]), i);
+    return finish(k);
 }
 
 template <class T>

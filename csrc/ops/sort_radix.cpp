@@ -12,6 +12,36 @@ namespace {
 constexpr int64_t small_row = 48;
 constexpr int64_t long_row = 1 << 16;
 
+// All digits are counted in one look; then one move per digit.
+void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int passes, int width) {
+    int64_t buckets = int64_t(1) << width;
+    uint64_t mask = static_cast<uint64_t>(buckets - 1);
+    counts.assign(static_cast<size_t>(passes * buckets), 0);
+    uint32_t* table = counts.data();
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key = a[static_cast<size_t>(i)] >> 32;
+        for (int pass = 0; pass < passes; pass++) {
+            table[pass * buckets + static_cast<int64_t>(key & mask)]++;
+            key >>= width;
+        }
+    }
+    for (int pass = 0; pass < passes; pass++) {
+        uint32_t* place = table + pass * buckets;
+        int shift = 32 + pass * width;
+        if (place[(a[0] >> shift) & mask] == static_cast<uint32_t>(n)) continue;  // this digit is the same everywhere
+        uint32_t total = 0;
+        for (int64_t d = 0; d < buckets; d++) {
+            uint32_t count = place[d];
+            place[d] = total;
+            total += count;
+        }
+        const uint64_t* from = a.data();
+        uint64_t* to = b.data();
+        for (int64_t i = 0; i < n; i++) to[place[(from[i] >> shift) & mask]++] = from[i];
+        std::swap(a, b);
+    }
+}
+
 // Puts packed elements in order of the bits [32, 32 + bits).
 void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int bits, bool threads) {
     if (bits == 0) return;
@@ -20,6 +50,10 @@ void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint3
     int width = (bits + passes - 1) / passes;
     int64_t buckets = int64_t(1) << width;
     int64_t chunks = threads && n > long_row ? num_threads() : 1;
+    if (chunks == 1) {
+        radix_serial(a, b, counts, n, passes, width);
+        return;
+    }
     counts.resize(static_cast<size_t>(chunks * buckets));
     for (int pass = 0; pass < passes; pass++) {
         int shift = 32 + pass * width;
@@ -59,6 +93,21 @@ void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint3
     }
 }
 
+// A short row: every element counts those below it. No two are equal, so the counts are the places.
+void by_rank(uint64_t* a, int64_t n) {
+    alignas(64) uint64_t v[small_row], rank[small_row];
+    int64_t padded = (n + 7) / 8 * 8;
+    for (int64_t j = 0; j < n; j++) v[j] = a[j];
+    for (int64_t j = n; j < padded; j++) v[j] = ~uint64_t(0);
+    for (int64_t j = 0; j < padded; j++) rank[j] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t x = a[i];
+#pragma omp simd
+        for (int64_t j = 0; j < padded; j++) rank[j] += v[j] > x ? 1 : 0;
+    }
+    for (int64_t j = 0; j < n; j++) a[rank[j]] = v[j];
+}
+
 }  // namespace
 
 template <class T>
@@ -67,12 +116,15 @@ void sort_order(const T* x, int64_t n, bool descending, SortScratch& scratch, bo
     if (scratch.a.size() < static_cast<size_t>(n)) scratch.a.resize(static_cast<size_t>(n));
     uint64_t* a = scratch.a.data();
     K flip = descending ? K(~K(0)) : K(0);
-    K low = K(~K(0)), high = 0;
+    K low = 0, high = K(~K(0));
+    if (sizeof(K) == 8 || n > small_row) {
+        std::swap(low, high);
 #pragma omp simd reduction(min : low) reduction(max : high)
-    for (int64_t i = 0; i < n; i++) {
-        K key = K(sort_key(x[i]) ^ flip);
-        low = std::min(low, key);
-        high = std::max(high, key);
+        for (int64_t i = 0; i < n; i++) {
+            K key = K(sort_key(x[i]) ^ flip);
+            low = std::min(low, key);
+            high = std::max(high, key);
+        }
     }
     int bits = std::bit_width(static_cast<uint64_t>(K(high - low)));
     int drop = std::max(0, bits - 32);
@@ -86,12 +138,7 @@ void sort_order(const T* x, int64_t n, bool descending, SortScratch& scratch, bo
     if (threads) parallel_for(n, parallel_grain, encode);
     else encode(0, n);
     if (n <= small_row) {
-        for (int64_t i = 1; i < n; i++) {
-            uint64_t v = a[i];
-            int64_t j = i;
-            for (; j > 0 && a[j - 1] > v; j--) a[j] = a[j - 1];
-            a[j] = v;
-        }
+        by_rank(a, n);
     } else {
         if (scratch.b.size() < static_cast<size_t>(n)) scratch.b.resize(static_cast<size_t>(n));
         if (scratch.a.size() < scratch.b.size()) scratch.a.resize(scratch.b.size());

@@ -3,6 +3,7 @@
 from . import (
     _ATauResult,
     _EigenvaluesEigenvectorsResult,
+    _HistBinEdgesResult,
     _InverseInfoResult,
     _LdPivotsInfoResult,
     _LdPivotsResult,
@@ -25,6 +26,7 @@ aminmax = _MinMaxResult
 cummax = _ValuesIndicesResult
 cummin = _ValuesIndicesResult
 geqrf = _ATauResult
+histogram = _HistBinEdgesResult
 kthvalue = _ValuesIndicesResult
 linalg_cholesky_ex = _LInfoResult
 linalg_eig = _EigenvaluesEigenvectorsResult

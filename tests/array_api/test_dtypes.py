@@ -25,7 +25,7 @@ def expected_promotion(a: str, b: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(standard.DTYPES, repeat=2))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(standard.DTYPES, repeat=2)))
 def test_promotion_table(a, b):
     x, y = getattr(xp, a), getattr(xp, b)
     want = expected_promotion(a, b)
@@ -86,7 +86,7 @@ def test_scalars_alone_and_out_of_range():
         xp.add(xp.ones(2), np.ones(2))
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(standard.DTYPES, repeat=2))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(standard.DTYPES, repeat=2)))
 def test_astype(a, b):
     x = xp.asarray([0, 1], dtype=getattr(xp, a))
     to = getattr(xp, b)

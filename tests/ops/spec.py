@@ -246,11 +246,6 @@ class OpSpec:
         """A row for another name of the same op."""
         return replace(self, name=name, canonical=self.canonical or self.name, **changes)
 
-    def call(self, sample: S, layout: str = "contiguous") -> Any:
-        """Run the op on fresh tensors."""
-        ready = sample.map(lambda t: t.tensor(layout))
-        return self.run(ready)
-
     def run(self, ready: S, **more: Any) -> Any:
         """Call the function, or the method where there is no function, with arguments that are tensors already."""
         ready = ready.with_dtypes(lambda d: dtype_of(d.name))
@@ -291,12 +286,6 @@ RESULT_RULES: dict[str, Callable[[str], str]] = {
     "complex": lambda d: d if d in COMPLEX else COMPLEX_OF.get(d, "complex64"),
     "double": lambda d: "complex128" if d in COMPLEX else "float64",
 }
-
-
-def primary(sample: S) -> str:
-    """The dtype the result rules start from: that of all floating and complex arguments together, else the first's."""
-    tensors = sample.tensors()
-    return tensors[0].dtype if tensors else "float32"
 
 
 def expected_dtype(rule: Any, sample: S, dtype: str) -> Any:

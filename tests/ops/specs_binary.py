@@ -88,21 +88,10 @@ def _pow(a, b):
     return np.power(a, b) if a.dtype != bool else (a | ~b)
 
 
-def _minmax(pick):
-    def ref(a, b):
-        return pick(a, b)
-
-    return ref
-
-
 def _heaviside(x, values):
     if x.dtype.kind == "f":
         return np.where(np.isnan(x), 0.0, np.heaviside(x, values))
     return np.where(x == 0, values, (x > 0).astype(x.dtype)).astype(x.dtype)
-
-
-def _logaddexp2(a, b):
-    return np.logaddexp2(a, b)
 
 
 def _shift(move):
@@ -135,10 +124,6 @@ def _addcmul(x, a, b, value=1):
 
 def _addcdiv(x, a, b, value=1):
     return x + value * a / b
-
-
-def _remainder(a, b):
-    return np.remainder(a, b)
 
 
 # ---- samples -------------------------------------------------------------------------------------------------------
@@ -328,7 +313,7 @@ ARITHMETIC = [
            tolerance=HALF_LOOSE,
            errors=(bad("an integer divided by zero", (RuntimeError, ZeroDivisionError), T([1], "int64"),
                        T([0], "int64")), complex_refused())),
-    binary("remainder", _number_ref(_remainder), (-9, 9), (1, 5), REAL, samples=_nonzero, special=False,
+    binary("remainder", _number_ref(np.remainder), (-9, 9), (1, 5), REAL, samples=_nonzero, special=False,
            tolerance=HALF_LOOSE,
            errors=(bad("an integer divided by zero", (RuntimeError, ZeroDivisionError), T([1], "int64"),
                        T([0], "int64")), complex_refused())),
@@ -351,7 +336,7 @@ FUNCTIONS = [
            errors=(complex_refused(),)),
     binary("nextafter", np.nextafter, dtypes=FULL_FLOATS, native=True, exact=True),
     binary("logaddexp", np.logaddexp, dtypes=FLOATS, inplace=False),
-    binary("logaddexp2", _logaddexp2, dtypes=FLOATS, inplace=False),
+    binary("logaddexp2", np.logaddexp2, dtypes=FLOATS, inplace=False),
     binary("xlogy", sp.xlogy, (-3, 3), (0.1, 5), NOT_COMPLEX, "float", special_dtypes=FULL_FLOATS),
     binary("ldexp", lambda a, b: a * 2.0**b, dtypes=INEXACT, samples=_ldexp_samples, special=False, promotes=0),
     binary("igamma", sp.gammainc, (0.5, 5), (0.1, 6), FLOATS, samples=_igamma_samples, special=False,
@@ -359,8 +344,8 @@ FUNCTIONS = [
     binary("igammac", sp.gammaincc, (0.5, 5), (0.1, 6), FLOATS, samples=_igamma_samples, special=False,
            tolerance={"float32": (1e-4, 1e-5)}),
     binary("heaviside", _heaviside, dtypes=NOT_COMPLEX, promotes=0, special_dtypes=FLOATS),
-    binary("maximum", _minmax(np.maximum), dtypes=NOT_COMPLEX, inplace=False, errors=(complex_refused(),)),
-    binary("minimum", _minmax(np.minimum), dtypes=NOT_COMPLEX, inplace=False, errors=(complex_refused(),)),
+    binary("maximum", np.maximum, dtypes=NOT_COMPLEX, inplace=False, errors=(complex_refused(),)),
+    binary("minimum", np.minimum, dtypes=NOT_COMPLEX, inplace=False, errors=(complex_refused(),)),
     binary("fmax", np.fmax, dtypes=NOT_COMPLEX, inplace=False),
     binary("fmin", np.fmin, dtypes=NOT_COMPLEX, inplace=False),
     binary("gcd", np.gcd, (-60, 60), (-60, 60), INTS, samples=_gcd_samples, special=False),

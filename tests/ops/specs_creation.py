@@ -6,7 +6,7 @@ import numpy as np
 from scipy import signal
 
 from .samples import make
-from .spec import COMPLEX, FULL_FLOATS, INEXACT, INTS, NUMERIC, REAL, SIGNED, D, OpSpec, S, T, bad, to_numpy
+from .spec import COMPLEX, FULL_FLOATS, INEXACT, INTS, NUMERIC, REAL, SIGNED, D, OpSpec, S, T, bad
 
 X = T(np.ones((2, 3)), "float32")
 
@@ -152,14 +152,6 @@ def signal_window(name, *cases, **fixed):
     return OpSpec(f"signal.windows.{name}", _general(fixed.pop("kind", name), **fixed), samples, FULL_FLOATS,
                   method=False,
                   result="any", tolerance=WINDOW, errors=(bad("a negative length", (ValueError, RuntimeError), -1),))
-
-
-def _fill_check(value):
-    def check(got, x, *rest):
-        want = rest[0] if rest else value
-        assert tuple(got.shape) == x.shape and (to_numpy(got) == want).all(), f"got {got}"
-
-    return check
 
 
 def _fill_diagonal(x, value, wrap=False):

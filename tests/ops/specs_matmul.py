@@ -106,10 +106,6 @@ def _vecdot(a, b, dim=-1):
     return (np.conj(a) * b).sum(axis=dim)
 
 
-def _matrix_power(x, n):
-    return np.linalg.matrix_power(x, n)
-
-
 def _cosine_similarity(a, b, dim=1, eps=1e-8):
     size = np.maximum((a**2).sum(dim), eps**2) ** 0.5 * np.maximum((b**2).sum(dim), eps**2) ** 0.5
     return (a * b).sum(dim) / size

@@ -39,10 +39,6 @@ def zeros(n, dtype):
     return fb.zeros((n,), dtype=dtype_of(dtype))
 
 
-def half(n, dtype="float32"):
-    return fb.full((n,), 0.5, dtype=dtype_of(dtype))
-
-
 WEIGHTS = (0.1, 0.2, 0.3, 0.4)
 CATEGORIES = stats.rv_discrete(values=(range(4), WEIGHTS))
 NEGATIVE_SIZE = ("a negative size", RuntimeError)

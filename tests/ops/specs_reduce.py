@@ -269,7 +269,7 @@ def _cumulative(how):
     return ref
 
 
-def _cum_extreme(how, better):
+def _cum_extreme(how):
     def ref(x, dim):
         values = how(x, axis=dim)
         moved, best = np.moveaxis(x, dim, 0), np.moveaxis(values, dim, 0)
@@ -434,9 +434,9 @@ ROWS = [
            edge=_cum_edge,
            tolerance=SUMS, large=lambda d: [S(make(d, (401, 653), 0.9, 1.1), dim=1)],
            errors=(*bad_dims(many=False)[:3],)),
-    OpSpec("cummax", _cum_extreme(np.maximum.accumulate, np.greater), over_one_dim(), REAL, ("same", "int64"), out=True,
+    OpSpec("cummax", _cum_extreme(np.maximum.accumulate), over_one_dim(), REAL, ("same", "int64"), out=True,
            edge=lambda d: [S(make(d, (0,)), dim=0)], large=large_one, errors=(*bad_dims(many=False)[:3],)),
-    OpSpec("cummin", _cum_extreme(np.minimum.accumulate, np.less), over_one_dim(), REAL, ("same", "int64"), out=True,
+    OpSpec("cummin", _cum_extreme(np.minimum.accumulate), over_one_dim(), REAL, ("same", "int64"), out=True,
            edge=lambda d: [S(make(d, (0,)), dim=0)], large=large_one, errors=(*bad_dims(many=False)[:3],)),
     OpSpec("logcumsumexp", _logcumsumexp, over_one_dim(), FLOATS, out=True, large=large_one, tolerance=SUMS,
            errors=(*bad_dims(many=False)[:3],)),

@@ -6,7 +6,22 @@ import numpy as np
 from scipy import special as sp
 
 from .samples import EDGE_SHAPES, LARGE, elementwise, make, special_values, specials
-from .spec import ALL, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMERIC, REAL, OpSpec, S, T, bad
+from .spec import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INEXACT,
+    INTS,
+    NUMERIC,
+    REAL,
+    OpSpec,
+    S,
+    T,
+    assert_close,
+    bad,
+    name_of,
+)
 
 NOT_COMPLEX = BOOL + REAL
 
@@ -113,17 +128,10 @@ def _round_samples(dtype):
         yield S(T([1234.5, -5555.25], dtype), decimals=-2)
 
 
-def _nan_to_num_check(numbers):
-    def check(got, x, **kwargs):
-        import flambeau as fb
-
-        from .spec import assert_close, name_of
-
-        dtype = name_of(got.dtype)
-        assert isinstance(got, fb.Tensor)
-        assert_close(got, _nan_to_num(x, **{**numbers, **kwargs}, dtype=dtype), dtype, "nan_to_num")
-
-    return check
+def _nan_to_num_check(got, x, **kwargs):
+    """The stand-ins for infinities are the ends of the tested dtype, which a widened reference does not know."""
+    dtype = name_of(got.dtype)
+    assert_close(got, _nan_to_num(x, **kwargs, dtype=dtype), dtype, "nan_to_num")
 
 
 def _nan_to_num_samples(dtype):
@@ -142,10 +150,6 @@ def _logit_samples(dtype):
 
 def _logit_edge(dtype):
     return elementwise((0.05, 0.95), shapes=EDGE_SHAPES)(dtype)
-
-
-def _frexp(x):
-    return np.frexp(x)
 
 
 # fmt: off
@@ -224,11 +228,11 @@ OTHER_ROWS = [
            errors=(bad("a string", TypeError, "x"), complex_refused(),
                    bad("decimals for an integer tensor", (TypeError, ValueError, RuntimeError), T([1, 2], "int64"),
                        decimals="two"))),
-    OpSpec("nan_to_num", None, _nan_to_num_samples, NOT_COMPLEX, check=_nan_to_num_check({}), inplace=True, out=True,
+    OpSpec("nan_to_num", None, _nan_to_num_samples, NOT_COMPLEX, check=_nan_to_num_check, inplace=True, out=True,
            edge=elementwise((-3, 3), shapes=EDGE_SHAPES), expand=True, errors=(bad("a string", TypeError, "x"),)),
     OpSpec("logit", _logit, _logit_samples, NOT_COMPLEX, "float", inplace=True, out=True, edge=_logit_edge,
            errors=(complex_refused(), bad("a string", TypeError, "x"))),
-    OpSpec("frexp", _frexp, elementwise((-9, 9)), FLOATS, ("same", "int32"), out=True,
+    OpSpec("frexp", np.frexp, elementwise((-9, 9)), FLOATS, ("same", "int32"), out=True,
            edge=elementwise((-9, 9), shapes=EDGE_SHAPES),
            errors=(bad("an integer tensor", (TypeError, RuntimeError), T([1, 2], "int64")),)),
     OpSpec("clone", lambda x: x, elementwise((-3, 3)), special=special_values(1), exact=True,

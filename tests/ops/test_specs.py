@@ -12,7 +12,7 @@ import flambeau as fb
 from . import spec as lib
 from .catalogue import SPECS
 from .registry import INPLACE, OUT, overloads
-from .samples import elementwise
+from .samples import elementwise, make
 from .spec import ALL, CATEGORY, COMPLEX, FLOATS, INEXACT, OpSpec, S, T, dtype_of, name_of, to_numpy
 
 ROWS = list(SPECS.values())
@@ -255,6 +255,29 @@ def test_out_strided_and_wrong(row, only_dtypes):
                 row.run(ready, out=wrong)
 
 
+@rows(lambda row: has_out(row) and row.domains)
+def test_out_that_overlaps_an_input(row, only_dtypes):
+    """Writing over the inputs is refused, or gives what separate memory would give; nothing in between."""
+    for dtype in dtypes(row, only_dtypes, ("float32", "int64"))[:1]:
+        for n in (5, 5000):
+            base = [make(dtype, (n + 1,), *domain, salt=i) for i, domain in enumerate(row.domains)]
+            parts = S(*(T(t.values[:-1], dtype) for t in base))
+            want = row.run(fresh(parts))
+            if want.dtype != dtype_of(dtype):
+                continue
+            for shift in (slice(1, None), slice(None, -1), slice(-2, None, -1)):
+                memory = [t.tensor() for t in base]
+                ready = S(*(m[:-1] for m in memory))
+                before = to_numpy(memory[0])
+                try:
+                    row.run(ready, out=memory[0][shift])
+                except RuntimeError:
+                    assert lib.same_bits(memory[0], fb.from_numpy(before)), f"{row.name}: refused, yet wrote"
+                else:
+                    right = lib.same_bits(memory[0][shift], want)
+                    assert right, f"{row.name}: wrong result in an out= that overlaps the input ({shift}, {n} elements)"
+
+
 @rows(lambda row: row.view)
 def test_view_shares_memory(row, only_dtypes):
     """What is written to the input afterwards shows in the result."""
@@ -339,6 +362,9 @@ def test_large(row, only_dtypes):
     """Sizes at which loops are vectorised, tiled and split over threads; sums of many terms lose some digits."""
     loose = row if row.domains else replace(row, tolerance=LONG_SUMS)
     run_all(loose, row.large, only_dtypes, among=("float32", "int64"))
+    if not row.domains:  # pointwise ops see other layouts in test_tiles
+        for layout in ("transposed", "strided", "negative"):
+            run_all(loose, row.large, only_dtypes, layout, among=("float32",))
 
 
 @rows(lambda row: row.domains)

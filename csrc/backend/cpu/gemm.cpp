@@ -29,14 +29,6 @@ namespace {
 
 constexpr int row_major = 101, no_trans = 111, trans = 112;
 
-void blas_gemm(int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
-               float beta, float* c, int ldc) {
-    scipy_cblas_sgemm(row_major, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-void blas_gemm(int ta, int tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
-               double beta, double* c, int ldc) {
-    scipy_cblas_dgemm(row_major, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
 void blas_gemm(int ta, int tb, int m, int n, int k, c64 alpha, const c64* a, int lda, const c64* b, int ldb, c64 beta,
                c64* c, int ldc) {
     scipy_cblas_cgemm(row_major, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
@@ -119,27 +111,37 @@ int64_t cut(int64_t n, int64_t parts, int64_t i) {
     return i == parts ? n : std::min(n, ((n * i / parts) + 15) / 16 * 16);
 }
 
-bool use_own(DType dtype, int64_t m, int64_t n, int64_t k) {
-    if (dtype != DType::F32 && dtype != DType::F64) return !is_complex(dtype);
-    constexpr int64_t most = std::numeric_limits<int>::max();
-    return std::max({m, n, k}) > most || k <= 8 || (n <= 32 && m * n * k <= 8192);
+bool is_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
+template <class T>
+OwnGemm own_block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n) {
+    return {p.dtype,
+            m,
+            n,
+            p.k,
+            reinterpret_cast<const char*>(a),
+            p.a.row,
+            p.a.col,
+            reinterpret_cast<const char*>(b),
+            p.b.row,
+            p.b.col,
+            reinterpret_cast<char*>(c),
+            p.c.row,
+            p.alpha,
+            p.beta};
 }
 
 template <class T>
-void block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n, bool own) {
-    if constexpr (!is_complex_type<T>) {
-        if (own) {
-            own_gemm({p.dtype, m, n, p.k, reinterpret_cast<const char*>(a), p.a.row, p.a.col,
-                      reinterpret_cast<const char*>(b), p.b.row, p.b.col, reinterpret_cast<char*>(c), p.c.row, p.alpha,
-                      p.beta});
-            return;
-        }
-    }
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_type<T>) {
+void block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n) {
+    if constexpr (is_complex_type<T>) {
+        constexpr int64_t most = std::numeric_limits<int>::max();
+        check(std::max({p.m, p.n, p.k}) <= most, "matrices of ", p.m, " × ", p.k, " and ", p.k, " × ", p.n,
+              " are too large");
         Layout la = layout(p.m, p.k, p.a.row, p.a.col), lb = layout(p.k, p.n, p.b.row, p.b.col);
         int64_t ldc = p.m == 1 ? std::max<int64_t>(p.n, 1) : p.c.row;
         blas_gemm(la.transposed ? trans : no_trans, lb.transposed ? trans : no_trans, int(m), int(n), int(p.k),
                   p.alpha.to<T>(), a, int(la.ld), b, int(lb.ld), p.beta.to<T>(), c, int(ldc));
+    } else {
+        own_gemm(own_block(p, a, b, c, m, n));
     }
 }
 
@@ -243,6 +245,40 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
 }
 
 template <class T>
+void run_float(const Product& p, int64_t count) {
+    auto block_at = [&](int64_t index, int64_t row, int64_t rows) {
+        Pointers at = locate(p, index);
+        return own_block(p, reinterpret_cast<const T*>(at.a) + row * p.a.row, reinterpret_cast<const T*>(at.b),
+                         reinterpret_cast<T*>(at.c) + row * p.c.row, rows, p.n);
+    };
+    int64_t work = p.m * p.n * p.k;
+    if (!direct_gemm_fits(p.dtype, p.n, p.k, p.b.col)) {
+        auto whole = [&](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; t++) packed_gemm(block_at(t, 0, p.m));
+        };
+        // Few matrices are shared out inside, many between the threads.
+        if (count < num_threads() * 2 && count % num_threads() != 0) whole(0, count);
+        else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / work), whole);
+        return;
+    }
+    // Rows of c cost their sums, and the writing of a row even when the sums are short.
+    int64_t row_work = p.n * (p.k + 8);
+    if (count == 1) {
+        parallel_for(p.m, std::max<int64_t>(8, worth_a_thread / row_work),
+                     [&](int64_t begin, int64_t end) { direct_gemm(block_at(0, begin, end - begin), 1, 0, 0, 0); });
+        return;
+    }
+    int64_t grain = std::max<int64_t>(1, worth_a_thread / 2 / (row_work * p.m));
+    parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        if (p.batch.size() == 1) {
+            direct_gemm(block_at(begin, 0, p.m), end - begin, p.a.batch[0], p.b.batch[0], p.c.batch[0]);
+            return;
+        }
+        for (int64_t t = begin; t < end; t++) direct_gemm(block_at(t, 0, p.m), 1, 0, 0, 0);
+    });
+}
+
+template <class T>
 void run(const Product& p) {
     int64_t count = 1;
     for (int64_t size : p.batch) count *= size;
@@ -273,7 +309,10 @@ void run(const Product& p) {
         });
         return;
     }
-    bool own = use_own(p.dtype, p.m, p.n, p.k);
+    if constexpr (std::is_floating_point_v<T>) {
+        run_float<T>(p, count);
+        return;
+    }
     Grid grid = choose_grid(p.m, p.n, p.k, count);
     int64_t blocks = grid.rows * grid.cols;
     int64_t grain = std::max<int64_t>(1, worth_a_thread / 2 / std::max<int64_t>(1, p.m * p.n * p.k / blocks));
@@ -286,7 +325,7 @@ void run(const Product& p) {
             if (top >= bottom || left >= right) continue;
             block<T>(p, reinterpret_cast<const T*>(at.a) + top * p.a.row,
                      reinterpret_cast<const T*>(at.b) + left * p.b.col,
-                     reinterpret_cast<T*>(at.c) + top * p.c.row + left, bottom - top, right - left, own);
+                     reinterpret_cast<T*>(at.c) + top * p.c.row + left, bottom - top, right - left);
         }
     });
 }
@@ -399,8 +438,9 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
         copy(c, whole);
         return;
     }
-    bool own = use_own(dtype, p.m, p.n, p.k) && p.n > 1;
-    Tensor x = !own && needs_copy(a) ? packed(a, dtype) : a, y = !own && needs_copy(b) ? packed(b, dtype) : b;
+    // BLAS, which does complex products and floating point vectors, wants adjacent rows or columns.
+    bool blas = is_complex(dtype) || (is_float(dtype) && (p.m == 1 || p.n == 1) && p.k > 8);
+    Tensor x = blas && needs_copy(a) ? packed(a, dtype) : a, y = blas && needs_copy(b) ? packed(b, dtype) : b;
     p.a = side(x);
     p.b = side(y);
     p.c = side(c);

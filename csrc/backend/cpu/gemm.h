@@ -1,5 +1,5 @@
-// Matrix products on the CPU: OpenBLAS for large float and complex matrices, own kernels for integers, bool, and small
-// or thin matrices. Every element is summed in an order that depends on the shapes alone, never on the thread count.
+// Matrix products on the CPU: own kernels, and OpenBLAS for complex matrices and for vectors. Every element is summed
+// in an order that depends on the shapes alone, never on the thread count.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -29,7 +29,13 @@ struct OwnGemm {
     int64_t c_row;
     Scalar alpha, beta;
 };
-// float32, float64, integers and bool.
+// Large ones of float32 and float64, on several threads where that pays.
+void packed_gemm(const OwnGemm& g);
+// Small or thin ones of float32 and float64: `count` products, the operands a number of elements apart. On the calling
+// thread, as the next one.
+void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step);
+bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
+// Integers and bool.
 void own_gemm(const OwnGemm& g);
 
 }  // namespace fb::cpu

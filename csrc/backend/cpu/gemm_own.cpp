@@ -1,6 +1,4 @@
-// Own product kernels: a register block of rows × vectors over a packed panel of b. Each element is a plain chain of
-// (fused) multiply-adds along k, so where the work is cut never changes a result.
-#pragma GCC optimize("fp-contract=fast")
+// Products of integers and of bool: a register block of rows × vectors over a packed panel of b.
 #include <cstring>
 #include <vector>
 
@@ -174,10 +172,6 @@ void run_integer(const OwnGemm& g) {
 
 void own_gemm(const OwnGemm& g) {
     switch (g.dtype) {
-        case DType::F32:
-            return run<float, Arithmetic>(g, g.alpha.to<float>(), g.beta.to<float>());
-        case DType::F64:
-            return run<double, Arithmetic>(g, g.alpha.to<double>(), g.beta.to<double>());
         case DType::Bool:
             return run<uint8_t, Logic>(g, g.alpha.to<bool>(), g.beta.to<bool>());
         case DType::U8:
@@ -193,7 +187,7 @@ void own_gemm(const OwnGemm& g) {
         case DType::I64:
             return run_integer<uint64_t>(g);
         default:
-            fail_dtype(g.dtype, "a real computing dtype");
+            fail_dtype(g.dtype, "an integer dtype or bool");
     }
 }
 

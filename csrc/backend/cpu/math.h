@@ -236,7 +236,8 @@ inline T div_floor(T x, T y) {
     } else {
         T q = div_trunc(x, y);
         if constexpr (std::is_signed_v<T>) {
-            if (y != -1 && x % (y == 0 ? T(1) : y) != 0 && ((x < 0) != (y < 0))) return static_cast<T>(q - 1);
+            T r = sub(x, mul(q, y));  // cheaper than a second division
+            if (r != 0 && ((r < 0) != (y < 0))) return sub(q, T(1));
         }
         return q;
     }

@@ -438,7 +438,7 @@ def linalg_vander(x, *, N):
     return fb.cat([ones, powers], -1)
 
 
-@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any", function=True)
+@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any", method=True)
 def lu(A, pivot, get_infos):
     """Packed LU decomposition; :func:`flambeau.linalg.lu_factor` is newer.
 

@@ -1,0 +1,192 @@
+// Small and thin float products, straight from where the operands lie: nothing is packed, edges are masked.
+#pragma GCC optimize("fp-contract=fast")
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_pack.h"
+
+namespace fb::cpu {
+namespace {
+
+#ifdef __AVX512F__
+constexpr int vector_bytes = 64, tall = 8;
+#else
+constexpr int vector_bytes = 32, tall = 4;
+#endif
+
+template <class T>
+struct Lanes {
+    typedef T type __attribute__((vector_size(vector_bytes), may_alias));
+    typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
+    static constexpr int64_t width = vector_bytes / sizeof(T);
+};
+template <class T>
+using V = typename Lanes<T>::type;
+
+// The first n elements of a vector, 0 ≤ n ≤ width; the others are zero, and not touched in memory.
+#if defined(__AVX512F__)
+inline V<float> load_part(const float* p, int64_t n) {
+    return (V<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+}
+inline V<double> load_part(const double* p, int64_t n) {
+    return (V<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
+}
+inline void store_part(float* p, int64_t n, V<float> v) {
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)v);
+}
+inline void store_part(double* p, int64_t n, V<double> v) {
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)v);
+}
+#else
+template <class T>
+inline V<T> load_part(const T* p, int64_t n) {
+    V<T> v = {};
+    std::memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
+    return v;
+}
+template <class T>
+inline void store_part(T* p, int64_t n, V<T> v) {
+    std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(T));
+}
+#endif
+
+template <class T>
+struct Direct {
+    int64_t m, n, k;
+    const T* a;
+    int64_t a_row, a_col;
+    const T* b;
+    int64_t b_row;
+    T* c;
+    int64_t c_row;
+    T alpha, beta;
+};
+
+// `rows` rows of c at a, `Wide` vectors from column j; with Tail the last vector has `last` elements.
+template <class T, int rows, int Wide, bool Tail>
+void block(const Direct<T>& g, const T* __restrict a, const T* __restrict b, T* __restrict c, int64_t last) {
+    using Loose = typename Lanes<T>::loose;
+    constexpr int64_t width = Lanes<T>::width;
+    V<T> sum[rows][Wide] = {};
+    const T* at[rows];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) at[r] = a + r * g.a_row;
+    int64_t step = g.a_col, p = 0;
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < g.k; i++, p += step, b += g.b_row) {
+        V<T> line[Wide];
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) {
+            if (Tail && v == Wide - 1) line[v] = load_part(b + v * width, last);
+            else line[v] = *reinterpret_cast<const Loose*>(b + v * width);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            T x = at[r][p];
+#pragma GCC unroll 2
+            for (int v = 0; v < Wide; v++) sum[r][v] += x * line[v];
+        }
+    }
+    bool plain = g.alpha == T(1) && g.beta == T(0);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) {
+            T* to = c + r * g.c_row + v * width;
+            V<T> value = sum[r][v];
+            bool part = Tail && v == Wide - 1;
+            if (!plain) {
+                value *= g.alpha;
+                if (g.beta != T(0))
+                    value += g.beta * (part ? load_part(to, last) : V<T>(*reinterpret_cast<const Loose*>(to)));
+            }
+            if (part) store_part(to, last, value);
+            else *reinterpret_cast<Loose*>(to) = value;
+        }
+    }
+}
+
+template <class T, int rows>
+void row_block(const Direct<T>& g, const T* a, T* c) {
+    constexpr int64_t width = Lanes<T>::width;
+    int64_t j = 0;
+    for (; j + 2 * width <= g.n; j += 2 * width) block<T, rows, 2, false>(g, a, g.b + j, c + j, 0);
+    int64_t left = g.n - j;
+    if (left > width) block<T, rows, 2, true>(g, a, g.b + j, c + j, left - width);
+    else if (left == width) block<T, rows, 1, false>(g, a, g.b + j, c + j, 0);
+    else if (left > 0) block<T, rows, 1, true>(g, a, g.b + j, c + j, left);
+}
+
+template <class T>
+void one(const Direct<T>& g) {
+    int64_t i = 0;
+    const T* a = g.a;
+    T* c = g.c;
+    auto advance = [&](int64_t rows) {
+        i += rows;
+        a += rows * g.a_row;
+        c += rows * g.c_row;
+    };
+    for (; i + tall <= g.m; advance(tall)) row_block<T, tall>(g, a, c);
+    if constexpr (tall > 4) {
+        if (i + 4 <= g.m) {
+            row_block<T, 4>(g, a, c);
+            advance(4);
+        }
+    }
+    if (i + 2 <= g.m) {
+        row_block<T, 2>(g, a, c);
+        advance(2);
+    }
+    if (i < g.m) row_block<T, 1>(g, a, c);
+}
+
+template <class T>
+void run(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
+    Direct<T> d{g.m,
+                g.n,
+                g.k,
+                reinterpret_cast<const T*>(g.a),
+                g.a_row,
+                g.a_col,
+                reinterpret_cast<const T*>(g.b),
+                g.b_row,
+                reinterpret_cast<T*>(g.c),
+                g.c_row,
+                g.alpha.to<T>(),
+                g.beta.to<T>()};
+    const T* b = d.b;
+    thread_local std::vector<T> rows;
+    bool pack = g.b_col != 1 && g.n > 1;
+    if (pack) {
+        if (rows.size() < static_cast<size_t>(g.k * g.n)) rows.resize(static_cast<size_t>(g.k * g.n));
+        d.b = rows.data();
+        d.b_row = g.n;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (pack && (i == 0 || b_step != 0)) pack_rows(rows.data(), g.n, b, g.b_row, g.b_col, g.k, g.n);
+        one(d);
+        d.a += a_step;
+        d.c += c_step;
+        b += b_step;
+        if (!pack) d.b = b;
+    }
+}
+
+}  // namespace
+
+bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col) {
+    int64_t size = itemsize(dtype);
+    return k * n * size <= 65536 || (b_col == 1 && n * size <= 2 * vector_bytes);
+}
+
+void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
+    if (g.dtype == DType::F32) run<float>(g, count, a_step, b_step, c_step);
+    else run<double>(g, count, a_step, b_step, c_step);
+}
+
+}  // namespace fb::cpu

@@ -1,0 +1,229 @@
+// Large float products: panels of b packed for vector loads, rows of a packed for broadcasts, a register block of up to
+// 14 × 2 vectors between them. Each element is summed along k in blocks of a fixed depth, whatever the threads do.
+#pragma GCC optimize("fp-contract=fast")
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_pack.h"
+#include "base/parallel.h"
+
+namespace fb::cpu {
+namespace {
+
+#ifdef __AVX512F__
+constexpr int vector_bytes = 64, tall = 14;
+#else
+constexpr int vector_bytes = 32, tall = 6;
+#endif
+constexpr int64_t depth = 256;                 // of a panel: one panel of b fits the first-level cache
+constexpr int64_t block_bytes = 192 * 1024;    // packed rows of a, for the second level
+constexpr int64_t panels_bytes = 1024 * 1024;  // packed panels of b
+
+struct Line {
+    alignas(vector_bytes) char bytes[vector_bytes];
+};
+template <class T>
+T* buffer(std::vector<Line>& lines, int64_t elements) {
+    size_t wanted = (static_cast<size_t>(elements) * sizeof(T) + vector_bytes - 1) / vector_bytes;
+    if (lines.size() < wanted) lines.resize(wanted);
+    return reinterpret_cast<T*>(lines.data());
+}
+
+template <class T>
+struct Lanes {
+    typedef T type __attribute__((vector_size(vector_bytes), may_alias));
+    typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
+    static constexpr int64_t width = vector_bytes / sizeof(T), wide = 2 * width;
+    // Rows of a lie at a constant distance, which keeps all their addresses in one register; not a power of two.
+    static constexpr int64_t row = depth + 64 / sizeof(T);
+};
+
+// What happens to the sums: c = alpha * sums + beta * c.
+template <class T>
+struct Store {
+    T alpha, beta;
+};
+
+template <class T, int rows, int Wide>
+void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store) {
+    using V = typename Lanes<T>::type;
+    using Loose = typename Lanes<T>::loose;
+    constexpr int64_t width = Lanes<T>::width, step = Lanes<T>::row;
+    V sum[rows][Wide] = {};
+#pragma GCC unroll 1
+    for (int64_t p = 0; p < k; p++) {
+        V line[Wide];
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) line[v] = *reinterpret_cast<const V*>(b + (p * Wide + v) * width);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++) {
+            T x = a[p + r * step];
+#pragma GCC unroll 2
+            for (int v = 0; v < Wide; v++) sum[r][v] += x * line[v];
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) {
+            Loose* at = reinterpret_cast<Loose*>(c + r * c_row + v * width);
+            V value = sum[r][v];
+            if (store.alpha != T(1)) value *= store.alpha;
+            if (store.beta == T(1)) value += *at;
+            else if (store.beta != T(0)) value += store.beta * *at;
+            *at = value;
+        }
+    }
+}
+
+template <class T>
+using Kernel = void (*)(int64_t, const T*, const T*, T*, int64_t, Store<T>);
+template <class T, int Wide, size_t... i>
+Kernel<T> pick(int64_t rows, std::index_sequence<i...>) {
+    static constexpr Kernel<T> table[] = {kernel<T, i + 1, Wide>...};
+    return table[rows - 1];
+}
+
+template <class T>
+struct Packed {
+    int64_t m, n, k;
+    const T* a;
+    int64_t a_row, a_col;
+    const T* b;
+    int64_t b_row, b_col;
+    T* c;
+    int64_t c_row;
+    T alpha, beta;
+
+    static constexpr int64_t wide = Lanes<T>::wide, width = Lanes<T>::width, row = Lanes<T>::row;
+
+    // Rows per register block, spread evenly; rows of a that are packed at a time.
+    int64_t rows_each() const {
+        int64_t blocks = (m + tall - 1) / tall;
+        return (m + blocks - 1) / blocks;
+    }
+    int64_t rows_packed() const {
+        int64_t each = rows_each(), most = block_bytes / static_cast<int64_t>(sizeof(T)) / row;
+        return each * std::max<int64_t>(1, most / each);
+    }
+
+    // Columns [first, last) of rows p … p + depth of b as panels; a narrow last panel is one vector wide.
+    void pack_b(T* to, int64_t first, int64_t last, int64_t p, int64_t height) const {
+        for (int64_t j = first; j < last; j += wide, to += wide * height) {
+            int64_t cols = std::min(wide, n - j), across = cols <= width ? width : wide;
+            pack_rows(to, across, b + p * b_row + j * b_col, b_row, b_col, height, cols);
+            for (int64_t i = 0; cols < across && i < height; i++)
+                std::fill(to + i * across + cols, to + (i + 1) * across, T(0));
+        }
+    }
+
+    void tile(int64_t rows, int64_t height, const T* left, const T* panel, T* to, int64_t cols, Store<T> store) const {
+        constexpr auto heights = std::make_index_sequence<tall>();
+        bool narrow = cols <= width;
+        Kernel<T> run = narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights);
+        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store);
+        // Past the edge of c: into a spare tile first.
+        alignas(vector_bytes) T spare[tall * wide];
+        int64_t across = narrow ? width : wide;
+        run(height, left, panel, spare, across, {T(1), T(0)});
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t j = 0; j < cols; j++) {
+                T value = spare[r * across + j] * store.alpha;
+                to[r * c_row + j] = store.beta == T(0) ? value : value + store.beta * to[r * c_row + j];
+            }
+        }
+    }
+
+    // Rows [top, bottom) times the packed columns [first, last).
+    void rows_times_panels(const T* panels, int64_t first, int64_t last, int64_t p, int64_t height, int64_t top,
+                           int64_t bottom) const {
+        thread_local std::vector<Line> lines;
+        int64_t each = rows_each(), most = rows_packed();
+        T* left = buffer<T>(lines, most * row);
+        Store<T> store{alpha, p == 0 ? beta : T(1)};
+        for (int64_t i = top; i < bottom; i += most) {
+            int64_t height_here = std::min(most, bottom - i);
+            pack_rows(left, row, a + i * a_row + p * a_col, a_row, a_col, height_here, height);
+            for (int64_t j = first; j < last; j += wide) {
+                const T* panel = panels + (j - first) * height;
+                int64_t cols = std::min(wide, n - j);
+                for (int64_t r = 0; r < height_here; r += each) {
+                    tile(std::min(each, height_here - r), height, left + r * row, panel, c + (i + r) * c_row + j, cols,
+                         store);
+                }
+            }
+        }
+    }
+
+    // Columns [first, last) on the calling thread.
+    void columns(int64_t first, int64_t last) const {
+        thread_local std::vector<Line> lines;
+        int64_t most = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth;
+        T* panels = buffer<T>(lines, most * depth);
+        for (int64_t j = first; j < last; j += most) {
+            int64_t end = std::min(last, j + most);
+            for (int64_t p = 0; p < k; p += depth) {
+                int64_t height = std::min(depth, k - p);
+                pack_b(panels, j, end, p, height);
+                rows_times_panels(panels, j, end, p, height, 0, m);
+            }
+        }
+    }
+
+    // All of it, on as many threads as pay.
+    void run() const {
+        int64_t work = m * n * k, threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
+        int64_t panels_across = (n + wide - 1) / wide, blocks_down = (m + tall - 1) / tall;
+        if (threads <= 1) return columns(0, n);
+        if (panels_across >= blocks_down || (work < (int64_t(1) << 25) && panels_across >= 2 * threads)) {
+            parallel_for(panels_across, std::max<int64_t>(1, panels_across / threads),
+                         [&](int64_t begin, int64_t end) { columns(begin * wide, std::min(n, end * wide)); });
+            return;
+        }
+        // Rows are shared out; the panels of b are packed together, once.
+        thread_local std::vector<Line> lines;
+        int64_t most = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth, each = rows_each(),
+                blocks = (m + each - 1) / each;
+        T* panels = buffer<T>(lines, most * depth);
+        for (int64_t j = 0; j < n; j += most) {
+            int64_t end = std::min(n, j + most), count = (end - j + wide - 1) / wide;
+            for (int64_t p = 0; p < k; p += depth) {
+                int64_t height = std::min(depth, k - p);
+                parallel_for(count, std::max<int64_t>(1, 65536 / (wide * height)), [&](int64_t from, int64_t to) {
+                    pack_b(panels + from * wide * height, j + from * wide, std::min(end, j + to * wide), p, height);
+                });
+                parallel_for(blocks, 1, [&](int64_t from, int64_t to) {
+                    rows_times_panels(panels, j, end, p, height, from * each, std::min(m, to * each));
+                });
+            }
+        }
+    }
+};
+
+template <class T>
+void run(const OwnGemm& g) {
+    Packed<T>{g.m,
+              g.n,
+              g.k,
+              reinterpret_cast<const T*>(g.a),
+              g.a_row,
+              g.a_col,
+              reinterpret_cast<const T*>(g.b),
+              g.b_row,
+              g.b_col,
+              reinterpret_cast<T*>(g.c),
+              g.c_row,
+              g.alpha.to<T>(),
+              g.beta.to<T>()}
+        .run();
+}
+
+}  // namespace
+
+void packed_gemm(const OwnGemm& g) {
+    if (g.dtype == DType::F32) run<float>(g);
+    else run<double>(g);
+}
+
+}  // namespace fb::cpu

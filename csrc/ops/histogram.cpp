@@ -1,0 +1,144 @@
+// histc and bincount.
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+#include "ops/common.h"
+#include "ops/reduce.h"
+
+namespace fb {
+namespace {
+
+constexpr int64_t piece = 1 << 16;
+
+template <class T>
+void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
+    int64_t pieces = (n + piece - 1) / piece;
+    // One table per thread's share would do; one per piece keeps tables few and the sum the same.
+    std::vector<int64_t> total(static_cast<size_t>(bins), 0);
+    std::vector<std::vector<int64_t>> tables(static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(pieces, num_threads()))));
+    int64_t shares = static_cast<int64_t>(tables.size());
+    parallel_for(shares, pieces > 1 ? 1 : shares, [&](int64_t begin, int64_t end) {
+        for (int64_t s = begin; s < end; s++) {
+            auto& table = tables[static_cast<size_t>(s)];
+            table.assign(static_cast<size_t>(bins), 0);
+            T width = high - low, scale = static_cast<T>(bins);
+            for (int64_t i = n * s / shares; i < n * (s + 1) / shares; i++) {
+                T v = x[i];
+                if (!(v >= low && v <= high)) continue;
+                int64_t at = static_cast<int64_t>((v - low) * scale / width);
+                table[static_cast<size_t>(std::min(at, bins - 1))]++;
+            }
+        }
+    });
+    for (auto& table : tables) {
+        for (int64_t b = 0; b < bins; b++) total[static_cast<size_t>(b)] += table[static_cast<size_t>(b)];
+    }
+    for (int64_t b = 0; b < bins; b++) out[b] = static_cast<T>(total[static_cast<size_t>(b)]);
+}
+
+template <class T, class W>
+void count_weighted(const T* x, int64_t n, const W* weights, W* out) {
+    for (int64_t i = 0; i < n; i++) out[x[i]] += weights[i];
+}
+
+// Four tables side by side: neighbours that are equal do not wait for each other.
+void count_plain(const int64_t* x, int64_t n, int64_t size, int64_t* out) {
+    if (size > 4096 || n < 256) {
+        for (int64_t i = 0; i < n; i++) out[x[i]]++;
+        return;
+    }
+    std::vector<int64_t> table(static_cast<size_t>(4 * size), 0);
+    int64_t *a = table.data(), *b = a + size, *c = b + size, *d = c + size;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        a[x[i]]++;
+        b[x[i + 1]]++;
+        c[x[i + 2]]++;
+        d[x[i + 3]]++;
+    }
+    for (; i < n; i++) a[x[i]]++;
+    for (int64_t k = 0; k < size; k++) out[k] = a[k] + b[k] + c[k] + d[k];
+}
+
+}  // namespace
+
+OP("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", COMMON, R"(Counts elements in bins of equal width.
+
+Elements outside the range, and NaN, are not counted.
+
+Args:
+    input: a floating point tensor.
+    bins: number of bins.
+    min: lower end of the range.
+    max: upper end, counted in the last bin. Both ends 0: smallest and largest element.
+
+Example:
+    >>> fb.histc(fb.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+)") {
+    const Tensor& t = a.tensor(0);
+    if (!is_floating(t.dtype())) fail_type("expected a floating point dtype, got ", t.dtype());
+    int64_t bins = a.integer(1);
+    check(bins > 0, "bins must be positive, got ", bins);
+    double low = a.number(2), high = a.number(3);
+    check(low <= high, "max must not be below min, got min ", low, " and max ", high);
+    if (low == high && t.numel()) {
+        auto [least, most] = aminmax(t);
+        low = item(least).re;
+        high = item(most).re;
+    }
+    check(std::isfinite(low) && std::isfinite(high), "the range [", low, ", ", high, "] is not finite");
+    if (low == high) {
+        low -= 1;
+        high += 1;
+    }
+    DType compute = compute_dtype(t.dtype());
+    Tensor in = contiguous(to_dtype(t, compute)), out = zeros({bins}, compute, t.device());
+    dispatch<float, double>(compute, "a floating point dtype", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        count_in_bins<T>(in.data<T>(), in.numel(), bins, static_cast<T>(low), static_cast<T>(high), out.data<T>());
+    });
+    return to_dtype(out, t.dtype());
+}
+
+OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD, R"(How often each non-negative integer comes, or the sum of its weights.
+
+Args:
+    input: a 1-d tensor of non-negative integers.
+    weights: a weight for each element.
+    minlength: least size of the result.
+
+Example:
+    >>> fb.bincount(fb.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+)") {
+    const Tensor& t = a.tensor(0);
+    Tensor weights = a.tensor_or_none(1);
+    int64_t least = a.integer(2);
+    check(least >= 0, "minlength must not be negative, got ", least);
+    if (!is_integral(t.dtype())) fail_type("expected a 1-d tensor of integers, got ", t.dtype());
+    check(t.dim() == 1 || t.numel() == 0, "expected a 1-d tensor, got shape ", t.shape());
+    check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ", weights ? weights.shape() : t.shape(), " and ", t.shape());
+    int64_t size = least;
+    Tensor x = contiguous(to_dtype(t, DType::I64));
+    if (x.numel()) {
+        auto [low, high] = aminmax(x);
+        check(item(low).i >= 0, "expected non-negative integers, got ", item(low).i);
+        check(item(high).i < INT64_MAX, "the value ", item(high).i, " is too large to count up to");
+        size = std::max(size, item(high).i + 1);
+    }
+    if (!weights) {
+        Tensor out = zeros({size}, DType::I64, t.device());
+        count_plain(x.data<int64_t>(), x.numel(), size, out.data<int64_t>());
+        return out;
+    }
+    if (is_complex(weights.dtype())) fail_type("weights must be real, got ", weights.dtype());
+    bool single = weights.dtype() == DType::F32;
+    Tensor w = contiguous(to_dtype(weights, single ? DType::F32 : DType::F64)), out = zeros({size}, w.dtype(), t.device());
+    if (single) count_weighted(x.data<int64_t>(), x.numel(), w.data<float>(), out.data<float>());
+    else count_weighted(x.data<int64_t>(), x.numel(), w.data<double>(), out.data<double>());
+    return out;
+}
+
+}  // namespace fb

@@ -1,0 +1,332 @@
+"""Reductions and statistics made of other ops."""
+
+import flambeau as fb
+from flambeau._core import alias, composite
+from flambeau.errors import ArgumentError, DTypeError
+
+
+@composite(
+    "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", method=True, out=True
+)
+def nanmean(input, dim, keepdim, dtype):
+    """Mean of the elements that are not NaN.
+
+    Args:
+        input: a floating point or complex tensor.
+        dim: dimension or dimensions to average over; all when not given.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which the elements are converted first.
+
+    Example:
+        >>> fb.nanmean(fb.tensor([1.0, float('nan'), 3.0]))
+        tensor(2.)
+    """
+    if not (input.is_floating_point() or input.is_complex()):
+        raise DTypeError(f"nanmean: expected a floating point or complex dtype, got {input.dtype}")
+    there = fb.isnan(input).logical_not()
+    if input.is_complex():
+        total = fb.sum(fb.where(there, input, fb.zeros_like(input)), dim, keepdim, dtype=dtype)
+    else:
+        total = fb.nansum(input, dim, keepdim, dtype=dtype)
+    return total / fb.sum(there, dim, keepdim)
+
+
+@composite("dist(Tensor input, Tensor other, Scalar p=2) -> Tensor", method=True)
+def dist(input, other, p):
+    """The p-norm of the difference of two tensors.
+
+    Args:
+        input: a floating point or complex tensor.
+        other: a tensor that broadcasts with it.
+        p: order of the norm.
+
+    Example:
+        >>> fb.dist(fb.tensor([1.0, 2.0]), fb.tensor([4.0, 6.0]))
+        tensor(5.)
+    """
+    return fb.norm(input - other, p)
+
+
+@composite("sum_to_size(Tensor input, *int[] size) -> Tensor", function=False, method=True)
+def sum_to_size(input, size):
+    """Sums over what broadcasting added, so that the result has the given shape.
+
+    Args:
+        input: the tensor.
+        size: a shape that broadcasts to that of ``input``.
+
+    Example:
+        >>> fb.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+    """
+    size = tuple(size)
+    extra = input.dim() - len(size)
+    fits = extra >= 0 and all(s in (1, n) for s, n in zip(size, input.shape[max(extra, 0) :], strict=True))
+    if not fits:
+        raise ArgumentError(f"sum_to_size: shape {size} does not broadcast to {tuple(input.shape)}")
+    result = fb.sum(input, tuple(range(extra))) if extra or not size else input
+    dims = [d for d, s in enumerate(size) if s == 1 and result.shape[d] != 1]
+    return fb.sum(result, dims, True) if dims else result
+
+
+# ---- differences and integrals -----------------------------------------------------------------------------------------
+
+
+@composite(
+    "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    method=True,
+    out=True,
+)
+def diff(input, n, dim, prepend, append):
+    """Differences of neighbours along a dimension, taken n times.
+
+    Args:
+        input: the tensor; neighbours of bools differ or not.
+        n: how many times.
+        dim: dimension to run along.
+        prepend: what to put in front first.
+        append: what to put behind first.
+
+    Example:
+        >>> fb.diff(fb.tensor([1, 4, 9, 16]))
+        tensor([3, 5, 7])
+    """
+    if input.dim() == 0:
+        raise ArgumentError("diff: expected a tensor with at least one dimension, got a 0-d tensor")
+    if n < 0:
+        raise ArgumentError(f"diff: n must not be negative, got {n}")
+    dim = _wrapped("diff", dim, input.dim())
+    for part in (prepend, append):
+        if part is None:
+            continue
+        fits = part.dim() == input.dim() and all(
+            d == dim or part.shape[d] == input.shape[d] for d in range(input.dim())
+        )
+        if not fits:
+            raise ArgumentError(
+                f"diff: prepend and append must have the shape of input but for dim {dim}, "
+                f"got {tuple(part.shape)} and {tuple(input.shape)}"
+            )
+    if n == 0:
+        return input.clone()
+    parts = [p for p in (prepend, input, append) if p is not None]
+    result = fb.cat(parts, dim) if len(parts) > 1 else input
+    for _ in range(min(n, result.shape[dim])):
+        size = result.shape[dim]
+        left, right = result.narrow(dim, 0, size - 1), result.narrow(dim, 1, size - 1)
+        result = fb.ne(right, left) if result.dtype == fb.bool else right - left
+    return result
+
+
+def _wrapped(name: str, dim: int, ndim: int) -> int:
+    if not -max(ndim, 1) <= dim < max(ndim, 1):
+        raise fb.errors.OutOfRangeError(
+            f"{name}: dim {dim} is out of range for a tensor with {ndim} dimensions; expected {-max(ndim, 1)} to {max(ndim, 1) - 1}"
+        )
+    return dim % max(ndim, 1)
+
+
+def _spacing(name: str, y, x, dim: int):
+    """Widths of the steps along ``dim``, shaped to broadcast with y's neighbours."""
+    if y.dtype == fb.bool or x.dtype == fb.bool:
+        raise ArgumentError(f"{name}: bool is not supported; convert it to another dtype")
+    if x.dim() == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise ArgumentError(
+                f"{name}: there must be one x for each sample point along dim {dim}, got {x.shape[0]} for {y.shape[dim]}"
+            )
+        shape = [1] * y.dim()
+        shape[dim] = x.shape[0]
+        x = x.reshape(shape)
+    elif x.dim() < y.dim():
+        x = x.reshape([1] * (y.dim() - x.dim()) + list(x.shape))
+    size = x.shape[dim]
+    return x.narrow(dim, 1, max(size - 1, 0)) - x.narrow(dim, 0, max(size - 1, 0)) if size else x
+
+
+def _means(y, dim: int):
+    """Sums of neighbours along ``dim``."""
+    size = y.shape[dim]
+    return y.narrow(dim, 0, size - 1) + y.narrow(dim, 1, size - 1)
+
+
+def _check_rule(name: str, y, x, dx, dim: int) -> int:
+    if x is not None and dx is not None:
+        raise ArgumentError(f"{name}: x and dx exclude each other")
+    if y.dtype == fb.bool:
+        raise ArgumentError(f"{name}: bool is not supported; convert it to another dtype")
+    return _wrapped(name, dim, y.dim())
+
+
+@composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor")
+def trapezoid(y, x, dx, dim):
+    """Integral along a dimension by the trapezoidal rule.
+
+    Args:
+        y: values at the sample points.
+        x: the sample points; equally spaced when not given.
+        dx: their distance when ``x`` is not given; 1 when neither is.
+        dim: dimension to integrate along.
+
+    Example:
+        >>> fb.trapezoid(fb.tensor([1.0, 5.0, 10.0]))
+        tensor(10.5000)
+    """
+    dim = _check_rule("trapezoid", y, x, dx, dim)
+    if y.dim() == 0 or y.shape[dim] == 0:
+        shape = list(y.shape)
+        if shape:
+            del shape[dim]
+        return fb.zeros(shape, dtype=y.dtype)
+    if x is not None:
+        return fb.sum(_means(y, dim) * _spacing("trapezoid", y, x, dim), dim) / 2.0
+    ends = y.select(dim, 0) + y.select(dim, -1)
+    return (fb.sum(y, dim) - ends / 2.0) * (1 if dx is None else dx)
+
+
+alias("trapz", "trapezoid")
+
+
+@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor")
+def cumulative_trapezoid(y, x, dx, dim):
+    """Running integral along a dimension by the trapezoidal rule.
+
+    Args:
+        y: values at the sample points.
+        x: the sample points; equally spaced when not given.
+        dx: their distance when ``x`` is not given; 1 when neither is.
+        dim: dimension to integrate along.
+
+    Example:
+        >>> fb.cumulative_trapezoid(fb.tensor([1.0, 5.0, 10.0]))
+        tensor([ 3.0000, 10.5000])
+    """
+    dim = _check_rule("cumulative_trapezoid", y, x, dx, dim)
+    if y.dim() == 0 or y.shape[dim] == 0:
+        return fb.zeros(list(y.shape) or [0], dtype=y.dtype)
+    if x is not None:
+        return fb.cumsum(_means(y, dim) * _spacing("cumulative_trapezoid", y, x, dim), dim) / 2.0
+    return fb.cumsum(_means(y, dim), dim) * ((1 if dx is None else dx) / 2.0)
+
+
+# ---- covariance --------------------------------------------------------------------------------------------------------
+
+
+def _check_weights(name: str, weights, count: int, kinds: str, ok: bool) -> None:
+    if weights.dim() > 1 or weights.numel() != count:
+        raise ArgumentError(
+            f"cov: {name} must hold one weight for each of {count} observations, got {tuple(weights.shape)}"
+        )
+    if not ok:
+        raise DTypeError(f"cov: {name} must be {kinds}, got {weights.dtype}")
+    if weights.numel() and bool((weights < 0).any()):
+        raise ArgumentError(f"cov: {name} must not be negative")
+
+
+@composite(
+    "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", method=True
+)
+def cov(input, correction, fweights, aweights):
+    """Covariance of variables, which are the rows of the input.
+
+    Args:
+        input: one row per variable, one column per observation; a 1-d tensor is one variable.
+        correction: what is taken off the number of observations in the divisor.
+        fweights: how often each observation counts, integers.
+        aweights: how much each observation weighs, floating point.
+
+    Example:
+        >>> fb.cov(fb.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
+    if input.dim() > 2:
+        raise ArgumentError(f"cov: expected at most two dimensions, got shape {tuple(input.shape)}")
+    if input.dtype == fb.bool:
+        raise DTypeError("cov: bool is not supported; convert it to another dtype")
+    rows = input.reshape(1, -1) if input.dim() < 2 else input
+    count = rows.shape[1]
+    weights = None
+    if fweights is not None:
+        integral = not (fweights.is_floating_point() or fweights.is_complex() or fweights.dtype == fb.bool)
+        _check_weights("fweights", fweights, count, "integers", integral)
+        weights = fweights.reshape(-1)
+    if aweights is not None:
+        _check_weights("aweights", aweights, count, "floating point numbers", aweights.is_floating_point())
+        own = aweights.reshape(-1)
+        weights = own if weights is None else weights * own
+    if not (rows.is_floating_point() or rows.is_complex()):
+        rows = rows.to(fb.get_default_dtype())
+    if weights is None:
+        total = fb.tensor(count, dtype=fb.int64)
+        average = rows.mean(1, keepdim=True) if count else rows.sum(1, keepdim=True) / 0.0
+    else:
+        total = weights.sum()
+        if count and total.item() == 0:
+            raise ArgumentError("cov: the weights sum to zero, so they cannot be normalised")
+        average = (rows * weights).sum(1, keepdim=True) / total
+    if aweights is None or correction == 0:
+        divisor = total - correction
+    else:
+        divisor = total - correction * (weights * aweights.reshape(-1)).sum() / total
+    divisor = max(float(divisor.item()), 0.0)
+    centred = rows - average
+    weighted = centred if weights is None else centred * weights
+    product = fb.matmul(weighted.to(centred.dtype), centred.t().conj())
+    result = product / divisor if divisor else product / fb.zeros((), dtype=centred.real.dtype)
+    return result.reshape(()) if result.numel() == 1 else result
+
+
+@composite("corrcoef(Tensor input) -> Tensor", method=True)
+def corrcoef(input):
+    """Correlation coefficients of variables, which are the rows of the input.
+
+    Args:
+        input: one row per variable, one column per observation.
+
+    Example:
+        >>> fb.corrcoef(fb.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
+    if input.dim() > 2:
+        raise ArgumentError(f"corrcoef: expected at most two dimensions, got shape {tuple(input.shape)}")
+    c = fb.cov(input)
+    if c.dim() == 0:
+        return c / c
+    spread = fb.sqrt(fb.diagonal(c).real if c.is_complex() else fb.diagonal(c))
+    result = c / spread.reshape(-1, 1) / spread.reshape(1, -1)
+    if result.is_complex():
+        return fb.complex(result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
+    return result.clamp(-1, 1)
+
+
+@composite("renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor", method=True, inplace=True, out=True)
+def renorm(input, p, dim, maxnorm):
+    """Scales slices along a dimension down to a greatest norm.
+
+    Args:
+        input: a floating point or complex tensor with at least two dimensions.
+        p: order of the norm, positive.
+        dim: dimension whose slices are scaled.
+        maxnorm: the greatest norm; smaller slices stay as they are.
+
+    Example:
+        >>> fb.renorm(fb.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0, 2.5)
+        tensor([[1.5000, 2.0000],
+                [0.0000, 1.0000]])
+    """
+    if isinstance(p, complex) or isinstance(maxnorm, complex):
+        raise ArgumentError("renorm: p and maxnorm must be real numbers")
+    if p <= 0:
+        raise ArgumentError(f"renorm: p must be positive, got {p}")
+    if maxnorm < 0:
+        raise ArgumentError(f"renorm: maxnorm must not be negative, got {maxnorm}")
+    if input.dim() < 2:
+        raise ArgumentError(f"renorm: expected at least two dimensions, got shape {tuple(input.shape)}")
+    dim = _wrapped("renorm", dim, input.dim())
+    others = [d for d in range(input.dim()) if d != dim]
+    wide = {fb.float16: fb.float32, fb.bfloat16: fb.float32}.get(input.dtype)
+    size = fb.norm(input, p, others, True, dtype=wide)
+    scale = fb.where(size > maxnorm, maxnorm / (size + 1e-7), fb.ones_like(size))
+    return (input * scale.to(input.real.dtype)).to(input.dtype)
