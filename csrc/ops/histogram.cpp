@@ -16,7 +16,8 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
     int64_t pieces = (n + piece - 1) / piece;
     // One table per thread's share would do; one per piece keeps tables few and the sum the same.
     std::vector<int64_t> total(static_cast<size_t>(bins), 0);
-    std::vector<std::vector<int64_t>> tables(static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(pieces, num_threads()))));
+    std::vector<std::vector<int64_t>> tables(
+        static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(pieces, num_threads()))));
     int64_t shares = static_cast<int64_t>(tables.size());
     parallel_for(shares, pieces > 1 ? 1 : shares, [&](int64_t begin, int64_t end) {
         for (int64_t s = begin; s < end; s++) {
@@ -63,7 +64,8 @@ void count_plain(const int64_t* x, int64_t n, int64_t size, int64_t* out) {
 
 }  // namespace
 
-OP("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", COMMON, R"(Counts elements in bins of equal width.
+OP("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", COMMON,
+   R"(Counts elements in bins of equal width.
 
 Elements outside the range, and NaN, are not counted.
 
@@ -102,7 +104,8 @@ Example:
     return to_dtype(out, t.dtype());
 }
 
-OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD, R"(How often each non-negative integer comes, or the sum of its weights.
+OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD,
+   R"(How often each non-negative integer comes, or the sum of its weights.
 
 Args:
     input: a 1-d tensor of non-negative integers.
@@ -119,7 +122,8 @@ Example:
     check(least >= 0, "minlength must not be negative, got ", least);
     if (!is_integral(t.dtype())) fail_type("expected a 1-d tensor of integers, got ", t.dtype());
     check(t.dim() == 1 || t.numel() == 0, "expected a 1-d tensor, got shape ", t.shape());
-    check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ", weights ? weights.shape() : t.shape(), " and ", t.shape());
+    check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ",
+          weights ? weights.shape() : t.shape(), " and ", t.shape());
     int64_t size = least;
     Tensor x = contiguous(to_dtype(t, DType::I64));
     if (x.numel()) {
@@ -135,7 +139,8 @@ Example:
     }
     if (is_complex(weights.dtype())) fail_type("weights must be real, got ", weights.dtype());
     bool single = weights.dtype() == DType::F32;
-    Tensor w = contiguous(to_dtype(weights, single ? DType::F32 : DType::F64)), out = zeros({size}, w.dtype(), t.device());
+    Tensor w = contiguous(to_dtype(weights, single ? DType::F32 : DType::F64)),
+           out = zeros({size}, w.dtype(), t.device());
     if (single) count_weighted(x.data<int64_t>(), x.numel(), w.data<float>(), out.data<float>());
     else count_weighted(x.data<int64_t>(), x.numel(), w.data<double>(), out.data<double>());
     return out;
