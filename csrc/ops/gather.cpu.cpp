@@ -96,9 +96,21 @@ void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index,
 
 namespace {
 
+// n indices one after the other; fails at the first bad one.
+void check_run(const int64_t* index, int64_t n, const Line& line) {
+    int64_t bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int64_t i = 0; i < n; i++) bad |= (index[i] < 0) | (index[i] >= line.size);
+    for (int64_t i = 0; bad && i < n; i++) {
+        if (index[i] < 0 || index[i] >= line.size) fail_line(index[i], line);
+    }
+}
+
+// The part of a scatter whose targets lie in [low, high) along `dim`.
 template <class T, Meet M>
-void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, int64_t low, int64_t high) {
-    int64_t stride = t.strides()[dim] * t.itemsize();
+void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, int64_t low, int64_t high,
+                   bool checked) {
+    Line line{dim, t.shape()[dim], t.strides()[dim] * t.itemsize()};
     Tensor lines = spread(t, dim, index.shape());
     const Tensor* operands[] = {&index, &src, &lines};
     LoopPlan plan;
@@ -106,66 +118,73 @@ void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tens
     const auto* o = plan.operands;
     int64_t s0 = plan.ndim ? o[0].strides[0] : 0, s1 = plan.ndim ? o[1].strides[0] : 0,
             s2 = plan.ndim ? o[2].strides[0] : 0;
-    bool whole = low == 0 && high == t.shape()[dim];
+    bool whole = low == 0 && high == line.size;
     constexpr int64_t item = sizeof(T);
-    bool plain = whole && s0 == 8 && (s1 == item || s1 == 0) && ((s2 == 0 && stride == item) || s2 == item);
+    bool plain = whole && s0 == 8 && (s1 == item || s1 == 0) && ((s2 == 0 && line.stride == item) || s2 == item);
+    auto plain_run = [&](const int64_t* k, const T* value, T* target, int64_t n) {
+        int64_t value_step = s1 / item, far = line.stride / item;
+        if (!checked) check_run(k, n, line);
+        if (s2 == 0) {
+            for (int64_t i = 0; i < n; i++) target[k[i]] = meet<M>(target[k[i]], value[i * value_step]);
+        } else {
+            for (int64_t i = 0; i < n; i++)
+                target[i + k[i] * far] = meet<M>(target[i + k[i] * far], value[i * value_step]);
+        }
+    };
     walk_runs(plan, 0, row_count(plan), [&](char** at, int64_t n) {
-        const char *index_at = at[0], *from = at[1];
-        char* to = at[2];
         if (plain) {
-            const int64_t* k = reinterpret_cast<const int64_t*>(index_at);
-            const T* value = reinterpret_cast<const T*>(from);
-            int64_t value_step = s1 / item, line = s2 / item, far = stride / item;
-            T* target = reinterpret_cast<T*>(to);
-            if (line == 0) {
-                for (int64_t i = 0; i < n; i++) target[k[i]] = meet<M>(target[k[i]], value[i * value_step]);
-            } else {
-                for (int64_t i = 0; i < n; i++)
-                    target[i + k[i] * far] = meet<M>(target[i + k[i] * far], value[i * value_step]);
+            // Pieces short enough that the indices are still in the first-level cache when they are used.
+            for (int64_t i = 0; i < n; i += 1024) {
+                plain_run(reinterpret_cast<const int64_t*>(at[0]) + i, reinterpret_cast<const T*>(at[1] + i * s1),
+                          reinterpret_cast<T*>(at[2] + i * s2), std::min<int64_t>(1024, n - i));
             }
             return;
         }
         for (int64_t i = 0; i < n; i++) {
-            int64_t k = *reinterpret_cast<const int64_t*>(index_at + i * s0);
-            if (!whole && (k < low || k >= high)) continue;
-            T* target = reinterpret_cast<T*>(to + i * s2 + k * stride);
-            *target = meet<M>(*target, *reinterpret_cast<const T*>(from + i * s1));
+            int64_t k = *reinterpret_cast<const int64_t*>(at[0] + i * s0);
+            if (k < 0 || k >= line.size) fail_line(k, line);
+            if (k < low || k >= high) continue;
+            T* target = reinterpret_cast<T*>(at[2] + i * s2 + k * line.stride);
+            *target = meet<M>(*target, *reinterpret_cast<const T*>(at[1] + i * s1));
         }
     });
 }
 
 template <class T, Meet M>
-void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src) {
+void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, bool checked) {
     int64_t size = t.shape()[dim], work = index.numel();
     if (work <= parallel_grain / 2 || num_threads() == 1) {
-        scatter_lines<T, M>(t, dim, index, src, 0, size);
+        scatter_lines<T, M>(t, dim, index, src, 0, size, checked);
         return;
     }
     // Lines along `dim` are independent: share out the longest other dimension, or else ranges of the targets.
     int64_t split = -1;
     for (int64_t d = 0; d < index.dim(); d++) {
-        if (d != dim && index.shape()[d] >= 2 * num_threads() && (split < 0 || index.shape()[d] > index.shape()[split]))
-            split = d;
+        if (d == dim || index.shape()[d] < 2 * num_threads()) continue;
+        if (split < 0 || index.shape()[d] > index.shape()[split]) split = d;
     }
     if (split >= 0) {
         parallel_for(index.shape()[split], 1, [&](int64_t begin, int64_t end) {
-            scatter_lines<T, M>(narrow(t, split, begin, end - begin), dim, narrow(index, split, begin, end - begin),
-                                narrow(src, split, begin, end - begin), 0, size);
+            int64_t n = end - begin;
+            scatter_lines<T, M>(narrow(t, split, begin, n), dim, narrow(index, split, begin, n),
+                                narrow(src, split, begin, n), 0, size, checked);
         });
         return;
     }
-    parallel_for(num_threads(), 1, [&](int64_t begin, int64_t end) {
-        scatter_lines<T, M>(t, dim, index, src, size * begin / num_threads(), size * end / num_threads());
+    int64_t shares = num_threads();
+    parallel_for(shares, 1, [&](int64_t begin, int64_t end) {
+        scatter_lines<T, M>(t, dim, index, src, size * begin / shares, size * end / shares, checked);
     });
 }
 
 }  // namespace
 
-void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet how) {
+void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet how, bool checked) {
     if (index.numel() == 0) return;
+    if (t.shape()[dim] == 0) check_indices(index, dim, 0);  // always an error here: there is no line to look at
     dispatch_meet(how, t.dtype(), [&](auto tag, auto m) {
         using T = typename decltype(tag)::type;
-        scatter_as<T, decltype(m)::value>(t, dim, index, src);
+        scatter_as<T, decltype(m)::value>(t, dim, index, src, checked);
     });
 }
 

@@ -22,9 +22,10 @@ namespace cpu {
 
 // to[…, i, …] = t[…, index[…, i, …], …]; checks the indices. All have the same number of dimensions, at least one.
 void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-// t[…, index[…, i, …], …] ∘= src[…, i, …]. The caller has checked the indices; values meet one element in the order of
+// t[…, index[…, i, …], …] ∘= src[…, i, …]. Unless the indices are `checked`, a bad one is found when it is
+// come to, with some values written already; values meet one element in the order of
 // i.
-void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet);
+void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked = true);
 // t /= counts where counts > 1, rounding down for integers; counts is int64 and broadcasts.
 void divide_by_counts(const Tensor& t, const Tensor& counts);
 

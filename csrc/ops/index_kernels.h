@@ -13,7 +13,7 @@ enum class Meet { Assign, Add, Multiply, Max, Min };
 // operand k. Rows come in row-major order of the plan.
 template <class F>
 void walk_runs(const LoopPlan& plan, int64_t first, int64_t last, F&& f) {
-    char* at[max_operands];
+    char* at[max_operands] = {};
     int64_t index[max_dims];
     for (int k = 0; k < plan.count; k++) at[k] = plan.operands[k].data;
     if (plan.ndim == 0) {

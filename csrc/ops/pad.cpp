@@ -76,10 +76,19 @@ Tensor pad_mode(const Tensor& t, const Dims& pad, const std::string& mode) {
     Tensor result = t;
     for (int64_t i = 0; i < pad.size() / 2; i++) {
         int64_t d = t.dim() - 1 - i, before = pad[2 * i], after = pad[2 * i + 1];
-        Tensor indices = source_indices(t.shape()[d], before, after, mode, d);
+        if (mode == "circular" && (before < 0 || after < 0)) {
+            // What is cropped away takes no part in the circle.
+            int64_t low = std::max<int64_t>(-before, 0), kept = t.shape()[d] - low - std::max<int64_t>(-after, 0);
+            check(kept >= 0, "padding (", before, ", ", after, ") at dimension ", d, " of size ", t.shape()[d],
+                  " leaves a negative size");
+            result = narrow(result, d, low, kept);
+            before = std::max<int64_t>(before, 0);
+            after = std::max<int64_t>(after, 0);
+        }
+        Tensor indices = source_indices(result.shape()[d], before, after, mode, d);
         if (before || after) result = index_select(result, d, indices);
     }
-    return result.is_same(t) ? clone(t, MemoryFormat::Contiguous) : result;
+    return share_memory(result, t) ? clone(result, MemoryFormat::Contiguous) : result;
 }
 
 OP("constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor", FUNCTION,

@@ -87,12 +87,13 @@ Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Meet meet) {
     const Tensor& t = a.tensor(0);
     int64_t dim = check_scatter(t, a.integer(1), a.tensor(2), src);
     Tensor index = line_view(as_indices(a.tensor(2)));
-    if (index.numel()) cpu::check_indices(index, dim, t.dim() ? t.shape()[dim] : 1);
+    // In place, nothing may be written when an index is bad; a copy can be thrown away.
+    if (a.inplace && index.numel()) cpu::check_indices(index, dim, t.dim() ? t.shape()[dim] : 1);
     Tensor target = write_target(a);
     if (index.numel() == 0) return target;
     Tensor values = src ? covered(line_view(apart(*src, target)), index.shape())
                         : expand(to_dtype(value, t.dtype()), index.shape());
-    cpu::scatter(line_view(target), dim, apart(index, target), values, meet);
+    cpu::scatter(line_view(target), dim, apart(index, target), values, meet, a.inplace);
     return target;
 }
 

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 
 #include "backend/cpu/loops.h"
@@ -6,6 +7,22 @@
 
 namespace fb::cpu {
 
+template <class F>
+static void dispatch_bytes(int64_t bytes, F&& f) {
+    switch (bytes) {
+        case 1:
+            return f(TypeTag<uint8_t>{});
+        case 2:
+            return f(TypeTag<uint16_t>{});
+        case 4:
+            return f(TypeTag<uint32_t>{});
+        case 8:
+            return f(TypeTag<uint64_t>{});
+        default:
+            return f(TypeTag<c128>{});
+    }
+}
+
 void copy_bytes(char* to, const char* from, int64_t bytes) {
     parallel_for(bytes, 4 * parallel_grain, [&](int64_t begin, int64_t end) {
         std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
@@ -13,6 +30,7 @@ void copy_bytes(char* to, const char* from, int64_t bytes) {
 }
 
 void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
+    if (pieces.empty()) return;
     int64_t bytes = 0, largest = 0;
     for (const Piece& p : pieces) {
         bytes += p.bytes;
@@ -20,6 +38,26 @@ void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
     }
     if (count == 1 && largest > 8 * parallel_grain) {
         for (const Piece& p : pieces) copy_bytes(p.to, p.from, p.bytes);
+        return;
+    }
+    // Single elements (stack along the last dimension): strided loops in blocks that stay in the first-level cache.
+    bool single = largest <= 16 && std::has_single_bit(static_cast<uint64_t>(largest));
+    for (const Piece& p : pieces) single &= p.bytes == largest;
+    if (single && count > 1) {
+        dispatch_bytes(largest, [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            parallel_for(count, std::max<int64_t>(1, parallel_grain / static_cast<int64_t>(pieces.size())),
+                         [&](int64_t begin, int64_t end) {
+                             for (int64_t block = begin; block < end; block += 512) {
+                                 int64_t last = std::min(end, block + 512);
+                                 for (const Piece& p : pieces) {
+                                     for (int64_t i = block; i < last; i++) {
+                                         std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step, sizeof(T));
+                                     }
+                                 }
+                             }
+                         });
+        });
         return;
     }
     // Split over the repetitions when there are enough of them, else over the pieces.
