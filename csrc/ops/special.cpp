@@ -19,19 +19,20 @@ Kernels special_kernels() {
     return make_kernels<F>([]<class T>(TypeTag<T>) -> TileFn { return special_tile<Fn, T>; });
 }
 
-#define SPECIAL_(id, name, flags, formula, summary, example, shown)                                                               \
-    struct FB_CONCAT(Row, id) {                                                                                                   \
-        static double f(double x) {                                                                                               \
-            using namespace fb::sp;                                                                                               \
-            return formula;                                                                                                       \
-        }                                                                                                                         \
-    };                                                                                                                            \
-    Value FB_CONCAT(call, id)(Args & a) {                                                                                         \
-        static const Kernels kernels = special_kernels<FB_CONCAT(Row, id)>();                                                     \
-        return unary(a, a.tensor(0), kernels, Result::Float, 40);                                                                 \
-    }                                                                                                                             \
-    const Register FB_CONCAT(register, id)(#name "(Tensor input) -> Tensor", flags, FB_CONCAT(call, id),                          \
-                                           summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example "\n    " shown "\n");
+#define SPECIAL_(id, name, flags, formula, summary, example, shown)                                                  \
+    struct FB_CONCAT(Row, id) {                                                                                      \
+        static double f(double x) {                                                                                  \
+            using namespace fb::sp;                                                                                  \
+            return formula;                                                                                          \
+        }                                                                                                            \
+    };                                                                                                               \
+    Value FB_CONCAT(call, id)(Args & a) {                                                                            \
+        static const Kernels kernels = special_kernels<FB_CONCAT(Row, id)>();                                        \
+        return unary(a, a.tensor(0), kernels, Result::Float, 40);                                                    \
+    }                                                                                                                \
+    const Register FB_CONCAT(register, id)(#name "(Tensor input) -> Tensor", flags, FB_CONCAT(call, id),             \
+                                           summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
+                                                   "\n    " shown "\n");
 #define SPECIAL(name, ...) SPECIAL_(__COUNTER__, name, __VA_ARGS__)
 #include "ops/special.def"
 #undef SPECIAL
@@ -43,7 +44,9 @@ OP_ALIAS("special.i0", "i0");
 
 struct LogGamma {
     template <class T>
-    static T f(T x) { return sp::lgamma(x); }
+    static T f(T x) {
+        return sp::lgamma(x);
+    }
 };
 OP("lgamma(Tensor input) -> Tensor", POINTWISE, R"(Logarithm of the absolute value of the gamma function.
 
@@ -59,11 +62,14 @@ Example:
 }
 OP_ALIAS("special.gammaln", "lgamma");
 
-// ---- with a whole number -------------------------------------------------------------------------------------------------
+// ---- with a whole number
+// -------------------------------------------------------------------------------------------------
 
 struct Polygamma {
     template <class T>
-    static T f(T x, const int64_t& n) { return static_cast<T>(sp::polygamma(n, static_cast<double>(x))); }
+    static T f(T x, const int64_t& n) {
+        return static_cast<T>(sp::polygamma(n, static_cast<double>(x)));
+    }
 };
 Value polygamma(Args& a, int64_t n, const Tensor& x) {
     static const Kernels kernels = context_kernels<Polygamma, int64_t, F>();
@@ -111,15 +117,16 @@ Example:
 }
 OP_ALIAS("special.multigammaln", "mvlgamma");
 
-// ---- of two numbers ------------------------------------------------------------------------------------------------------
+// ---- of two numbers
+// ------------------------------------------------------------------------------------------------------
 
-#define PAIR(Row, expression)                           \
-    struct Row {                                        \
-        template <class T>                              \
-        static T f(T first, T second) {                 \
-            double x = first, y = second;               \
-            return static_cast<T>(expression);          \
-        }                                               \
+#define PAIR(Row, expression)                  \
+    struct Row {                               \
+        template <class T>                     \
+        static T f(T first, T second) {        \
+            double x = first, y = second;      \
+            return static_cast<T>(expression); \
+        }                                      \
     };
 PAIR(LowerGamma, sp::gammainc(x, y))
 PAIR(UpperGamma, sp::gammaincc(x, y))
@@ -145,7 +152,8 @@ Example:
     return pair<LowerGamma>(a, Result::Same);
 }
 OP_ALIAS("special.gammainc", "igamma");
-OP("igammac(Tensor input, Tensor other) -> Tensor", POINTWISE, R"(Regularised upper incomplete gamma function: 1 - igamma.
+OP("igammac(Tensor input, Tensor other) -> Tensor", POINTWISE,
+   R"(Regularised upper incomplete gamma function: 1 - igamma.
 
 Args:
     input: the shape parameter, not negative.
@@ -159,7 +167,8 @@ Example:
 }
 OP_ALIAS("special.gammaincc", "igammac");
 
-OP("special.zeta(Tensor input, Operand other) -> Tensor", NAMED, R"(Hurwitz's zeta function: the sum of (k + other) ** -input over k = 0, 1, …
+OP("special.zeta(Tensor input, Operand other) -> Tensor", NAMED,
+   R"(Hurwitz's zeta function: the sum of (k + other) ** -input over k = 0, 1, …
 
 Args:
     input: the exponent, above 1.
@@ -187,10 +196,13 @@ Example:
 }
 OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED) { return pair<XLog1pY>(a); }
 
-// ---- orthogonal polynomials ----------------------------------------------------------------------------------------------
+// ---- orthogonal polynomials
+// ----------------------------------------------------------------------------------------------
 
 // Degrees come as floats; what does not fit an integer is far beyond every loop.
-int64_t degree(double n) { return n >= 9e18 ? int64_t(9e18) : n <= -9e18 || std::isnan(n) ? -1 : static_cast<int64_t>(n); }
+int64_t degree(double n) {
+    return n >= 9e18 ? int64_t(9e18) : n <= -9e18 || std::isnan(n) ? -1 : static_cast<int64_t>(n);
+}
 
 using PolynomialFn = double (*)(double, int64_t);
 // float overflows long before double does: Hermite's polynomials beyond this degree are NaN, as in PyTorch.
@@ -213,28 +225,39 @@ struct Polynomial {
 struct RegisterPolynomial {
     RegisterPolynomial(const char* name, OpFn fn, const char* what, const char* shown) {
         std::string head = std::string("special.") + name, doc = what;
-        doc += "\n\nArgs:\n    input: where to evaluate.\n    n: the degree; the result is 0 for a negative one.\n\nExample:\n    >>> fb.special." + std::string(name) +
-               "(fb.tensor([0.5, 2.]), 3)\n    " + shown + "\n";
+        doc +=
+            "\n\nArgs:\n    input: where to evaluate.\n    n: the degree; the result is 0 for a negative "
+            "one.\n\nExample:\n    >>> fb.special." +
+            std::string(name) + "(fb.tensor([0.25, 2.]), 3)\n    " + shown + "\n";
         Register((head + "(Tensor input, Operand n) -> Tensor").c_str(), NAMED, fn, doc.c_str());
         Register((head + "(Operand input, Tensor n) -> Tensor").c_str(), NAMED, fn);
     }
 };
-#define POLYNOMIAL(name, fn, shifted, hermite, what, shown)                                   \
+#define POLYNOMIAL(name, fn, shifted, hermite, what, shown)                              \
     Value call_##name(Args& a) { return pair<Polynomial<sp::fn, shifted, hermite>>(a); } \
     const RegisterPolynomial register_##name(#name, call_##name, what, shown);
 
-POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t, false, false, "Chebyshev polynomial of the first kind.", "tensor([-1., 26.])")
-POLYNOMIAL(chebyshev_polynomial_u, chebyshev_u, false, false, "Chebyshev polynomial of the second kind.", "tensor([-1., 56.])")
-POLYNOMIAL(chebyshev_polynomial_v, chebyshev_v, false, false, "Chebyshev polynomial of the third kind.", "tensor([-1., 41.])")
-POLYNOMIAL(chebyshev_polynomial_w, chebyshev_w, false, false, "Chebyshev polynomial of the fourth kind.", "tensor([-1., 71.])")
-POLYNOMIAL(shifted_chebyshev_polynomial_t, chebyshev_t, true, false, "Chebyshev polynomial of the first kind in 2 x - 1.", "tensor([ 0., 99.])")
-POLYNOMIAL(shifted_chebyshev_polynomial_u, chebyshev_u, true, false, "Chebyshev polynomial of the second kind in 2 x - 1.", "tensor([  0., 204.])")
-POLYNOMIAL(shifted_chebyshev_polynomial_v, chebyshev_v, true, false, "Chebyshev polynomial of the third kind in 2 x - 1.", "tensor([  1., 169.])")
-POLYNOMIAL(shifted_chebyshev_polynomial_w, chebyshev_w, true, false, "Chebyshev polynomial of the fourth kind in 2 x - 1.", "tensor([ -1., 239.])")
-POLYNOMIAL(hermite_polynomial_h, hermite_h, false, true, "Hermite polynomial of physics.", "tensor([-5., 40.])")
-POLYNOMIAL(hermite_polynomial_he, hermite_he, false, true, "Hermite polynomial of probability.", "tensor([-1.3750,  2.0000])")
-POLYNOMIAL(laguerre_polynomial_l, laguerre_l, false, false, "Laguerre polynomial.", "tensor([-0.1458, -0.3333])")
-POLYNOMIAL(legendre_polynomial_p, legendre_p, false, false, "Legendre polynomial.", "tensor([-0.4375, 17.0000])")
+POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t, false, false, "Chebyshev polynomial of the first kind.",
+           "tensor([-0.6875, 26.0000])")
+POLYNOMIAL(chebyshev_polynomial_u, chebyshev_u, false, false, "Chebyshev polynomial of the second kind.",
+           "tensor([-0.8750, 56.0000])")
+POLYNOMIAL(chebyshev_polynomial_v, chebyshev_v, false, false, "Chebyshev polynomial of the third kind.",
+           "tensor([-0.1250, 41.0000])")
+POLYNOMIAL(chebyshev_polynomial_w, chebyshev_w, false, false, "Chebyshev polynomial of the fourth kind.",
+           "tensor([-1.6250, 71.0000])")
+POLYNOMIAL(shifted_chebyshev_polynomial_t, chebyshev_t, true, false,
+           "Chebyshev polynomial of the first kind in 2 x - 1.", "tensor([ 1., 99.])")
+POLYNOMIAL(shifted_chebyshev_polynomial_u, chebyshev_u, true, false,
+           "Chebyshev polynomial of the second kind in 2 x - 1.", "tensor([  1., 204.])")
+POLYNOMIAL(shifted_chebyshev_polynomial_v, chebyshev_v, true, false,
+           "Chebyshev polynomial of the third kind in 2 x - 1.", "tensor([  1., 169.])")
+POLYNOMIAL(shifted_chebyshev_polynomial_w, chebyshev_w, true, false,
+           "Chebyshev polynomial of the fourth kind in 2 x - 1.", "tensor([  1., 239.])")
+POLYNOMIAL(hermite_polynomial_h, hermite_h, false, true, "Hermite polynomial of physics.", "tensor([-2.8750, 40.0000])")
+POLYNOMIAL(hermite_polynomial_he, hermite_he, false, true, "Hermite polynomial of probability.",
+           "tensor([-0.7344,  2.0000])")
+POLYNOMIAL(laguerre_polynomial_l, laguerre_l, false, false, "Laguerre polynomial.", "tensor([ 0.3411, -0.3333])")
+POLYNOMIAL(legendre_polynomial_p, legendre_p, false, false, "Legendre polynomial.", "tensor([-0.3359, 17.0000])")
 
 }  // namespace
 }  // namespace fb::ew

@@ -4,7 +4,8 @@
 
 namespace fb::sp {
 
-// ---- modified Bessel functions -----------------------------------------------------------------------------------------
+// ---- modified Bessel functions
+// -----------------------------------------------------------------------------------------
 
 double i0e(double x) {
     x = std::fabs(x);
@@ -21,8 +22,8 @@ static double unscaled(double f, double x) {
     double half = std::exp(x / 2);
     return half * f * half;
 }
-double i0(double x) { return std::isinf(x) ? inf : unscaled(i0e(x), std::fabs(x)); }
-double i1(double x) { return std::isinf(x) ? x : unscaled(i1e(x), std::fabs(x)); }
+double i0(double x) { return unscaled(i0e(x), std::fabs(x)); }
+double i1(double x) { return unscaled(i1e(x), std::fabs(x)); }
 
 // Common to K0 and K1: poles at zero, nothing below.
 static bool outside(double x, double& result) {
@@ -53,7 +54,8 @@ double k1e(double x) {
     return x <= 2 ? std::exp(x) * k1(x) : chebyshev(table::k1_large, 4 / x - 1) / std::sqrt(x);
 }
 
-// ---- Bessel functions --------------------------------------------------------------------------------------------------
+// ---- Bessel functions
+// --------------------------------------------------------------------------------------------------
 
 double bessel_y0(double x) { return x == 0 ? -inf : x < 0 ? nan : ::y0(x); }
 double bessel_y1(double x) { return x == 0 ? -inf : x < 0 ? nan : ::y1(x); }
@@ -81,7 +83,8 @@ double airy_ai(double x) {
     return (std::cos(phase) * p + std::sin(phase) * q) / (std::sqrt(pi) * std::sqrt(root));
 }
 
-// ---- error function and normal distribution ----------------------------------------------------------------------------
+// ---- error function and normal distribution
+// ----------------------------------------------------------------------------
 
 double erfcx(double x) {
     if (x < 0) return x < -26.7 ? inf : 2 * std::exp(x * x) - erfcx(-x);

@@ -6,7 +6,8 @@
 namespace fb::ew {
 namespace {
 
-// ---- mantissa and exponent -----------------------------------------------------------------------------------------------
+// ---- mantissa and exponent
+// -----------------------------------------------------------------------------------------------
 
 template <class T>
 void frexp_tile(char** data, int64_t n, const void*) {
@@ -20,7 +21,8 @@ void frexp_tile(char** data, int64_t n, const void*) {
     }
 }
 
-OP("frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)", FUNCTION | METHOD | OUT, R"(Splits floats into mantissa and exponent: input = mantissa * 2 ** exponent.
+OP("frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)", FUNCTION | METHOD | OUT,
+   R"(Splits floats into mantissa and exponent: input = mantissa * 2 ** exponent.
 
 Args:
     input: the tensor, of a floating point dtype.
@@ -29,13 +31,15 @@ Returns:
     mantissa in (-1, 1), and exponent as int32.
 
 Example:
-    >>> fb.frexp(fb.tensor([6., 0.25]))
-    flambeau.return_types.frexp(
-    mantissa=tensor([0.7500, 0.5000]),
-    exponent=tensor([ 3, -1], dtype=flambeau.int32))
+    >>> mantissa, exponent = fb.frexp(fb.tensor([6., 0.25]))
+    >>> mantissa
+    tensor([0.7500, 0.5000])
+    >>> exponent
+    tensor([ 3, -1], dtype=flambeau.int32)
 )") {
     const Tensor& x = a.tensor(0);
-    if (!is_floating(x.dtype())) fail_type("only supports floating-point dtypes, got ", x.dtype(), "; convert with .float()");
+    if (!is_floating(x.dtype()))
+        fail_type("only supports floating-point dtypes, got ", x.dtype(), "; convert with .float()");
     Tensor mantissa = empty_like(x, x.dtype()), exponent = empty_like(x, DType::I32);
     const Tensor* operands[] = {&mantissa, &exponent, &x};
     LoopPlan plan;
@@ -50,7 +54,8 @@ struct Ldexp {
     // In double, so that a power of two beyond float's range still meets a small mantissa.
     template <class T>
     static T f(T x, T e) {
-        if constexpr (std::is_same_v<T, float>) return static_cast<float>(static_cast<double>(x) * std::exp2(static_cast<double>(e)));
+        if constexpr (std::is_same_v<T, float>)
+            return static_cast<float>(static_cast<double>(x) * std::exp2(static_cast<double>(e)));
         else {
             double half = std::trunc(e / 2);
             return x * std::exp2(half) * std::exp2(e - half);
@@ -59,7 +64,9 @@ struct Ldexp {
 };
 struct LdexpComplex {
     template <class T>
-    static T f(T x, T e) { return x * std::exp(e * typename T::value_type(0.693147180559945309417)); }
+    static T f(T x, T e) {
+        return x * std::exp(e * typename T::value_type(0.693147180559945309417));
+    }
 };
 OP("ldexp(Tensor input, Tensor other) -> Tensor", POINTWISE, R"(input * 2 ** other.
 
@@ -81,7 +88,8 @@ Example:
     return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Float, 10);
 }
 
-// ---- closeness -------------------------------------------------------------------------------------------------------------
+// ---- closeness
+// -------------------------------------------------------------------------------------------------------------
 
 struct Tolerance {
     double rtol, atol;
@@ -114,7 +122,8 @@ void close_tile(char** data, int64_t n, const void* context) {
 
 Tensor is_close(Args& a, const Tensor& x, const Tensor& y, const Tolerance& t) {
     static const Kernels kernels = make_kernels<ALL>([]<class T>(TypeTag<T>) -> TileFn { return close_tile<T>; });
-    if (x.dtype() != y.dtype()) fail_value("the dtypes differ: ", x.dtype(), " did not match ", y.dtype(), "; convert one with to()");
+    if (x.dtype() != y.dtype())
+        fail_value("the dtypes differ: ", x.dtype(), " did not match ", y.dtype(), "; convert one with to()");
     check(t.rtol >= 0, "rtol must be greater than or equal to zero, but got ", t.rtol);
     check(t.atol >= 0, "atol must be greater than or equal to zero, but got ", t.atol);
     DType compute = compute_dtype(x.dtype());
@@ -129,7 +138,8 @@ bool all_set(const Tensor& t) {
     return std::memchr(data, 0, static_cast<size_t>(flat.numel())) == nullptr;
 }
 
-OP("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", FUNCTION | METHOD,
+OP("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+   FUNCTION | METHOD,
    R"(True where |input - other| <= atol + rtol * |other|.
 
 Args:
@@ -146,7 +156,8 @@ Example:
     return is_close(a, a.tensor(0), a.tensor(1), tolerance(a));
 }
 
-OP("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool", FUNCTION | METHOD,
+OP("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+   FUNCTION | METHOD,
    R"(Whether isclose() holds everywhere.
 
 Args:
@@ -163,7 +174,8 @@ Example:
     return Scalar(all_set(is_close(a, a.tensor(0), a.tensor(1), tolerance(a))));
 }
 
-OP("equal(Tensor input, Tensor other) -> bool", FUNCTION | METHOD, R"(Whether two tensors have the same shape and elements.
+OP("equal(Tensor input, Tensor other) -> bool", FUNCTION | METHOD,
+   R"(Whether two tensors have the same shape and elements.
 
 Args:
     input: the first tensor.

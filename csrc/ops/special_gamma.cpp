@@ -26,7 +26,9 @@ double digamma(double x) {
     if (std::isinf(x)) return x;
     // Asymptotic series: -B(2k) / (2k x^2k).
     double y = 1 / (x * x);
-    double tail = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
+    double tail =
+        y * (1.0 / 12 -
+             y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
     return sum + std::log(x) - 0.5 / x - tail;
 }
 
@@ -42,7 +44,8 @@ double trigamma(double x) {
     for (; x < 12; x += 1) sum += 1 / (x * x);
     if (std::isinf(x)) return 0;
     double y = 1 / (x * x);
-    double tail = 1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * (691.0 / 2730 - y * 7.0 / 6)))));
+    double tail =
+        1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * (691.0 / 2730 - y * 7.0 / 6)))));
     return sum + (1 + 0.5 / x + y * tail) / x;
 }
 
@@ -88,7 +91,8 @@ double polygamma(int64_t n, double x) {
     return sign * std::tgamma(order) * z;
 }
 
-// ---- incomplete gamma functions ------------------------------------------------------------------------------------------
+// ---- incomplete gamma functions
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -177,13 +181,15 @@ double uniform(double a, double x, bool upper) {
     double sign = upper ? 1 : -1;
     double main = 0.5 * std::erfc(sign * eta * std::sqrt(a / 2));
     if (std::fabs(eta) > 1) return main;  // the correction is below the smallest number
-    double c = chebyshev(table::temme_0, eta) + (chebyshev(table::temme_1, eta) + chebyshev(table::temme_2, eta) / a) / a;
+    double c =
+        chebyshev(table::temme_0, eta) + (chebyshev(table::temme_1, eta) + chebyshev(table::temme_2, eta) / a) / a;
     return main + sign * std::exp(-a * half_square) * c / std::sqrt(2 * pi * a);
 }
 
 constexpr double large_a = 2000;
 
-// The cases that need no computing; true when `result` holds the answer. `none` is the value of the wanted tail when it is empty.
+// The cases that need no computing; true when `result` holds the answer. `none` is the value of the wanted tail when it
+// is empty.
 bool incomplete_edge(double a, double x, double none, double& result) {
     double full = 1 - none;
     if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) result = nan;

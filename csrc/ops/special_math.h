@@ -12,11 +12,11 @@ inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Error function and normal distribution.
 double erfinv(double x);
-double erfcx(double x);     // exp(x²) erfc(x)
-double ndtr(double x);      // area under the normal curve left of x
+double erfcx(double x);  // exp(x²) erfc(x)
+double ndtr(double x);   // area under the normal curve left of x
 double log_ndtr(double x);
-double ndtri(double p);     // inverse of ndtr
-double entr(double x);      // -x log x
+double ndtri(double p);  // inverse of ndtr
+double entr(double x);   // -x log x
 
 // Gamma function and its kin.
 double lgamma(double x);

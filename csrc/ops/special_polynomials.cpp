@@ -1,4 +1,5 @@
-// Orthogonal polynomials: three-term recurrences for small degrees, closed or asymptotic forms where a loop would never end.
+// Orthogonal polynomials: three-term recurrences for small degrees, closed or asymptotic forms where a loop would never
+// end.
 #include "ops/special_math.h"
 
 namespace fb::sp {
