@@ -1,4 +1,5 @@
 // histc and bincount.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -36,6 +37,17 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
         for (int64_t b = 0; b < bins; b++) total[static_cast<size_t>(b)] += table[static_cast<size_t>(b)];
     }
     for (int64_t b = 0; b < bins; b++) out[b] = static_cast<T>(total[static_cast<size_t>(b)]);
+}
+
+// Bin of a value between the first and the last edge. Even edges: computed, then put right by at most a step or two.
+template <class T>
+int64_t bin_of(T v, const T* edges, int64_t bins, bool even) {
+    if (!even) return std::min<int64_t>(std::upper_bound(edges, edges + bins + 1, v) - edges, bins) - 1;
+    T width = edges[bins] - edges[0];
+    int64_t at = std::clamp<int64_t>(static_cast<int64_t>((v - edges[0]) * static_cast<T>(bins) / width), 0, bins - 1);
+    while (at > 0 && v < edges[at]) at--;
+    while (at < bins - 1 && v >= edges[at + 1]) at++;
+    return at;
 }
 
 template <class T, class W>
@@ -143,6 +155,47 @@ Example:
            out = zeros({size}, w.dtype(), t.device());
     if (single) count_weighted(x.data<int64_t>(), x.numel(), w.data<float>(), out.data<float>());
     else count_weighted(x.data<int64_t>(), x.numel(), w.data<double>(), out.data<double>());
+    return out;
+}
+
+OP("_bin_counts(Tensor input, Tensor edges, Tensor? weight=None, bool even=False) -> Tensor", FUNCTION,
+   R"(Counts, or sums of weights, between ascending edges; the work behind histogram().
+
+Args:
+    input: a 1-d float32 or float64 tensor.
+    edges: the edges, of the same dtype, at least two.
+    weight: a weight for each element, of the same dtype.
+    even: whether the edges lie at equal distances.
+)") {
+    Tensor x = contiguous(a.tensor(0)), edges = contiguous(a.tensor(1));
+    Tensor weight = a.given(2) ? contiguous(a.tensor(2)) : Tensor();
+    int64_t n = x.numel(), bins = edges.numel() - 1;
+    check(bins >= 1 && edges.dtype() == x.dtype() && (!weight || (weight.numel() == n && weight.dtype() == x.dtype())),
+          "expected at least two edges and as many weights as elements, all of one dtype");
+    Tensor out = empty({bins}, x.dtype(), x.device());
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T *v = x.data<T>(), *e = edges.data<T>(), *w = weight ? weight.data<T>() : nullptr;
+        bool even = a.flag(3) && e[bins] > e[0];
+        // Weights are added in order, by one thread; counts add up the same in any order.
+        int64_t shares = w || n < piece ? 1 : num_threads();
+        std::vector<std::vector<double>> tables(static_cast<size_t>(shares));
+        parallel_for(shares, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t s = begin; s < end; s++) {
+                auto& table = tables[static_cast<size_t>(s)];
+                table.assign(static_cast<size_t>(bins), 0);
+                for (int64_t i = n * s / shares; i < n * (s + 1) / shares; i++) {
+                    if (!(v[i] >= e[0] && v[i] <= e[bins])) continue;
+                    table[static_cast<size_t>(bin_of(v[i], e, bins, even))] += w ? static_cast<double>(w[i]) : 1.0;
+                }
+            }
+        });
+        for (int64_t b = 0; b < bins; b++) {
+            double total = 0;
+            for (auto& table : tables) total += table[static_cast<size_t>(b)];
+            out.data<T>()[b] = static_cast<T>(total);
+        }
+    });
     return out;
 }
 

@@ -8,9 +8,11 @@ namespace fb {
 
 static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
-// Without a dtype of its own, the scan runs in that of the tensor it is written to.
+// Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
 static std::optional<DType> wanted_dtype(const Args& a, int i) {
-    return a.given(i) || !a.out ? a.dtype_or_none(i) : std::optional(a.out.dtype());
+    bool sums = a.inplace || a.tensor(0).dim() > 0;
+    if (a.given(i) || !a.out || (a.out.dtype() == DType::Bool && sums)) return a.dtype_or_none(i);
+    return a.out.dtype();
 }
 
 OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running sums along a dimension.

@@ -51,6 +51,13 @@ void places_of(const T* row, int64_t n, const T* values, int64_t count, bool rig
             base[j] = 0;
         }
         int64_t left = n;
+        auto count = [&](auto before) {  // few boundaries: compare with all of them
+            for (int64_t k = 0; k < n; k++) {
+                T x = row[k];
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++) base[j] += before(x, v[j]) ? 1 : 0;
+            }
+        };
         auto halve = [&](auto before) {
             while (left > 1) {
                 I half = static_cast<I>(left / 2);
@@ -61,8 +68,9 @@ void places_of(const T* row, int64_t n, const T* values, int64_t count, bool rig
 #pragma omp simd
             for (int64_t j = 0; j < width; j++) base[j] += before(row[base[j]], v[j]) ? 1 : 0;
         };
-        if (right) halve([](T x, T value) { return !(x > value); });
-        else halve([](T x, T value) { return !(x >= value); });
+        auto search = [&](auto before) { n <= 48 ? count(before) : halve(before); };
+        if (right) search([](T x, T value) { return !(x > value); });
+        else search([](T x, T value) { return !(x >= value); });
         for (int64_t j = 0; j < m; j++) out[first + j] = static_cast<O>(base[j]);
     }
 }

@@ -70,6 +70,14 @@ void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Te
 
 namespace {
 
+template <class K>
+K smallest(const K* keys, int64_t n) {
+    K least = K(~K(0));
+#pragma omp simd reduction(min : least)
+    for (int64_t j = 0; j < n; j++) least = std::min(least, keys[j]);
+    return least;
+}
+
 // The k smallest of keys ^ flip, with their places, in `best`. Scans with a threshold that tightens as candidates
 // gather.
 template <class T>
@@ -85,31 +93,44 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         best.resize(static_cast<size_t>(k));
         return;
     }
-    size_t capacity = static_cast<size_t>(2 * k + 16), count = 0;
+    // A few are kept in order as they come; many are gathered and thinned out when there are twice too many.
+    bool few = k <= 32;
+    size_t capacity = static_cast<size_t>(few ? k : 2 * k + 16), count = 0;
     best.resize(capacity);
     K limit = K(~K(0));
     bool full = false;
-    constexpr int64_t block = 64;
+    auto take = [&](Packed<K> p) {
+        if (few) {
+            size_t at = full ? capacity - 1 : count++;
+            for (; at > 0 && best[at - 1] > p; at--) best[at] = best[at - 1];
+            best[at] = p;
+        } else {
+            best[count++] = p;
+        }
+        if (count < capacity) return;
+        if (!few) {
+            shrink();
+            count = static_cast<size_t>(k);
+        }
+        limit = packed_key<K>(best[static_cast<size_t>(k - 1)]);
+        full = true;
+    };
+    constexpr int64_t block = 128, group = 16;
     K keys[block];
     for (int64_t first = 0; first < n; first += block) {
         int64_t m = std::min(block, n - first);
-        K least = K(~K(0));
-#pragma omp simd reduction(min : least)
-        for (int64_t j = 0; j < m; j++) {
-            keys[j] = K(sort_key(x[first + j]) ^ flip);
-            least = std::min(least, keys[j]);
-        }
-        if (full && least >= limit) continue;  // of equals the earlier stays
-        for (int64_t j = 0; j < m; j++) {
-            if (full && keys[j] >= limit) continue;
-            best[count++] = pack_key<K>(keys[j], first + j);
-            if (count < capacity) continue;
-            std::nth_element(best.begin(), best.begin() + (k - 1), best.end());
-            count = static_cast<size_t>(k);
-            limit = packed_key<K>(best[count - 1]);
-            full = true;
+#pragma omp simd
+        for (int64_t j = 0; j < m; j++) keys[j] = K(sort_key(x[first + j]) ^ flip);
+        if (full && smallest(keys, m) >= limit) continue;  // of equals the earlier stays
+        for (int64_t from = 0; from < m; from += group) {
+            int64_t to = std::min(m, from + group);
+            if (full && smallest(keys + from, to - from) >= limit) continue;
+            for (int64_t j = from; j < to; j++) {
+                if (!full || keys[j] < limit) take(pack_key<K>(keys[j], first + j));
+            }
         }
     }
+    if (few) return;
     std::nth_element(best.begin(), best.begin() + (k - 1), best.begin() + static_cast<int64_t>(count));
     best.resize(static_cast<size_t>(k));
 }
@@ -129,7 +150,7 @@ void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Ten
         T* v = values.data<T>();
         int64_t* at = indices.data<int64_t>();
         // Nearly everything wanted: sort it all.
-        bool whole = sorted && k > 64 && 2 * k > n;
+        bool whole = sorted && k > 32 && (n <= 8192 ? 16 : 2) * k > n;
         parallel_for(rows, std::max<int64_t>(1, parallel_grain / (2 * n)), [&](int64_t begin, int64_t end) {
             std::vector<Packed<K>> best;
             SortScratch scratch;
