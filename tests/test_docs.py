@@ -129,6 +129,13 @@ def test_links_to_files_resolve(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
+def test_documentation_builds(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "reference" / "functions.html").exists()
+
+
 def run_script(name, *arguments):
     command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240)

@@ -22,11 +22,14 @@ Device parse_device(const std::string& text) {
         if (type == candidate) break;
         i++;
     }
-    if (i == 6) fail_value("unknown device '", text, "'; expected one of cpu, opencl, cuda, mps, xpu, meta, optionally with an index as in 'opencl:0'");
+    if (i == 6)
+        fail_value("unknown device '", text,
+                   "'; expected one of cpu, opencl, cuda, mps, xpu, meta, optionally with an index as in 'opencl:0'");
     device.type = static_cast<DeviceType>(i);
     if (colon != std::string::npos) {
         std::string digits = text.substr(colon + 1);
-        bool ok = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos &&
+        bool ok = !digits.empty() && digits.size() <= 3 &&
+                  digits.find_first_not_of("0123456789") == std::string::npos &&
                   (digits.size() == 1 || digits[0] != '0') && std::stoi(digits) < 128;
         check(ok, "device index in '", text, "' must be a number from 0 to 127");
         device.index = static_cast<int8_t>(std::stoi(digits));

@@ -5,11 +5,14 @@
 namespace fb {
 
 const DTypeInfo dtype_infos[dtype_count] = {
-    {"bool", 1, Kind::Bool, false},          {"uint8", 1, Kind::Integral, false},     {"uint16", 2, Kind::Integral, false},
-    {"uint32", 4, Kind::Integral, false},    {"uint64", 8, Kind::Integral, false},    {"int8", 1, Kind::Integral, true},
-    {"int16", 2, Kind::Integral, true},      {"int32", 4, Kind::Integral, true},      {"int64", 8, Kind::Integral, true},
-    {"float16", 2, Kind::Floating, true},    {"bfloat16", 2, Kind::Floating, true},   {"float32", 4, Kind::Floating, true},
-    {"float64", 8, Kind::Floating, true},    {"complex64", 8, Kind::Complex, true},   {"complex128", 16, Kind::Complex, true},
+    {"bool", 1, Kind::Bool, false},          {"uint8", 1, Kind::Integral, false},
+    {"uint16", 2, Kind::Integral, false},    {"uint32", 4, Kind::Integral, false},
+    {"uint64", 8, Kind::Integral, false},    {"int8", 1, Kind::Integral, true},
+    {"int16", 2, Kind::Integral, true},      {"int32", 4, Kind::Integral, true},
+    {"int64", 8, Kind::Integral, true},      {"float16", 2, Kind::Floating, true},
+    {"bfloat16", 2, Kind::Floating, true},   {"float32", 4, Kind::Floating, true},
+    {"float64", 8, Kind::Floating, true},    {"complex64", 8, Kind::Complex, true},
+    {"complex128", 16, Kind::Complex, true},
 };
 
 DType real_of(DType d) { return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d; }
@@ -38,10 +41,14 @@ DType promote(DType a, DType b) {
     DType u = info(a).is_signed ? b : a, s = info(a).is_signed ? a : b;
     if (itemsize(s) > itemsize(u)) return s;
     switch (itemsize(u)) {
-        case 1: return DType::I16;
-        case 2: return DType::I32;
-        case 4: return DType::I64;
-        default: return DType::F64;  // uint64 with a signed type has no integer home; NumPy goes the same way
+        case 1:
+            return DType::I16;
+        case 2:
+            return DType::I32;
+        case 4:
+            return DType::I64;
+        default:
+            return DType::F64;  // uint64 with a signed type has no integer home; NumPy goes the same way
     }
 }
 

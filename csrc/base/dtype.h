@@ -33,7 +33,7 @@ inline const char* name(DType d) { return info(d).name; }
 inline Kind kind(DType d) { return info(d).kind; }
 inline bool is_floating(DType d) { return kind(d) == Kind::Floating; }
 inline bool is_complex(DType d) { return kind(d) == Kind::Complex; }
-inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }              // bool not included
+inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }  // bool not included
 inline bool is_integral_or_bool(DType d) { return kind(d) <= Kind::Integral; }
 inline bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
 inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
@@ -75,11 +75,16 @@ constexpr DType dtype_of() {
     else if constexpr (std::is_same_v<T, float>) return DType::F32;
     else if constexpr (std::is_same_v<T, double>) return DType::F64;
     else if constexpr (std::is_same_v<T, c64>) return DType::C64;
-    else { static_assert(std::is_same_v<T, c128>); return DType::C128; }
+    else {
+        static_assert(std::is_same_v<T, c128>);
+        return DType::C128;
+    }
 }
 
-template <class T> inline constexpr bool is_complex_type = std::is_same_v<T, c64> || std::is_same_v<T, c128>;
-template <class T> inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool is_complex_type = std::is_same_v<T, c64> || std::is_same_v<T, c128>;
+template <class T>
+inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 [[noreturn]] void fail_dtype(DType d, const char* expected);
 
@@ -94,29 +99,40 @@ decltype(auto) dispatch(DType d, const char* expected, F&& f) {
 
 // Ready-made sets. "compute" sets leave out the half types (convert them to float first).
 #define FB_INTS uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t
-template <class F> decltype(auto) dispatch_all(DType d, F&& f) {
+template <class F>
+decltype(auto) dispatch_all(DType d, F&& f) {
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>(d, "any dtype", std::forward<F>(f));
 }
-template <class F> decltype(auto) dispatch_real(DType d, F&& f) {  // bool, integers, all floats
+template <class F>
+decltype(auto) dispatch_real(DType d, F&& f) {  // bool, integers, all floats
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double>(d, "a real dtype", std::forward<F>(f));
 }
-template <class F> decltype(auto) dispatch_compute(DType d, F&& f) {  // everything but half types
+template <class F>
+decltype(auto) dispatch_compute(DType d, F&& f) {  // everything but half types
     return dispatch<bool, FB_INTS, float, double, c64, c128>(d, "a computing dtype", std::forward<F>(f));
 }
-template <class F> decltype(auto) dispatch_floating(DType d, F&& f) {
+template <class F>
+decltype(auto) dispatch_floating(DType d, F&& f) {
     return dispatch<Half, BFloat16, float, double>(d, "a floating point dtype", std::forward<F>(f));
 }
-template <class F> decltype(auto) dispatch_lapack(DType d, F&& f) {
+template <class F>
+decltype(auto) dispatch_lapack(DType d, F&& f) {
     return dispatch<float, double, c64, c128>(d, "float32, float64, complex64 or complex128", std::forward<F>(f));
 }
 // For moving elements without looking at them: dispatch on the item size only.
-template <class F> decltype(auto) dispatch_size(DType d, F&& f) {
+template <class F>
+decltype(auto) dispatch_size(DType d, F&& f) {
     switch (itemsize(d)) {
-        case 1: return f(TypeTag<uint8_t>{});
-        case 2: return f(TypeTag<uint16_t>{});
-        case 4: return f(TypeTag<uint32_t>{});
-        case 8: return f(TypeTag<uint64_t>{});
-        default: return f(TypeTag<c128>{});
+        case 1:
+            return f(TypeTag<uint8_t>{});
+        case 2:
+            return f(TypeTag<uint16_t>{});
+        case 4:
+            return f(TypeTag<uint32_t>{});
+        case 8:
+            return f(TypeTag<uint64_t>{});
+        default:
+            return f(TypeTag<c128>{});
     }
 }
 
@@ -127,26 +143,33 @@ inline To convert(From x) {
     if constexpr (std::is_same_v<To, From>) return x;
     else if constexpr (is_half_type<From>) return convert<To>(static_cast<float>(x));
     else if constexpr (is_complex_type<From>) {
-        if constexpr (is_complex_type<To>) return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
+        if constexpr (is_complex_type<To>)
+            return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
         else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
         else return convert<To>(x.real());
     } else if constexpr (is_complex_type<To>) return To(convert<typename To::value_type>(x), 0);
     else if constexpr (is_half_type<To>) {
         if constexpr (std::is_same_v<From, double>) return To(x);
         else return To(static_cast<float>(x));
-    }
-    else if constexpr (std::is_same_v<To, bool>) return x != From(0);
+    } else if constexpr (std::is_same_v<To, bool>) return x != From(0);
     else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
         // Casting a value out of range is undefined in C++; int64's conversion saturates to its minimum on x86,
         // so go through it with the range checked, then wrap to the narrower type.
-        if constexpr (sizeof(To) < 4) return static_cast<To>(x > From(-2147483649.0) && x < From(2147483648.0) ? static_cast<int32_t>(x) : int32_t(0));
+        if constexpr (sizeof(To) < 4)
+            return static_cast<To>(x > From(-2147483649.0) && x < From(2147483648.0) ? static_cast<int32_t>(x)
+                                                                                     : int32_t(0));
         else if constexpr (std::is_same_v<To, uint64_t>) {
-            if (x >= From(9223372036854775808.0)) return x < From(18446744073709551616.0) ? static_cast<uint64_t>(x) : uint64_t(0x8000000000000000ull);
-            return static_cast<uint64_t>(x >= From(-9223372036854775808.0) ? static_cast<int64_t>(x) : std::numeric_limits<int64_t>::min());
+            if (x >= From(9223372036854775808.0))
+                return x < From(18446744073709551616.0) ? static_cast<uint64_t>(x) : uint64_t(0x8000000000000000ull);
+            return static_cast<uint64_t>(x >= From(-9223372036854775808.0) ? static_cast<int64_t>(x)
+                                                                           : std::numeric_limits<int64_t>::min());
         } else if constexpr (std::is_same_v<To, int32_t>) {
-            return x > From(-2147483904.0) && x < From(2147483648.0) ? static_cast<int32_t>(static_cast<int64_t>(x)) : std::numeric_limits<int32_t>::min();
+            return x > From(-2147483904.0) && x < From(2147483648.0) ? static_cast<int32_t>(static_cast<int64_t>(x))
+                                                                     : std::numeric_limits<int32_t>::min();
         } else {
-            int64_t wide = x >= From(-9223372036854775808.0) && x < From(9223372036854775808.0) ? static_cast<int64_t>(x) : std::numeric_limits<int64_t>::min();
+            int64_t wide = x >= From(-9223372036854775808.0) && x < From(9223372036854775808.0)
+                               ? static_cast<int64_t>(x)
+                               : std::numeric_limits<int64_t>::min();
             return static_cast<To>(wide);
         }
     } else return static_cast<To>(x);

@@ -41,18 +41,27 @@ template <class... Parts>
     raise(kind, out.str());
 }
 template <class... Parts>
-[[noreturn]] void fail_value(const Parts&... parts) { fail(ErrorKind::Value, parts...); }
+[[noreturn]] void fail_value(const Parts&... parts) {
+    fail(ErrorKind::Value, parts...);
+}
 template <class... Parts>
-[[noreturn]] void fail_type(const Parts&... parts) { fail(ErrorKind::Type, parts...); }
+[[noreturn]] void fail_type(const Parts&... parts) {
+    fail(ErrorKind::Type, parts...);
+}
 template <class... Parts>
-[[noreturn]] void fail_index(const Parts&... parts) { fail(ErrorKind::Index, parts...); }
+[[noreturn]] void fail_index(const Parts&... parts) {
+    fail(ErrorKind::Index, parts...);
+}
 template <class... Parts>
-[[noreturn]] void fail_state(const Parts&... parts) { fail(ErrorKind::State, parts...); }
+[[noreturn]] void fail_state(const Parts&... parts) {
+    fail(ErrorKind::State, parts...);
+}
 
 // check(condition, parts...) raises a ValueError-like error when the condition does not hold.
 template <class... Parts>
 inline void check(bool ok, const Parts&... parts) {
-    if (!ok) [[unlikely]] fail(ErrorKind::Value, parts...);
+    if (!ok) [[unlikely]]
+        fail(ErrorKind::Value, parts...);
 }
 
 }  // namespace fb

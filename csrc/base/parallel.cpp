@@ -21,7 +21,8 @@ std::string reason_text;
 double cgroup_quota() {
     std::string quota;
     double period = 0;
-    if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period) return quota == "max" || period <= 0 ? 0 : std::atof(quota.c_str()) / period;
+    if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period)
+        return quota == "max" || period <= 0 ? 0 : std::atof(quota.c_str()) / period;
     std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
     double us = 0;
     if (q >> us && p >> period && us > 0 && period > 0) return us / period;

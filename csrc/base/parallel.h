@@ -30,7 +30,8 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
     }
     int64_t chunks = std::min<int64_t>(num_threads(), (n + grain - 1) / grain);
     using Fn = std::remove_reference_t<F>;
-    detail::parallel_run(n, chunks, [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); }, &f);
+    detail::parallel_run(
+        n, chunks, [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); }, &f);
 }
 
 }  // namespace fb

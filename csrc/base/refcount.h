@@ -52,6 +52,8 @@ class Ref {
 };
 
 template <class T, class... Args>
-Ref<T> make_ref(Args&&... args) { return Ref<T>(new T(std::forward<Args>(args)...)); }
+Ref<T> make_ref(Args&&... args) {
+    return Ref<T>(new T(std::forward<Args>(args)...));
+}
 
 }  // namespace fb

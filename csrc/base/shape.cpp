@@ -10,7 +10,8 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 
 int64_t checked_mul(int64_t a, int64_t b, const char* what) {
     int64_t result;
-    if (__builtin_mul_overflow(a, b, &result)) fail_value(what, " overflows: ", a, " times ", b, " does not fit in 64 bits");
+    if (__builtin_mul_overflow(a, b, &result))
+        fail_value(what, " overflows: ", a, " times ", b, " does not fit in 64 bits");
     return result;
 }
 
@@ -43,7 +44,8 @@ Dims contiguous_strides(const Dims& shape) {
 int64_t wrap_dim(int64_t dim, int64_t ndim) {
     int64_t range = std::max<int64_t>(ndim, 1);
     if (dim < -range || dim >= range) {
-        fail_index("dim ", dim, " is out of range (Dimension out of range) for a ", ndim, "-d tensor; expected ", -range, "..", range - 1);
+        fail_index("dim ", dim, " is out of range (Dimension out of range) for a ", ndim, "-d tensor; expected ",
+                   -range, "..", range - 1);
     }
     return dim < 0 ? dim + range : dim;
 }
@@ -52,7 +54,8 @@ Dims wrap_dims(const Dims& dims, int64_t ndim) {
     Dims result = dims;
     for (int64_t i = 0; i < dims.size(); i++) {
         result[i] = wrap_dim(dims[i], ndim);
-        for (int64_t j = 0; j < i; j++) check(result[j] != result[i], "dim ", dims[i], " appears multiple times in the list of dims ", dims);
+        for (int64_t j = 0; j < i; j++)
+            check(result[j] != result[i], "dim ", dims[i], " appears multiple times in the list of dims ", dims);
     }
     return result;
 }
@@ -67,8 +70,8 @@ Dims broadcast_shapes(const Dims& a, const Dims& b) {
         int64_t x = longer[offset + i], y = shorter[i];
         if (x == y || y == 1) continue;
         if (x != 1) {
-            fail_value("shapes ", a, " and ", b, " cannot be broadcast together: sizes ", x, " and ", y, " differ at dimension ",
-                       offset + i, " and neither is 1");
+            fail_value("shapes ", a, " and ", b, " cannot be broadcast together: sizes ", x, " and ", y,
+                       " differ at dimension ", offset + i, " and neither is 1");
         }
         result[offset + i] = y;
     }

@@ -24,7 +24,9 @@ class Dims {
     Dims(std::initializer_list<int64_t> values) { assign(values.begin(), values.end()); }
     Dims(const std::vector<int64_t>& values) { assign(values.begin(), values.end()); }
     template <class It>
-    Dims(It first, It last) { assign(first, last); }
+    Dims(It first, It last) {
+        assign(first, last);
+    }
     Dims(const Dims& other) { assign(other.begin(), other.end()); }
     Dims(Dims&& other) noexcept { take(other); }
     Dims& operator=(const Dims& other) {
@@ -72,7 +74,9 @@ class Dims {
         for (int64_t i = at; i + 1 < size_; i++) data_[i] = data_[i + 1];
         size_--;
     }
-    bool operator==(const Dims& other) const { return size_ == other.size_ && std::equal(begin(), end(), other.begin()); }
+    bool operator==(const Dims& other) const {
+        return size_ == other.size_ && std::equal(begin(), end(), other.begin());
+    }
     bool contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
 
   private:

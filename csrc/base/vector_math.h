@@ -1,8 +1,8 @@
-// Declares the C library's functions as simd, so that the compiler calls glibc's vector versions (libmvec) in simd loops.
-// Include it only where such loops are.
+// Declares the C library's functions as simd, so that the compiler calls glibc's vector versions (libmvec) in simd
+// loops. Include it only where such loops are.
 #pragma once
 
-#define FB_SIMD1(name) \
+#define FB_SIMD1(name)                                                            \
     extern "C" __attribute__((simd("notinbranch"))) double name(double) noexcept; \
     extern "C" __attribute__((simd("notinbranch"))) float name##f(float) noexcept;
 FB_SIMD1(exp)

@@ -7,7 +7,8 @@ namespace fb::py {
 namespace {
 
 bool is_sequence(PyObject* o) {
-    return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
+    return PyList_Check(o) || PyTuple_Check(o) ||
+           (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
 }
 
 // First pass: the shape from the first element of each level, the kind from all leaves.
@@ -44,9 +45,11 @@ void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
     int64_t ndim = survey.shape.size();
     if (is_tensor(o)) {
         Tensor t = tensor_of(o);
-        check(t.dim() == ndim - depth, "expected a tensor of ", ndim - depth, " dimensions at depth ", depth, " of the data, got shape ", t.shape());
+        check(t.dim() == ndim - depth, "expected a tensor of ", ndim - depth, " dimensions at depth ", depth,
+              " of the data, got shape ", t.shape());
         for (int64_t d = 0; d < t.dim(); d++) {
-            check(t.shape()[d] == survey.shape[depth + d], "tensors of different shapes in the data: ", t.shape(), " does not fit ", survey.shape);
+            check(t.shape()[d] == survey.shape[depth + d], "tensors of different shapes in the data: ", t.shape(),
+                  " does not fit ", survey.shape);
         }
         note_dtype(survey, t.dtype());
         return;
@@ -55,13 +58,16 @@ void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
         Owned sequence(ok(PySequence_Fast(o, "data must be a sequence")));
         Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence.get());
         check(depth < ndim, "the data is ragged: a number and a sequence at the same depth ", depth);
-        check(n == survey.shape[depth], "expected sequence of length ", survey.shape[depth], " at dim ", depth, " (got ", n, "): the data is ragged");
+        check(n == survey.shape[depth], "expected sequence of length ", survey.shape[depth], " at dim ", depth,
+              " (got ", n, "): the data is ragged");
         for (Py_ssize_t i = 0; i < n; i++) survey_kinds(PySequence_Fast_GET_ITEM(sequence.get(), i), depth + 1, survey);
         return;
     }
     check(depth == ndim, "the data is ragged: a number at depth ", depth, " where a sequence was expected");
     Scalar s;
-    if (!scalar_of(o, s)) fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name, "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
+    if (!scalar_of(o, s))
+        fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name,
+                  "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
     survey.any = true;
     survey.kind = std::max(survey.kind, s.kind);
     survey.u64 |= s.u;
@@ -88,9 +94,13 @@ void fill_from(PyObject* o, T*& to) {
             fail_value("cannot convert float ", s.re, " to ", fb::dtype_of<T>());
         }
         if (s.is_integral()) {
-            bool fits = s.u ? std::is_same_v<T, uint64_t> : (std::is_unsigned_v<T> && sizeof(T) == 8) || (s.i >= int64_t(std::numeric_limits<T>::min()) && s.i <= int64_t(std::numeric_limits<T>::max()));
+            bool fits =
+                s.u ? std::is_same_v<T, uint64_t>
+                    : (std::is_unsigned_v<T> && sizeof(T) == 8) || (s.i >= int64_t(std::numeric_limits<T>::min()) &&
+                                                                    s.i <= int64_t(std::numeric_limits<T>::max()));
             // Negative numbers wrap into unsigned types, as in PyTorch; anything else out of range is an error.
-            if (!fits && !(std::is_unsigned_v<T> && !s.u && s.i < 0 && s.i >= -int64_t(std::numeric_limits<T>::max()))) {
+            if (!fits &&
+                !(std::is_unsigned_v<T> && !s.u && s.i < 0 && s.i >= -int64_t(std::numeric_limits<T>::max()))) {
                 fail_value("value cannot be converted to type ", fb::dtype_of<T>(), " without overflow: ", s.i);
             }
         }
@@ -107,7 +117,8 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO", &data, &dtype)) return nullptr;
     return guarded([&]() -> PyObject* {
         OpScope scope("tensor");
-        if (PyUnicode_Check(data) || PyBytes_Check(data)) fail_type("cannot make a tensor from ", Py_TYPE(data)->tp_name);
+        if (PyUnicode_Check(data) || PyBytes_Check(data))
+            fail_type("cannot make a tensor from ", Py_TYPE(data)->tp_name);
         Survey survey;
         survey_shape(data, survey);
         survey_kinds(data, 0, survey);
@@ -164,7 +175,8 @@ PyObject* tolist(PyObject*, PyObject* o) {
     });
 }
 
-PyMethodDef functions[] = {{"tensor_from_data", tensor_from_data, METH_VARARGS, "tensor_from_data(data, dtype): a tensor from nested sequences."},
+PyMethodDef functions[] = {{"tensor_from_data", tensor_from_data, METH_VARARGS,
+                            "tensor_from_data(data, dtype): a tensor from nested sequences."},
                            {"tolist", tolist, METH_O, "tolist(tensor): nested lists of Python numbers."},
                            {}};
 

@@ -165,7 +165,11 @@ bool convert_arg(PyObject* o, const Param& param, Value& out) {
                 return true;
             }
             if (!scalar_of(o, s)) return false;
-            out = scalar_tensor(s, s.kind == Kind::Floating ? DType::F64 : s.kind == Kind::Complex ? DType::C128 : fb::dtype_of(s), true);
+            out = scalar_tensor(s,
+                                s.kind == Kind::Floating  ? DType::F64
+                                : s.kind == Kind::Complex ? DType::C128
+                                                          : fb::dtype_of(s),
+                                true);
             return true;
         case ArgType::TensorList: {
             if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
@@ -227,25 +231,35 @@ bool convert_arg(PyObject* o, const Param& param, Value& out) {
                 out = std::string(text);
             }
             return true;
-        case ArgType::DType: return dtype_arg(o, out);
-        case ArgType::Device: return device_arg(o, out);
-        case ArgType::Layout: return code_arg(o, "layout", out);
-        case ArgType::MemoryFormat: return code_arg(o, "memory_format", out);
+        case ArgType::DType:
+            return dtype_arg(o, out);
+        case ArgType::Device:
+            return device_arg(o, out);
+        case ArgType::Layout:
+            return code_arg(o, "layout", out);
+        case ArgType::MemoryFormat:
+            return code_arg(o, "memory_format", out);
         case ArgType::Generator:
             if (!Py_IS_TYPE(o, generator_type)) return false;
             out = generator_of(o);
             return true;
-        case ArgType::Any: out = Object{o}; return true;
+        case ArgType::Any:
+            out = Object{o};
+            return true;
     }
     return false;
 }
 
 PyObject* wrap(const Scalar& s) {
     switch (s.kind) {
-        case Kind::Bool: return PyBool_FromLong(s.i != 0);
-        case Kind::Integral: return s.u ? PyLong_FromUnsignedLongLong(static_cast<uint64_t>(s.i)) : PyLong_FromLongLong(s.i);
-        case Kind::Floating: return PyFloat_FromDouble(s.re);
-        default: return PyComplex_FromDoubles(s.re, s.im);
+        case Kind::Bool:
+            return PyBool_FromLong(s.i != 0);
+        case Kind::Integral:
+            return s.u ? PyLong_FromUnsignedLongLong(static_cast<uint64_t>(s.i)) : PyLong_FromLongLong(s.i);
+        case Kind::Floating:
+            return PyFloat_FromDouble(s.re);
+        default:
+            return PyComplex_FromDoubles(s.re, s.im);
     }
 }
 
@@ -278,7 +292,9 @@ PyObject* wrap_value(const Value& value) {
         PyObject* operator()(const Dims& dims) { return wrap_size(dims); }
         PyObject* operator()(DType d) { return wrap(d); }
         PyObject* operator()(Device d) { return wrap(d); }
-        PyObject* operator()(const std::string& s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
+        PyObject* operator()(const std::string& s) {
+            return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+        }
         PyObject* operator()(const Ref<Generator>& g) { return wrap(g); }
         PyObject* operator()(Object o) { return Py_NewRef(static_cast<PyObject*>(o.ptr)); }
     };

@@ -5,8 +5,8 @@
 
 namespace fb::py {
 
-// Converts one argument. False (no Python exception set) when the object does not fit the type; raises only for values that fit but
-// cannot be represented (an integer beyond 64 bits).
+// Converts one argument. False (no Python exception set) when the object does not fit the type; raises only for values
+// that fit but cannot be represented (an integer beyond 64 bits).
 bool convert_arg(PyObject* o, const Param& param, Value& out);
 
 // Collects ints (or anything with __index__) from a sequence or a single int; false when it is neither.

@@ -18,7 +18,8 @@ Tensor index_tensor(PyObject* o) {
 int64_t slice_end(PyObject* o, int64_t open) {
     if (o == Py_None) return open;
     int64_t value;
-    if (!int_of(o, value)) fail_type("slice indices must be integers or None or have an __index__ method, got ", Py_TYPE(o)->tp_name);
+    if (!int_of(o, value))
+        fail_type("slice indices must be integers or None or have an __index__ method, got ", Py_TYPE(o)->tp_name);
     return value;
 }
 
@@ -27,7 +28,8 @@ IndexItem parse_slice(PyObject* o) {
     int64_t step = slice_end(s->step, 1);
     check(step != 0, "slice step must not be zero");
     int64_t low = IndexItem::open_low, high = IndexItem::open_high;
-    return IndexItem::slice(slice_end(s->start, step > 0 ? low : high), slice_end(s->stop, step > 0 ? high : low), step);
+    return IndexItem::slice(slice_end(s->start, step > 0 ? low : high), slice_end(s->stop, step > 0 ? high : low),
+                            step);
 }
 
 IndexItem parse_item(PyObject* o) {
@@ -46,15 +48,19 @@ IndexItem parse_item(PyObject* o) {
         if (s.kind == Kind::Bool) return IndexItem::boolean(s.i != 0);
         if (s.kind == Kind::Integral) return IndexItem::integer(s.i);
     }
-    if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__")) return IndexItem::tensor(index_tensor(o));
-    fail_index("only integers, slices (`:`), ellipsis (`...`), None and integer or boolean tensors are valid indices, got ", Py_TYPE(o)->tp_name);
+    if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__"))
+        return IndexItem::tensor(index_tensor(o));
+    fail_index(
+        "only integers, slices (`:`), ellipsis (`...`), None and integer or boolean tensors are valid indices, got ",
+        Py_TYPE(o)->tp_name);
 }
 
 std::vector<IndexItem> parse_index(PyObject* index) {
     std::vector<IndexItem> items;
     if (PyTuple_Check(index)) {
         items.reserve(static_cast<size_t>(PyTuple_GET_SIZE(index)));
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++) items.push_back(parse_item(PyTuple_GET_ITEM(index, i)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++)
+            items.push_back(parse_item(PyTuple_GET_ITEM(index, i)));
     } else {
         items.push_back(parse_item(index));
     }
@@ -85,7 +91,8 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
         Scalar s;
         if (is_tensor(value)) source = tensor_of(value);
         else if (scalar_of(value, s)) {
-            if (s.kind == Kind::Complex && !is_complex(t.dtype())) fail_type("a complex value cannot be stored in a tensor of dtype ", t.dtype());
+            if (s.kind == Kind::Complex && !is_complex(t.dtype()))
+                fail_type("a complex value cannot be stored in a tensor of dtype ", t.dtype());
             source = scalar_tensor(s, t.dtype());
         } else {
             Owned module(ok(PyImport_ImportModule("flambeau")));

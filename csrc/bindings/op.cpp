@@ -1,5 +1,5 @@
-// Ops as Python callables. One vectorcall entry serves every op: it binds the arguments to the signatures in order, runs
-// the op, and stores or wraps what comes back.
+// Ops as Python callables. One vectorcall entry serves every op: it binds the arguments to the signatures in order,
+// runs the op, and stores or wraps what comes back.
 #include <map>
 #include <memory>
 
@@ -14,7 +14,7 @@ struct Overload {
     Signature signature;
     unsigned flags;
     OpFn fn;
-    PyObject* python;           // composite, or nullptr
+    PyObject* python;               // composite, or nullptr
     PyTypeObject* named = nullptr;  // result type of a named result
 };
 
@@ -34,8 +34,7 @@ namespace {
 enum class Mode { Function, Method, Inplace, Operator };
 
 struct PyOp {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     OpHandle* handle;
     Mode mode;
     PyObject* module;
@@ -50,8 +49,9 @@ PyObject* out_name = nullptr;
 PyObject* return_types = nullptr;  // dict: name → struct sequence type
 
 // NumPy's and the array API's spellings of our argument names.
-const std::pair<const char*, const char*> spellings[] = {{"axis", "dim"},     {"axes", "dims"},    {"axis", "dims"},  {"dims", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},
-                                                         {"x1", "input"},     {"x2", "other"},     {"a", "input"},    {"self", "input"}, {"shape", "size"},  {"size", "shape"}};
+const std::pair<const char*, const char*> spellings[] = {
+    {"axis", "dim"}, {"axes", "dims"}, {"axis", "dims"}, {"dims", "dim"},   {"keepdims", "keepdim"}, {"x", "input"},
+    {"x1", "input"}, {"x2", "other"},  {"a", "input"},   {"self", "input"}, {"shape", "size"},       {"size", "shape"}};
 
 struct Binding {
     PyObject* raw[Args::max_args];
@@ -94,7 +94,8 @@ Param make_operand_param() {
 }
 const Param operand_param = make_operand_param();
 
-bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Args& a, Binding& b, Misfit misfit, bool is_operator = false) {
+bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Args& a, Binding& b,
+          Misfit misfit, bool is_operator = false) {
     const Signature& sig = o.signature;
     int n = static_cast<int>(sig.params.size());
     for (int i = 0; i < n; i++) b.raw[i] = nullptr;
@@ -103,7 +104,9 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     for (int i = 0; i < sig.positional; i++) {
         if (!sig.params[i].spread || i >= nargs) continue;
         bool sequence = PyTuple_Check(args[i]) || PyList_Check(args[i]);
-        bool collects = sig.params[i].type == ArgType::TensorList ? is_tensor(args[i]) : !sequence && !(nargs == i + 1 && (is_tensor(args[i]) || args[i] == Py_None));
+        bool collects = sig.params[i].type == ArgType::TensorList
+                            ? is_tensor(args[i])
+                            : !sequence && !(nargs == i + 1 && (is_tensor(args[i]) || args[i] == Py_None));
         if (collects) {
             spread_at = i;
             used = i;
@@ -111,7 +114,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
         break;
     }
     if (used > sig.positional) {
-        return misfit.say("takes at most " + std::to_string(sig.positional) + " positional arguments, got " + std::to_string(nargs));
+        return misfit.say("takes at most " + std::to_string(sig.positional) + " positional arguments, got " +
+                          std::to_string(nargs));
     }
     for (Py_ssize_t i = 0; i < used; i++) b.raw[i] = args[i];
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -124,7 +128,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
         }
         int i = find_param(sig, key);
         if (i < 0) return misfit.say("got an unexpected keyword argument '" + std::string(PyUnicode_AsUTF8(key)) + "'");
-        if (b.raw[i] || i == spread_at) return misfit.say("got multiple values for argument '" + sig.params[i].name + "'");
+        if (b.raw[i] || i == spread_at)
+            return misfit.say("got multiple values for argument '" + sig.params[i].name + "'");
         b.raw[i] = value;
     }
     a.count = n;
@@ -134,7 +139,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             if (p.type == ArgType::TensorList) {
                 std::vector<Tensor> list;
                 for (Py_ssize_t k = i; k < nargs; k++) {
-                    if (!is_tensor(args[k])) return misfit.say("argument '" + p.name + "' must be tensors, got " + type_name(args[k]));
+                    if (!is_tensor(args[k]))
+                        return misfit.say("argument '" + p.name + "' must be tensors, got " + type_name(args[k]));
                     list.push_back(tensor_of(args[k]));
                 }
                 a.values[i] = std::move(list);
@@ -143,7 +149,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             Dims dims;
             for (Py_ssize_t k = i; k < nargs; k++) {
                 int64_t v;
-                if (!int_of(args[k], v)) return misfit.say("argument '" + p.name + "' must be ints, got " + type_name(args[k]));
+                if (!int_of(args[k], v))
+                    return misfit.say("argument '" + p.name + "' must be ints, got " + type_name(args[k]));
                 dims.push_back(v);
             }
             a.values[i] = std::move(dims);
@@ -155,7 +162,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             continue;
         }
         if (!convert_arg(b.raw[i], is_operator && p.type == ArgType::Tensor ? operand_param : p, a.values[i])) {
-            return misfit.say("argument '" + p.name + "' must be " + p.type_text + (p.optional ? " (or None)" : "") + ", not " + type_name(b.raw[i]));
+            return misfit.say("argument '" + p.name + "' must be " + p.type_text + (p.optional ? " (or None)" : "") +
+                              ", not " + type_name(b.raw[i]));
         }
     }
     return true;
@@ -169,13 +177,15 @@ Owned call_python(const Overload& o, const Args& a, const Binding& b) {
     std::vector<PyObject*> kw;
     for (int i = 0; i < n; i++) {
         const Param& p = o.signature.params[i];
-        bool keep = b.raw[i] && p.type != ArgType::IntList && p.type != ArgType::DType && p.type != ArgType::Device && p.type != ArgType::Bool && p.type != ArgType::Int;
+        bool keep = b.raw[i] && p.type != ArgType::IntList && p.type != ArgType::DType && p.type != ArgType::Device &&
+                    p.type != ArgType::Bool && p.type != ArgType::Int;
         if (keep) {
             argv.push_back(b.raw[i]);
         } else {
             PyObject* object;
             if (std::holds_alternative<Dims>(a.values[i])) object = wrap_tuple(a.dims(i));
-            else if (std::holds_alternative<Tensor>(a.values[i]) && a.tensor(i).is_wrapped_number()) object = wrap(fb::item(a.tensor(i)));
+            else if (std::holds_alternative<Tensor>(a.values[i]) && a.tensor(i).is_wrapped_number())
+                object = wrap(fb::item(a.tensor(i)));
             else object = wrap_value(a.values[i]);
             made.emplace_back(object);
             argv.push_back(made.back().get());
@@ -212,7 +222,8 @@ PyObject* wrap_result(const Overload& o, const Value& value) {
     if (const auto* list = std::get_if<std::vector<Tensor>>(&value)) {
         if (o.named) {
             Owned result(ok(PyStructSequence_New(o.named)));
-            for (size_t i = 0; i < list->size(); i++) PyStructSequence_SetItem(result.get(), static_cast<Py_ssize_t>(i), wrap_value((*list)[i]));
+            for (size_t i = 0; i < list->size(); i++)
+                PyStructSequence_SetItem(result.get(), static_cast<Py_ssize_t>(i), wrap_value((*list)[i]));
             return result.release();
         }
         Owned tuple(wrap_value(value));
@@ -239,7 +250,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         a.out = a.tensor(0);
         a.inplace = true;
     } else if (b.out) {
-        outs = out_tensors(b.out, o.signature.result == Signature::Result::Named ? o.signature.fields.size() : 1, h->short_name.c_str());
+        outs = out_tensors(b.out, o.signature.result == Signature::Result::Named ? o.signature.fields.size() : 1,
+                           h->short_name.c_str());
         if (outs.size() == 1) a.out = outs[0];
     }
     Value value;
@@ -250,7 +262,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
             // A plain tuple of a composite with named results becomes the named one.
             if (o.named && PyTuple_CheckExact(result.get())) {
                 Owned named(ok(PyStructSequence_New(o.named)));
-                for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); i++) PyStructSequence_SetItem(named.get(), i, Py_NewRef(PyTuple_GET_ITEM(result.get(), i)));
+                for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); i++)
+                    PyStructSequence_SetItem(named.get(), i, Py_NewRef(PyTuple_GET_ITEM(result.get(), i)));
                 return named.release();
             }
             return result.release();
@@ -259,7 +272,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         else {
             std::vector<Tensor> list;
             Owned sequence(ok(PySequence_Fast(result.get(), "a composite with out= must return tensors")));
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); i++) list.push_back(tensor_of(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); i++)
+                list.push_back(tensor_of(PySequence_Fast_GET_ITEM(sequence.get(), i)));
             value = std::move(list);
         }
     } else {
@@ -267,7 +281,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         bool large = false;
         for (int i = 0; i < a.count && !large; i++) {
             if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) large = *t && t->numel() >= 16384;
-            else if (const auto* l = std::get_if<std::vector<Tensor>>(&a.values[i])) large = !l->empty() && (*l)[0].numel() >= 4096;
+            else if (const auto* l = std::get_if<std::vector<Tensor>>(&a.values[i]))
+                large = !l->empty() && (*l)[0].numel() >= 4096;
             else if (const auto* d = std::get_if<Object>(&a.values[i]); d && d->ptr) {
                 large = false;
                 break;  // the op will look at a Python object: keep the lock
@@ -282,7 +297,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         } unlock(large);
         value = o.fn(a);
         if (mode == Mode::Inplace || outs.size() == 1) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && *t && !t->is_same(a.out)) store_output(a.out, a.inplace, *t);
+            if (const Tensor* t = std::get_if<Tensor>(&value); t && *t && !t->is_same(a.out))
+                store_output(a.out, a.inplace, *t);
         }
     }
     if (mode == Mode::Inplace) {
@@ -300,7 +316,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     if (outs.size() > 1) {
         const auto& results = std::get<std::vector<Tensor>>(value);
         for (size_t i = 0; i < outs.size(); i++) {
-            for (size_t j = 0; j < i; j++) check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
+            for (size_t j = 0; j < i; j++)
+                check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
         }
         for (size_t i = 0; i < outs.size(); i++) {
             if (!outs[i].is_same(results[i])) store_output(outs[i], false, results[i]);
@@ -310,7 +327,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     return wrap_result(o, value);
 }
 
-[[noreturn]] void no_match(OpHandle* h, Mode mode, unsigned wanted, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+[[noreturn]] void no_match(OpHandle* h, Mode mode, unsigned wanted, PyObject* const* args, Py_ssize_t nargs,
+                           PyObject* kwnames) {
     const std::string& name = mode == Mode::Inplace ? h->inplace_name : h->name;
     std::string text, last;
     int tried = 0;
@@ -354,15 +372,21 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     return call(op->handle, op->mode, args, PyVectorcall_NARGS(nargsf), kwnames);
 }
 
-// ---- the two types: functions do not bind when stored in a class, methods do -----------------------------------------
+// ---- the two types: functions do not bind when stored in a class, methods do
+// -----------------------------------------
 
-const std::string& name_of(PyOp* op) { return op->mode == Mode::Inplace ? op->handle->inplace_name : op->handle->short_name; }
+const std::string& name_of(PyOp* op) {
+    return op->mode == Mode::Inplace ? op->handle->inplace_name : op->handle->short_name;
+}
 
 PyObject* op_repr(PyObject* self) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
-    return PyUnicode_FromFormat("<flambeau %s %s>", op->mode == Mode::Function ? "function" : "method", name_of(op).c_str());
+    return PyUnicode_FromFormat("<flambeau %s %s>", op->mode == Mode::Function ? "function" : "method",
+                                name_of(op).c_str());
 }
-PyObject* op_name(PyObject* self, void*) { return PyUnicode_FromString(name_of(reinterpret_cast<PyOp*>(self)).c_str()); }
+PyObject* op_name(PyObject* self, void*) {
+    return PyUnicode_FromString(name_of(reinterpret_cast<PyOp*>(self)).c_str());
+}
 PyObject* op_qualname(PyObject* self, void*) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
     return PyUnicode_FromString(((op->mode == Mode::Function ? "" : "Tensor.") + name_of(op)).c_str());
@@ -370,7 +394,9 @@ PyObject* op_qualname(PyObject* self, void*) {
 PyObject* op_module(PyObject* self, void*) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
     size_t dot = op->handle->name.rfind('.');
-    return PyUnicode_FromString(dot == std::string::npos || op->mode != Mode::Function ? "flambeau" : ("flambeau." + op->handle->name.substr(0, dot)).c_str());
+    return PyUnicode_FromString(dot == std::string::npos || op->mode != Mode::Function
+                                    ? "flambeau"
+                                    : ("flambeau." + op->handle->name.substr(0, dot)).c_str());
 }
 PyObject* op_signatures(PyObject* self, void*) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
@@ -406,12 +432,10 @@ void op_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
-                           {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
-                           {"__module__", op_module, nullptr, nullptr, nullptr},
-                           {"__doc__", op_doc, nullptr, nullptr, nullptr},
-                           {"signatures", op_signatures, nullptr, nullptr, nullptr},
-                           {}};
+PyGetSetDef op_getset[] = {
+    {"__name__", op_name, nullptr, nullptr, nullptr},         {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
+    {"__module__", op_module, nullptr, nullptr, nullptr},     {"__doc__", op_doc, nullptr, nullptr, nullptr},
+    {"signatures", op_signatures, nullptr, nullptr, nullptr}, {}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
 
@@ -424,7 +448,8 @@ PyTypeObject* make_op_type(const char* name, bool method) {
                                       {Py_tp_members, op_members}};
     if (method) slots.push_back({Py_tp_descr_get, reinterpret_cast<void*>(op_get)});
     slots.push_back({0, nullptr});
-    unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION | (method ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0u);
+    unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                     (method ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0u);
     PyType_Spec spec = {name, sizeof(PyOp), 0, flags, slots.data()};
     return reinterpret_cast<PyTypeObject*>(ok(PyType_FromSpec(&spec)));
 }
@@ -443,10 +468,13 @@ PyTypeObject* make_named_type(const Signature& sig) {
     for (const std::string& field : sig.fields) fields->push_back({strdup(field.c_str()), nullptr});
     fields->push_back({nullptr, nullptr});
     std::string short_name = sig.name.substr(sig.name.rfind('.') + 1);
-    PyStructSequence_Desc desc = {strdup(("flambeau.return_types." + short_name).c_str()), nullptr, fields->data(), static_cast<int>(sig.fields.size())};
+    PyStructSequence_Desc desc = {strdup(("flambeau.return_types." + short_name).c_str()), nullptr, fields->data(),
+                                  static_cast<int>(sig.fields.size())};
     PyTypeObject* type = PyStructSequence_NewType(&desc);
     if (!type) throw PythonError{};
-    PyDict_SetItemString(return_types, sig.name.find('.') == std::string::npos ? short_name.c_str() : ("linalg_" + short_name).c_str(), reinterpret_cast<PyObject*>(type));
+    PyDict_SetItemString(
+        return_types, sig.name.find('.') == std::string::npos ? short_name.c_str() : ("linalg_" + short_name).c_str(),
+        reinterpret_cast<PyObject*>(type));
     return type;
 }
 
@@ -482,7 +510,8 @@ OpHandle& handle_for(const std::string& name) {
 // Puts the op's callables under `name` into the namespace dictionaries: {"": {…}, "linalg": {…}} and the Tensor type.
 void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
     size_t dot = name.rfind('.');
-    std::string space = dot == std::string::npos ? "" : name.substr(0, dot), short_name = name.substr(dot == std::string::npos ? 0 : dot + 1);
+    std::string space = dot == std::string::npos ? "" : name.substr(0, dot),
+                short_name = name.substr(dot == std::string::npos ? 0 : dot + 1);
     PyObject* dict = PyDict_GetItemString(namespaces, space.c_str());
     Owned fresh;
     if (!dict) {
@@ -501,7 +530,8 @@ void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
     if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), callable(Mode::Method)));
     if (handle.flags & INPLACE) {
         ok(PyObject_SetAttrString(type, (short_name + "_").c_str(), callable(Mode::Inplace)));
-        if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), callable(Mode::Inplace)));
+        if (handle.flags & FUNCTION)
+            ok(PyDict_SetItemString(dict, (short_name + "_").c_str(), callable(Mode::Inplace)));
     }
 }
 
@@ -552,10 +582,11 @@ PyObject* registry(PyObject*, PyObject*) {
     });
 }
 
-PyMethodDef functions[] = {{"define", define, METH_VARARGS, "define(signature, flags, function, doc): registers a composite op."},
-                           {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
-                           {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
-                           {}};
+PyMethodDef functions[] = {
+    {"define", define, METH_VARARGS, "define(signature, flags, function, doc): registers a composite op."},
+    {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
+    {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
+    {}};
 
 }  // namespace
 

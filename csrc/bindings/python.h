@@ -66,8 +66,7 @@ int guarded_int(F&& f) {
 // ---- types ---------------------------------------------------------------------------------------------------------
 
 struct PyTensor {
-    PyObject_HEAD
-    TensorImpl* impl;
+    PyObject_HEAD TensorImpl* impl;
     PyObject* dict;
     PyObject* weakrefs;
 };

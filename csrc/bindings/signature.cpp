@@ -58,7 +58,8 @@ Value parse_default(const std::string& s, ArgType type, const std::string& where
     if (s[0] == '\'') return s.substr(1, s.size() - 2);
     if (s[0] == '[' || s[0] == '(') {
         Dims values;
-        for (const std::string& part : split_commas(s.substr(1, s.size() - 2))) values.push_back(std::atoll(part.c_str()));
+        for (const std::string& part : split_commas(s.substr(1, s.size() - 2)))
+            values.push_back(std::atoll(part.c_str()));
         return values;
     }
     if (s == "inf") return Scalar(std::numeric_limits<double>::infinity());

@@ -7,15 +7,31 @@
 
 namespace fb::py {
 
-enum class ArgType : uint8_t { Tensor, Operand, TensorList, Scalar, Int, IntList, Float, Bool, Str, DType, Device, Layout, MemoryFormat, Generator, Any };
+enum class ArgType : uint8_t {
+    Tensor,
+    Operand,
+    TensorList,
+    Scalar,
+    Int,
+    IntList,
+    Float,
+    Bool,
+    Str,
+    DType,
+    Device,
+    Layout,
+    MemoryFormat,
+    Generator,
+    Any
+};
 
 struct Param {
     std::string name;
     ArgType type = ArgType::Any;
-    bool optional = false;     // None is welcome
+    bool optional = false;  // None is welcome
     bool has_default = false;
     bool keyword_only = false;
-    bool spread = false;       // x.view(2, 3)
+    bool spread = false;  // x.view(2, 3)
     Value default_value;
     std::string default_text;
     std::string type_text;     // as written

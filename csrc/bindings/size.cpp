@@ -52,7 +52,8 @@ PyObject* size_repr(PyObject* self) {
 
 PyObject* size_subscript(PyObject* self, PyObject* index) {
     PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, index);
-    return item && PySlice_Check(index) ? from_tuple(Py_IS_TYPE(item, size_type) ? PySequence_Tuple(item) : item) : item;
+    return item && PySlice_Check(index) ? from_tuple(Py_IS_TYPE(item, size_type) ? PySequence_Tuple(item) : item)
+                                        : item;
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
@@ -86,18 +87,22 @@ PyObject* size_reduce(PyObject* self, PyObject*) {
     return list ? Py_BuildValue("O(O)", size_type, list.get()) : nullptr;
 }
 
-PyMethodDef methods[] = {{"numel", size_numel, METH_NOARGS, "numel(): number of elements of a tensor of this shape."}, {"__reduce__", size_reduce, METH_NOARGS, nullptr}, {}};
+PyMethodDef methods[] = {{"numel", size_numel, METH_NOARGS, "numel(): number of elements of a tensor of this shape."},
+                         {"__reduce__", size_reduce, METH_NOARGS, nullptr},
+                         {}};
 
 #define SLOT(id, f) {id, reinterpret_cast<void*>(f)}
-PyType_Slot slots[] = {SLOT(Py_tp_new, size_new),
-                       SLOT(Py_tp_repr, size_repr),
-                       SLOT(Py_mp_subscript, size_subscript),
-                       SLOT(Py_sq_concat, size_concat),
-                       SLOT(Py_nb_add, size_add),
-                       SLOT(Py_sq_repeat, size_repeat),
-                       {Py_tp_methods, methods},
-                       {Py_tp_doc, const_cast<char*>("The shape of a tensor: a tuple of ints.\n\nExample:\n    >>> fb.zeros(2, 3).shape\n    flambeau.Size([2, 3])\n    >>> fb.zeros(2, 3).shape.numel()\n    6\n")},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    SLOT(Py_tp_new, size_new),
+    SLOT(Py_tp_repr, size_repr),
+    SLOT(Py_mp_subscript, size_subscript),
+    SLOT(Py_sq_concat, size_concat),
+    SLOT(Py_nb_add, size_add),
+    SLOT(Py_sq_repeat, size_repeat),
+    {Py_tp_methods, methods},
+    {Py_tp_doc, const_cast<char*>("The shape of a tensor: a tuple of ints.\n\nExample:\n    >>> fb.zeros(2, 3).shape\n "
+                                  "   flambeau.Size([2, 3])\n    >>> fb.zeros(2, 3).shape.numel()\n    6\n")},
+    {0, nullptr}};
 
 }  // namespace
 

@@ -24,9 +24,12 @@ PyObject* threads_reason(PyObject*, PyObject*) { return PyUnicode_FromString(num
 
 PyObject* memory_stats(PyObject*, PyObject*) {
     MemoryStats s = host_allocator().stats();
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes", s.allocated, "allocated_bytes_peak", s.allocated_peak, "active_bytes", s.active,
-                         "active_bytes_peak", s.active_peak, "reserved_bytes", s.reserved, "reserved_bytes_peak", s.reserved_peak, "cached_bytes", s.cached, "segments", s.segments, "segments_peak",
-                         s.segments_peak, "blocks", s.blocks, "blocks_peak", s.blocks_peak, "allocations", s.allocations, "frees", s.frees, "system_allocations", s.maps, "system_frees", s.unmaps,
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes",
+                         s.allocated, "allocated_bytes_peak", s.allocated_peak, "active_bytes", s.active,
+                         "active_bytes_peak", s.active_peak, "reserved_bytes", s.reserved, "reserved_bytes_peak",
+                         s.reserved_peak, "cached_bytes", s.cached, "segments", s.segments, "segments_peak",
+                         s.segments_peak, "blocks", s.blocks, "blocks_peak", s.blocks_peak, "allocations",
+                         s.allocations, "frees", s.frees, "system_allocations", s.maps, "system_frees", s.unmaps,
                          "retries", s.retries, "out_of_memory", s.ooms, "cap_bytes", s.cap);
 }
 PyObject* memory_summary(PyObject*, PyObject*) {
@@ -44,7 +47,8 @@ PyObject* set_memory_cap(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         OpScope scope("set_memory_cap");
         int64_t bytes = 0;
-        if (o != Py_None && !int_of(o, bytes)) fail_type("expected a number of bytes or None, got ", Py_TYPE(o)->tp_name);
+        if (o != Py_None && !int_of(o, bytes))
+            fail_type("expected a number of bytes or None, got ", Py_TYPE(o)->tp_name);
         check(bytes >= 0, "the cap must not be negative, got ", bytes);
         host_allocator().set_cap(static_cast<size_t>(bytes));
         Py_RETURN_NONE;
@@ -88,15 +92,18 @@ PyObject* config(PyObject*, PyObject*) {
     std::string features;
 #define FEATURE(name) \
     if (__builtin_cpu_supports(name)) features += std::string(features.empty() ? "" : " ") + name;
-    FEATURE("sse4.2") FEATURE("avx") FEATURE("avx2") FEATURE("fma") FEATURE("f16c") FEATURE("avx512f") FEATURE("avx512bw") FEATURE("avx512vl") FEATURE("avx512bf16")
+    FEATURE("sse4.2")
+    FEATURE("avx") FEATURE("avx2") FEATURE("fma") FEATURE("f16c") FEATURE("avx512f") FEATURE("avx512bw")
+        FEATURE("avx512vl") FEATURE("avx512bf16")
 #undef FEATURE
-    return Py_BuildValue("{s:s,s:s,s:s,s:s}", "compiled_for", FLAMBEAU_ARCH, "compiler", "g++ " __VERSION__, "cpu_features", features.c_str(), "sanitizers",
+            return Py_BuildValue("{s:s,s:s,s:s,s:s}", "compiled_for", FLAMBEAU_ARCH, "compiler", "g++ " __VERSION__,
+                                 "cpu_features", features.c_str(), "sanitizers",
 #ifdef FLAMBEAU_SANITIZE
-                         "address, undefined"
+                                 "address, undefined"
 #else
-                         "off"
+                                 "off"
 #endif
-    );
+            );
 }
 
 #ifdef FLAMBEAU_SANITIZE
@@ -109,29 +116,44 @@ PyObject* deliberate_overrun(PyObject*, PyObject*) {
 }
 #endif
 
-PyMethodDef functions[] = {{"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n\nHow many threads an op may use.\n\nExample:\n    >>> fb.get_num_threads() >= 1\n    True\n"},
-                           {"set_num_threads", set_num_threads_, METH_O,
-                            "set_num_threads(n)\n\nSets how many threads an op may use; results do not depend on it.\n\nExample:\n    >>> n = fb.get_num_threads()\n    >>> fb.set_num_threads(1)\n    >>> fb.set_num_threads(n)\n"},
-                           {"threads_reason", threads_reason, METH_NOARGS, "threads_reason(): why the thread count is what it is."},
-                           {"memory_stats", memory_stats, METH_NOARGS, "memory_stats(): counters of the caching allocator."},
-                           {"memory_summary", memory_summary, METH_NOARGS, "memory_summary(): the counters as a table."},
-                           {"empty_cache", empty_cache, METH_NOARGS, "empty_cache(): returns cached memory to the system; answers how many bytes."},
-                           {"reset_peak", reset_peak, METH_NOARGS, "reset_peak(): peaks start again from the present values."},
-                           {"set_memory_cap", set_memory_cap, METH_O, "set_memory_cap(bytes): at most this much is reserved; None or 0 takes the cap away."},
-                           {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n\nThe dtype of new floating point tensors.\n\nExample:\n    >>> fb.get_default_dtype()\n    flambeau.float32\n"},
-                           {"set_default_dtype", set_default_dtype_, METH_O,
-                            "set_default_dtype(d)\n\nSets the dtype of new floating point tensors.\n\nExample:\n    >>> fb.set_default_dtype(fb.float32)\n"},
-                           {"get_default_device", get_default_device_, METH_NOARGS, "get_default_device()\n\nWhere new tensors go.\n\nExample:\n    >>> fb.get_default_device()\n    device(type='cpu')\n"},
-                           {"set_default_device", set_default_device_, METH_O, "set_default_device(device)\n\nSets where new tensors go; None is the CPU.\n\nExample:\n    >>> fb.set_default_device('cpu')\n"},
-                           {"promote_types", promote_types, METH_VARARGS,
-                            "promote_types(type1, type2)\n\nThe dtype that holds the values of both.\n\nExample:\n    >>> fb.promote_types(fb.int32, fb.float32)\n    flambeau.float32\n"},
-                           {"can_cast", can_cast_, METH_VARARGS,
-                            "can_cast(from_, to)\n\nWhether values of one dtype may be stored in another without leaving their kind.\n\nExample:\n    >>> fb.can_cast(fb.double, fb.float)\n    True\n"},
-                           {"config", config, METH_NOARGS, "config(): how the core was compiled."},
+PyMethodDef functions[] = {
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n\nHow many threads an op may use.\n\nExample:\n    >>> fb.get_num_threads() >= 1\n    True\n"},
+    {"set_num_threads", set_num_threads_, METH_O,
+     "set_num_threads(n)\n\nSets how many threads an op may use; results do not depend on it.\n\nExample:\n    >>> n = "
+     "fb.get_num_threads()\n    >>> fb.set_num_threads(1)\n    >>> fb.set_num_threads(n)\n"},
+    {"threads_reason", threads_reason, METH_NOARGS, "threads_reason(): why the thread count is what it is."},
+    {"memory_stats", memory_stats, METH_NOARGS, "memory_stats(): counters of the caching allocator."},
+    {"memory_summary", memory_summary, METH_NOARGS, "memory_summary(): the counters as a table."},
+    {"empty_cache", empty_cache, METH_NOARGS,
+     "empty_cache(): returns cached memory to the system; answers how many bytes."},
+    {"reset_peak", reset_peak, METH_NOARGS, "reset_peak(): peaks start again from the present values."},
+    {"set_memory_cap", set_memory_cap, METH_O,
+     "set_memory_cap(bytes): at most this much is reserved; None or 0 takes the cap away."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "get_default_dtype()\n\nThe dtype of new floating point tensors.\n\nExample:\n    >>> fb.get_default_dtype()\n    "
+     "flambeau.float32\n"},
+    {"set_default_dtype", set_default_dtype_, METH_O,
+     "set_default_dtype(d)\n\nSets the dtype of new floating point tensors.\n\nExample:\n    >>> "
+     "fb.set_default_dtype(fb.float32)\n"},
+    {"get_default_device", get_default_device_, METH_NOARGS,
+     "get_default_device()\n\nWhere new tensors go.\n\nExample:\n    >>> fb.get_default_device()\n    "
+     "device(type='cpu')\n"},
+    {"set_default_device", set_default_device_, METH_O,
+     "set_default_device(device)\n\nSets where new tensors go; None is the CPU.\n\nExample:\n    >>> "
+     "fb.set_default_device('cpu')\n"},
+    {"promote_types", promote_types, METH_VARARGS,
+     "promote_types(type1, type2)\n\nThe dtype that holds the values of both.\n\nExample:\n    >>> "
+     "fb.promote_types(fb.int32, fb.float32)\n    flambeau.float32\n"},
+    {"can_cast", can_cast_, METH_VARARGS,
+     "can_cast(from_, to)\n\nWhether values of one dtype may be stored in another without leaving their "
+     "kind.\n\nExample:\n    >>> fb.can_cast(fb.double, fb.float)\n    True\n"},
+    {"config", config, METH_NOARGS, "config(): how the core was compiled."},
 #ifdef FLAMBEAU_SANITIZE
-                           {"deliberate_overrun", deliberate_overrun, METH_NOARGS, "Writes behind a tensor's memory; the sanitizer must stop the process."},
+    {"deliberate_overrun", deliberate_overrun, METH_NOARGS,
+     "Writes behind a tensor's memory; the sanitizer must stop the process."},
 #endif
-                           {}};
+    {}};
 
 }  // namespace
 

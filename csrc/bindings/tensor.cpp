@@ -15,7 +15,8 @@ namespace {
 
 PyTensor* cast(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
 
-// ---- life ------------------------------------------------------------------------------------------------------------
+// ---- life
+// ------------------------------------------------------------------------------------------------------------
 
 PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     // Not tracked by the garbage collector until it carries attributes: a bare tensor refers to no Python object.
@@ -26,7 +27,8 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     self->dict = nullptr;
     self->weakrefs = nullptr;
     // A subclass with __slots__ is larger.
-    if (auto rest = type->tp_basicsize - Py_ssize_t(sizeof(PyTensor)); rest > 0) std::memset(static_cast<void*>(self + 1), 0, static_cast<size_t>(rest));
+    if (auto rest = type->tp_basicsize - Py_ssize_t(sizeof(PyTensor)); rest > 0)
+        std::memset(static_cast<void*>(self + 1), 0, static_cast<size_t>(rest));
     if (!impl->pyobj) impl->pyobj = self;
     return reinterpret_cast<PyObject*>(self);
 }
@@ -77,11 +79,13 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!build) return nullptr;
     Owned made(PyObject_Call(build.get(), args, kwargs));
     if (!made) return nullptr;
-    return guarded([&]() -> PyObject* { return type == tensor_type ? made.release() : wrap_as(tensor_of(made.get()), type); });
+    return guarded(
+        [&]() -> PyObject* { return type == tensor_type ? made.release() : wrap_as(tensor_of(made.get()), type); });
 }
 int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }
 
-// ---- operators -------------------------------------------------------------------------------------------------------
+// ---- operators
+// -------------------------------------------------------------------------------------------------------
 
 bool is_operand(PyObject* o) {
     if (is_tensor(o)) return true;
@@ -114,14 +118,14 @@ PyObject* unary(OpHandle*& op, const char* name, PyObject* x) {
     });
 }
 
-#define BINARY(slot, name)                                       \
-    PyObject* slot(PyObject* a, PyObject* b) {                   \
-        static OpHandle* op = nullptr;                           \
-        return binary(op, name, a, b);                           \
-    }                                                            \
-    PyObject* inplace_##slot(PyObject* a, PyObject* b) {         \
-        static OpHandle* op = nullptr;                           \
-        return binary(op, name, a, b, true);                     \
+#define BINARY(slot, name)                               \
+    PyObject* slot(PyObject* a, PyObject* b) {           \
+        static OpHandle* op = nullptr;                   \
+        return binary(op, name, a, b);                   \
+    }                                                    \
+    PyObject* inplace_##slot(PyObject* a, PyObject* b) { \
+        static OpHandle* op = nullptr;                   \
+        return binary(op, name, a, b, true);             \
     }
 BINARY(op_add, "add")
 BINARY(op_sub, "sub")
@@ -184,8 +188,11 @@ int op_bool(PyObject* o) {
     return guarded_int([&] {
         OpScope scope("bool");
         Tensor t = tensor_of(o);
-        check(t.numel() != 0, "the truth value of an empty tensor (Boolean value of Tensor with no values) is ambiguous; use x.numel() > 0");
-        check(t.numel() == 1, "the truth value of a tensor of shape ", t.shape(), " (Boolean value of Tensor with more than one value) is ambiguous; use x.any() or x.all()");
+        check(t.numel() != 0,
+              "the truth value of an empty tensor (Boolean value of Tensor with no values) is ambiguous; use x.numel() "
+              "> 0");
+        check(t.numel() == 1, "the truth value of a tensor of shape ", t.shape(),
+              " (Boolean value of Tensor with more than one value) is ambiguous; use x.any() or x.all()");
         return static_cast<int>(fb::item(t).to<bool>());
     });
 }
@@ -209,7 +216,8 @@ PyObject* op_index(PyObject* o) {
         Tensor t = tensor_of(o);
         OpScope scope("index");
         if (t.numel() != 1 || !is_integral_or_bool(t.dtype())) {
-            fail_type("only integer tensors of a single element can be converted to an index, got ", t.dtype(), " of shape ", t.shape());
+            fail_type("only integer tensors of a single element can be converted to an index, got ", t.dtype(),
+                      " of shape ", t.shape());
         }
         Scalar s = fb::item(t);
         return s.kind == Kind::Bool ? PyLong_FromLong(s.i != 0) : wrap(s);
@@ -228,7 +236,8 @@ Py_ssize_t tensor_length(PyObject* o) {
     }
 }
 
-// ---- quick properties and methods ---------------------------------------------------------------------------------------
+// ---- quick properties and methods
+// ---------------------------------------------------------------------------------------
 
 PyObject* get_shape(PyObject* o, void*) {
     return guarded([&] { return wrap_size(cast(o)->impl->shape); });
@@ -239,7 +248,9 @@ PyObject* get_device(PyObject* o, void*) {
 }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(cast(o)->impl->shape.size()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(itemsize(cast(o)->impl->dtype)); }
-PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(cast(o)->impl->numel * itemsize(cast(o)->impl->dtype)); }
+PyObject* get_nbytes(PyObject* o, void*) {
+    return PyLong_FromLongLong(cast(o)->impl->numel * itemsize(cast(o)->impl->dtype));
+}
 PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(cast(o)->impl->storage->version()); }
 PyObject* get_read_only(PyObject* o, void*) { return PyBool_FromLong(cast(o)->impl->storage->read_only()); }
 
@@ -257,8 +268,12 @@ PyObject* one_of(PyObject* args, PyObject* kwargs, const Dims& values, const cha
         return PyLong_FromLongLong(values[wrap_dim(d, values.size())]);
     });
 }
-PyObject* m_size(PyObject* o, PyObject* args, PyObject* kwargs) { return one_of(args, kwargs, cast(o)->impl->shape, "size", true); }
-PyObject* m_stride(PyObject* o, PyObject* args, PyObject* kwargs) { return one_of(args, kwargs, cast(o)->impl->strides, "stride", false); }
+PyObject* m_size(PyObject* o, PyObject* args, PyObject* kwargs) {
+    return one_of(args, kwargs, cast(o)->impl->shape, "size", true);
+}
+PyObject* m_stride(PyObject* o, PyObject* args, PyObject* kwargs) {
+    return one_of(args, kwargs, cast(o)->impl->strides, "stride", false);
+}
 PyObject* m_dim(PyObject* o, PyObject*) { return get_ndim(o, nullptr); }
 PyObject* m_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->numel); }
 PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }
@@ -279,13 +294,17 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
         Param param;
         param.type = ArgType::MemoryFormat;
         Value value;
-        bool named = kwnames && PyTuple_GET_SIZE(kwnames) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0;
+        bool named = kwnames && PyTuple_GET_SIZE(kwnames) == 1 &&
+                     PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0;
         if (nargs + (named ? 1 : 0) != 1 || (kwnames && !named)) fail_type("takes one argument, memory_format");
-        if (!convert_arg(args[0], param, value)) fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
+        if (!convert_arg(args[0], param, value))
+            fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
         Tensor t = tensor_of(o);
         int64_t format = std::get<Scalar>(value).i;
         if (format == 0) return PyBool_FromLong(t.is_contiguous());
-        check(format == 2 || format == 3, "preserve_format is not an order of dimensions; expected contiguous_format, channels_last or channels_last_3d");
+        check(format == 2 || format == 3,
+              "preserve_format is not an order of dimensions; expected contiguous_format, channels_last or "
+              "channels_last_3d");
         if (t.dim() != format + 2) Py_RETURN_FALSE;
         Dims order{0};
         for (int64_t d = 2; d < t.dim(); d++) order.push_back(d);
@@ -300,7 +319,8 @@ PyObject* m_item(PyObject* o, PyObject*) {
 PyObject* m_as_subclass(PyObject* o, PyObject* type) {
     return guarded([&]() -> PyObject* {
         OpScope scope("as_subclass");
-        if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type)) fail_type("expected a subclass of Tensor");
+        if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
+            fail_type("expected a subclass of Tensor");
         return wrap_as(alias(tensor_of(o)), reinterpret_cast<PyTypeObject*>(type));
     });
 }
@@ -333,25 +353,46 @@ PyGetSetDef getset[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, 
 
 #define KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
 PyMethodDef methods[] = {
-    {"size", KEYWORDS(m_size), "size(dim=None)\n\nThe shape, or the size of one dimension.\n\nExample:\n    >>> fb.zeros(2, 3).size(1)\n    3\n"},
-    {"stride", KEYWORDS(m_stride), "stride(dim=None)\n\nSteps in elements between neighbours along each dimension, or along one.\n\nExample:\n    >>> fb.zeros(2, 3).stride()\n    (3, 1)\n"},
+    {"size", KEYWORDS(m_size),
+     "size(dim=None)\n\nThe shape, or the size of one dimension.\n\nExample:\n    >>> fb.zeros(2, 3).size(1)\n    3\n"},
+    {"stride", KEYWORDS(m_stride),
+     "stride(dim=None)\n\nSteps in elements between neighbours along each dimension, or along one.\n\nExample:\n    "
+     ">>> fb.zeros(2, 3).stride()\n    (3, 1)\n"},
     {"dim", m_dim, METH_NOARGS, "dim()\n\nNumber of dimensions.\n\nExample:\n    >>> fb.zeros(2, 3).dim()\n    2\n"},
-    {"ndimension", m_dim, METH_NOARGS, "ndimension()\n\nNumber of dimensions.\n\nExample:\n    >>> fb.zeros(2, 3).ndimension()\n    2\n"},
-    {"numel", m_numel, METH_NOARGS, "numel()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).numel()\n    6\n"},
-    {"nelement", m_numel, METH_NOARGS, "nelement()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).nelement()\n    6\n"},
-    {"element_size", m_element_size, METH_NOARGS, "element_size()\n\nBytes per element.\n\nExample:\n    >>> fb.zeros(2).element_size()\n    4\n"},
-    {"data_ptr", m_data_ptr, METH_NOARGS, "data_ptr()\n\nAddress of the first element; 0 for an empty tensor.\n\nExample:\n    >>> fb.empty(0).data_ptr()\n    0\n"},
-    {"storage_offset", m_storage_offset, METH_NOARGS, "storage_offset()\n\nElements before the first one in the storage.\n\nExample:\n    >>> fb.arange(5)[2:].storage_offset()\n    2\n"},
+    {"ndimension", m_dim, METH_NOARGS,
+     "ndimension()\n\nNumber of dimensions.\n\nExample:\n    >>> fb.zeros(2, 3).ndimension()\n    2\n"},
+    {"numel", m_numel, METH_NOARGS,
+     "numel()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).numel()\n    6\n"},
+    {"nelement", m_numel, METH_NOARGS,
+     "nelement()\n\nNumber of elements.\n\nExample:\n    >>> fb.zeros(2, 3).nelement()\n    6\n"},
+    {"element_size", m_element_size, METH_NOARGS,
+     "element_size()\n\nBytes per element.\n\nExample:\n    >>> fb.zeros(2).element_size()\n    4\n"},
+    {"data_ptr", m_data_ptr, METH_NOARGS,
+     "data_ptr()\n\nAddress of the first element; 0 for an empty tensor.\n\nExample:\n    >>> fb.empty(0).data_ptr()\n "
+     "   0\n"},
+    {"storage_offset", m_storage_offset, METH_NOARGS,
+     "storage_offset()\n\nElements before the first one in the storage.\n\nExample:\n    >>> "
+     "fb.arange(5)[2:].storage_offset()\n    2\n"},
     {"_storage_nbytes", m_storage_nbytes, METH_NOARGS, "Bytes of the storage."},
     {"_storage_ptr", m_storage_ptr, METH_NOARGS, "Address of the storage."},
-    {"is_floating_point", m_is_floating, METH_NOARGS, "is_floating_point()\n\nWhether the dtype is a real floating point type.\n\nExample:\n    >>> fb.zeros(2).is_floating_point()\n    True\n"},
-    {"is_complex", m_is_complex, METH_NOARGS, "is_complex()\n\nWhether the dtype is complex.\n\nExample:\n    >>> fb.zeros(2).is_complex()\n    False\n"},
-    {"is_signed", m_is_signed, METH_NOARGS, "is_signed()\n\nWhether the dtype can hold negative numbers.\n\nExample:\n    >>> fb.zeros(2).is_signed()\n    True\n"},
-    {"is_contiguous", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_is_contiguous)), METH_FASTCALL | METH_KEYWORDS,
-     "is_contiguous(memory_format=contiguous_format)\n\nWhether the elements lie in memory in the given order without gaps.\n\nExample:\n    >>> fb.zeros(2, 3).t().is_contiguous()\n    False\n"},
+    {"is_floating_point", m_is_floating, METH_NOARGS,
+     "is_floating_point()\n\nWhether the dtype is a real floating point type.\n\nExample:\n    >>> "
+     "fb.zeros(2).is_floating_point()\n    True\n"},
+    {"is_complex", m_is_complex, METH_NOARGS,
+     "is_complex()\n\nWhether the dtype is complex.\n\nExample:\n    >>> fb.zeros(2).is_complex()\n    False\n"},
+    {"is_signed", m_is_signed, METH_NOARGS,
+     "is_signed()\n\nWhether the dtype can hold negative numbers.\n\nExample:\n    >>> fb.zeros(2).is_signed()\n    "
+     "True\n"},
+    {"is_contiguous", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_is_contiguous)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "is_contiguous(memory_format=contiguous_format)\n\nWhether the elements lie in memory in the given order without "
+     "gaps.\n\nExample:\n    >>> fb.zeros(2, 3).t().is_contiguous()\n    False\n"},
     {"_is_row_major", m_row_major, METH_NOARGS, "Whether the elements lie in row-major order without gaps."},
-    {"item", m_item, METH_NOARGS, "item()\n\nThe only element as a Python number.\n\nExample:\n    >>> fb.tensor(2.5).item()\n    2.5\n"},
-    {"as_subclass", m_as_subclass, METH_O, "as_subclass(cls)\n\nThe same data as an object of a subclass of Tensor.\n\nExample:\n    >>> class MyTensor(fb.Tensor): ...\n    >>> type(fb.zeros(2).as_subclass(MyTensor)).__name__\n    'MyTensor'\n"},
+    {"item", m_item, METH_NOARGS,
+     "item()\n\nThe only element as a Python number.\n\nExample:\n    >>> fb.tensor(2.5).item()\n    2.5\n"},
+    {"as_subclass", m_as_subclass, METH_O,
+     "as_subclass(cls)\n\nThe same data as an object of a subclass of Tensor.\n\nExample:\n    >>> class "
+     "MyTensor(fb.Tensor): ...\n    >>> type(fb.zeros(2).as_subclass(MyTensor)).__name__\n    'MyTensor'\n"},
     {"_set_impl", m_set_impl, METH_O, "Makes this tensor stand for another one's data."},
     {}};
 
@@ -428,7 +469,8 @@ PyObject* wrap_as(const Tensor& t, PyTypeObject* type) {
 }
 
 void add_tensor_type(PyObject* module) {
-    PyType_Spec spec = {"flambeau.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+    PyType_Spec spec = {"flambeau.Tensor", sizeof(PyTensor), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
     PyObject* type = ok(PyType_FromSpec(&spec));
     tensor_type = reinterpret_cast<PyTypeObject*>(type);
     ok(PyModule_AddObjectRef(module, "Tensor", type));

@@ -26,11 +26,11 @@ void translate_exception() {
 
 namespace {
 
-// ---- dtype -----------------------------------------------------------------------------------------------------------
+// ---- dtype
+// -----------------------------------------------------------------------------------------------------------
 
 struct PyDType {
-    PyObject_HEAD
-    DType value;
+    PyObject_HEAD DType value;
 };
 PyObject* dtypes[dtype_count];
 
@@ -49,27 +49,31 @@ PyObject* dtype_signed(PyObject* self, void*) { return PyBool_FromLong(info(self
 PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap(complex_of(self_dtype(self))); }
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(real_of(self_dtype(self))); }
 
-PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize, nullptr, "Bytes per element.", nullptr},
-                              {"name", dtype_name, nullptr, "The name without the package: 'float32'.", nullptr},
-                              {"is_floating_point", dtype_floating, nullptr, "Whether this is a real floating point type.", nullptr},
-                              {"is_complex", dtype_complex, nullptr, "Whether this is a complex type.", nullptr},
-                              {"is_signed", dtype_signed, nullptr, "Whether negative numbers can be represented.", nullptr},
-                              {}};
-PyMethodDef dtype_methods[] = {{"to_complex", dtype_to_complex, METH_NOARGS, "The complex type with this real part."},
-                               {"to_real", dtype_to_real, METH_NOARGS, "The real type of the parts of this complex type."},
-                               {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
-                               {}};
-PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
-                             {Py_tp_getset, dtype_getset},
-                             {Py_tp_methods, dtype_methods},
-                             {Py_tp_doc, const_cast<char*>("An element type, such as fb.float32.\n\nExample:\n    >>> fb.float32.itemsize\n    4\n")},
-                             {0, nullptr}};
+PyGetSetDef dtype_getset[] = {
+    {"itemsize", dtype_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"name", dtype_name, nullptr, "The name without the package: 'float32'.", nullptr},
+    {"is_floating_point", dtype_floating, nullptr, "Whether this is a real floating point type.", nullptr},
+    {"is_complex", dtype_complex, nullptr, "Whether this is a complex type.", nullptr},
+    {"is_signed", dtype_signed, nullptr, "Whether negative numbers can be represented.", nullptr},
+    {}};
+PyMethodDef dtype_methods[] = {
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type with this real part."},
+    {"to_real", dtype_to_real, METH_NOARGS, "The real type of the parts of this complex type."},
+    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {}};
+PyType_Slot dtype_slots[] = {
+    {Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
+    {Py_tp_getset, dtype_getset},
+    {Py_tp_methods, dtype_methods},
+    {Py_tp_doc,
+     const_cast<char*>("An element type, such as fb.float32.\n\nExample:\n    >>> fb.float32.itemsize\n    4\n")},
+    {0, nullptr}};
 
-// ---- device ----------------------------------------------------------------------------------------------------------
+// ---- device
+// ----------------------------------------------------------------------------------------------------------
 
 struct PyDevice {
-    PyObject_HEAD
-    Device value;
+    PyObject_HEAD Device value;
     Device entered[8];  // saved defaults of nested `with device:` blocks
     int depth;
 };
@@ -81,7 +85,8 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     PyObject *spec, *index = Py_None;
     static const char* other_names[] = {"device", "index", nullptr};
     const char** used = kwargs && PyDict_GetItemString(kwargs, "device") ? other_names : names;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(used), &spec, &index)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(used), &spec, &index))
+        return nullptr;
     return guarded([&]() -> PyObject* {
         OpScope scope("device");
         Device device;
@@ -92,7 +97,8 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         if (index != Py_None) {
             int64_t i;
             if (!int_of(index, i)) fail_type("index must be an int, got ", Py_TYPE(index)->tp_name);
-            check(device.index < 0, "type (string) must not include an index because index was passed explicitly: ", to_string(device));
+            check(device.index < 0,
+                  "type (string) must not include an index because index was passed explicitly: ", to_string(device));
             check(i >= -1 && i < 128, "index must be from 0 to 127, got ", i);
             device.index = static_cast<int8_t>(i);
         }
@@ -114,12 +120,16 @@ PyObject* device_get_index(PyObject* self, void*) {
     if (d.index < 0) Py_RETURN_NONE;
     return PyLong_FromLong(d.index);
 }
-Py_hash_t device_hash(PyObject* self) { return static_cast<Py_hash_t>(self_device(self).type) * 257 + self_device(self).index + 2; }
+Py_hash_t device_hash(PyObject* self) {
+    return static_cast<Py_hash_t>(self_device(self).type) * 257 + self_device(self).index + 2;
+}
 PyObject* device_compare(PyObject* a, PyObject* b, int op) {
     if (!Py_IS_TYPE(b, device_type) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((self_device(a) == self_device(b)) == (op == Py_EQ));
 }
-PyObject* device_reduce(PyObject* self, PyObject*) { return Py_BuildValue("O(s)", device_type, to_string(self_device(self)).c_str()); }
+PyObject* device_reduce(PyObject* self, PyObject*) {
+    return Py_BuildValue("O(s)", device_type, to_string(self_device(self)).c_str());
+}
 PyObject* device_enter(PyObject* self, PyObject*) {
     PyDevice* d = reinterpret_cast<PyDevice*>(self);
     if (d->depth == 8) {
@@ -135,23 +145,30 @@ PyObject* device_exit(PyObject* self, PyObject*) {
     if (d->depth > 0) set_default_device(d->entered[--d->depth]);
     Py_RETURN_NONE;
 }
-PyGetSetDef device_getset[] = {{"type", device_get_type, nullptr, "'cpu', 'opencl', …", nullptr}, {"index", device_get_index, nullptr, "Which one, or None.", nullptr}, {}};
-PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {"__enter__", device_enter, METH_NOARGS, nullptr}, {"__exit__", device_exit, METH_VARARGS, nullptr}, {}};
-PyType_Slot device_slots[] = {{Py_tp_new, reinterpret_cast<void*>(device_new)},
-                              {Py_tp_repr, reinterpret_cast<void*>(device_repr)},
-                              {Py_tp_str, reinterpret_cast<void*>(device_str)},
-                              {Py_tp_hash, reinterpret_cast<void*>(device_hash)},
-                              {Py_tp_richcompare, reinterpret_cast<void*>(device_compare)},
-                              {Py_tp_getset, device_getset},
-                              {Py_tp_methods, device_methods},
-                              {Py_tp_doc, const_cast<char*>("Where a tensor lives; as a context manager, where new tensors go.\n\nExample:\n    >>> fb.device('cpu')\n    device(type='cpu')\n")},
-                              {0, nullptr}};
+PyGetSetDef device_getset[] = {{"type", device_get_type, nullptr, "'cpu', 'opencl', …", nullptr},
+                               {"index", device_get_index, nullptr, "Which one, or None.", nullptr},
+                               {}};
+PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr},
+                                {"__enter__", device_enter, METH_NOARGS, nullptr},
+                                {"__exit__", device_exit, METH_VARARGS, nullptr},
+                                {}};
+PyType_Slot device_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(device_new)},
+    {Py_tp_repr, reinterpret_cast<void*>(device_repr)},
+    {Py_tp_str, reinterpret_cast<void*>(device_str)},
+    {Py_tp_hash, reinterpret_cast<void*>(device_hash)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(device_compare)},
+    {Py_tp_getset, device_getset},
+    {Py_tp_methods, device_methods},
+    {Py_tp_doc, const_cast<char*>("Where a tensor lives; as a context manager, where new tensors go.\n\nExample:\n    "
+                                  ">>> fb.device('cpu')\n    device(type='cpu')\n")},
+    {0, nullptr}};
 
-// ---- Generator ---------------------------------------------------------------------------------------------------------
+// ---- Generator
+// ---------------------------------------------------------------------------------------------------------
 
 struct PyGenerator {
-    PyObject_HEAD
-    Generator* value;
+    PyObject_HEAD Generator* value;
 };
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -164,8 +181,10 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         param.type = ArgType::Device;
         param.optional = true;
         Value value;
-        if (!convert_arg(device, param, value)) fail_type("device must be a device or str, got ", Py_TYPE(device)->tp_name);
-        if (auto* d = std::get_if<Device>(&value)) check(d->type == DeviceType::CPU, "no random numbers on device '", to_string(*d), "'; use 'cpu'");
+        if (!convert_arg(device, param, value))
+            fail_type("device must be a device or str, got ", Py_TYPE(device)->tp_name);
+        if (auto* d = std::get_if<Device>(&value))
+            check(d->type == DeviceType::CPU, "no random numbers on device '", to_string(*d), "'; use 'cpu'");
         PyGenerator* self = reinterpret_cast<PyGenerator*>(ok(type->tp_alloc(type, 0)));
         self->value = Ref<Generator>(new Generator).detach();
         return reinterpret_cast<PyObject*>(self);
@@ -200,7 +219,9 @@ PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
         return Py_NewRef(self);
     });
 }
-PyObject* generator_initial_seed(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(self_generator(self).seed()); }
+PyObject* generator_initial_seed(PyObject* self, PyObject*) {
+    return PyLong_FromUnsignedLongLong(self_generator(self).seed());
+}
 PyObject* generator_seed(PyObject* self, PyObject*) {
     std::random_device device;
     uint64_t seed = (static_cast<uint64_t>(device()) << 32 | device()) >> 11;  // 53 bits, as PyTorch's
@@ -218,9 +239,11 @@ PyObject* generator_get_state(PyObject* self, PyObject*) {
 PyObject* generator_set_state(PyObject* self, PyObject* object) {
     return guarded([&]() -> PyObject* {
         OpScope scope("set_state");
-        if (!is_tensor(object)) fail_type("the state must be a uint8 tensor from get_state(), got ", Py_TYPE(object)->tp_name);
+        if (!is_tensor(object))
+            fail_type("the state must be a uint8 tensor from get_state(), got ", Py_TYPE(object)->tp_name);
         Tensor state = tensor_of(object);
-        check(state.dtype() == DType::U8 && state.numel() == 16 && state.is_contiguous(), "the state must be a contiguous uint8 tensor of 16 elements, got ", state.dtype(), " of shape ",
+        check(state.dtype() == DType::U8 && state.numel() == 16 && state.is_contiguous(),
+              "the state must be a contiguous uint8 tensor of 16 elements, got ", state.dtype(), " of shape ",
               state.shape());
         uint64_t words[2];
         std::memcpy(words, state.raw(), 16);
@@ -242,7 +265,8 @@ PyObject* generator_reduce(PyObject* self, PyObject*) {
     return Py_BuildValue("O()O", generator_type, state.get());
 }
 PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "manual_seed(seed): restarts the numbers from a seed; returns the generator."},
+    {"manual_seed", generator_manual_seed, METH_O,
+     "manual_seed(seed): restarts the numbers from a seed; returns the generator."},
     {"seed", generator_seed, METH_NOARGS, "seed(): a seed from the system's entropy; returns it."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed(): the seed in use."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state(): seed and position as a uint8 tensor."},
@@ -253,12 +277,14 @@ PyMethodDef generator_methods[] = {
     {"__setstate__", generator_set_state, METH_O, nullptr},
     {}};
 PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Where the numbers are made.", nullptr}, {}};
-PyType_Slot generator_slots[] = {{Py_tp_new, reinterpret_cast<void*>(generator_new)},
-                                 {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
-                                 {Py_tp_methods, generator_methods},
-                                 {Py_tp_getset, generator_getset},
-                                 {Py_tp_doc, const_cast<char*>("A source of random numbers: a seed and a position.\n\nExample:\n    >>> g = fb.Generator().manual_seed(7)\n    >>> g.initial_seed()\n    7\n")},
-                                 {0, nullptr}};
+PyType_Slot generator_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(generator_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
+    {Py_tp_methods, generator_methods},
+    {Py_tp_getset, generator_getset},
+    {Py_tp_doc, const_cast<char*>("A source of random numbers: a seed and a position.\n\nExample:\n    >>> g = "
+                                  "fb.Generator().manual_seed(7)\n    >>> g.initial_seed()\n    7\n")},
+    {0, nullptr}};
 
 PyTypeObject* make_type(PyObject* module, const char* name, int size, PyType_Slot* slots, unsigned flags = 0) {
     PyType_Spec spec = {name, size, 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | flags, slots};
@@ -272,22 +298,26 @@ PyObject* set_errors(PyObject*, PyObject* errors) {
         PyErr_SetString(PyExc_TypeError, "set_errors: expected a tuple of exception classes");
         return nullptr;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(errors) && i < 8; i++) error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(errors) && i < 8; i++)
+        error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
     Py_RETURN_NONE;
 }
 PyObject* dtype_named(PyObject*, PyObject* text) {
     for (int i = 0; i < dtype_count; i++) {
-        if (PyUnicode_Check(text) && PyUnicode_CompareWithASCIIString(text, name(static_cast<DType>(i))) == 0) return wrap(static_cast<DType>(i));
+        if (PyUnicode_Check(text) && PyUnicode_CompareWithASCIIString(text, name(static_cast<DType>(i))) == 0)
+            return wrap(static_cast<DType>(i));
     }
     PyErr_Format(PyExc_ValueError, "dtype_named: there is no dtype %R", text);
     return nullptr;
 }
 PyObject* get_default_generator(PyObject*, PyObject*) { return wrap(default_generator()); }
 
-PyMethodDef functions[] = {{"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
-                           {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
-                           {"default_generator", get_default_generator, METH_NOARGS, "default_generator(): the generator used when none is given."},
-                           {}};
+PyMethodDef functions[] = {
+    {"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
+    {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
+    {"default_generator", get_default_generator, METH_NOARGS,
+     "default_generator(): the generator used when none is given."},
+    {}};
 
 }  // namespace
 

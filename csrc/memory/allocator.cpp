@@ -10,9 +10,9 @@ namespace fb {
 namespace {
 
 constexpr size_t MB = size_t(1) << 20;
-constexpr size_t small_limit = MB;            // requests up to here live in 2 MB segments
+constexpr size_t small_limit = MB;  // requests up to here live in 2 MB segments
 constexpr size_t small_segment = 2 * MB;
-constexpr size_t middle_limit = 10 * MB;      // requests up to here share 20 MB segments
+constexpr size_t middle_limit = 10 * MB;  // requests up to here share 20 MB segments
 constexpr size_t middle_segment = 20 * MB;
 
 std::string human(int64_t bytes) {
@@ -39,13 +39,14 @@ std::string memory_table(const MemoryStats& s, const std::string& device, size_t
     };
     out << "memory of " << device << ", " << human(static_cast<int64_t>(total)) << " in all";
     if (s.cap) out << ", cap " << human(s.cap);
-    out << "\n|                        |          now |         peak |\n|------------------------|--------------|--------------|\n";
+    out << "\n|                        |          now |         peak "
+           "|\n|------------------------|--------------|--------------|\n";
     row("allocated (asked for)", s.allocated, s.allocated_peak);
     row("allocated (rounded)", s.active, s.active_peak);
     row("reserved from system", s.reserved, s.reserved_peak);
     row("cached (free to reuse)", s.cached, s.cached);
-    out << "blocks " << s.blocks << ", segments " << s.segments << ", allocations " << s.allocations << ", system calls " << s.maps
-        << ", retries " << s.retries << ", out of memory " << s.ooms << "\n";
+    out << "blocks " << s.blocks << ", segments " << s.segments << ", allocations " << s.allocations
+        << ", system calls " << s.maps << ", retries " << s.retries << ", out of memory " << s.ooms << "\n";
     return out.str();
 }
 
@@ -192,8 +193,12 @@ Block* CachingAllocator::split(Pool& p, Block* block, size_t size) {
 }
 
 Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
-    size_t segment = size <= small_limit ? small_segment : size < middle_limit ? middle_segment : (size + 2 * MB - 1) / (2 * MB) * (2 * MB);
-    auto fits = [&](size_t s) { return s <= raw_.total() && (!stats_.cap || stats_.reserved + s <= size_t(stats_.cap)); };
+    size_t segment = size <= small_limit   ? small_segment
+                     : size < middle_limit ? middle_segment
+                                           : (size + 2 * MB - 1) / (2 * MB) * (2 * MB);
+    auto fits = [&](size_t s) {
+        return s <= raw_.total() && (!stats_.cap || stats_.reserved + s <= size_t(stats_.cap));
+    };
     if (!fits(segment)) {
         release_free_segments();
         stats_.retries++;
@@ -308,8 +313,9 @@ void CachingAllocator::out_of_memory(size_t bytes) {
     stats_.ooms++;
     MemoryStats s = stats_;
     s.cached = s.reserved - s.active;
-    fail(ErrorKind::Memory, "out of memory: asked for ", human(static_cast<int64_t>(bytes)), " (", bytes, " bytes), held ", human(s.allocated),
-         ", cached ", human(s.cached), "; free tensors, raise the cap with set_memory_cap(), or use smaller batches\n",
+    fail(ErrorKind::Memory, "out of memory: asked for ", human(static_cast<int64_t>(bytes)), " (", bytes,
+         " bytes), held ", human(s.allocated), ", cached ", human(s.cached),
+         "; free tensors, raise the cap with set_memory_cap(), or use smaller batches\n",
          memory_table(s, raw_.name(), raw_.total()));
 }
 

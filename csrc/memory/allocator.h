@@ -68,7 +68,9 @@ class CachingAllocator {
     static constexpr size_t rounding = 512;
     static constexpr size_t bin_limit = 64 * 1024;  // blocks up to here are reused by exact size, without coalescing
     struct BySize {
-        bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->data < b->data; }
+        bool operator()(const Block* a, const Block* b) const {
+            return a->size != b->size ? a->size < b->size : a->data < b->data;
+        }
     };
     struct Pool {
         std::array<std::vector<Block*>, bin_limit / rounding + 1> bins;

@@ -31,7 +31,8 @@ class HostMemory final : public RawMemory {
         size_t page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
         size_t used = (bytes + page - 1) / page * page;
         if (aligned > begin) munmap(raw, aligned - begin);
-        if (begin + extra > aligned + used) munmap(reinterpret_cast<void*>(aligned + used), begin + extra - aligned - used);
+        if (begin + extra > aligned + used)
+            munmap(reinterpret_cast<void*>(aligned + used), begin + extra - aligned - used);
         void* data = reinterpret_cast<void*>(aligned);
         if (bytes >= huge_page) madvise(data, used, MADV_HUGEPAGE);
         return data;

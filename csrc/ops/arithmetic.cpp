@@ -8,31 +8,45 @@ using namespace fb::m;
 
 struct AddFn {
     template <class T>
-    static T f(T x, T y) { return add(x, y); }
+    static T f(T x, T y) {
+        return add(x, y);
+    }
 };
 struct SubFn {
     template <class T>
-    static T f(T x, T y) { return sub(x, y); }
+    static T f(T x, T y) {
+        return sub(x, y);
+    }
 };
 struct MulFn {
     template <class T>
-    static T f(T x, T y) { return mul(x, y); }
+    static T f(T x, T y) {
+        return mul(x, y);
+    }
 };
 struct DivFn {
     template <class T>
-    static T f(T x, T y) { return x / y; }
+    static T f(T x, T y) {
+        return x / y;
+    }
 };
 struct TruncDivFn {
     template <class T>
-    static T f(T x, T y) { return div_trunc(x, y); }
+    static T f(T x, T y) {
+        return div_trunc(x, y);
+    }
 };
 struct FloorDivFn {
     template <class T>
-    static T f(T x, T y) { return div_floor(x, y); }
+    static T f(T x, T y) {
+        return div_floor(x, y);
+    }
 };
 struct PowFn {
     template <class T>
-    static T f(T x, T y) { return pow(x, y); }
+    static T f(T x, T y) {
+        return pow(x, y);
+    }
 };
 
 const Kernels& mul_kernels() {
@@ -44,17 +58,22 @@ const Kernels& mul_kernels() {
 Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     if (alpha.is_integral() && alpha.i == 1) return y;
     DType common = result_type({x, y});
-    if (alpha.kind == Kind::Bool && common != DType::Bool) fail_type("boolean alpha is only supported for boolean tensors; the operands are ", common);
-    if (alpha.kind > Kind::Integral && kind(common) <= Kind::Integral) fail_type("for integral operands alpha must be an integer, the operands are ", common);
-    if (alpha.kind == Kind::Complex && !is_complex(common)) fail_type("for real operands alpha must be real, the operands are ", common);
+    if (alpha.kind == Kind::Bool && common != DType::Bool)
+        fail_type("boolean alpha is only supported for boolean tensors; the operands are ", common);
+    if (alpha.kind > Kind::Integral && kind(common) <= Kind::Integral)
+        fail_type("for integral operands alpha must be an integer, the operands are ", common);
+    if (alpha.kind == Kind::Complex && !is_complex(common))
+        fail_type("for real operands alpha must be real, the operands are ", common);
     Args none;
     DType compute = compute_dtype(common);
-    Tensor product = launch(none, {y, scalar_tensor(alpha, compute)}, common, compute, {compute, compute}, mul_kernels()[compute]);
+    Tensor product =
+        launch(none, {y, scalar_tensor(alpha, compute)}, common, compute, {compute, compute}, mul_kernels()[compute]);
     product.impl()->wrapped_number = y.is_wrapped_number();
     return product;
 }
 
-OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input + alpha * other, with broadcasting.
+OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE,
+   R"(input + alpha * other, with broadcasting.
 
 Args:
     input: the first operand.
@@ -79,7 +98,8 @@ Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) 
     }
     return binary(a, x, scaled(x, y, alpha), kernels, Result::Same);
 }
-OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE, R"(input - alpha * other, with broadcasting.
+OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE,
+   R"(input - alpha * other, with broadcasting.
 
 Args:
     input: the first operand.
@@ -89,7 +109,9 @@ Args:
 Example:
     >>> fb.sub(fb.tensor([10, 20]), fb.tensor([1, 2]))
     tensor([ 9, 18])
-)") { return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2)); }
+)") {
+    return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
+}
 OP_ALIAS("subtract", "sub");
 OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD, R"(other - alpha * input.
 
@@ -101,9 +123,12 @@ Args:
 Example:
     >>> fb.rsub(fb.tensor([1, 2]), 10)
     tensor([9, 8])
-)") { return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2)); }
+)") {
+    return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2));
+}
 
-OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE, R"(Quotient of two tensors, with broadcasting.
+OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE,
+   R"(Quotient of two tensors, with broadcasting.
 
 Args:
     input: the dividend.
@@ -114,7 +139,8 @@ Example:
     >>> fb.div(fb.tensor([5., -5.]), 2, rounding_mode='floor')
     tensor([ 2., -3.])
 )") {
-    static const Kernels plain = binary_kernels<DivFn, FC>(), down = binary_kernels<FloorDivFn, IF>(), cut = binary_kernels<TruncDivFn, IF>();
+    static const Kernels plain = binary_kernels<DivFn, FC>(), down = binary_kernels<FloorDivFn, IF>(),
+                         cut = binary_kernels<TruncDivFn, IF>();
     const Tensor &x = a.tensor(0), &y = a.tensor(1);
     if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
     const std::string& mode = a.text(2);
@@ -124,37 +150,51 @@ Example:
 }
 OP_ALIAS("divide", "div");
 
-// ---- powers ------------------------------------------------------------------------------------------------------------------
+// ---- powers
+// ------------------------------------------------------------------------------------------------------------------
 
 struct SquareFn {
     template <class T>
-    static T f(T x) { return mul(x, x); }
+    static T f(T x) {
+        return mul(x, x);
+    }
 };
 struct CubeFn {
     template <class T>
-    static T f(T x) { return mul(mul(x, x), x); }
+    static T f(T x) {
+        return mul(mul(x, x), x);
+    }
 };
 struct SqrtFn {
     template <class T>
-    static T f(T x) { return sqrt(x); }
+    static T f(T x) {
+        return sqrt(x);
+    }
 };
 struct ReciprocalFn {
     template <class T>
-    static T f(T x) { return T(1) / x; }
+    static T f(T x) {
+        return T(1) / x;
+    }
 };
 
 Tensor power(Args& a, const Tensor& x, const Tensor& y) {
-    static const Kernels kernels = binary_kernels<PowFn, ALL>(), square = unary_kernels<SquareFn, IFC>(), cube = unary_kernels<CubeFn, IFC>(), root = unary_kernels<SqrtFn, F>(),
+    static const Kernels kernels = binary_kernels<PowFn, ALL>(), square = unary_kernels<SquareFn, IFC>(),
+                         cube = unary_kernels<CubeFn, IFC>(), root = unary_kernels<SqrtFn, F>(),
                          inverse = unary_kernels<ReciprocalFn, F>();
     if (y.is_wrapped_number() && !x.is_wrapped_number()) {
         Scalar e = fb::item(y);
         if (is_integral_or_bool(x.dtype()) && e.is_integral() && e.i < 0) {
-            fail_value("integers to negative integer powers are not allowed (Integers to negative integer powers are not allowed.); convert to a floating point dtype first");
+            fail_value(
+                "integers to negative integer powers are not allowed (Integers to negative integer powers are not "
+                "allowed.); convert to a floating point dtype first");
         }
-        bool stays = !is_complex(y.dtype()) && (is_floating(x.dtype()) || is_complex(x.dtype()) || (is_integral(x.dtype()) && e.is_integral()));
+        bool stays = !is_complex(y.dtype()) &&
+                     (is_floating(x.dtype()) || is_complex(x.dtype()) || (is_integral(x.dtype()) && e.is_integral()));
         if (stays && e.re == 2) return unary(a, x, square, Result::Same);
         if (stays && e.re == 3) return unary(a, x, cube, Result::Same);
-        if (is_floating(x.dtype()) && e.kind == Kind::Floating && e.re == 0.5) return unary(a, x, root, Result::Same, 2);
+        if (is_floating(x.dtype()) && e.kind == Kind::Floating && e.re == 0.5)
+            return unary(a, x, root, Result::Same, 2);
         if (is_floating(x.dtype()) && !is_complex(y.dtype()) && e.re == -1) return unary(a, x, inverse, Result::Same);
     }
     return binary(a, x, y, kernels, Result::Same, 10);
@@ -168,7 +208,9 @@ Args:
 Example:
     >>> fb.pow(fb.tensor([1., 2., 3.]), 2)
     tensor([1., 4., 9.])
-)") { return power(a, a.tensor(0), a.tensor(1)); }
+)") {
+    return power(a, a.tensor(0), a.tensor(1));
+}
 OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return power(a, a.tensor(0), a.tensor(1)); }
 
 OP("square(Tensor input) -> Tensor", POINTWISE, R"(Each element times itself.
@@ -179,14 +221,19 @@ Args:
 Example:
     >>> fb.square(fb.tensor([2, -3]))
     tensor([4, 9])
-)") { return power(a, a.tensor(0), scalar_tensor(Scalar(int64_t(2)), DType::I64, true)); }
+)") {
+    return power(a, a.tensor(0), scalar_tensor(Scalar(int64_t(2)), DType::I64, true));
+}
 
 Tensor wide_power(Args& a) {
     DType wide = is_complex(a.tensor(0).dtype()) || is_complex(a.tensor(1).dtype()) ? DType::C128 : DType::F64;
-    if (a.inplace && a.out.dtype() != wide) fail_type("the base given to float_power_ has dtype ", a.out.dtype(), " but the operation's result requires dtype ", wide);
+    if (a.inplace && a.out.dtype() != wide)
+        fail_type("the base given to float_power_ has dtype ", a.out.dtype(),
+                  " but the operation's result requires dtype ", wide);
     return power(a, to_dtype(a.tensor(0), wide), to_dtype(a.tensor(1), wide));
 }
-OP("float_power(Tensor input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, computed in double precision.
+OP("float_power(Tensor input, Operand exponent) -> Tensor", POINTWISE,
+   R"(input to the power of exponent, computed in double precision.
 
 Args:
     input: the base.
@@ -195,10 +242,13 @@ Args:
 Example:
     >>> fb.float_power(fb.tensor([2]), -1)
     tensor([0.5000], dtype=flambeau.float64)
-)") { return wide_power(a); }
+)") {
+    return wide_power(a);
+}
 OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return wide_power(a); }
 
-// ---- three operands -------------------------------------------------------------------------------------------------------------
+// ---- three operands
+// -------------------------------------------------------------------------------------------------------------
 
 template <class T>
 void where_tile(char** data, int64_t n, const void*) {
@@ -209,13 +259,16 @@ void where_tile(char** data, int64_t n, const void*) {
     for (int64_t i = 0; i < n; i++) z[i] = c[i] ? x[i] : y[i];
 }
 Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y) {
-    if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8) fail_type("expected condition to be a bool tensor, got ", condition.dtype());
+    if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8)
+        fail_type("expected condition to be a bool tensor, got ", condition.dtype());
     DType common = result_type({x, y});
     return dispatch_size(common, [&](auto tag) {
-        return launch(a, {condition, x, y}, common, common, {DType::Bool, common, common}, where_tile<typename decltype(tag)::type>);
+        return launch(a, {condition, x, y}, common, common, {DType::Bool, common, common},
+                      where_tile<typename decltype(tag)::type>);
     });
 }
-OP("where(Tensor condition, Operand input, Operand other) -> Tensor", FUNCTION | OUT, R"(Elements of input where condition holds, of other elsewhere; with condition alone, the indices of its non-zero elements.
+OP("where(Tensor condition, Operand input, Operand other) -> Tensor", FUNCTION | OUT,
+   R"(Elements of input where condition holds, of other elsewhere; with condition alone, the indices of its non-zero elements.
 
 Args:
     condition: a bool tensor.
@@ -225,29 +278,41 @@ Args:
 Example:
     >>> fb.where(fb.tensor([True, False]), fb.tensor([1, 2]), 0)
     tensor([1, 0])
-)") { return choose(a, a.tensor(0), a.tensor(1), a.tensor(2)); }
-OP("where(Tensor input, Tensor condition, Operand other) -> Tensor", METHOD) { return choose(a, a.tensor(1), a.tensor(0), a.tensor(2)); }
+)") {
+    return choose(a, a.tensor(0), a.tensor(1), a.tensor(2));
+}
+OP("where(Tensor input, Tensor condition, Operand other) -> Tensor", METHOD) {
+    return choose(a, a.tensor(1), a.tensor(0), a.tensor(2));
+}
 
 struct ClampFn {
     template <class T>
-    static T f(T x, T low, T high) { return isnan(low) ? low : isnan(high) ? high : isnan(x) ? x : min(max(x, low), high); }
+    static T f(T x, T low, T high) {
+        return isnan(low) ? low : isnan(high) ? high : isnan(x) ? x : min(max(x, low), high);
+    }
 };
 struct MaxFn {
     template <class T>
-    static T f(T x, T y) { return max(x, y); }
+    static T f(T x, T y) {
+        return max(x, y);
+    }
 };
 struct MinFn {
     template <class T>
-    static T f(T x, T y) { return min(x, y); }
+    static T f(T x, T y) {
+        return min(x, y);
+    }
 };
 Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) {
-    static const Kernels both = ternary_kernels<ClampFn, BIF>(), below = binary_kernels<MaxFn, BIF>(), above = binary_kernels<MinFn, BIF>();
+    static const Kernels both = ternary_kernels<ClampFn, BIF>(), below = binary_kernels<MaxFn, BIF>(),
+                         above = binary_kernels<MinFn, BIF>();
     check(low.defined() || high.defined(), "at least one of min and max must not be None");
     if (is_complex(x.dtype())) fail_type("clamp is not supported for complex tensors");
     if (low.defined() && high.defined()) return ternary(a, x, low, high, both);
     return low.defined() ? binary(a, x, low, below, Result::Same) : binary(a, x, high, above, Result::Same);
 }
-OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE, R"(Elements limited to the range from min to max.
+OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE,
+   R"(Elements limited to the range from min to max.
 
 Args:
     input: the tensor.
@@ -257,7 +322,9 @@ Args:
 Example:
     >>> fb.clamp(fb.tensor([-1., 0.5, 2.]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
-)") { return clamped(a, a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2)); }
+)") {
+    return clamped(a, a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2));
+}
 OP_ALIAS("clip", "clamp");
 OP("clamp_min(Tensor input, Operand min) -> Tensor", POINTWISE, R"(Elements not below min.
 
@@ -268,7 +335,9 @@ Args:
 Example:
     >>> fb.clamp_min(fb.tensor([-1., 2.]), 0)
     tensor([0., 2.])
-)") { return clamped(a, a.tensor(0), a.tensor(1), {}); }
+)") {
+    return clamped(a, a.tensor(0), a.tensor(1), {});
+}
 OP("clamp_max(Tensor input, Operand max) -> Tensor", POINTWISE, R"(Elements not above max.
 
 Args:
@@ -278,7 +347,9 @@ Args:
 Example:
     >>> fb.clamp_max(fb.tensor([-1., 2.]), 0)
     tensor([-1.,  0.])
-)") { return clamped(a, a.tensor(0), {}, a.tensor(1)); }
+)") {
+    return clamped(a, a.tensor(0), {}, a.tensor(1));
+}
 
 struct LerpFn {
     // The second form is exact at weight 1.
@@ -288,7 +359,8 @@ struct LerpFn {
         else return fabs(w) < T(0.5) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
     }
 };
-OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE, R"(Linear interpolation: input + weight * (end - input).
+OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE,
+   R"(Linear interpolation: input + weight * (end - input).
 
 Args:
     input: where it starts.
@@ -300,11 +372,16 @@ Example:
     tensor([ 0.5000, 15.0000])
 )") {
     static const Kernels kernels = ternary_kernels<LerpFn, FC>();
-    if (is_integral_or_bool(a.tensor(0).dtype())) fail(ErrorKind::NotImplemented, "not implemented for dtype ", a.tensor(0).dtype(), "; expected a floating point or complex tensor");
-    if (a.tensor(0).dtype() != a.tensor(1).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for end but got dtype ", a.tensor(1).dtype());
+    if (is_integral_or_bool(a.tensor(0).dtype()))
+        fail(ErrorKind::NotImplemented, "not implemented for dtype ", a.tensor(0).dtype(),
+             "; expected a floating point or complex tensor");
+    if (a.tensor(0).dtype() != a.tensor(1).dtype())
+        fail_type("expected dtype ", a.tensor(0).dtype(), " for end but got dtype ", a.tensor(1).dtype());
     const Tensor& w = a.tensor(2);
-    if (!w.is_wrapped_number() && w.dtype() != a.tensor(0).dtype()) fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());
-    if (w.is_wrapped_number() && is_complex(w.dtype()) && !is_complex(a.tensor(0).dtype())) fail_type("value cannot be converted to ", a.tensor(0).dtype(), ": the weight is complex");
+    if (!w.is_wrapped_number() && w.dtype() != a.tensor(0).dtype())
+        fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());
+    if (w.is_wrapped_number() && is_complex(w.dtype()) && !is_complex(a.tensor(0).dtype()))
+        fail_type("value cannot be converted to ", a.tensor(0).dtype(), ": the weight is complex");
     return ternary(a, a.tensor(0), a.tensor(1), w, kernels, 2);
 }
 
@@ -317,7 +394,8 @@ void addcmul_tile(char** data, int64_t n, const void* context) {
     const auto& c = *static_cast<const AddcmulContext*>(context);
     T v = is_int<T> ? convert<T>(c.whole) : convert<T>(c.value);
     T* y = reinterpret_cast<T*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]), *q = reinterpret_cast<const T*>(data[3]);
+    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]),
+            *q = reinterpret_cast<const T*>(data[3]);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = add(x[i], mul(mul(v, p[i]), q[i]));
 }
@@ -325,19 +403,24 @@ template <class T>
 void addcdiv_tile(char** data, int64_t n, const void* context) {
     T v = convert<T>(static_cast<const AddcmulContext*>(context)->value);
     T* y = reinterpret_cast<T*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]), *q = reinterpret_cast<const T*>(data[3]);
+    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]),
+            *q = reinterpret_cast<const T*>(data[3]);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = x[i] + v * p[i] / q[i];
 }
 Tensor addc(Args& a, const Kernels& kernels) {
     const Scalar& v = a.scalar(3);
     DType common = result_type({a.tensor(0), a.tensor(1), a.tensor(2)}), compute = compute_dtype(common);
-    if (v.kind > Kind::Integral && is_integral_or_bool(common)) fail_type("for integer tensors, argument value must not be a floating point number, got ", v.re);
-    if (!kernels[compute]) fail(ErrorKind::NotImplemented, "not implemented for dtype ", common, "; convert with to() first");
+    if (v.kind > Kind::Integral && is_integral_or_bool(common))
+        fail_type("for integer tensors, argument value must not be a floating point number, got ", v.re);
+    if (!kernels[compute])
+        fail(ErrorKind::NotImplemented, "not implemented for dtype ", common, "; convert with to() first");
     AddcmulContext context{v.to<c128>(), v.is_integral() ? v.i : 0};
-    return launch(a, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, compute, {compute, compute, compute}, kernels[compute], &context, 2);
+    return launch(a, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, compute, {compute, compute, compute},
+                  kernels[compute], &context, 2);
 }
-OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE, R"(input + value * tensor1 * tensor2.
+OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE,
+   R"(input + value * tensor1 * tensor2.
 
 Args:
     input: the tensor to add to.
@@ -352,7 +435,8 @@ Example:
     static const Kernels kernels = make_kernels<IFC>([]<class T>(TypeTag<T>) -> TileFn { return addcmul_tile<T>; });
     return addc(a, kernels);
 }
-OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE, R"(input + value * tensor1 / tensor2.
+OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE,
+   R"(input + value * tensor1 / tensor2.
 
 Args:
     input: the tensor to add to.
@@ -366,7 +450,9 @@ Example:
 )") {
     static const Kernels kernels = make_kernels<FC>([]<class T>(TypeTag<T>) -> TileFn { return addcdiv_tile<T>; });
     if (is_integral_or_bool(result_type({a.tensor(0), a.tensor(1), a.tensor(2)}))) {
-        fail_type("integer division with addcdiv is not supported; use addcdiv on floating point tensors, or (input + value * div(tensor1, tensor2, rounding_mode='trunc'))");
+        fail_type(
+            "integer division with addcdiv is not supported; use addcdiv on floating point tensors, or (input + value "
+            "* div(tensor1, tensor2, rounding_mode='trunc'))");
     }
     return addc(a, kernels);
 }

@@ -1,5 +1,5 @@
-// Binary elementwise ops: the rows of binary.def. The kernels of the comparisons and of the rest are compiled in two units (binary.cpp
-// and arithmetic.cpp) to share the work between cores.
+// Binary elementwise ops: the rows of binary.def. The kernels of the comparisons and of the rest are compiled in two
+// units (binary.cpp and arithmetic.cpp) to share the work between cores.
 #include "ops/elementwise.h"
 
 namespace fb::ew {
@@ -8,9 +8,13 @@ namespace {
 using namespace fb::m;
 
 template <class T>
-inline T copy_sign(T x, T y) { return std::copysign(x, y); }
+inline T copy_sign(T x, T y) {
+    return std::copysign(x, y);
+}
 template <class T>
-inline T next_after(T x, T y) { return std::nextafter(x, y); }
+inline T next_after(T x, T y) {
+    return std::nextafter(x, y);
+}
 template <class T>
 inline T log_add_exp(T x, T y) {
     if constexpr (is_cx<T>) {
@@ -29,7 +33,9 @@ inline T log_add_exp2(T x, T y) {
     return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
 }
 
-constexpr bool is_division(std::string_view name) { return name == "floor_divide" || name == "remainder" || name == "fmod"; }
+constexpr bool is_division(std::string_view name) {
+    return name == "floor_divide" || name == "remainder" || name == "fmod";
+}
 
 // How the two arguments may be given; see binary.def.
 enum class Operands { TT, TS, SS, TV };
@@ -37,25 +43,31 @@ enum class Operands { TT, TS, SS, TV };
 struct RegisterBinary {
     RegisterBinary(const char* name, Operands operands, OpFn fn, const char* doc) {
         std::string head = name;
-        const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
-                              "(Tensor input, Tensor values) -> Tensor"};
+        const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
+                              "(Tensor input, Operand other) -> Tensor", "(Tensor input, Tensor values) -> Tensor"};
         Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE, fn, doc);
-        if (operands == Operands::SS) Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
+        if (operands == Operands::SS)
+            Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
     }
 };
 
-#define BINARY(name, operands, domain, result, cost, formula, summary, example, shown)                                 \
-    struct Row_##name {                                                                                                \
-        template <class T>                                                                                             \
-        static auto f(T x, T y) { return formula; }                                                                    \
-    };                                                                                                                 \
-    Value call_##name(Args& a) {                                                                                       \
-        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                           \
-        if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                               \
-        return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                                     \
-    }                                                                                                                  \
-    const RegisterBinary register_##name(#name, Operands::operands, call_##name,                                       \
-                                         summary "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example "\n    " shown "\n");
+#define BINARY(name, operands, domain, result, cost, formula, summary, example, shown)                           \
+    struct Row_##name {                                                                                          \
+        template <class T>                                                                                       \
+        static auto f(T x, T y) {                                                                                \
+            return formula;                                                                                      \
+        }                                                                                                        \
+    };                                                                                                           \
+    Value call_##name(Args& a) {                                                                                 \
+        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                     \
+        if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                         \
+        return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                               \
+    }                                                                                                            \
+    const RegisterBinary register_##name(                                                                        \
+        #name, Operands::operands, call_##name,                                                                  \
+        summary                                                                                                  \
+        "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example \
+        "\n    " shown "\n");
 #include "ops/binary.def"
 #undef BINARY
 

@@ -26,7 +26,8 @@ Tensor to_dtype(const Tensor& t, DType dtype) {
 
 void copy_into(const Tensor& to, const Tensor& from) {
     to.will_write();
-    check(!may_overlap_itself(to), "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(to),
+          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
     Tensor source = expand(from, to.shape());
     bool same_view = to.raw() == source.raw() && to.dtype() == source.dtype() && to.strides() == source.strides();
     if (same_view) return;
@@ -36,7 +37,8 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 void fill(const Tensor& t, const Scalar& value) {
     t.will_write();
-    check(!may_overlap_itself(t) , "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(t),
+          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
     if (t.numel() == 0) return;
     cpu::copy(t, scalar_tensor(value, t.dtype()));
 }
@@ -61,7 +63,9 @@ static void check_target(const Tensor& out, bool inplace, const Dims& shape, DTy
     if (!can_cast(dtype, out.dtype())) {
         fail_type("result type ", dtype, " can't be cast to the desired output type ", out.dtype());
     }
-    check(!may_overlap_itself(out), "unsupported operation: the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(out),
+          "unsupported operation: the tensor written to refers to one memory location more than once (an expanded "
+          "view?); clone() it first");
 }
 
 Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs) {
@@ -76,8 +80,11 @@ Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Ten
     check_target(a.out, a.inplace, shape, dtype);
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || !share_memory(a.out, t)) continue;
-        bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() && t.shape() == a.out.shape();
-        check(same_view, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location; clone() one of them");
+        bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() &&
+                         t.shape() == a.out.shape();
+        check(same_view,
+              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+              "memory location; clone() one of them");
     }
     if (a.out.shape() != shape) {
         for (const Tensor& t : inputs) {

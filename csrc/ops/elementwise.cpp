@@ -2,7 +2,8 @@
 
 namespace fb::ew {
 
-Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute, TileFn fn, const void* context, double cost) {
+Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute,
+              std::initializer_list<DType> compute, TileFn fn, const void* context, double cost) {
     const Tensor* first = inputs.begin();
     int n = static_cast<int>(inputs.size());
     const Dims* shape = &first->shape();
@@ -37,7 +38,9 @@ Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DT
 
 static TileFn kernel_for(const Kernels& kernels, DType compute, DType shown) {
     TileFn fn = kernels[compute];
-    if (!fn) [[unlikely]] fail(ErrorKind::NotImplemented, "not implemented for dtype ", shown, "; convert with to() to a dtype it works on");
+    if (!fn) [[unlikely]]
+        fail(ErrorKind::NotImplemented, "not implemented for dtype ", shown,
+             "; convert with to() to a dtype it works on");
     return fn;
 }
 
@@ -45,25 +48,31 @@ static void result_dtypes(DType common, Result result, DType& compute, DType& ou
     if (result == Result::Float || result == Result::FloatReal) common = float_result(common);
     compute = compute_dtype(common);
     switch (result) {
-        case Result::Bool: out = out_compute = DType::Bool; break;
+        case Result::Bool:
+            out = out_compute = DType::Bool;
+            break;
         case Result::Real:
         case Result::FloatReal:
             out = real_of(common);
             out_compute = real_of(compute);
             break;
-        default: out = common; out_compute = compute;
+        default:
+            out = common;
+            out_compute = compute;
     }
 }
 
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost, const void* context) {
     DType compute, out, out_compute;
     result_dtypes(x.dtype(), result, compute, out, out_compute);
-    if (a.inplace && result == Result::Real && is_complex(x.dtype())) fail_type("the in-place form is not supported for complex tensors: the result is real");
+    if (a.inplace && result == Result::Real && is_complex(x.dtype()))
+        fail_type("the in-place form is not supported for complex tensors: the result is real");
     return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
 }
 
 Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost) {
-    DType common = x.dtype() == y.dtype() && !x.is_wrapped_number() && !y.is_wrapped_number() ? x.dtype() : result_type({x, y});
+    DType common =
+        x.dtype() == y.dtype() && !x.is_wrapped_number() && !y.is_wrapped_number() ? x.dtype() : result_type({x, y});
     DType compute, out, out_compute;
     result_dtypes(common, result, compute, out, out_compute);
     return launch(a, {x, y}, out, out_compute, {compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
@@ -72,7 +81,8 @@ Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels,
 Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const Kernels& kernels, double cost) {
     DType common = result_type({x, y, z});
     DType compute = compute_dtype(common);
-    return launch(a, {x, y, z}, common, compute, {compute, compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
+    return launch(a, {x, y, z}, common, compute, {compute, compute, compute}, kernel_for(kernels, compute, common),
+                  nullptr, cost);
 }
 
 void check_divisor(const Tensor& x, const Tensor& y) {
@@ -87,7 +97,9 @@ void check_divisor(const Tensor& x, const Tensor& y) {
             return found;
         } else return false;
     });
-    if (zero) fail_state("integer division by zero (ZeroDivisionError): the divisor of dtype ", y.dtype(), " contains a zero");
+    if (zero)
+        fail_state("integer division by zero (ZeroDivisionError): the divisor of dtype ", y.dtype(),
+                   " contains a zero");
 }
 
 Tensor unary(const Tensor& x, const Kernels& kernels, Result result) {

@@ -1,4 +1,5 @@
-// Elementwise ops: rows turned into kernels for each compute type, and the doors that promote, broadcast and launch them.
+// Elementwise ops: rows turned into kernels for each compute type, and the doors that promote, broadcast and launch
+// them.
 #pragma once
 #include "backend/cpu/loops.h"
 #include "backend/cpu/math.h"
@@ -8,7 +9,18 @@ namespace fb::ew {
 
 using cpu::TileFn;
 
-enum Domain : unsigned { B = 1, I = 2, F = 4, C = 8, BI = B | I, IF = I | F, BIF = B | I | F, FC = F | C, IFC = I | F | C, ALL = 15 };
+enum Domain : unsigned {
+    B = 1,
+    I = 2,
+    F = 4,
+    C = 8,
+    BI = B | I,
+    IF = I | F,
+    BIF = B | I | F,
+    FC = F | C,
+    IFC = I | F | C,
+    ALL = 15
+};
 
 // What comes out: the common dtype; a float of it; bool; the real part's dtype; a float, real.
 enum class Result { Same, Float, Bool, Real, FloatReal };
@@ -27,8 +39,8 @@ constexpr unsigned domain_of() {
     else return C;
 }
 
-// Note [Tails]: a vector function and its scalar twin may differ in the last bit, so which elements a loop leaves to its scalar
-// tail must not depend on how the work was split. Tails therefore go through a padded block of full vectors.
+// Note [Tails]: a vector function and its scalar twin may differ in the last bit, so which elements a loop leaves to
+// its scalar tail must not depend on how the work was split. Tails therefore go through a padded block of full vectors.
 inline constexpr int64_t block = 16;
 
 // Calls body(i) for i in [0, n) in vector blocks; loads and stores of the last, partial block go through copies.
@@ -71,7 +83,8 @@ void binary_tile(char** data, int64_t n, const void*) {
 }
 template <class Fn, class T>
 void ternary_tile(char** data, int64_t n, const void*) {
-    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2]), reinterpret_cast<const T*>(data[3])};
+    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2]),
+                     reinterpret_cast<const T*>(data[3])};
     in_blocks<T, T, 3>(reinterpret_cast<T*>(data[0]), in, n, [](T* y, const T* const(&p)[3], int64_t count) {
         const T *a = p[0], *b = p[1], *c = p[2];
 #pragma omp simd
@@ -97,7 +110,8 @@ constexpr Kernels make_kernels(Make make) {
     auto put = [&]<class T>(TypeTag<T> tag) {
         if constexpr ((domain_of<T>() & domain) != 0) k.by_dtype[static_cast<int>(dtype_of<T>())] = make(tag);
     };
-    put(TypeTag<bool>{}), put(TypeTag<uint8_t>{}), put(TypeTag<uint16_t>{}), put(TypeTag<uint32_t>{}), put(TypeTag<uint64_t>{});
+    put(TypeTag<bool>{}), put(TypeTag<uint8_t>{}), put(TypeTag<uint16_t>{}), put(TypeTag<uint32_t>{}),
+        put(TypeTag<uint64_t>{});
     put(TypeTag<int8_t>{}), put(TypeTag<int16_t>{}), put(TypeTag<int32_t>{}), put(TypeTag<int64_t>{});
     put(TypeTag<float>{}), put(TypeTag<double>{}), put(TypeTag<c64>{}), put(TypeTag<c128>{});
     return k;
@@ -119,13 +133,16 @@ Kernels context_kernels() {
     return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return context_tile<Fn, Context, T>; });
 }
 
-// ---- doors -----------------------------------------------------------------------------------------------------------------
+// ---- doors
+// -----------------------------------------------------------------------------------------------------------------
 
 // Broadcasts the inputs, makes the output, runs the kernel. `compute` is how the kernel sees each input.
-Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute, TileFn fn, const void* context = nullptr, double cost = 1);
+Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute,
+              std::initializer_list<DType> compute, TileFn fn, const void* context = nullptr, double cost = 1);
 
 // The common cases: all inputs in one compute type.
-Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1, const void* context = nullptr);
+Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1,
+             const void* context = nullptr);
 Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost = 1);
 Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const Kernels& kernels, double cost = 1);
 

@@ -1,4 +1,5 @@
 // histc and bincount.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -16,7 +17,8 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
     int64_t pieces = (n + piece - 1) / piece;
     // One table per thread's share would do; one per piece keeps tables few and the sum the same.
     std::vector<int64_t> total(static_cast<size_t>(bins), 0);
-    std::vector<std::vector<int64_t>> tables(static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(pieces, num_threads()))));
+    std::vector<std::vector<int64_t>> tables(
+        static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(pieces, num_threads()))));
     int64_t shares = static_cast<int64_t>(tables.size());
     parallel_for(shares, pieces > 1 ? 1 : shares, [&](int64_t begin, int64_t end) {
         for (int64_t s = begin; s < end; s++) {
@@ -35,6 +37,17 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
         for (int64_t b = 0; b < bins; b++) total[static_cast<size_t>(b)] += table[static_cast<size_t>(b)];
     }
     for (int64_t b = 0; b < bins; b++) out[b] = static_cast<T>(total[static_cast<size_t>(b)]);
+}
+
+// Bin of a value between the first and the last edge. Even edges: computed, then put right by at most a step or two.
+template <class T>
+int64_t bin_of(T v, const T* edges, int64_t bins, bool even) {
+    if (!even) return std::min<int64_t>(std::upper_bound(edges, edges + bins + 1, v) - edges, bins) - 1;
+    T width = edges[bins] - edges[0];
+    int64_t at = std::clamp<int64_t>(static_cast<int64_t>((v - edges[0]) * static_cast<T>(bins) / width), 0, bins - 1);
+    while (at > 0 && v < edges[at]) at--;
+    while (at < bins - 1 && v >= edges[at + 1]) at++;
+    return at;
 }
 
 template <class T, class W>
@@ -63,7 +76,8 @@ void count_plain(const int64_t* x, int64_t n, int64_t size, int64_t* out) {
 
 }  // namespace
 
-OP("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", COMMON, R"(Counts elements in bins of equal width.
+OP("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", COMMON,
+   R"(Counts elements in bins of equal width.
 
 Elements outside the range, and NaN, are not counted.
 
@@ -102,7 +116,8 @@ Example:
     return to_dtype(out, t.dtype());
 }
 
-OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD, R"(How often each non-negative integer comes, or the sum of its weights.
+OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD,
+   R"(How often each non-negative integer comes, or the sum of its weights.
 
 Args:
     input: a 1-d tensor of non-negative integers.
@@ -119,7 +134,8 @@ Example:
     check(least >= 0, "minlength must not be negative, got ", least);
     if (!is_integral(t.dtype())) fail_type("expected a 1-d tensor of integers, got ", t.dtype());
     check(t.dim() == 1 || t.numel() == 0, "expected a 1-d tensor, got shape ", t.shape());
-    check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ", weights ? weights.shape() : t.shape(), " and ", t.shape());
+    check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ",
+          weights ? weights.shape() : t.shape(), " and ", t.shape());
     int64_t size = least;
     Tensor x = contiguous(to_dtype(t, DType::I64));
     if (x.numel()) {
@@ -135,9 +151,51 @@ Example:
     }
     if (is_complex(weights.dtype())) fail_type("weights must be real, got ", weights.dtype());
     bool single = weights.dtype() == DType::F32;
-    Tensor w = contiguous(to_dtype(weights, single ? DType::F32 : DType::F64)), out = zeros({size}, w.dtype(), t.device());
+    Tensor w = contiguous(to_dtype(weights, single ? DType::F32 : DType::F64)),
+           out = zeros({size}, w.dtype(), t.device());
     if (single) count_weighted(x.data<int64_t>(), x.numel(), w.data<float>(), out.data<float>());
     else count_weighted(x.data<int64_t>(), x.numel(), w.data<double>(), out.data<double>());
+    return out;
+}
+
+OP("_bin_counts(Tensor input, Tensor edges, Tensor? weight=None, bool even=False) -> Tensor", FUNCTION,
+   R"(Counts, or sums of weights, between ascending edges; the work behind histogram().
+
+Args:
+    input: a 1-d float32 or float64 tensor.
+    edges: the edges, of the same dtype, at least two.
+    weight: a weight for each element, of the same dtype.
+    even: whether the edges lie at equal distances.
+)") {
+    Tensor x = contiguous(a.tensor(0)), edges = contiguous(a.tensor(1));
+    Tensor weight = a.given(2) ? contiguous(a.tensor(2)) : Tensor();
+    int64_t n = x.numel(), bins = edges.numel() - 1;
+    check(bins >= 1 && edges.dtype() == x.dtype() && (!weight || (weight.numel() == n && weight.dtype() == x.dtype())),
+          "expected at least two edges and as many weights as elements, all of one dtype");
+    Tensor out = empty({bins}, x.dtype(), x.device());
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T *v = x.data<T>(), *e = edges.data<T>(), *w = weight ? weight.data<T>() : nullptr;
+        bool even = a.flag(3) && e[bins] > e[0];
+        // Weights are added in order, by one thread; counts add up the same in any order.
+        int64_t shares = w || n < piece ? 1 : num_threads();
+        std::vector<std::vector<double>> tables(static_cast<size_t>(shares));
+        parallel_for(shares, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t s = begin; s < end; s++) {
+                auto& table = tables[static_cast<size_t>(s)];
+                table.assign(static_cast<size_t>(bins), 0);
+                for (int64_t i = n * s / shares; i < n * (s + 1) / shares; i++) {
+                    if (!(v[i] >= e[0] && v[i] <= e[bins])) continue;
+                    table[static_cast<size_t>(bin_of(v[i], e, bins, even))] += w ? static_cast<double>(w[i]) : 1.0;
+                }
+            }
+        });
+        for (int64_t b = 0; b < bins; b++) {
+            double total = 0;
+            for (auto& table : tables) total += table[static_cast<size_t>(b)];
+            out.data<T>()[b] = static_cast<T>(total);
+        }
+    });
     return out;
 }
 

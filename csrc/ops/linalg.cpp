@@ -5,6 +5,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/lapack_own.h"
 #include "backend/cpu/loops.h"
 
 namespace fb {
@@ -95,52 +96,13 @@ void check_info(const Tensor& info, const char* what) {
 
 namespace {
 
-// Large matrices: panels by LAPACK, the rest by our own parallel product, cut at fixed places.
 template <class T>
-int blocked_getrf(int m, int n, T* a, int lda, int* pivots, const Tensor& holder) {
-    constexpr int width = 128;
-    int small = std::min(m, n), info = 0;
-    if (small <= 2 * width) return lapack::getrf(m, n, a, lda, pivots);
-    int64_t base = a - holder.data<T>();
-    auto part = [&](int row, int col, int rows, int cols) {
-        return view_of(holder, {rows, cols}, {1, lda}, holder.offset() + base + row + int64_t(col) * lda);
-    };
-    for (int j = 0; j < small; j += width) {
-        int w = std::min(width, small - j), right = n - j - w;
-        int panel = lapack::getrf(m - j, w, a + j + int64_t(j) * lda, lda, pivots + j);
-        if (panel > 0 && info == 0) info = panel + j;
-        for (int i = j; i < j + w; i++) {
-            int other = pivots[i] + j - 1;
-            pivots[i] += j;
-            if (other == i) continue;
-            for (int c = 0; c < j; c++) std::swap(a[i + int64_t(c) * lda], a[other + int64_t(c) * lda]);
-        }
-        if (right == 0) continue;
-        parallel_for(right, 64, [&](int64_t begin, int64_t end) {
-            for (int64_t c = j + w + begin; c < j + w + end; c++) {
-                T* column = a + c * lda;
-                for (int i = j; i < j + w; i++) {
-                    if (pivots[i] - 1 != i) std::swap(column[i], column[pivots[i] - 1]);
-                }
-            }
-        });
-        // Columns in fixed groups, so that the triangular solve is the same for every thread count.
-        int64_t groups = (right + 63) / 64;
-        parallel_for(groups, 1, [&](int64_t begin, int64_t end) {
-            for (int64_t g = begin; g < end; g++) {
-                int first = static_cast<int>(g) * 64, cols = std::min(64, right - first);
-                lapack::trsm('L', 'L', 'N', 'U', w, cols, a + j + int64_t(j) * lda, lda,
-                             a + j + int64_t(j + w + first) * lda, lda);
-            }
-        });
-        if (m - j - w > 0)
-            cpu::gemm(part(j + w, j + w, m - j - w, right), part(j + w, j, m - j - w, w), part(j, j + w, w, right),
-                      Scalar(-1), Scalar(1));
-    }
-    return info;
+int getrf(int m, int n, T* a, int lda, int* pivots) {
+    if constexpr (is_complex_type<T>) return lapack::getrf(m, n, a, lda, pivots);
+    else return lapack::factor_lu<T>(m, n, a, lda, pivots);
 }
 
-// The same for A = L Lᴴ, lower triangle.
+// A = L Lᴴ, lower triangle: panels by LAPACK, the rest by our own parallel product, cut at fixed places.
 template <class T>
 int blocked_potrf(int n, T* a, int lda, const Tensor& holder) {
     constexpr int width = 128;
@@ -199,13 +161,13 @@ LU lu_factor(const Tensor& a) {
         if (c.count < 4) {
             for (int64_t i = 0; i < c.count; i++) {
                 auto [data, pivots] = one(i);
-                lu.info.data<int>()[i] = blocked_getrf<T>(c.rows, c.cols, data, c.ld(), pivots, c.tensor);
+                lu.info.data<int>()[i] = getrf<T>(c.rows, c.cols, data, c.ld(), pivots);
             }
             return;
         }
         each_matrix(c.count, double(c.rows) * c.cols * small, [&](int64_t i) {
             auto [data, pivots] = one(i);
-            lu.info.data<int>()[i] = lapack::getrf(c.rows, c.cols, data, c.ld(), pivots);
+            lu.info.data<int>()[i] = getrf<T>(c.rows, c.cols, data, c.ld(), pivots);
         });
     });
     return lu;

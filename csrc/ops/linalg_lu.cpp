@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/lapack_own.h"
 #include "backend/cpu/loops.h"
 #include "ops/linalg.h"
 
@@ -25,8 +26,13 @@ void solve_columns(const Columns& lu, const Tensor& pivots, const std::vector<in
     each_matrix(b.count * groups, double(b.rows) * b.rows * std::min(b.cols, column_group), [&](int64_t t) {
         int64_t i = t / groups;
         int first = static_cast<int>(t % groups) * column_group, cols = std::min(column_group, b.cols - first);
-        lapack::getrs(trans, lu.rows, cols, lu.at<T>(map[i]), lu.ld(), pivots.data<int>() + map[i] * lu.rows,
-                      b.at<T>(i) + int64_t(first) * b.rows, b.ld());
+        const int* exchanges = pivots.data<int>() + map[i] * lu.rows;
+        T* at = b.at<T>(i) + int64_t(first) * b.rows;
+        if constexpr (!is_complex_type<T>) {
+            if (trans == 'N')
+                return lapack::solve_lu<T>(lu.rows, cols, lu.at<T>(map[i]), lu.ld(), exchanges, at, b.ld());
+        }
+        lapack::getrs(trans, lu.rows, cols, lu.at<T>(map[i]), lu.ld(), exchanges, at, b.ld());
     });
 }
 
@@ -299,9 +305,9 @@ Args:
     A: shape (..., n, n).
 
 Example:
-    >>> fb.linalg.inv(fb.tensor([[2., 0.], [0., 4.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
+    >>> fb.linalg.inv(fb.tensor([[2., 1.], [1., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
     check_info(result[1], singular);
@@ -313,9 +319,9 @@ Args:
     input: shape (..., n, n).
 
 Example:
-    >>> fb.inverse(fb.tensor([[2., 0.], [0., 4.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
+    >>> fb.inverse(fb.tensor([[2., 1.], [1., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
     check_info(result[1], singular);

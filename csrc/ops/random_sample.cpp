@@ -1,4 +1,5 @@
 // Sampling with parameters from tensors: bernoulli, normal, poisson, binomial, multinomial, and permutations.
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
@@ -79,17 +80,52 @@ double binomial_small_p(cpu::PhiloxStream& stream, double n, double p) {
     }
 }
 
+// hits[i] = 1 with probability p[i]; 24 bits decide for float, 53 for double. Says whether all p were from 0 to 1.
+template <class T>
+bool draw_hits(T* hits, const T* p, int64_t n, uint64_t seed, uint64_t counter) {
+    constexpr int words = sizeof(T) / 4;
+    constexpr int64_t group = cpu::philox_words / words;
+    std::atomic<bool> good{true};
+    parallel_for((n + group - 1) / group, 512, [&](int64_t begin, int64_t end) {
+        alignas(64) uint32_t bits[cpu::philox_words];
+        int bad = 0;
+        for (int64_t g = begin; g < end; g++) {
+            cpu::philox_group(seed, counter + static_cast<uint64_t>(g) * cpu::philox_lanes, bits);
+            const T* odds = p + g * group;
+            T* to = hits + g * group;
+            int64_t count = std::min(group, n - g * group);
+#pragma omp simd reduction(| : bad)
+            for (int64_t i = 0; i < count; i++) {
+                T u;
+                if constexpr (words == 1) u = static_cast<T>(static_cast<int32_t>(bits[i] >> 8)) * T(0x1p-24);
+                else
+                    u = static_cast<T>(static_cast<int64_t>((uint64_t(bits[i]) << 32 | bits[32 + i]) >> 11)) *
+                        T(0x1p-53);
+                bad |= !(odds[i] >= 0 && odds[i] <= 1);
+                to[i] = u < odds[i] ? T(1) : T(0);
+            }
+        }
+        if (bad) good = false;
+    });
+    return good;
+}
+
 Tensor bernoulli_tensor(const Tensor& target, const Tensor& p, Generator& generator) {
     if (!is_floating(p.dtype())) fail_type("the probabilities must be a floating point tensor, got ", p.dtype());
-    Tensor odds = spread(p, target.shape(), DType::F64), hits = empty(target.shape(), DType::F64);
-    const double* q = odds.data<double>();
-    for (int64_t i = 0; i < odds.numel(); i++)
-        check(q[i] >= 0 && q[i] <= 1, "probabilities must be from 0 to 1, got ", q[i]);
-    if (target.numel() == 0) return target;
-    fill_uniform(hits, 0, 1, generator);
-    double* x = hits.data<double>();
-    for (int64_t i = 0; i < hits.numel(); i++) x[i] = x[i] < q[i];
-    copy_into(target, hits);
+    DType compute = p.dtype() == DType::F64 ? DType::F64 : DType::F32;
+    Tensor odds = spread(p, target.shape(), compute);
+    bool direct = target.dtype() == compute && target.is_contiguous() && !share_memory(target, odds);
+    Tensor hits = direct ? target : empty(target.shape(), compute);
+    if (direct) target.will_write();
+    int64_t n = hits.numel();
+    if (n == 0) return target;
+    dispatch<float, double>(compute, "a floating point dtype", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        uint64_t first = generator.advance(cpu::philox_counters(n, sizeof(T) / 4));
+        bool good = draw_hits(hits.data<T>(), odds.data<T>(), n, generator.seed(), first);
+        check(good, "probabilities must be from 0 to 1");
+    });
+    if (!direct) copy_into(target, hits);
     return target;
 }
 Tensor bernoulli_number(const Tensor& target, double p, Generator& generator) {

@@ -1,10 +1,12 @@
 // Names, signatures and docstrings of the reductions to sums and truth values.
-#include "ops/common.h"
 #include "ops/reduce.h"
+
+#include "ops/common.h"
 
 namespace fb {
 
-OP("sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON, R"(Sum of all elements, or along given dimensions.
+OP("sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Sum of all elements, or along given dimensions.
 
 Bools and integers are summed as int64; float16 and bfloat16 are accumulated in float32.
 
@@ -17,9 +19,12 @@ Args:
 Example:
     >>> fb.sum(fb.tensor([[1, 2], [3, 4]]), dim=0)
     tensor([4, 6])
-)") { return sum(a.tensor(0), a.dims_or_none(1), a.flag(2), a.dtype_or_none(3)); }
+)") {
+    return sum(a.tensor(0), a.dims_or_none(1), a.flag(2), a.dtype_or_none(3));
+}
 
-OP("nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON, R"(Sum with NaN taken as zero.
+OP("nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Sum with NaN taken as zero.
 
 Args:
     input: the tensor, not complex.
@@ -35,7 +40,8 @@ Example:
     return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), dtype);
 }
 
-OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON, R"(Arithmetic mean of all elements, or along given dimensions.
+OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Arithmetic mean of all elements, or along given dimensions.
 
 Args:
     input: a floating point or complex tensor, or any with ``dtype`` given.
@@ -46,7 +52,9 @@ Args:
 Example:
     >>> fb.mean(fb.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
     tensor([1.5000, 4.5000])
-)") { return mean(a.tensor(0), a.dims_or_none(1), a.flag(2), a.dtype_or_none(3)); }
+)") {
+    return mean(a.tensor(0), a.dims_or_none(1), a.flag(2), a.dtype_or_none(3));
+}
 
 OP("prod(Tensor input, *, dtype? dtype=None) -> Tensor", COMMON, R"(Product of all elements, or along one dimension.
 
@@ -59,12 +67,15 @@ Args:
 Example:
     >>> fb.prod(fb.tensor([[1, 2], [3, 4]]), 0)
     tensor([3, 8])
-)") { return prod(a.tensor(0), std::nullopt, false, a.dtype_or_none(1)); }
+)") {
+    return prod(a.tensor(0), std::nullopt, false, a.dtype_or_none(1));
+}
 OP("prod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON, nullptr) {
     return prod(a.tensor(0), Dims{a.integer(1)}, a.flag(2), a.dtype_or_none(3));
 }
 
-OP("count_nonzero(Tensor input, int[]? dim=None) -> Tensor", FUNCTION | METHOD, R"(Number of elements that are not zero, in all or along given dimensions.
+OP("count_nonzero(Tensor input, int[]? dim=None) -> Tensor", FUNCTION | METHOD,
+   R"(Number of elements that are not zero, in all or along given dimensions.
 
 Args:
     input: the tensor.
@@ -73,7 +84,9 @@ Args:
 Example:
     >>> fb.count_nonzero(fb.tensor([[0, 1], [2, 3]]), dim=0)
     tensor([1, 2])
-)") { return count_nonzero(a.tensor(0), a.dims_or_none(1)); }
+)") {
+    return count_nonzero(a.tensor(0), a.dims_or_none(1));
+}
 
 // An empty list of dims reduces nothing here, as in PyTorch: every element is tested on its own.
 static Tensor truth(Args& a, bool every) {
@@ -86,7 +99,8 @@ static Tensor truth(Args& a, bool every) {
     return every ? all(t, dims, a.flag(2)) : any(t, dims, a.flag(2));
 }
 
-OP("all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Whether all elements are true (not zero).
+OP("all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Whether all elements are true (not zero).
 
 Args:
     input: the tensor.
@@ -99,9 +113,12 @@ Returns:
 Example:
     >>> fb.all(fb.tensor([[True, False], [True, True]]), dim=1)
     tensor([False,  True])
-)") { return truth(a, true); }
+)") {
+    return truth(a, true);
+}
 
-OP("any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Whether at least one element is true (not zero).
+OP("any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Whether at least one element is true (not zero).
 
 Args:
     input: the tensor.
@@ -114,6 +131,8 @@ Returns:
 Example:
     >>> fb.any(fb.tensor([[0, 0], [0, 3]]), dim=1)
     tensor([False,  True])
-)") { return truth(a, false); }
+)") {
+    return truth(a, false);
+}
 
 }  // namespace fb

@@ -7,7 +7,8 @@
 
 namespace fb {
 
-// ---- shapes ----------------------------------------------------------------------------------------------------------
+// ---- shapes
+// ----------------------------------------------------------------------------------------------------------
 
 Dims reduce_mask(const Tensor& t, const std::optional<Dims>& dims) {
     if (!dims || dims->empty()) return Dims(t.dim(), 1);
@@ -37,9 +38,11 @@ int64_t reduced_count(const Tensor& t, const Dims& mask) {
 
 void check_not_empty(const Tensor& t, const Dims& mask, bool dims_given) {
     if (t.numel() != 0) return;
-    check(dims_given, "expected reduction dim to be specified for an input with no elements, got shape ", t.shape(), "; name a dim of non-zero size");
+    check(dims_given, "expected reduction dim to be specified for an input with no elements, got shape ", t.shape(),
+          "; name a dim of non-zero size");
     for (int64_t d = 0; d < t.dim(); d++) {
-        if (mask[d] && t.shape()[d] == 0) fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
+        if (mask[d] && t.shape()[d] == 0)
+            fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
     }
 }
 
@@ -53,14 +56,16 @@ Tensor real_view(const Tensor& t) {
 
 namespace {
 
-Tensor reduce_one(const ReduceKernel& kernel, const Tensor& t, const Dims& mask, bool keepdim, DType out, const void* context = nullptr) {
+Tensor reduce_one(const ReduceKernel& kernel, const Tensor& t, const Dims& mask, bool keepdim, DType out,
+                  const void* context = nullptr) {
     Tensor result = empty(reduced_shape(t, mask, keepdim), out, t.device());
     run_reduce(kernel, t, mask, &result, context);
     return result;
 }
 
 // A kernel over the real and imaginary parts of a complex tensor, one by one.
-Tensor reduce_parts(const ReduceKernel& kernel, const Tensor& t, Dims mask, bool keepdim, const void* context = nullptr) {
+Tensor reduce_parts(const ReduceKernel& kernel, const Tensor& t, Dims mask, bool keepdim,
+                    const void* context = nullptr) {
     Tensor result = empty(reduced_shape(t, mask, keepdim), t.dtype(), t.device());
     mask.push_back(0);
     Tensor parts = real_view(result);
@@ -80,11 +85,13 @@ DType summand(DType from, DType result) {
 
 }  // namespace
 
-// ---- sums ------------------------------------------------------------------------------------------------------------
+// ---- sums
+// ------------------------------------------------------------------------------------------------------------
 
 // Sums, products: `kernel(d)` for the dtype read. A bool result is "not zero", other small integers wrap at the end.
 template <class Kernel>
-static Tensor accumulate(Kernel kernel, const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype, bool parts) {
+static Tensor accumulate(Kernel kernel, const Tensor& t, const std::optional<Dims>& dims, bool keepdim,
+                         std::optional<DType> dtype, bool parts) {
     Dims mask = reduce_mask(t, dims);
     DType result = dtype.value_or(sum_dtype(t.dtype()));
     if (is_complex(result)) {
@@ -112,11 +119,14 @@ Tensor prod(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std:
 
 Tensor mean(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
     DType result = dtype.value_or(t.dtype());
-    check(is_floating(result) || is_complex(result), dtype ? "the dtype of a mean must be floating point or complex, got " : "input dtype must be floating point or complex, got ",
+    check(is_floating(result) || is_complex(result),
+          dtype ? "the dtype of a mean must be floating point or complex, got "
+                : "input dtype must be floating point or complex, got ",
           result, "; convert it, or give dtype=");
     Dims mask = reduce_mask(t, dims);
     double count = static_cast<double>(reduced_count(t, mask));
-    if (is_complex(result)) return reduce_parts(mean_kernel(real_of(result)), to_dtype(t, result), mask, keepdim, &count);
+    if (is_complex(result))
+        return reduce_parts(mean_kernel(real_of(result)), to_dtype(t, result), mask, keepdim, &count);
     return reduce_one(mean_kernel(summand(t.dtype(), result)), t, mask, keepdim, result, &count);
 }
 
@@ -131,7 +141,8 @@ static Tensor truth(const Tensor& t, const std::optional<Dims>& dims, bool keepd
 Tensor any(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, false); }
 Tensor all(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, true); }
 
-// ---- extremes --------------------------------------------------------------------------------------------------------
+// ---- extremes
+// --------------------------------------------------------------------------------------------------------
 
 static void check_ordered(const Tensor& t) {
     if (is_complex(t.dtype())) fail_type("complex numbers have no order, got ", t.dtype(), "; use abs() first");
@@ -168,7 +179,8 @@ Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bo
     check_ordered(t);
     check(t.dtype() != DType::Bool, "does not support bool input; convert it, for example with .to(uint8)");
     if (!dim) {
-        if (t.numel() == 0) fail_index("expected reduction dim to be specified for an input with no elements, got shape ", t.shape());
+        if (t.numel() == 0)
+            fail_index("expected reduction dim to be specified for an input with no elements, got shape ", t.shape());
         Tensor index = empty({}, DType::I64, t.device());
         search_extreme(reshape(t, {-1}), 0, largest, Tensor(), index);
         return keepdim ? view(index, Dims(t.dim(), 1)) : index;
@@ -176,7 +188,8 @@ Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bo
     int64_t d = wrap_dim(*dim, t.dim());
     Dims mask(t.dim(), 0);
     if (t.dim()) mask[d] = 1;
-    if (t.dim() && t.shape()[d] == 0) fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
+    if (t.dim() && t.shape()[d] == 0)
+        fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
     Tensor index = empty(without(t.shape(), d, keepdim), DType::I64, t.device());
     search_extreme(t, d, largest, Tensor(), index);
     return index;
@@ -185,14 +198,16 @@ Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bo
 std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepdim, bool largest) {
     check_ordered(t);
     int64_t d = wrap_dim(dim, t.dim());
-    if (t.dim() && t.shape()[d] == 0) fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
+    if (t.dim() && t.shape()[d] == 0)
+        fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
     Dims shape = without(t.shape(), d, keepdim);
     Tensor values = empty(shape, t.dtype(), t.device()), indices = empty(shape, DType::I64, t.device());
     search_extreme(t, d, largest, values, indices);
     return {values, indices};
 }
 
-// ---- moments and norms -----------------------------------------------------------------------------------------------
+// ---- moments and norms
+// -----------------------------------------------------------------------------------------------
 
 static void sqrt_in_place(const Tensor& t) {
     dispatch<float, double>(t.dtype(), "float32 or float64", [&](auto tag) {
@@ -202,8 +217,10 @@ static void sqrt_in_place(const Tensor& t) {
     });
 }
 
-std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim, bool root) {
-    check(is_floating(t.dtype()) || is_complex(t.dtype()), "std and var only support floating point and complex dtypes, got ", t.dtype());
+std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim,
+                                  bool root) {
+    check(is_floating(t.dtype()) || is_complex(t.dtype()),
+          "std and var only support floating point and complex dtypes, got ", t.dtype());
     Dims mask = reduce_mask(t, dims);
     MomentsContext context{correction, root && !is_complex(t.dtype())};
     Dims shape = reduced_shape(t, mask, keepdim);
@@ -223,19 +240,25 @@ std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& di
     return {spread, means};
 }
 
-Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
-    check(is_floating(t.dtype()) || is_complex(t.dtype()), "expected a floating point or complex tensor, got ", t.dtype());
+Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims, bool keepdim,
+                   std::optional<DType> dtype) {
+    check(is_floating(t.dtype()) || is_complex(t.dtype()), "expected a floating point or complex tensor, got ",
+          t.dtype());
     Tensor in = t;
     if (dtype) {
-        check(is_complex(t.dtype()) ? is_complex(*dtype) : is_floating(*dtype) || is_complex(*dtype), "dtype ", *dtype, " does not fit an input of ", t.dtype());
-        check(can_cast(t.dtype(), *dtype) && itemsize(real_of(*dtype)) >= itemsize(real_of(t.dtype())), "dtype ", *dtype, " is narrower than the input's ", t.dtype());
+        check(is_complex(t.dtype()) ? is_complex(*dtype) : is_floating(*dtype) || is_complex(*dtype), "dtype ", *dtype,
+              " does not fit an input of ", t.dtype());
+        check(can_cast(t.dtype(), *dtype) && itemsize(real_of(*dtype)) >= itemsize(real_of(t.dtype())), "dtype ",
+              *dtype, " is narrower than the input's ", t.dtype());
         in = to_dtype(t, *dtype);
     }
     Dims mask = reduce_mask(in, dims);
     if (in.numel() == 0 && (ord < 0 || std::isinf(ord))) {
-        check(dims && !dims->empty(), "cannot compute the norm of order ", ord, " of a tensor without elements: it has no identity");
+        check(dims && !dims->empty(), "cannot compute the norm of order ", ord,
+              " of a tensor without elements: it has no identity");
         for (int64_t d = 0; d < in.dim(); d++) {
-            if (mask[d] && in.shape()[d] == 0) fail_index("cannot compute the norm of order ", ord, " over dim ", d, " of size 0: it has no identity");
+            if (mask[d] && in.shape()[d] == 0)
+                fail_index("cannot compute the norm of order ", ord, " over dim ", d, " of size 0: it has no identity");
         }
     }
     DType result = real_of(in.dtype());

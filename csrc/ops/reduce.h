@@ -19,10 +19,14 @@ void check_not_empty(const Tensor& t, const Dims& mask, bool dims_given);
 Tensor real_view(const Tensor& t);
 
 // ---- sums ----
-Tensor sum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false, std::optional<DType> dtype = {});
-Tensor nansum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false, std::optional<DType> dtype = {});
-Tensor mean(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false, std::optional<DType> dtype = {});
-Tensor prod(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false, std::optional<DType> dtype = {});
+Tensor sum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+           std::optional<DType> dtype = {});
+Tensor nansum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+              std::optional<DType> dtype = {});
+Tensor mean(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+            std::optional<DType> dtype = {});
+Tensor prod(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+            std::optional<DType> dtype = {});
 Tensor count_nonzero(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
 Tensor any(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
 Tensor all(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
@@ -39,8 +43,10 @@ std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepd
 
 // ---- moments and norms ----
 // (variance or its root, mean); divisor is count - correction.
-std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim, bool root);
-Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims = {}, bool keepdim = false, std::optional<DType> dtype = {});
+std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim,
+                                  bool root);
+Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims = {}, bool keepdim = false,
+                   std::optional<DType> dtype = {});
 // log(sum(exp(t))) without overflow.
 Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim);
 
@@ -55,10 +61,10 @@ ReduceKernel extreme_kernel(DType d, bool largest);
 ReduceKernel aminmax_kernel(DType d);
 // Fills `indices` (and `values` if defined) along `dim` of a tensor that is not empty there.
 void search_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices);
-ReduceKernel moments_kernel(DType d);  // context: MomentsContext
+ReduceKernel moments_kernel(DType d);                          // context: MomentsContext
 std::optional<ReduceKernel> norm_kernel(DType d, double ord);  // orders 0, 1, 2, ±inf only
-Tensor absolute_power(const Tensor& t, double ord);  // |t|^ord
-void take_root(const Tensor& t, double ord);         // in place, contiguous float64
+Tensor absolute_power(const Tensor& t, double ord);            // |t|^ord
+void take_root(const Tensor& t, double ord);                   // in place, contiguous float64
 ReduceKernel logsumexp_kernel(DType d);
 struct MomentsContext {
     double correction;

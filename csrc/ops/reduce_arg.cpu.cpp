@@ -1,4 +1,5 @@
-// Where the extreme stands: argmax, argmin, and max/min along a dimension. The first of equals wins; the first NaN wins over all.
+// Where the extreme stands: argmax, argmin, and max/min along a dimension. The first of equals wins; the first NaN wins
+// over all.
 #include <cmath>
 #include <limits>
 
@@ -16,14 +17,18 @@ constexpr int64_t block = 1024;
 DType arg_dtype(DType d) {
     switch (d) {
         case DType::F16:
-        case DType::BF16: return DType::F32;
-        case DType::U32: return DType::I64;
+        case DType::BF16:
+            return DType::F32;
+        case DType::U32:
+            return DType::I64;
         case DType::Bool:
         case DType::U8:
         case DType::I8:
         case DType::U16:
-        case DType::I16: return DType::I32;
-        default: return d;
+        case DType::I16:
+            return DType::I32;
+        default:
+            return d;
     }
 }
 
@@ -84,7 +89,8 @@ Best<T> best_of_row(const Layout& l, const char* p, int64_t first, int64_t last)
         int64_t n = std::min(block, last - i);
         const T* x = reinterpret_cast<const T*>(p + i * l.stride);
         if (!direct) {
-            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + i * l.stride, l.dtype, l.stride, n);
+            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + i * l.stride, l.dtype,
+                              l.stride, n);
             x = tile;
         }
         if (i == first) best = {x[0], first};
@@ -95,7 +101,8 @@ Best<T> best_of_row(const Layout& l, const char* p, int64_t first, int64_t last)
 
 // `cols` neighbours searched side by side; the index lane is as wide as the value.
 template <class T, bool largest>
-void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t cols, T* __restrict values, int64_t* __restrict indices) {
+void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t cols, T* __restrict values,
+                     int64_t* __restrict indices) {
     using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
     alignas(64) T tile[block];
     alignas(64) I at[block];
@@ -103,7 +110,8 @@ void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t
     for (int64_t r = 0; r < l.size; r++) {
         const T* __restrict x = reinterpret_cast<const T*>(p + r * l.stride);
         if (!direct) {
-            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + r * l.stride, l.dtype, col_stride, cols);
+            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + r * l.stride, l.dtype,
+                              col_stride, cols);
             x = tile;
         }
         if (r == 0) {
@@ -167,7 +175,8 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
     for (int64_t d = 0; d < in.dim(); d++) {
         if (d == dim || in.shape()[d] == 1) continue;
         int64_t own = indices.dim() == in.dim() || d < dim ? d : d - 1;
-        KeptAxis a{in.shape()[d], in.strides()[d] * in.itemsize(), values ? values.strides()[own] * values.itemsize() : 0, indices.strides()[own] * 8};
+        KeptAxis a{in.shape()[d], in.strides()[d] * in.itemsize(),
+                   values ? values.strides()[own] * values.itemsize() : 0, indices.strides()[own] * 8};
         int at = n++;
         while (at > 0 && std::abs(axes[at - 1].in) >= std::abs(a.in)) {
             axes[at] = axes[at - 1];
@@ -184,8 +193,8 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
     if (merged < 0) axes[++merged] = {1, 0, 0, 0};
     n = merged + 1;
     bool columns = axes[0].size > 1 && (std::abs(axes[0].in) < std::abs(l.stride) || l.size < 8) && l.size < INT32_MAX;
-    bool narrow = columns && l.dtype == dtype_of<T>() && axes[0].in == static_cast<int64_t>(sizeof(T)) && axes[0].size <= 32 &&
-                  l.stride == axes[0].size * static_cast<int64_t>(sizeof(T)) && l.size >= 1024;
+    bool narrow = columns && l.dtype == dtype_of<T>() && axes[0].in == static_cast<int64_t>(sizeof(T)) &&
+                  axes[0].size <= 32 && l.stride == axes[0].size * static_cast<int64_t>(sizeof(T)) && l.size >= 1024;
     int64_t width = columns ? std::min(block, axes[0].size) : std::min<int64_t>(64, axes[0].size);
     int64_t per_axis = (axes[0].size + width - 1) / width, batches = per_axis;
     for (int d = 1; d < n; d++) batches *= axes[d].size;
@@ -196,14 +205,18 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
         int64_t pieces = (l.size + piece - 1) / piece;
         std::vector<Best<T>> found(static_cast<size_t>(pieces));
         parallel_for(pieces, 2, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; i++) found[static_cast<size_t>(i)] = best_of_row<T, largest>(l, l.in, i * piece, std::min(l.size, (i + 1) * piece));
+            for (int64_t i = begin; i < end; i++)
+                found[static_cast<size_t>(i)] =
+                    best_of_row<T, largest>(l, l.in, i * piece, std::min(l.size, (i + 1) * piece));
         });
         Best<T> best = found[0];
         for (const Best<T>& b : found) {
             if (beats<T, largest>(b.value, best.value)) best = b;
         }
         *indices.data<int64_t>() = best.index;
-        if (values) cpu::copy_strided(values.raw(), values.dtype(), 0, reinterpret_cast<char*>(&best.value), dtype_of<T>(), 0, 1);
+        if (values)
+            cpu::copy_strided(values.raw(), values.dtype(), 0, reinterpret_cast<char*>(&best.value), dtype_of<T>(), 0,
+                              1);
         return;
     }
 
@@ -234,8 +247,11 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
                     at[j] = one.index;
                 }
             }
-            if (values) cpu::copy_strided(values.raw() + vo, values.dtype(), axes[0].values, reinterpret_cast<char*>(best), dtype_of<T>(), sizeof(T), cols);
-            cpu::copy_strided(indices.raw() + io, DType::I64, axes[0].indices, reinterpret_cast<char*>(at), DType::I64, 8, cols);
+            if (values)
+                cpu::copy_strided(values.raw() + vo, values.dtype(), axes[0].values, reinterpret_cast<char*>(best),
+                                  dtype_of<T>(), sizeof(T), cols);
+            cpu::copy_strided(indices.raw() + io, DType::I64, axes[0].indices, reinterpret_cast<char*>(at), DType::I64,
+                              8, cols);
         }
     });
 }

@@ -1,7 +1,5 @@
 #include "ops/reduce_driver.h"
 
-#include <immintrin.h>
-
 #include <memory>
 
 #include "backend/cpu/loops.h"
@@ -10,31 +8,42 @@
 namespace fb {
 namespace {
 
-// copy_strided with a vector path for the one conversion the compiler does not vectorise.
+// Every step-th element; a step known to the compiler becomes shuffles instead of single loads.
+template <class T, int64_t step>
+void pick(char* to, const char* from, int64_t n) {
+    T* __restrict y = reinterpret_cast<T*>(to);
+    const T* __restrict x = reinterpret_cast<const T*>(from);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
+}
+
+// copy_strided into contiguous memory, quicker for the strides that short rows and slices have.
 void pack(char* to, DType to_dtype, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
-#ifdef __F16C__
-    if (from_dtype == DType::F16 && to_dtype == DType::F32 && from_stride == 2) {
-        int64_t i = 0;
-        for (; i + 8 <= n; i += 8) {
-            __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i));
-            _mm256_storeu_ps(reinterpret_cast<float*>(to + 4 * i), _mm256_cvtph_ps(bits));
+    if (to_dtype == from_dtype && itemsize(to_dtype) == 4) {
+        switch (from_stride) {
+            case 8:
+                return pick<uint32_t, 2>(to, from, n);
+            case 12:
+                return pick<uint32_t, 3>(to, from, n);
+            case 16:
+                return pick<uint32_t, 4>(to, from, n);
+            case 32:
+                return pick<uint32_t, 8>(to, from, n);
+            default:
+                break;
         }
-        to += 4 * i;
-        from += 2 * i;
-        n -= i;
     }
-#endif
     cpu::copy_strided(to, to_dtype, itemsize(to_dtype), from, from_dtype, from_stride, n);
 }
 
-constexpr int64_t acc_capacity = 16384;   // bytes of accumulators per batch
-constexpr int64_t pack_elements = 2048;   // elements packed at a time
-constexpr int64_t narrow_columns = 64;    // below this many columns several rows are read as one
+constexpr int64_t acc_capacity = 16384;  // bytes of accumulators per batch
+constexpr int64_t pack_elements = 2048;  // elements packed at a time
+constexpr int64_t narrow_columns = 64;   // below this many columns several rows are read as one
 constexpr int64_t wide_columns = 512;
 
 struct Axis {
-    int64_t size, in;    // in: input stride in bytes
-    int64_t out[2];      // output strides in bytes
+    int64_t size, in;  // in: input stride in bytes
+    int64_t out[2];    // output strides in bytes
 };
 
 struct Plan {
@@ -42,8 +51,8 @@ struct Plan {
     char* out[2];
     Axis kept[max_dims], reduced[max_dims];
     int nkept = 0, nreduced = 0;
-    bool columns;        // the innermost loop runs over kept elements
-    int64_t width;       // outputs per batch, along kept[0]
+    bool columns;   // the innermost loop runs over kept elements
+    int64_t width;  // outputs per batch, along kept[0]
     Plan() {}
 };
 
@@ -68,7 +77,8 @@ void walk(const Axis* axes, int first, int count, F&& f) {
     }
 }
 
-void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs) {
+void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, const Dims& reduced,
+                      const Tensor* outs) {
     struct Entry {
         Axis axis;
         bool reduced;
@@ -87,7 +97,8 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
         if (size == 1) continue;
         e.axis.size = size;
         e.axis.in = in.strides()[d] * in.itemsize();
-        for (int r = 0; r < 2; r++) e.axis.out[r] = r < kernel.results && !e.reduced ? outs[r].strides()[own] * outs[r].itemsize() : 0;
+        for (int r = 0; r < 2; r++)
+            e.axis.out[r] = r < kernel.results && !e.reduced ? outs[r].strides()[own] * outs[r].itemsize() : 0;
         if (e.axis.in < 0 && size > 0) {  // order does not matter: walk upwards
             plan.in += e.axis.in * (size - 1);
             e.axis.in = -e.axis.in;
@@ -134,7 +145,8 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
 
 class Task {
   public:
-    Task(const ReduceKernel& kernel, DType dtype, const Axis* reduced, int nreduced) : kernel_(kernel), dtype_(dtype), reduced_(reduced), nreduced_(nreduced) {
+    Task(const ReduceKernel& kernel, DType dtype, const Axis* reduced, int nreduced)
+        : kernel_(kernel), dtype_(dtype), reduced_(reduced), nreduced_(nreduced) {
         item_ = itemsize(kernel.input);
         same_ = dtype == kernel.input;
     }
@@ -193,7 +205,8 @@ class Task {
         if (count < 4) return 0;
         kernel_.init(wide_, wide);
         int64_t bytes = wide * item_;
-        for (int64_t i = 0; i < count; i += reduce_rows) kernel_.rows(wide_, q + i * bytes, bytes, std::min(reduce_rows, count - i), wide);
+        for (int64_t i = 0; i < count; i += reduce_rows)
+            kernel_.rows(wide_, q + i * bytes, bytes, std::min(reduce_rows, count - i), wide);
         for (int64_t j = 0; j < k; j++) kernel_.merge(acc, wide_ + j * cols * kernel_.acc_bytes, cols);
         return count * k;
     }
@@ -208,7 +221,8 @@ class Task {
     alignas(64) char pack_[pack_elements * 16];
 };
 
-void write(const ReduceKernel& kernel, const Tensor* outs, const Axis& axis, char* const* at, const char* acc, int64_t n, const void* context) {
+void write(const ReduceKernel& kernel, const Tensor* outs, const Axis& axis, char* const* at, const char* acc,
+           int64_t n, const void* context) {
     alignas(64) char tile[2][pack_elements * 16];
     int64_t item = itemsize(kernel.result);
     char* to[2];
@@ -225,7 +239,8 @@ void write(const ReduceKernel& kernel, const Tensor* outs, const Axis& axis, cha
 
 }  // namespace
 
-void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs, const void* context) {
+void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs,
+                const void* context) {
     if (outs[0].numel() == 0) return;
     Plan plan;
     make_reduce_plan(plan, kernel, in, reduced, outs);
@@ -266,32 +281,34 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     };
 
     int64_t tasks = batches * splits;
-    parallel_for(tasks, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, work / splits)), [&](int64_t begin, int64_t end) {
-        alignas(64) char local[acc_capacity];
-        Axis axes[max_dims];
-        std::copy_n(plan.reduced, plan.nreduced, axes);
-        Task task(kernel, in.dtype(), axes, plan.nreduced);
-        for (int64_t t = begin; t < end; t++) {
-            const char* p;
-            char* at[2];
-            int64_t n = locate(t / splits, p, at);
-            char* acc = local;
-            if (splits > 1) {
-                int64_t s = t % splits, size = plan.reduced[longest].size;
-                int64_t from = size * s / splits, to = size * (s + 1) / splits;
-                p += from * axes[longest].in;
-                axes[longest].size = to - from;
-                acc = partials.get() + t * batch_bytes;
-            }
-            kernel.init(acc, n);
-            if (plan.columns) {
-                task.columns(acc, p, plan.kept[0].in, n);
-            } else {
-                for (int64_t i = 0; i < n; i++) task.row(acc + i * kernel.acc_bytes, p + i * plan.kept[0].in);
-            }
-            if (splits == 1) write(kernel, outs, plan.kept[0], at, acc, n, context);
-        }
-    });
+    parallel_for(tasks, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, work / splits)),
+                 [&](int64_t begin, int64_t end) {
+                     alignas(64) char local[acc_capacity];
+                     Axis axes[max_dims];
+                     std::copy_n(plan.reduced, plan.nreduced, axes);
+                     Task task(kernel, in.dtype(), axes, plan.nreduced);
+                     for (int64_t t = begin; t < end; t++) {
+                         const char* p;
+                         char* at[2];
+                         int64_t n = locate(t / splits, p, at);
+                         char* acc = local;
+                         if (splits > 1) {
+                             int64_t s = t % splits, size = plan.reduced[longest].size;
+                             int64_t from = size * s / splits, to = size * (s + 1) / splits;
+                             p += from * axes[longest].in;
+                             axes[longest].size = to - from;
+                             acc = partials.get() + t * batch_bytes;
+                         }
+                         kernel.init(acc, n);
+                         if (plan.columns) {
+                             task.columns(acc, p, plan.kept[0].in, n);
+                         } else {
+                             for (int64_t i = 0; i < n; i++)
+                                 task.row(acc + i * kernel.acc_bytes, p + i * plan.kept[0].in);
+                         }
+                         if (splits == 1) write(kernel, outs, plan.kept[0], at, acc, n, context);
+                     }
+                 });
     if (splits == 1) return;
     for (int64_t b = 0; b < batches; b++) {
         const char* p;

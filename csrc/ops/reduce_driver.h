@@ -10,7 +10,7 @@ struct ReduceKernel {
     DType input;   // what row() and rows() read
     DType result;  // what finish() writes
     int acc_bytes;
-    int results;   // outputs, 1 or 2
+    int results;  // outputs, 1 or 2
     // n fresh accumulators.
     void (*init)(char* acc, int64_t n);
     // n contiguous elements into one accumulator; n ≤ reduce_block.
@@ -28,6 +28,7 @@ inline constexpr int64_t reduce_block = 4096;
 inline constexpr int64_t reduce_rows = 64;
 
 // `reduced[d]` is not zero for reduced dimensions; `outs` have the shape of `in` with those gone, or with size 1 there.
-void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs, const void* context = nullptr);
+void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs,
+                const void* context = nullptr);
 
 }  // namespace fb

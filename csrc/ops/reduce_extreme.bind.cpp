@@ -4,7 +4,9 @@
 
 namespace fb {
 
-static Value pair_of(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
+static Value pair_of(std::pair<Tensor, Tensor> p) {
+    return std::vector<Tensor>{std::move(p.first), std::move(p.second)};
+}
 
 // The elementwise form belongs to another family; the table knows it.
 static Value elementwise(const char* name, Args& a) {
@@ -13,7 +15,8 @@ static Value elementwise(const char* name, Args& a) {
     return entry.overloads.front().fn(a);
 }
 
-OP("amax(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Largest element, of all or along given dimensions; NaN if one is among them.
+OP("amax(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Largest element, of all or along given dimensions; NaN if one is among them.
 
 Args:
     input: a real tensor.
@@ -23,9 +26,12 @@ Args:
 Example:
     >>> fb.amax(fb.tensor([[1, 5], [7, 2]]), 1)
     tensor([5, 7])
-)") { return amax(a.tensor(0), a.dims_or_none(1), a.flag(2)); }
+)") {
+    return amax(a.tensor(0), a.dims_or_none(1), a.flag(2));
+}
 
-OP("amin(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Smallest element, of all or along given dimensions; NaN if one is among them.
+OP("amin(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Smallest element, of all or along given dimensions; NaN if one is among them.
 
 Args:
     input: a real tensor.
@@ -35,9 +41,12 @@ Args:
 Example:
     >>> fb.amin(fb.tensor([[1, 5], [7, 2]]), 1)
     tensor([1, 2])
-)") { return amin(a.tensor(0), a.dims_or_none(1), a.flag(2)); }
+)") {
+    return amin(a.tensor(0), a.dims_or_none(1), a.flag(2));
+}
 
-OP("aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", COMMON, R"(Smallest and largest element in one pass.
+OP("aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", COMMON,
+   R"(Smallest and largest element in one pass.
 
 Args:
     input: a real tensor.
@@ -56,7 +65,8 @@ Example:
     return pair_of(aminmax(a.tensor(0), dim ? std::optional(Dims{*dim}) : std::nullopt, a.flag(2)));
 }
 
-OP("max(Tensor input) -> Tensor", COMMON, R"(Largest element; with ``dim``, the largest along it and where it is; with two tensors, the larger of each pair.
+OP("max(Tensor input) -> Tensor", COMMON,
+   R"(Largest element; with ``dim``, the largest along it and where it is; with two tensors, the larger of each pair.
 
 Args:
     input: a real tensor.
@@ -73,13 +83,17 @@ Example:
     >>> values, indices = fb.max(fb.tensor([[1, 5], [7, 2]]), dim=1)
     >>> indices
     tensor([1, 0])
-)") { return amax(a.tensor(0)); }
+)") {
+    return amax(a.tensor(0));
+}
+// Before the next form: a 0-d tensor of integers could also stand for a dim.
+OP("max(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("maximum", a); }
 OP("max(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return pair_of(extreme_along(a.tensor(0), a.integer(1), a.flag(2), true));
 }
-OP("max(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("maximum", a); }
 
-OP("min(Tensor input) -> Tensor", COMMON, R"(Smallest element; with ``dim``, the smallest along it and where it is; with two tensors, the smaller of each pair.
+OP("min(Tensor input) -> Tensor", COMMON,
+   R"(Smallest element; with ``dim``, the smallest along it and where it is; with two tensors, the smaller of each pair.
 
 Args:
     input: a real tensor.
@@ -96,13 +110,17 @@ Example:
     >>> values, indices = fb.min(fb.tensor([[1, 5], [7, 2]]), dim=1)
     >>> indices
     tensor([0, 1])
-)") { return amin(a.tensor(0)); }
+)") {
+    return amin(a.tensor(0));
+}
+// Before the next form: a 0-d tensor of integers could also stand for a dim.
+OP("min(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("minimum", a); }
 OP("min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return pair_of(extreme_along(a.tensor(0), a.integer(1), a.flag(2), false));
 }
-OP("min(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("minimum", a); }
 
-OP("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Index of the first largest element, in the flattened tensor or along a dimension.
+OP("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Index of the first largest element, in the flattened tensor or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -112,9 +130,12 @@ Args:
 Example:
     >>> fb.argmax(fb.tensor([[1, 5], [7, 2]]), dim=1)
     tensor([1, 0])
-)") { return arg_extreme(a.tensor(0), a.integer_or_none(1), a.flag(2), true); }
+)") {
+    return arg_extreme(a.tensor(0), a.integer_or_none(1), a.flag(2), true);
+}
 
-OP("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON, R"(Index of the first smallest element, in the flattened tensor or along a dimension.
+OP("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON,
+   R"(Index of the first smallest element, in the flattened tensor or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -124,6 +145,8 @@ Args:
 Example:
     >>> fb.argmin(fb.tensor([[1, 5], [7, 2]]))
     tensor(0)
-)") { return arg_extreme(a.tensor(0), a.integer_or_none(1), a.flag(2), false); }
+)") {
+    return arg_extreme(a.tensor(0), a.integer_or_none(1), a.flag(2), false);
+}
 
 }  // namespace fb

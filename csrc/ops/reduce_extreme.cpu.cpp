@@ -22,7 +22,8 @@ inline L better(L a, L x) {
 
 template <class L, bool largest>
 constexpr L worst() {
-    if constexpr (std::is_floating_point_v<L>) return largest ? -std::numeric_limits<L>::infinity() : std::numeric_limits<L>::infinity();
+    if constexpr (std::is_floating_point_v<L>)
+        return largest ? -std::numeric_limits<L>::infinity() : std::numeric_limits<L>::infinity();
     else return largest ? std::numeric_limits<L>::lowest() : std::numeric_limits<L>::max();
 }
 
@@ -107,7 +108,9 @@ ReduceKernel aminmax_kernel(DType d) {
     return dispatch_read(d, [&](auto tag) {
         using T = typename decltype(tag)::type;
         using M = MinMax<T>;
-        return ReduceKernel{dtype_of<T>(), dtype_of<typename M::L>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge, M::finish};
+        return ReduceKernel{
+            dtype_of<T>(), dtype_of<typename M::L>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
+            M::finish};
     });
 }
 

@@ -33,6 +33,18 @@ inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t
     }
 }
 
+// Halves of the lanes onto each other, down to one.
+template <class Op, int64_t left>
+inline typename Op::L fold_lanes(typename Op::L* lanes) {
+    if constexpr (left == 1) {
+        return lanes[0];
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < left / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + left / 2]);
+        return fold_lanes<Op, left / 2>(lanes);
+    }
+}
+
 // n contiguous elements, folded into one lane per place of a short row first.
 template <class Op, int64_t width>
 inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
@@ -45,15 +57,7 @@ inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
     int64_t tail = n - rows * width;
 #pragma omp simd
     for (int64_t j = 0; j < tail; j++) lanes[j] = Op::step(lanes[j], rest[j]);
-    // Halves onto each other while they are vectors, the last few one by one.
-    int64_t left = width;
-    for (; left > 8; left /= 2) {
-#pragma omp simd
-        for (int64_t j = 0; j < left / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + left / 2]);
-    }
-    typename Op::A acc = Op::widen(lanes[0]);
-    for (int64_t j = 1; j < left; j++) acc = Op::join(acc, Op::widen(lanes[j]));
-    return acc;
+    return Op::widen(fold_lanes<Op, width>(lanes));
 }
 
 template <class Op>
@@ -106,7 +110,9 @@ struct KernelOf {
         const A* __restrict a = reinterpret_cast<const A*>(acc);
         for (int64_t i = 0; i < n; i++) y[i] = Op::result(a[i], context);
     }
-    static constexpr ReduceKernel kernel() { return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish}; }
+    static constexpr ReduceKernel kernel() {
+        return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish};
+    }
 };
 
 }  // namespace fb

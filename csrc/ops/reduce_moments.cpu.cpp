@@ -1,9 +1,10 @@
-// Variance and norms. The variance of a block is taken around the block's own mean while it lies in cache; blocks join in
-// double by the parallel form of the update, so neither large means nor long inputs lose digits.
+// Variance and norms. The variance of a block is taken around the block's own mean while it lies in cache; blocks join
+// in double by the parallel form of the update, so neither large means nor long inputs lose digits.
 #include <cmath>
 #include <limits>
 
 #include "backend/cpu/loops.h"
+#include "base/vector_math.h"
 #include "ops/reduce.h"
 #include "ops/reduce_kernels.h"
 
@@ -80,7 +81,8 @@ struct Variance {
             double variance = a[i].squares / (divisor > 0 ? divisor : 0);
             if (a[i].count == 0) variance = std::numeric_limits<double>::quiet_NaN();
             reinterpret_cast<L*>(out[0])[i] = static_cast<L>(c.root ? std::sqrt(variance) : variance);
-            reinterpret_cast<L*>(out[1])[i] = static_cast<L>(a[i].count == 0 ? std::numeric_limits<double>::quiet_NaN() : a[i].mean);
+            reinterpret_cast<L*>(out[1])[i] =
+                static_cast<L>(a[i].count == 0 ? std::numeric_limits<double>::quiet_NaN() : a[i].mean);
         }
     }
 
@@ -95,7 +97,8 @@ struct Variance {
         for (; i + 4 * width <= n; i += 4 * width) {
 #pragma omp simd
             for (int64_t j = 0; j < width; j++) {
-                lanes[j] += (f(L(x[i + j])) + f(L(x[i + j + width]))) + (f(L(x[i + j + 2 * width])) + f(L(x[i + j + 3 * width])));
+                lanes[j] += (f(L(x[i + j])) + f(L(x[i + j + width]))) +
+                            (f(L(x[i + j + 2 * width])) + f(L(x[i + j + 3 * width])));
             }
         }
         for (; i < n; i += width) {
@@ -142,15 +145,15 @@ struct Norm {
             if constexpr (order == Order::Zero) return l + (v != 0 ? L(1) : L(0));
             else if constexpr (order == Order::One) return l + v;
             else if constexpr (order == Order::Two) return l + v * v;
-            else return better<L, order == Order::Largest>(l, v);
+            else return better < L, order == Order::Largest > (l, v);
         }
     }
     static L fold(L a, L b) {
-        if constexpr (extreme) return better<L, order == Order::Largest>(a, b);
+        if constexpr (extreme) return better < L, order == Order::Largest > (a, b);
         else return a + b;
     }
     static A join(A a, A b) {
-        if constexpr (extreme) return better<A, order == Order::Largest>(a, b);
+        if constexpr (extreme) return better < A, order == Order::Largest > (a, b);
         else return a + b;
     }
     static A widen(L l) { return A(l); }
@@ -164,9 +167,14 @@ void power_tile(char** data, int64_t n, const void* context) {
     L ord = static_cast<L>(*static_cast<const double*>(context));
     L* __restrict y = reinterpret_cast<L*>(data[0]);
     const X* __restrict x = reinterpret_cast<const X*>(data[1]);
-    for (int64_t i = 0; i < n; i++) {
-        if constexpr (is_complex_type<X>) y[i] = std::pow(std::hypot(x[i].real(), x[i].imag()), ord);
-        else y[i] = std::pow(std::abs(x[i]), ord);
+    if constexpr (is_complex_type<X>) {
+        for (int64_t i = 0; i < n; i++) y[i] = std::pow(std::hypot(x[i].real(), x[i].imag()), ord);
+    } else if constexpr (std::is_same_v<X, float>) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] = ::powf(std::fabs(x[i]), ord);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] = ::pow(std::fabs(x[i]), ord);
     }
 }
 
@@ -178,8 +186,9 @@ void root_tile(char** data, int64_t n, const void* context) {
 
 template <Order order>
 ReduceKernel norm_of(DType d) {
-    return dispatch<BFloat16, float, double, c64, c128>(d == DType::F16 ? DType::F32 : d, "a floating point or complex dtype",
-                                                              [](auto tag) { return KernelOf<Norm<typename decltype(tag)::type, order>>::kernel(); });
+    return dispatch<BFloat16, float, double, c64, c128>(
+        d == DType::F16 ? DType::F32 : d, "a floating point or complex dtype",
+        [](auto tag) { return KernelOf<Norm<typename decltype(tag)::type, order>>::kernel(); });
 }
 
 }  // namespace
@@ -188,7 +197,9 @@ ReduceKernel moments_kernel(DType d) {
     return dispatch<BFloat16, float, double>(d == DType::F16 ? DType::F32 : d, "a floating point dtype", [](auto tag) {
         using T = typename decltype(tag)::type;
         using V = Variance<T>;
-        return ReduceKernel{dtype_of<T>(), dtype_of<typename V::L>(), sizeof(Moments), 2, V::init, V::row, V::rows, V::merge, V::finish};
+        return ReduceKernel{
+            dtype_of<T>(), dtype_of<typename V::L>(), sizeof(Moments), 2, V::init, V::row, V::rows, V::merge,
+            V::finish};
     });
 }
 

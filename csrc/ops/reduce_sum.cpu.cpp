@@ -13,8 +13,12 @@ struct Wide {  // lane and accumulator of a sum
     using R = L;
 };
 
-inline int64_t wrapping_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-inline int64_t wrapping_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+inline int64_t wrapping_add(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t wrapping_mul(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 template <class X>
 struct Sum : Wide<X> {
@@ -126,18 +130,22 @@ DType as_read(DType d) { return d == DType::F16 ? DType::F32 : d; }
 
 template <template <class> class Op>
 ReduceKernel floating(DType d) {
-    return dispatch<BFloat16, float, double>(as_read(d), "a floating point dtype", [](auto tag) { return KernelOf<Op<typename decltype(tag)::type>>::kernel(); });
+    return dispatch<BFloat16, float, double>(as_read(d), "a floating point dtype", [](auto tag) {
+        return KernelOf<Op<typename decltype(tag)::type>>::kernel();
+    });
 }
 
 }  // namespace
 
 ReduceKernel sum_kernel(DType d) {
-    return dispatch<bool, FB_INTS, BFloat16, float, double>(as_read(d), "a real dtype", [](auto tag) { return KernelOf<Sum<typename decltype(tag)::type>>::kernel(); });
+    return dispatch<bool, FB_INTS, BFloat16, float, double>(
+        as_read(d), "a real dtype", [](auto tag) { return KernelOf<Sum<typename decltype(tag)::type>>::kernel(); });
 }
 ReduceKernel nansum_kernel(DType d) { return floating<NanSum>(d); }
 ReduceKernel mean_kernel(DType d) { return floating<Mean>(d); }
 ReduceKernel prod_kernel(DType d) {
-    return dispatch<bool, FB_INTS, BFloat16, float, double, c64, c128>(as_read(d), "any dtype", [](auto tag) { return KernelOf<Prod<typename decltype(tag)::type>>::kernel(); });
+    return dispatch<bool, FB_INTS, BFloat16, float, double, c64, c128>(
+        as_read(d), "any dtype", [](auto tag) { return KernelOf<Prod<typename decltype(tag)::type>>::kernel(); });
 }
 ReduceKernel count_kernel(DType d) {
     return dispatch_all(d, [](auto tag) { return KernelOf<Count<typename decltype(tag)::type>>::kernel(); });

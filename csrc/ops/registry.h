@@ -3,10 +3,11 @@
 //
 //   "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
 //
-// Argument types: Tensor, Operand (tensor or number; a number arrives as a wrapped 0-d tensor), Tensor[], Scalar, int, int[],
-// float, bool, str, dtype, device, layout, memory_format, Generator, any. A trailing ? admits None. `int[]` also takes a single int; as
-// the first argument after `input` of a method, or the first of a function marked `*int[]`, it may be spelled out: x.view(2, 3).
-// Results: Tensor, Tensor[] (tuple), list (Tensor[] as a list), (Tensor values, Tensor indices), bool, int, Scalar, None, any.
+// Argument types: Tensor, Operand (tensor or number; a number arrives as a wrapped 0-d tensor), Tensor[], Scalar, int,
+// int[], float, bool, str, dtype, device, layout, memory_format, Generator, any. A trailing ? admits None. `int[]` also
+// takes a single int; as the first argument after `input` of a method, or the first of a function marked `*int[]`, it
+// may be spelled out: x.view(2, 3). Results: Tensor, Tensor[] (tuple), list (Tensor[] as a list), (Tensor values,
+// Tensor indices), bool, int, Scalar, None, any.
 #pragma once
 #include <string>
 #include <variant>
@@ -22,7 +23,8 @@ struct Object {
     void* ptr = nullptr;
 };
 
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims, DType, Device, std::string, Ref<Generator>, Object>;
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims, DType, Device, std::string,
+                           Ref<Generator>, Object>;
 
 class Args {
   public:
@@ -44,13 +46,19 @@ class Args {
     std::optional<double> number_or_none(int i) const { return given(i) ? std::optional(number(i)) : std::nullopt; }
     std::optional<Scalar> scalar_or_none(int i) const { return given(i) ? std::optional(scalar(i)) : std::nullopt; }
     std::optional<Dims> dims_or_none(int i) const { return given(i) ? std::optional(dims(i)) : std::nullopt; }
-    std::optional<DType> dtype_or_none(int i) const { return given(i) ? std::optional(std::get<DType>(values[i])) : std::nullopt; }
-    std::optional<Device> device_or_none(int i) const { return given(i) ? std::optional(std::get<Device>(values[i])) : std::nullopt; }
+    std::optional<DType> dtype_or_none(int i) const {
+        return given(i) ? std::optional(std::get<DType>(values[i])) : std::nullopt;
+    }
+    std::optional<Device> device_or_none(int i) const {
+        return given(i) ? std::optional(std::get<Device>(values[i])) : std::nullopt;
+    }
     std::optional<std::string> text_or_none(int i) const { return given(i) ? std::optional(text(i)) : std::nullopt; }
-    Ref<Generator> generator(int i) const { return given(i) ? std::get<Ref<Generator>>(values[i]) : default_generator(); }
+    Ref<Generator> generator(int i) const {
+        return given(i) ? std::get<Ref<Generator>>(values[i]) : default_generator();
+    }
 
-    // Where the caller wants the result (out= or the in-place form). An op that can write there directly takes it through
-    // output(); whatever it returns otherwise is copied there afterwards, with the same checks.
+    // Where the caller wants the result (out= or the in-place form). An op that can write there directly takes it
+    // through output(); whatever it returns otherwise is copied there afterwards, with the same checks.
     Tensor out;
     bool inplace = false;
 };
@@ -96,10 +104,12 @@ OpEntry& op_entry(const std::string& name);
 #define FB_CONCAT(a, b) FB_CONCAT_(a, b)
 // OP("signature", flags, R"(doc)") { body using `Args& a`; return Value; }
 #define OP(signature, flags, ...) OP_(FB_CONCAT(op_, __COUNTER__), signature, flags __VA_OPT__(, ) __VA_ARGS__)
-#define OP_(id, signature, flags, ...)                                                        \
-    static ::fb::Value id(::fb::Args& a);                                                     \
-    [[maybe_unused]] static const ::fb::Register FB_CONCAT(id, _registered)(signature, flags, id __VA_OPT__(, ) __VA_ARGS__); \
+#define OP_(id, signature, flags, ...)                                                                      \
+    static ::fb::Value id(::fb::Args& a);                                                                   \
+    [[maybe_unused]] static const ::fb::Register FB_CONCAT(id, _registered)(signature, flags,               \
+                                                                            id __VA_OPT__(, ) __VA_ARGS__); \
     static ::fb::Value id([[maybe_unused]] ::fb::Args& a)
-#define OP_ALIAS(name, target) [[maybe_unused]] static const ::fb::Register::Alias FB_CONCAT(alias_, __COUNTER__)(name, target)
+#define OP_ALIAS(name, target) \
+    [[maybe_unused]] static const ::fb::Register::Alias FB_CONCAT(alias_, __COUNTER__)(name, target)
 
 }  // namespace fb

@@ -1,14 +1,18 @@
 // Names, signatures and docstrings of cumulative ops and softmax.
+#include "ops/scan.h"
+
 #include "ops/common.h"
 #include "ops/reduce.h"
-#include "ops/scan.h"
 
 namespace fb {
 
 static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
-// Without a dtype of its own, the scan runs in that of the tensor it is written to.
-static std::optional<DType> wanted_dtype(const Args& a, int i) { return a.given(i) || !a.out ? a.dtype_or_none(i) : std::optional(a.out.dtype()); }
+// Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
+static std::optional<DType> wanted_dtype(const Args& a, int i) {
+    if (a.given(i) || !a.out || a.out.dtype() == DType::Bool) return a.dtype_or_none(i);
+    return a.out.dtype();
+}
 
 OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running sums along a dimension.
 
@@ -20,7 +24,9 @@ Args:
 Example:
     >>> fb.cumsum(fb.tensor([1, 2, 3]), dim=0)
     tensor([1, 3, 6])
-)") { return cumsum(a.tensor(0), a.integer(1), wanted_dtype(a, 2)); }
+)") {
+    return cumsum(a.tensor(0), a.integer(1), wanted_dtype(a, 2));
+}
 
 OP("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running products along a dimension.
 
@@ -32,9 +38,12 @@ Args:
 Example:
     >>> fb.cumprod(fb.tensor([1, 2, 3, 4]), dim=0)
     tensor([ 1,  2,  6, 24])
-)") { return cumprod(a.tensor(0), a.integer(1), wanted_dtype(a, 2)); }
+)") {
+    return cumprod(a.tensor(0), a.integer(1), wanted_dtype(a, 2));
+}
 
-OP("logcumsumexp(Tensor input, int dim) -> Tensor", COMMON, R"(Logarithm of the running sums of exponentials along a dimension.
+OP("logcumsumexp(Tensor input, int dim) -> Tensor", COMMON,
+   R"(Logarithm of the running sums of exponentials along a dimension.
 
 Args:
     input: a floating point or complex tensor.
@@ -43,9 +52,12 @@ Args:
 Example:
     >>> fb.logcumsumexp(fb.tensor([0.0, 0.0, 0.0]), dim=0)
     tensor([0.0000, 0.6931, 1.0986])
-)") { return logcumsumexp(a.tensor(0), a.integer(1)); }
+)") {
+    return logcumsumexp(a.tensor(0), a.integer(1));
+}
 
-OP("cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON, R"(Running maximum along a dimension, and where it stands.
+OP("cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
+   R"(Running maximum along a dimension, and where it stands.
 
 Args:
     input: a real tensor.
@@ -57,9 +69,12 @@ Returns:
 Example:
     >>> fb.cummax(fb.tensor([1, 3, 2, 4]), dim=0)[0]
     tensor([1, 3, 3, 4])
-)") { return both(cumulative_extreme(a.tensor(0), a.integer(1), true)); }
+)") {
+    return both(cumulative_extreme(a.tensor(0), a.integer(1), true));
+}
 
-OP("cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON, R"(Running minimum along a dimension, and where it stands.
+OP("cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
+   R"(Running minimum along a dimension, and where it stands.
 
 Args:
     input: a real tensor.
@@ -71,9 +86,12 @@ Returns:
 Example:
     >>> fb.cummin(fb.tensor([3, 4, 1, 2]), dim=0)[0]
     tensor([3, 3, 1, 1])
-)") { return both(cumulative_extreme(a.tensor(0), a.integer(1), false)); }
+)") {
+    return both(cumulative_extreme(a.tensor(0), a.integer(1), false));
+}
 
-OP("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON, R"(Exponentials scaled to sum to one along a dimension.
+OP("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Exponentials scaled to sum to one along a dimension.
 
 Args:
     input: a floating point tensor, or any real one with ``dtype`` given.
@@ -83,10 +101,13 @@ Args:
 Example:
     >>> fb.softmax(fb.tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
-)") { return softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2)); }
+)") {
+    return softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
+}
 OP_ALIAS("special.softmax", "softmax");
 
-OP("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON, R"(Logarithm of softmax, without losing digits to the exponential.
+OP("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Logarithm of softmax, without losing digits to the exponential.
 
 Args:
     input: a floating point tensor, or any real one with ``dtype`` given.
@@ -96,10 +117,13 @@ Args:
 Example:
     >>> fb.log_softmax(fb.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
-)") { return log_softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2)); }
+)") {
+    return log_softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
+}
 OP_ALIAS("special.log_softmax", "log_softmax");
 
-OP("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", COMMON, R"(Logarithm of the sum of exponentials, without overflow.
+OP("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", COMMON,
+   R"(Logarithm of the sum of exponentials, without overflow.
 
 Args:
     input: a real tensor; integers are converted to the default dtype.
@@ -107,9 +131,11 @@ Args:
     keepdim: whether reduced dimensions stay, with size 1.
 
 Example:
-    >>> fb.logsumexp(fb.tensor([1000.0, 1000.0]), dim=0)
-    tensor(1000.6931)
-)") { return logsumexp(a.tensor(0), a.dims(1), a.flag(2)); }
+    >>> fb.logsumexp(fb.tensor([0.0, 0.0]), dim=0)
+    tensor(0.6931)
+)") {
+    return logsumexp(a.tensor(0), a.dims(1), a.flag(2));
+}
 OP_ALIAS("special.logsumexp", "logsumexp");
 
 }  // namespace fb

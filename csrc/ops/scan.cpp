@@ -24,11 +24,14 @@ Tensor scan(Kernel kernel, const Tensor& t, int64_t dim, DType result) {
     return to_dtype(out, result);
 }
 
-DType widened(const Tensor& t, std::optional<DType> dtype) { return dtype.value_or(is_integral_or_bool(t.dtype()) ? DType::I64 : t.dtype()); }
+DType widened(const Tensor& t, std::optional<DType> dtype) {
+    return dtype.value_or(is_integral_or_bool(t.dtype()) ? DType::I64 : t.dtype());
+}
 
 Tensor soft(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool logarithm) {
     DType result = dtype.value_or(t.dtype());
-    if (!is_floating(result)) fail_type("expected a floating point dtype, got ", result, "; convert it, or give dtype=");
+    if (!is_floating(result))
+        fail_type("expected a floating point dtype, got ", result, "; convert it, or give dtype=");
     int64_t d = wrap_dim(dim, t.dim());
     Tensor in = to_dtype(t, result);
     Sandwich s = around(t, d);
@@ -46,8 +49,12 @@ Tensor soft(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool logar
 
 }  // namespace
 
-Tensor cumsum(const Tensor& t, int64_t dim, std::optional<DType> dtype) { return scan(scan_sum, t, dim, widened(t, dtype)); }
-Tensor cumprod(const Tensor& t, int64_t dim, std::optional<DType> dtype) { return scan(scan_product, t, dim, widened(t, dtype)); }
+Tensor cumsum(const Tensor& t, int64_t dim, std::optional<DType> dtype) {
+    return scan(scan_sum, t, dim, widened(t, dtype));
+}
+Tensor cumprod(const Tensor& t, int64_t dim, std::optional<DType> dtype) {
+    return scan(scan_product, t, dim, widened(t, dtype));
+}
 
 Tensor logcumsumexp(const Tensor& t, int64_t dim) {
     if (is_integral_or_bool(t.dtype())) fail_type("expected a floating point or complex dtype, got ", t.dtype());

@@ -1,12 +1,13 @@
 // Running sums, products and extremes. Along the last dimension a row is a chain; along others, whole rows are added
 // side by side. float32 runs in double.
+#include "ops/scan.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "base/parallel.h"
-#include "ops/scan.h"
 
 namespace fb {
 namespace {
@@ -15,15 +16,29 @@ constexpr int64_t tile = 256;
 constexpr int64_t chunk = 1 << 16;  // a long row is scanned in chunks of this size, whatever the number of threads
 
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, float>, double, std::conditional_t<std::is_same_v<T, c64>, c128, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>>;
+using Wide = std::conditional_t<
+    std::is_same_v<T, float>, double,
+    std::conditional_t<std::is_same_v<T, c64>, c128, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>>;
 
 struct Plus {
-    template <class A> static A unit() { return A(0); }
-    template <class A> static A apply(A a, A b) { return a + b; }
+    template <class A>
+    static A unit() {
+        return A(0);
+    }
+    template <class A>
+    static A apply(A a, A b) {
+        return a + b;
+    }
 };
 struct Times {
-    template <class A> static A unit() { return A(1); }
-    template <class A> static A apply(A a, A b) { return a * b; }
+    template <class A>
+    static A unit() {
+        return A(1);
+    }
+    template <class A>
+    static A apply(A a, A b) {
+        return a * b;
+    }
 };
 
 typedef double Vec8 __attribute__((vector_size(64)));
@@ -51,7 +66,8 @@ inline Vec8 prefix(Vec8 v) {
     return v;
 }
 
-// Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only that.
+// Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only
+// that.
 template <class Op, class S, class T, class A>
 A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
     A run = Op::template unit<A>();
@@ -80,9 +96,12 @@ void scan_rows(const S* x, T* y, const Sandwich& s) {
     if (s.outer == 1 && s.size > chunk && num_threads() > 1) {
         int64_t chunks = (s.size + chunk - 1) / chunk;
         std::vector<A> totals(static_cast<size_t>(chunks));
-        auto piece = [&](int64_t c, T* to, A offset) { return scan_row<Op, S, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset); };
+        auto piece = [&](int64_t c, T* to, A offset) {
+            return scan_row<Op, S, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset);
+        };
         parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-            for (int64_t c = begin; c < end; c++) totals[static_cast<size_t>(c)] = piece(c, nullptr, Op::template unit<A>());
+            for (int64_t c = begin; c < end; c++)
+                totals[static_cast<size_t>(c)] = piece(c, nullptr, Op::template unit<A>());
         });
         A offset = Op::template unit<A>();
         for (A& total : totals) {
@@ -100,7 +119,8 @@ void scan_rows(const S* x, T* y, const Sandwich& s) {
             A offset = Op::template unit<A>();
             for (int64_t first = 0; first < s.size; first += chunk) {
                 int64_t at = r * s.size + first;
-                offset = Op::apply(offset, scan_row<Op, S, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
+                offset =
+                    Op::apply(offset, scan_row<Op, S, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
             }
         }
     });
@@ -111,12 +131,13 @@ template <class F>
 void each_tile(const Sandwich& s, F&& f) {
     int64_t per_row = (s.inner + tile - 1) / tile;
     int64_t work = s.size * std::min(tile, s.inner);
-    parallel_for(s.outer * per_row, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; k++) {
-            int64_t first = k % per_row * tile;
-            f(k / per_row * s.size * s.inner + first, std::min(tile, s.inner - first));
-        }
-    });
+    parallel_for(s.outer * per_row, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, work)),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t k = begin; k < end; k++) {
+                         int64_t first = k % per_row * tile;
+                         f(k / per_row * s.size * s.inner + first, std::min(tile, s.inner - first));
+                     }
+                 });
 }
 
 template <class Op, class S, class T>
@@ -141,12 +162,13 @@ template <class Op>
 void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
-    dispatch<bool, uint8_t, int32_t, int64_t, float, double, c64, c128>(in.dtype(), "a dtype that scans", [&](auto tag) {
-        using S = typename decltype(tag)::type;
-        using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
-        if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
-        else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
-    });
+    dispatch<bool, uint8_t, int32_t, int64_t, float, double, c64, c128>(
+        in.dtype(), "a dtype that scans", [&](auto tag) {
+            using S = typename decltype(tag)::type;
+            using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
+            if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
+            else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
+        });
 }
 
 // log Σ exp as m + log(s): m the largest so far, s the sum scaled by it.
@@ -165,14 +187,16 @@ struct LogSum {
         return static_cast<T>(std::isinf(top) ? top : top + std::log(sum));
     }
 };
-// Complex numbers: the one with the larger real part, plus the logarithm of one plus the quotient. The angle may pass π.
+// Complex numbers: the one with the larger real part, plus the logarithm of one plus the quotient. The angle may pass
+// π.
 template <class R>
 struct LogSum<std::complex<R>> {
     c128 run{-std::numeric_limits<double>::infinity(), 0};
     std::complex<R> add(std::complex<R> value) {
         c128 low(value.real(), value.imag()), high = run;
         if (low.real() > high.real()) std::swap(low, high);
-        if (low != low || high != high) run = c128(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN());
+        if (low != low || high != high)
+            run = c128(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN());
         else if (low.real() == -std::numeric_limits<double>::infinity()) run = high;
         else run = high + std::log(1.0 + std::exp(low - high));
         return {static_cast<R>(run.real()), static_cast<R>(run.imag())};
@@ -207,22 +231,36 @@ void extreme_columns(const T* x, const Sandwich& s, T* v, int64_t* at) {
     });
 }
 
-// Along the last dimension: records are rare, so a branch is cheaper than choosing at every step.
+// Along the last dimension records are rare: a block without one is only filled.
 template <class T, bool largest>
 void extreme_rows(const T* x, const Sandwich& s, T* v, int64_t* at) {
+    constexpr int64_t block = 32;
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / s.size), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; row++) {
-            const T* from = x + row * s.size;
+            const T* __restrict from = x + row * s.size;
+            T* __restrict values = v + row * s.size;
+            int64_t* __restrict places = at + row * s.size;
             T best = from[0];
             int64_t place = 0;
-            for (int64_t i = 0; i < s.size; i++) {
-                T a = from[i];
-                if (a != a || (best == best && (largest ? a >= best : a <= best))) [[unlikely]] {
-                    best = a;
-                    place = i;
+            for (int64_t first = 0; first < s.size; first += block) {
+                int64_t stop = std::min(s.size, first + block);
+                int record = 0;
+#pragma omp simd reduction(| : record)
+                for (int64_t i = first; i < stop; i++) record |= !(largest ? from[i] < best : from[i] > best);
+                if (!record) {
+                    for (int64_t i = first; i < stop; i++) values[i] = best;
+                    for (int64_t i = first; i < stop; i++) places[i] = place;
+                    continue;
                 }
-                v[row * s.size + i] = best;
-                at[row * s.size + i] = place;
+                for (int64_t i = first; i < stop; i++) {
+                    T a = from[i];
+                    if (a != a || (best == best && (largest ? a >= best : a <= best))) {
+                        best = a;
+                        place = i;
+                    }
+                    values[i] = best;
+                    places[i] = place;
+                }
             }
         }
     });
@@ -255,13 +293,15 @@ void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
         using T = typename decltype(tag)::type;
         const T* x = in.data<T>();
         T* y = out.data<T>();
-        parallel_for(s.outer * s.inner, std::max<int64_t>(1, parallel_grain / (32 * s.size)), [&](int64_t begin, int64_t end) {
-            for (int64_t k = begin; k < end; k++) {
-                LogSum<T> run;
-                int64_t first = k / s.inner * s.size * s.inner + k % s.inner;
-                for (int64_t r = 0; r < s.size; r++) y[first + r * s.inner] = run.add(x[first + r * s.inner]);
-            }
-        });
+        parallel_for(s.outer * s.inner, std::max<int64_t>(1, parallel_grain / (32 * s.size)),
+                     [&](int64_t begin, int64_t end) {
+                         for (int64_t k = begin; k < end; k++) {
+                             LogSum<T> run;
+                             int64_t first = k / s.inner * s.size * s.inner + k % s.inner;
+                             for (int64_t r = 0; r < s.size; r++)
+                                 y[first + r * s.inner] = run.add(x[first + r * s.inner]);
+                         }
+                     });
     });
 }
 

@@ -17,7 +17,8 @@ inline float vector_exp(float x) {
     p = __builtin_fmaf(p, r, 0.5f);
     p = __builtin_fmaf(p, r, 1.0f);
     p = __builtin_fmaf(p, r, 1.0f);
-    float y = std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
+    float y =
+        std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
     y = x > 88.7f ? (x > 88.72283f ? __builtin_inff() : y) : y;
     y = x < -87.3f ? 0.0f : y;
     return x != x ? x : y;
@@ -41,7 +42,8 @@ inline double vector_exp(double x) {
     p = __builtin_fma(p, r, 0.5);
     p = __builtin_fma(p, r, 1.0);
     p = __builtin_fma(p, r, 1.0);
-    double y = std::bit_cast<double>(static_cast<uint64_t>(std::bit_cast<uint64_t>(p) + (std::bit_cast<uint64_t>(t) << 52)));
+    double y =
+        std::bit_cast<double>(static_cast<uint64_t>(std::bit_cast<uint64_t>(p) + (std::bit_cast<uint64_t>(t) << 52)));
     y = x > 709.7 ? __builtin_inf() : y;
     y = x < -708.3 ? 0.0 : y;
     return x != x ? x : y;

@@ -33,7 +33,8 @@ T largest(const T* __restrict x, int64_t n) {
         }
         for (int64_t left = width; left > 8; left /= 2) {
 #pragma omp simd
-            for (int64_t j = 0; j < left / 2; j++) lanes[j] = lanes[j + left / 2] > lanes[j] ? lanes[j + left / 2] : lanes[j];
+            for (int64_t j = 0; j < left / 2; j++)
+                lanes[j] = lanes[j + left / 2] > lanes[j] ? lanes[j + left / 2] : lanes[j];
         }
         for (int64_t j = 0; j < 8; j++) top = lanes[j] > top ? lanes[j] : top;
     }
@@ -165,7 +166,8 @@ void run(const T* x, T* y, const Sandwich& s, bool logarithm) {
     });
 }
 
-// ---- log-sum-exp as a reduction --------------------------------------------------------------------------------------
+// ---- log-sum-exp as a reduction
+// --------------------------------------------------------------------------------------
 
 struct Peak {
     double top, sum;  // Σ exp = sum · exp(top)
@@ -239,9 +241,11 @@ void softmax_kernel(const Tensor& in, const Tensor& out, int64_t dim, bool logar
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {
         std::vector<float> x(static_cast<size_t>(slab)), y(static_cast<size_t>(slab));
         for (int64_t r = begin; r < end; r++) {
-            cpu::copy_strided(reinterpret_cast<char*>(x.data()), DType::F32, 4, in.raw() + r * slab * item, in.dtype(), item, slab);
+            cpu::copy_strided(reinterpret_cast<char*>(x.data()), DType::F32, 4, in.raw() + r * slab * item, in.dtype(),
+                              item, slab);
             run<float>(x.data(), y.data(), {1, s.size, s.inner}, logarithm);
-            cpu::copy_strided(out.raw() + r * slab * item, in.dtype(), item, reinterpret_cast<char*>(y.data()), DType::F32, 4, slab);
+            cpu::copy_strided(out.raw() + r * slab * item, in.dtype(), item, reinterpret_cast<char*>(y.data()),
+                              DType::F32, 4, slab);
         }
     });
 }
@@ -250,7 +254,8 @@ ReduceKernel logsumexp_kernel(DType d) {
     return dispatch<float, double>(compute_dtype(d), "a floating point dtype", [](auto tag) {
         using T = typename decltype(tag)::type;
         using L = LogSumExp<T>;
-        return ReduceKernel{dtype_of<T>(), dtype_of<T>(), sizeof(Peak), 1, L::init, L::row, L::rows, L::merge, L::finish};
+        return ReduceKernel{dtype_of<T>(), dtype_of<T>(), sizeof(Peak), 1,        L::init,
+                            L::row,        L::rows,       L::merge,     L::finish};
     });
 }
 

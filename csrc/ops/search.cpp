@@ -37,21 +37,70 @@ int64_t place_of(At at, int64_t n, T value, bool right) {
     return base + before(at(base));
 }
 
+// The same for neighbouring values of one row, in step: the loads of all go out together.
 template <class T, class O>
-void search_rows(const T* sorted, const int64_t* sorter, int64_t n, int64_t sorted_step, const T* values, int64_t per_row, int64_t rows, bool right, O* out) {
+void places_of(const T* row, int64_t n, const T* values, int64_t count, bool right, O* out) {
+    using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    constexpr int64_t width = 32;
+    for (int64_t first = 0; first < count; first += width) {
+        int64_t m = std::min(width, count - first);
+        T v[width];
+        I base[width];
+        for (int64_t j = 0; j < width; j++) {
+            v[j] = values[first + std::min(j, m - 1)];
+            base[j] = 0;
+        }
+        int64_t left = n;
+        auto count = [&](auto before) {  // few boundaries: compare with all of them
+            for (int64_t k = 0; k < n; k++) {
+                T x = row[k];
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++) base[j] += before(x, v[j]) ? 1 : 0;
+            }
+        };
+        auto halve = [&](auto before) {
+            while (left > 1) {
+                I half = static_cast<I>(left / 2);
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++) base[j] += before(row[base[j] + half - 1], v[j]) ? half : 0;
+                left -= half;
+            }
+#pragma omp simd
+            for (int64_t j = 0; j < width; j++) base[j] += before(row[base[j]], v[j]) ? 1 : 0;
+        };
+        auto search = [&](auto before) { n <= 48 ? count(before) : halve(before); };
+        if (right) search([](T x, T value) { return !(x > value); });
+        else search([](T x, T value) { return !(x >= value); });
+        for (int64_t j = 0; j < m; j++) out[first + j] = static_cast<O>(base[j]);
+    }
+}
+
+template <class T, class O>
+void search_rows(const T* sorted, const int64_t* sorter, int64_t n, int64_t sorted_step, const T* values,
+                 int64_t per_row, int64_t rows, bool right, O* out) {
     parallel_for(rows * per_row, parallel_grain / 16, [&](int64_t begin, int64_t end) {
+        if (!sorter && n > 0 && n < std::numeric_limits<int32_t>::max()) {
+            for (int64_t i = begin; i < end;) {  // as far as one row of values reaches
+                int64_t stop = std::min(end, (i / per_row + 1) * per_row);
+                places_of<T, O>(sorted + i / per_row * sorted_step, n, values + i, stop - i, right, out + i);
+                i = stop;
+            }
+            return;
+        }
         for (int64_t i = begin; i < end; i++) {
             int64_t first = i / per_row * sorted_step;
             const T* row = sorted + first;
             const int64_t* order = sorter ? sorter + first : nullptr;
-            int64_t place = order ? place_of<T>([&](int64_t k) { return row[order[k]]; }, n, values[i], right) : place_of<T>([&](int64_t k) { return row[k]; }, n, values[i], right);
+            int64_t place = order ? place_of<T>([&](int64_t k) { return row[order[k]]; }, n, values[i], right)
+                                  : place_of<T>([&](int64_t k) { return row[k]; }, n, values[i], right);
             out[i] = static_cast<O>(place);
         }
     });
 }
 
 Tensor search(const Tensor& sequence, const Tensor& values, bool int32, bool right, const Tensor& sorter) {
-    DType common = search_dtype(sequence.dtype() == values.dtype() ? sequence.dtype() : result_type({sequence, values}));
+    DType common =
+        search_dtype(sequence.dtype() == values.dtype() ? sequence.dtype() : result_type({sequence, values}));
     int64_t n = sequence.shape().back();
     check(!int32 || n < std::numeric_limits<int32_t>::max(), "out_int32 needs fewer than 2^31 - 1 boundaries, got ", n);
     Tensor rows = contiguous(to_dtype(sequence, common)), wanted = contiguous(to_dtype(values, common));
@@ -64,14 +113,19 @@ Tensor search(const Tensor& sequence, const Tensor& values, bool int32, bool rig
     const int64_t* places = order ? order.data<int64_t>() : nullptr;
     dispatch_search(common, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (int32) search_rows<T, int32_t>(rows.data<T>(), places, n, step, wanted.data<T>(), per_row, count, right, out.data<int32_t>());
-        else search_rows<T, int64_t>(rows.data<T>(), places, n, step, wanted.data<T>(), per_row, count, right, out.data<int64_t>());
+        if (int32)
+            search_rows<T, int32_t>(rows.data<T>(), places, n, step, wanted.data<T>(), per_row, count, right,
+                                    out.data<int32_t>());
+        else
+            search_rows<T, int64_t>(rows.data<T>(), places, n, step, wanted.data<T>(), per_row, count, right,
+                                    out.data<int64_t>());
     });
     return out;
 }
 
 void check_sorter(const Tensor& sequence, const Tensor& sorter) {
-    check(sorter.shape() == sequence.shape(), "sorter has shape ", sorter.shape(), " but the sorted sequence has ", sequence.shape());
+    check(sorter.shape() == sequence.shape(), "sorter has shape ", sorter.shape(), " but the sorted sequence has ",
+          sequence.shape());
     check(sorter.dtype() == DType::I64, "sorter must be int64, got ", sorter.dtype());
     if (sorter.numel() == 0) return;
     auto [low, high] = aminmax(sorter);
@@ -85,7 +139,9 @@ void check_rows(const Tensor& sequence, const Tensor& values) {
     if (sequence.dim() == 1) return;
     bool same = sequence.dim() == values.dim();
     for (int64_t d = 0; same && d + 1 < sequence.dim(); d++) same = sequence.shape()[d] == values.shape()[d];
-    check(same, "the sorted sequence must have one dimension, or all but the last in common with the values; got shapes ", sequence.shape(), " and ", values.shape());
+    check(same,
+          "the sorted sequence must have one dimension, or all but the last in common with the values; got shapes ",
+          sequence.shape(), " and ", values.shape());
 }
 
 template <class T>
@@ -131,7 +187,9 @@ void find_members(const T* x, int64_t n, std::vector<T> wanted, bool invert, boo
 
 }  // namespace
 
-OP("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor", FUNCTION | OUT,
+OP("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, str? side=None, "
+   "Tensor? sorter=None) -> Tensor",
+   FUNCTION | OUT,
    R"(Where values belong in a sorted sequence, so that it stays sorted.
 
 Args:
@@ -160,7 +218,8 @@ Example:
     return search(sequence, values, a.flag(2), right, sorter);
 }
 
-OP("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", FUNCTION | OUT, R"(Index of the bucket, between sorted boundaries, to which each value belongs.
+OP("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", FUNCTION | OUT,
+   R"(Index of the bucket, between sorted boundaries, to which each value belongs.
 
 Args:
     input: the values, a tensor or a number.
@@ -177,7 +236,8 @@ Example:
     return search(boundaries, a.tensor(0), a.flag(2), a.flag(3), Tensor());
 }
 
-OP("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", FUNCTION | OUT, R"(Whether each element is one of given values. NaN is equal to none.
+OP("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+   FUNCTION | OUT, R"(Whether each element is one of given values. NaN is equal to none.
 
 Args:
     elements: the tensor, or a number.
@@ -196,7 +256,8 @@ Example:
     Tensor out = empty(elements.shape(), DType::Bool, elements.device());
     dispatch_search(common, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        find_members<T>(x.data<T>(), x.numel(), std::vector<T>(wanted.data<T>(), wanted.data<T>() + wanted.numel()), a.flag(3), out.data<bool>());
+        find_members<T>(x.data<T>(), x.numel(), std::vector<T>(wanted.data<T>(), wanted.data<T>() + wanted.numel()),
+                        a.flag(3), out.data<bool>());
     });
     return out;
 }

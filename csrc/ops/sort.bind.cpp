@@ -1,12 +1,14 @@
 // Names, signatures and docstrings of sorting and selection.
-#include "ops/common.h"
 #include "ops/sort.h"
+
+#include "ops/common.h"
 
 namespace fb {
 
 static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
-OP("sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)", COMMON, R"(Sorts along a dimension. NaN counts as larger than all numbers.
+OP("sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)",
+   COMMON, R"(Sorts along a dimension. NaN counts as larger than all numbers.
 
 Args:
     input: a real tensor.
@@ -23,12 +25,16 @@ Example:
     tensor([1, 2, 3])
     >>> indices
     tensor([1, 2, 0])
-)") { return both(sort(a.tensor(0), a.integer(1), a.flag(2))); }
-OP("sort(Tensor input, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
+)") {
+    return both(sort(a.tensor(0), a.integer(1), a.flag(2)));
+}
+OP("sort(Tensor input, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", COMMON,
+   nullptr) {
     return both(sort(a.tensor(0), a.integer(2), a.flag(3)));
 }
 
-OP("argsort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> Tensor", FUNCTION | METHOD | OUT, R"(Indices that sort a tensor along a dimension.
+OP("argsort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> Tensor", FUNCTION | METHOD | OUT,
+   R"(Indices that sort a tensor along a dimension.
 
 Args:
     input: a real tensor.
@@ -39,7 +45,9 @@ Args:
 Example:
     >>> fb.argsort(fb.tensor([30, 10, 20]))
     tensor([1, 2, 0])
-)") { return sort(a.tensor(0), a.integer(1), a.flag(2)).second; }
+)") {
+    return sort(a.tensor(0), a.integer(1), a.flag(2)).second;
+}
 
 OP("msort(Tensor input) -> Tensor", COMMON, R"(Sorts along the first dimension.
 
@@ -50,9 +58,12 @@ Example:
     >>> fb.msort(fb.tensor([[3, 1], [2, 5]]))
     tensor([[2, 1],
             [3, 5]])
-)") { return sort(a.tensor(0), 0, false).first; }
+)") {
+    return sort(a.tensor(0), 0, false).first;
+}
 
-OP("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", COMMON, R"(The k largest or smallest elements along a dimension.
+OP("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+   COMMON, R"(The k largest or smallest elements along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -70,9 +81,12 @@ Example:
     tensor([5, 4])
     >>> indices
     tensor([3, 1])
-)") { return both(topk(a.tensor(0), a.integer(1), a.integer(2), a.flag(3), a.flag(4))); }
+)") {
+    return both(topk(a.tensor(0), a.integer(1), a.integer(2), a.flag(3), a.flag(4)));
+}
 
-OP("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, R"(The k-th smallest element along a dimension, counted from 1.
+OP("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON,
+   R"(The k-th smallest element along a dimension, counted from 1.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -86,9 +100,12 @@ Returns:
 Example:
     >>> fb.kthvalue(fb.tensor([5, 1, 4]), 2)[0]
     tensor(4)
-)") { return both(kthvalue(a.tensor(0), a.integer(1), a.integer(2), a.flag(3))); }
+)") {
+    return both(kthvalue(a.tensor(0), a.integer(1), a.integer(2), a.flag(3)));
+}
 
-OP("median(Tensor input) -> Tensor", COMMON, R"(Middle element of all, or along a dimension: the lower one of two. NaN if one is there.
+OP("median(Tensor input) -> Tensor", COMMON,
+   R"(Middle element of all, or along a dimension: the lower one of two. NaN if one is there.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -101,12 +118,15 @@ Returns:
 Example:
     >>> fb.median(fb.tensor([5, 1, 4, 3]))
     tensor(3)
-)") { return median(a.tensor(0), false); }
+)") {
+    return median(a.tensor(0), false);
+}
 OP("median(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return both(median_along(a.tensor(0), a.integer(1), a.flag(2), false));
 }
 
-OP("nanmedian(Tensor input) -> Tensor", COMMON, R"(Middle element of those that are not NaN, of all or along a dimension.
+OP("nanmedian(Tensor input) -> Tensor", COMMON,
+   R"(Middle element of those that are not NaN, of all or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
@@ -119,12 +139,15 @@ Returns:
 Example:
     >>> fb.nanmedian(fb.tensor([5.0, float('nan'), 4.0, 3.0]))
     tensor(4.)
-)") { return median(a.tensor(0), true); }
+)") {
+    return median(a.tensor(0), true);
+}
 OP("nanmedian(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return both(median_along(a.tensor(0), a.integer(1), a.flag(2), true));
 }
 
-OP("mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, R"(The most frequent element along a dimension; of several, the smallest.
+OP("mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON,
+   R"(The most frequent element along a dimension; of several, the smallest.
 
 Args:
     input: a real tensor.
@@ -137,6 +160,8 @@ Returns:
 Example:
     >>> fb.mode(fb.tensor([2, 1, 2, 3, 1, 2]))[0]
     tensor(2)
-)") { return both(mode(a.tensor(0), a.integer(1), a.flag(2))); }
+)") {
+    return both(mode(a.tensor(0), a.integer(1), a.flag(2)));
+}
 
 }  // namespace fb

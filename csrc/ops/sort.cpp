@@ -37,7 +37,8 @@ std::pair<Tensor, Tensor> pick(const Tensor& t, int64_t dim, bool keepdim, F&& k
 }
 
 void check_dim_not_empty(const Tensor& t, int64_t dim) {
-    if (t.dim() && t.shape()[dim] == 0) fail_index("expected reduction dim ", dim, " to have non-zero size, got shape ", t.shape());
+    if (t.dim() && t.shape()[dim] == 0)
+        fail_index("expected reduction dim ", dim, " to have non-zero size, got shape ", t.shape());
 }
 
 }  // namespace
@@ -72,7 +73,9 @@ std::pair<Tensor, Tensor> kthvalue(const Tensor& t, int64_t k, int64_t dim, bool
     check_dim_not_empty(t, d);
     int64_t size = t.dim() ? t.shape()[d] : 1;
     check(k >= 1 && k <= size, "selected number k out of range: k is ", k, ", but dim ", d, " has size ", size);
-    return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) { select_rows(rows, Select::Kth, k - 1, v, i); });
+    return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) {
+        select_rows(rows, Select::Kth, k - 1, v, i);
+    });
 }
 
 std::pair<Tensor, Tensor> median_along(const Tensor& t, int64_t dim, bool keepdim, bool ignore_nan) {
@@ -81,7 +84,8 @@ std::pair<Tensor, Tensor> median_along(const Tensor& t, int64_t dim, bool keepdi
     int64_t d = wrap_dim(dim, t.dim());
     check_dim_not_empty(t, d);
     Select what = ignore_nan ? Select::NanMedian : Select::Median;
-    return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) { select_rows(rows, what, 0, v, i); });
+    return pick(t, d, keepdim,
+                [&](const Tensor& rows, const Tensor& v, const Tensor& i) { select_rows(rows, what, 0, v, i); });
 }
 
 Tensor median(const Tensor& t, bool ignore_nan) {

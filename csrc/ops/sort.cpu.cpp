@@ -1,10 +1,11 @@
 // Kernels of sort, topk, selection and mode on contiguous rows.
+#include "ops/sort.h"
+
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "base/parallel.h"
-#include "ops/sort.h"
 #include "ops/sort_key.h"
 
 namespace fb {
@@ -13,21 +14,24 @@ namespace {
 // bool sorts as uint8.
 template <class F>
 void dispatch_sortable(DType d, F&& f) {
-    dispatch<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double>(d == DType::Bool ? DType::U8 : d, "a real dtype",
-                                                                                                                       std::forward<F>(f));
+    dispatch<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double>(
+        d == DType::Bool ? DType::U8 : d, "a real dtype", std::forward<F>(f));
 }
 
 // Rows on threads, each with a scratch of its own; a single long row is threaded inside.
 template <class F>
 void each_row(int64_t rows, int64_t n, double cost, F&& f) {
-    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / std::max<int64_t>(1, n));
+    int64_t grain = std::max<int64_t>(
+        1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / std::max<int64_t>(1, n));
     parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
         SortScratch scratch;
         for (int64_t r = begin; r < end; r++) f(r, scratch);
     });
 }
 
-void check_length(int64_t n) { check(n < (int64_t(1) << 32), "rows of 2^32 or more elements cannot be ordered, got ", n); }
+void check_length(int64_t n) {
+    check(n < (int64_t(1) << 32), "rows of 2^32 or more elements cannot be ordered, got ", n);
+}
 
 template <class T>
 void write_sorted(const T* x, const uint64_t* a, int64_t begin, int64_t end, T* values, int64_t* indices) {
@@ -53,7 +57,8 @@ void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Te
         if (rows == 1) {
             SortScratch scratch;
             sort_order<T>(x, n, descending, scratch, true);
-            parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) { write_sorted<T>(x, scratch.a.data(), begin, end, v, at); });
+            parallel_for(n, parallel_grain,
+                         [&](int64_t begin, int64_t end) { write_sorted<T>(x, scratch.a.data(), begin, end, v, at); });
             return;
         }
         each_row(rows, n, 16, [&](int64_t r, SortScratch& scratch) {
@@ -65,7 +70,16 @@ void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Te
 
 namespace {
 
-// The k smallest of keys ^ flip, with their places, in `best`. Scans with a threshold that tightens as candidates gather.
+template <class K>
+K smallest(const K* keys, int64_t n) {
+    K least = K(~K(0));
+#pragma omp simd reduction(min : least)
+    for (int64_t j = 0; j < n; j++) least = std::min(least, keys[j]);
+    return least;
+}
+
+// The k smallest of keys ^ flip, with their places, in `best`. Scans with a threshold that tightens as candidates
+// gather.
 template <class T>
 void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Packed<KeyOf<T>>>& best) {
     using K = KeyOf<T>;
@@ -83,25 +97,25 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
     best.resize(capacity);
     K limit = K(~K(0));
     bool full = false;
-    constexpr int64_t block = 64;
+    constexpr int64_t block = 128, group = 16;
     K keys[block];
     for (int64_t first = 0; first < n; first += block) {
         int64_t m = std::min(block, n - first);
-        K least = K(~K(0));
-#pragma omp simd reduction(min : least)
-        for (int64_t j = 0; j < m; j++) {
-            keys[j] = K(sort_key(x[first + j]) ^ flip);
-            least = std::min(least, keys[j]);
-        }
-        if (full && least >= limit) continue;  // of equals the earlier stays
-        for (int64_t j = 0; j < m; j++) {
-            if (full && keys[j] >= limit) continue;
-            best[count++] = pack_key<K>(keys[j], first + j);
-            if (count < capacity) continue;
-            std::nth_element(best.begin(), best.begin() + (k - 1), best.end());
-            count = static_cast<size_t>(k);
-            limit = packed_key<K>(best[count - 1]);
-            full = true;
+#pragma omp simd
+        for (int64_t j = 0; j < m; j++) keys[j] = K(sort_key(x[first + j]) ^ flip);
+        if (full && smallest(keys, m) >= limit) continue;  // of equals the earlier stays
+        for (int64_t from = 0; from < m; from += group) {
+            int64_t to = std::min(m, from + group);
+            if (full && smallest(keys + from, to - from) >= limit) continue;
+            for (int64_t j = from; j < to; j++) {
+                if (full && keys[j] >= limit) continue;
+                best[count++] = pack_key<K>(keys[j], first + j);
+                if (count < capacity) continue;
+                std::nth_element(best.begin(), best.begin() + (k - 1), best.end());
+                count = static_cast<size_t>(k);
+                limit = packed_key<K>(best[count - 1]);
+                full = true;
+            }
         }
     }
     std::nth_element(best.begin(), best.begin() + (k - 1), best.begin() + static_cast<int64_t>(count));
@@ -123,7 +137,7 @@ void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Ten
         T* v = values.data<T>();
         int64_t* at = indices.data<int64_t>();
         // Nearly everything wanted: sort it all.
-        bool whole = sorted && k > 64 && 2 * k > n;
+        bool whole = sorted && k > 32 && (n <= 8192 ? 16 : 2) * k > n;
         parallel_for(rows, std::max<int64_t>(1, parallel_grain / (2 * n)), [&](int64_t begin, int64_t end) {
             std::vector<Packed<K>> best;
             SortScratch scratch;
@@ -147,8 +161,8 @@ void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Ten
 
 namespace {
 
-// A sample says between which keys the k-th smallest must lie; one look at the row counts what is below and gathers what is
-// between. When the sample was wrong, everything is gathered.
+// A sample says between which keys the k-th smallest must lie; one look at the row counts what is below and gathers
+// what is between. When the sample was wrong, everything is gathered.
 template <class T>
 int64_t select_place(const T* x, int64_t n, int64_t k, std::vector<Packed<KeyOf<T>>>& work) {
     using K = KeyOf<T>;

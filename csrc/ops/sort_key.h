@@ -12,10 +12,22 @@ namespace fb {
 
 template <size_t bytes>
 struct UnsignedOf;
-template <> struct UnsignedOf<1> { using type = uint8_t; };
-template <> struct UnsignedOf<2> { using type = uint16_t; };
-template <> struct UnsignedOf<4> { using type = uint32_t; };
-template <> struct UnsignedOf<8> { using type = uint64_t; };
+template <>
+struct UnsignedOf<1> {
+    using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+    using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+    using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+    using type = uint64_t;
+};
 
 template <class T>
 using KeyOf = typename UnsignedOf<sizeof(T)>::type;
@@ -29,7 +41,10 @@ inline KeyOf<T> sort_key(T x) {
     constexpr K top = K(K(1) << (8 * sizeof(K) - 1));
     if constexpr (is_float_type<T>) {
         K bits = std::bit_cast<K>(x);
-        constexpr K infinity = std::is_same_v<T, float> ? K(0x7f800000u) : std::is_same_v<T, double> ? K(0x7ff0000000000000ull) : std::is_same_v<T, Half> ? K(0x7c00) : K(0x7f80);
+        constexpr K infinity = std::is_same_v<T, float>    ? K(0x7f800000u)
+                               : std::is_same_v<T, double> ? K(0x7ff0000000000000ull)
+                               : std::is_same_v<T, Half>   ? K(0x7c00)
+                                                           : K(0x7f80);
         K size = K(bits & K(~top));
         K key = (bits & top) ? (size ? K(~bits) : top) : K(bits | top);
         return size > infinity ? K(~K(0)) : key;
@@ -68,7 +83,9 @@ inline Packed<K> pack_key(K key, int64_t place) {
     return (static_cast<Packed<K>>(key) << place_bits<K>) | static_cast<Packed<K>>(place);
 }
 template <class K>
-inline K packed_key(Packed<K> p) { return static_cast<K>(p >> place_bits<K>); }
+inline K packed_key(Packed<K> p) {
+    return static_cast<K>(p >> place_bits<K>);
+}
 template <class K>
 inline int64_t packed_place(Packed<K> p) {
     if constexpr (sizeof(K) == 8) return static_cast<int64_t>(static_cast<uint64_t>(p));

@@ -1,5 +1,5 @@
-// The ordering engine: least significant digit first, on keys reduced to the range they really span. Wide keys are sorted by
-// their upper 32 bits; the short runs that agree there are put right afterwards.
+// The ordering engine: least significant digit first, on keys reduced to the range they really span. Wide keys are
+// sorted by their upper 32 bits; the short runs that agree there are put right afterwards.
 #include <atomic>
 #include <cstring>
 
@@ -13,7 +13,8 @@ constexpr int64_t small_row = 48;
 constexpr int64_t long_row = 1 << 16;
 
 // All digits are counted in one look; then one move per digit.
-void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int passes, int width) {
+void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n,
+                  int passes, int width) {
     int64_t buckets = int64_t(1) << width;
     uint64_t mask = static_cast<uint64_t>(buckets - 1);
     counts.assign(static_cast<size_t>(passes * buckets), 0);
@@ -43,7 +44,8 @@ void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vecto
 }
 
 // Puts packed elements in order of the bits [32, 32 + bits).
-void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int bits, bool threads) {
+void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int bits,
+           bool threads) {
     if (bits == 0) return;
     int widest = n > 8192 ? 11 : 8;
     int passes = (bits + widest - 1) / widest;
@@ -67,13 +69,15 @@ void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint3
         };
         auto scatter = [&](int64_t c) {
             uint32_t* place = counts.data() + c * buckets;
-            for (int64_t i = n * c / chunks; i < n * (c + 1) / chunks; i++) to[place[(from[i] >> shift) & mask]++] = from[i];
+            for (int64_t i = n * c / chunks; i < n * (c + 1) / chunks; i++)
+                to[place[(from[i] >> shift) & mask]++] = from[i];
         };
         auto each = [&](auto&& f) {
             if (chunks == 1) f(int64_t(0));
-            else parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-                for (int64_t c = begin; c < end; c++) f(c);
-            });
+            else
+                parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
+                    for (int64_t c = begin; c < end; c++) f(c);
+                });
         };
         each(tally);
         uint32_t total = 0;

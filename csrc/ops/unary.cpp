@@ -8,7 +8,9 @@ using namespace fb::m;
 
 // Words that only these rows use.
 template <class T>
-inline T sign(T x) { return static_cast<T>((x > T(0)) - (std::is_unsigned_v<T> ? 0 : (x < T(0)))); }
+inline T sign(T x) {
+    return static_cast<T>((x > T(0)) - (std::is_unsigned_v<T> ? 0 : (x < T(0))));
+}
 template <class T>
 inline T sgn(T x) {
     if constexpr (is_cx<T>) {
@@ -55,17 +57,20 @@ inline bool sign_bit(T x) {
     else return false;
 }
 
-#define UNARY(name, domain, result, cost, formula, summary, example, shown)                                                   \
-    struct Row_##name {                                                                                                       \
-        template <class T>                                                                                                    \
-        static auto f(T x) { return formula; }                                                                                \
-    };                                                                                                                        \
-    Value call_##name(Args& a) {                                                                                              \
-        static const Kernels kernels = unary_kernels<Row_##name, domain>();                                                   \
-        return unary(a, a.tensor(0), kernels, Result::result, cost);                                                          \
-    }                                                                                                                         \
-    const Register register_##name(#name "(Tensor input) -> Tensor", POINTWISE, call_##name,                                  \
-                                   summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example "\n    " shown "\n");
+#define UNARY(name, domain, result, cost, formula, summary, example, shown)                                  \
+    struct Row_##name {                                                                                      \
+        template <class T>                                                                                   \
+        static auto f(T x) {                                                                                 \
+            return formula;                                                                                  \
+        }                                                                                                    \
+    };                                                                                                       \
+    Value call_##name(Args& a) {                                                                             \
+        static const Kernels kernels = unary_kernels<Row_##name, domain>();                                  \
+        return unary(a, a.tensor(0), kernels, Result::result, cost);                                         \
+    }                                                                                                        \
+    const Register register_##name(#name "(Tensor input) -> Tensor", POINTWISE, call_##name,                 \
+                                   summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
+                                           "\n    " shown "\n");
 #include "ops/unary.def"
 #undef UNARY
 
@@ -85,7 +90,8 @@ OP_ALIAS("special.log1p", "log1p");
 OP_ALIAS("special.erf", "erf");
 OP_ALIAS("special.erfc", "erfc");
 
-// ---- rows with arguments -------------------------------------------------------------------------------------------------
+// ---- rows with arguments
+// -------------------------------------------------------------------------------------------------
 
 struct Round {
     // Halves go to the even neighbour. With decimals, scale, round and scale back.
@@ -120,7 +126,9 @@ Example:
     static const Kernels plain = unary_kernels<RoundPlain, IF>(), scaled = context_kernels<Round, int64_t, F>();
     int64_t decimals = a.integer(1);
     if (decimals == 0) return unary(a, a.tensor(0), plain, Result::Same);
-    if (is_integral_or_bool(a.tensor(0).dtype())) fail(ErrorKind::NotImplemented, "decimals other than 0 need a floating point tensor, got ", a.tensor(0).dtype());
+    if (is_integral_or_bool(a.tensor(0).dtype()))
+        fail(ErrorKind::NotImplemented, "decimals other than 0 need a floating point tensor, got ",
+             a.tensor(0).dtype());
     return unary(a, a.tensor(0), scaled, Result::Same, 2, &decimals);
 }
 OP_ALIAS("special.round", "round");
@@ -140,7 +148,9 @@ Example:
 
 struct Conj {
     template <class T>
-    static T f(T x) { return std::conj(x); }
+    static T f(T x) {
+        return std::conj(x);
+    }
 };
 
 OP("conj(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Complex conjugate; the tensor itself when it is real.
@@ -156,7 +166,8 @@ Example:
     if (!is_complex(a.tensor(0).dtype())) return a.tensor(0);
     return unary(a, a.tensor(0), kernels, Result::Same);
 }
-OP("conj_physical(Tensor input) -> Tensor", POINTWISE, R"(Complex conjugate in new memory (conj() gives real tensors back as they are).
+OP("conj_physical(Tensor input) -> Tensor", POINTWISE,
+   R"(Complex conjugate in new memory (conj() gives real tensors back as they are).
 
 Args:
     input: the tensor.
@@ -187,7 +198,8 @@ struct NanToNum {
     }
 };
 
-OP("nan_to_num(Tensor input, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor", POINTWISE, R"(Replaces NaN and infinities by numbers.
+OP("nan_to_num(Tensor input, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor", POINTWISE,
+   R"(Replaces NaN and infinities by numbers.
 
 Args:
     input: the tensor.
@@ -202,7 +214,8 @@ Example:
     static const Kernels kernels = context_kernels<NanToNum, NanToNumContext, FC>();
     const Tensor& x = a.tensor(0);
     if (is_integral_or_bool(x.dtype())) return clone(x);
-    NanToNumContext context{a.number_or_none(1).value_or(0.0), a.number_or_none(2).value_or(INFINITY), a.number_or_none(3).value_or(-INFINITY)};
+    NanToNumContext context{a.number_or_none(1).value_or(0.0), a.number_or_none(2).value_or(INFINITY),
+                            a.number_or_none(3).value_or(-INFINITY)};
     // Half types compute in float but must saturate at their own limits.
     double limit = x.dtype() == DType::F16 ? 65504.0 : x.dtype() == DType::BF16 ? 3.3895313892515355e38 : 0;
     if (limit != 0) {

@@ -14,8 +14,8 @@ struct Unique {
 
 template <class F>
 void dispatch_comparable(DType d, F&& f) {
-    dispatch<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double>(d == DType::Bool ? DType::U8 : d, "a real dtype",
-                                                                                                                       std::forward<F>(f));
+    dispatch<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double>(
+        d == DType::Bool ? DType::U8 : d, "a real dtype", std::forward<F>(f));
 }
 
 template <class T>
@@ -39,7 +39,9 @@ std::vector<int64_t> group(int64_t n, Place place, Equal equal, int64_t* inverse
 Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
     int64_t u = static_cast<int64_t>(starts.size());
     Tensor counts = empty({u}, DType::I64);
-    for (int64_t i = 0; i < u; i++) counts.data<int64_t>()[i] = (i + 1 < u ? starts[static_cast<size_t>(i + 1)] : n) - starts[static_cast<size_t>(i)];
+    for (int64_t i = 0; i < u; i++)
+        counts.data<int64_t>()[i] =
+            (i + 1 < u ? starts[static_cast<size_t>(i + 1)] : n) - starts[static_cast<size_t>(i)];
     return counts;
 }
 
@@ -94,7 +96,8 @@ Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, b
     if (t.numel() == 0) {
         int64_t empty_dims = 0;
         for (int64_t size : t.shape()) empty_dims += size == 0;
-        check(n == 0 && empty_dims == 1, "there are dimensions of size 0 that are not the one looked along, in shape ", t.shape());
+        check(n == 0 && empty_dims == 1, "there are dimensions of size 0 that are not the one looked along, in shape ",
+              t.shape());
     }
     Tensor front = contiguous(transpose(t, 0, d));
     int64_t m = n ? t.numel() / n : 0;
@@ -125,7 +128,8 @@ Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, b
         Dims shape = front.shape();
         shape[0] = static_cast<int64_t>(starts.size());
         Tensor values = empty(shape, t.dtype());
-        for (int64_t i = 0; i < shape[0]; i++) std::copy_n(x + place(starts[static_cast<size_t>(i)]) * m, m, values.data<T>() + i * m);
+        for (int64_t i = 0; i < shape[0]; i++)
+            std::copy_n(x + place(starts[static_cast<size_t>(i)]) * m, m, values.data<T>() + i * m);
         result.values = contiguous(transpose(values, 0, d));
         if (counts) result.counts = counts_of(starts, n);
     });
@@ -144,7 +148,8 @@ Value run(const Tensor& t, bool ordered, bool inverse, bool counts, std::optiona
 
 }  // namespace
 
-OP("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any", FUNCTION | METHOD, R"(The different elements, or the different slices along a dimension.
+OP("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any",
+   FUNCTION | METHOD, R"(The different elements, or the different slices along a dimension.
 
 Args:
     input: a real tensor.
@@ -161,9 +166,12 @@ Example:
     tensor([1, 2, 3])
     >>> fb.unique(fb.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
-)") { return run(a.tensor(0), true, a.flag(2), a.flag(3), a.integer_or_none(4)); }
+)") {
+    return run(a.tensor(0), true, a.flag(2), a.flag(3), a.integer_or_none(4));
+}
 
-OP("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any", FUNCTION | METHOD, R"(The elements, or slices along a dimension, with equal neighbours taken as one.
+OP("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any",
+   FUNCTION | METHOD, R"(The elements, or slices along a dimension, with equal neighbours taken as one.
 
 Args:
     input: a real tensor.
@@ -177,6 +185,8 @@ Returns:
 Example:
     >>> fb.unique_consecutive(fb.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
-)") { return run(a.tensor(0), false, a.flag(1), a.flag(2), a.integer_or_none(3)); }
+)") {
+    return run(a.tensor(0), false, a.flag(1), a.flag(2), a.integer_or_none(3));
+}
 
 }  // namespace fb

@@ -33,7 +33,9 @@ Storage::~Storage() {
 
 void Storage::grow(size_t bytes) {
     if (bytes <= bytes_) return;
-    check(resizable(), "this tensor's memory is shared with another library (NumPy, DLPack, a memoryview) and cannot be resized; resize a clone() instead");
+    check(resizable(),
+          "this tensor's memory is shared with another library (NumPy, DLPack, a memoryview) and cannot be resized; "
+          "resize a clone() instead");
     Block* block = host_allocator().allocate(bytes);
     if (bytes_) std::memcpy(block->data, data_, bytes_);
     if (block_) host_allocator().free(block_);
@@ -44,7 +46,9 @@ void Storage::grow(size_t bytes) {
 
 void Tensor::will_write() const {
     if (storage().read_only()) {
-        fail_value("this tensor is read-only (it came from a read-only NumPy array or DLPack capsule); write to a clone() instead");
+        fail_value(
+            "this tensor is read-only (it came from a read-only NumPy array or DLPack capsule); write to a clone() "
+            "instead");
     }
     storage().bump();
 }
@@ -78,7 +82,8 @@ static void extent(const Dims& shape, const Dims& strides, int64_t& low, int64_t
     for (int64_t i = 0; i < shape.size(); i++) {
         if (shape[i] == 0) continue;
         int64_t reach = checked_mul(shape[i] - 1, strides[i], "the extent of the strides");
-        if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) fail_value("strides ", strides, " overflow");
+        if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+            fail_value("strides ", strides, " overflow");
     }
 }
 
@@ -106,7 +111,8 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
         extent(shape, strides, low, high);
         int64_t limit = static_cast<int64_t>(storage->bytes() / static_cast<size_t>(itemsize(dtype)));
         if (__builtin_add_overflow(offset, high, &last) || last >= limit || offset + low < 0) {
-            fail_value("shape ", shape, " with strides ", strides, " and offset ", offset, " reaches outside the storage of ", limit, " elements");
+            fail_value("shape ", shape, " with strides ", strides, " and offset ", offset,
+                       " reaches outside the storage of ", limit, " elements");
         }
     }
     impl->storage = storage;
@@ -136,10 +142,14 @@ void resize_output(const Tensor& t, const Dims& shape) {
 
 DType dtype_of(const Scalar& value) {
     switch (value.kind) {
-        case Kind::Bool: return DType::Bool;
-        case Kind::Integral: return value.u ? DType::U64 : DType::I64;
-        case Kind::Floating: return default_dtype();
-        default: return complex_of(default_dtype());
+        case Kind::Bool:
+            return DType::Bool;
+        case Kind::Integral:
+            return value.u ? DType::U64 : DType::I64;
+        case Kind::Floating:
+            return default_dtype();
+        default:
+            return complex_of(default_dtype());
     }
 }
 
@@ -163,7 +173,8 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
 }
 
 Scalar item(const Tensor& t) {
-    check(t.numel() == 1, "a tensor with ", t.numel(), " elements cannot be converted to one Python number; shape is ", t.shape());
+    check(t.numel() == 1, "a tensor with ", t.numel(), " elements cannot be converted to one Python number; shape is ",
+          t.shape());
     return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
         T x = *t.data<T>();

@@ -81,7 +81,7 @@ class Tensor {
     const Dims& shape() const { return impl_->shape; }
     const Dims& strides() const { return impl_->strides; }  // in elements, signed
     int64_t dim() const { return impl_->shape.size(); }
-    int64_t size(int64_t d) const { return impl_->shape[wrap_dim(d, dim())]; }      // wraps and checks; 0-d has no size
+    int64_t size(int64_t d) const { return impl_->shape[wrap_dim(d, dim())]; }  // wraps and checks; 0-d has no size
     int64_t stride(int64_t d) const { return impl_->strides[wrap_dim(d, dim())]; }
     int64_t numel() const { return impl_->numel; }
     DType dtype() const { return impl_->dtype; }
@@ -96,7 +96,9 @@ class Tensor {
     // Address of element [0, …, 0].
     char* raw() const { return static_cast<char*>(impl_->storage->data()) + impl_->offset * itemsize(); }
     template <class T>
-    T* data() const { return reinterpret_cast<T*>(raw()); }
+    T* data() const {
+        return reinterpret_cast<T*>(raw());
+    }
     // To be called by whoever writes: refuses read-only memory, bumps the version.
     void will_write() const;
 
@@ -153,22 +155,22 @@ bool may_overlap_itself(const Tensor& t);
 // Byte ranges [first, last) of two tensors touch.
 bool share_memory(const Tensor& a, const Tensor& b);
 
-Tensor expand(const Tensor& t, const Dims& shape);         // error names the clashing dimension
+Tensor expand(const Tensor& t, const Dims& shape);  // error names the clashing dimension
 Tensor transpose(const Tensor& t, int64_t a, int64_t b);
 Tensor permute(const Tensor& t, const Dims& order);
 Tensor unsqueeze(const Tensor& t, int64_t dim);
-Tensor squeeze(const Tensor& t, int64_t dim);              // no-op when the size is not 1
+Tensor squeeze(const Tensor& t, int64_t dim);  // no-op when the size is not 1
 Tensor select(const Tensor& t, int64_t dim, int64_t index);
 // start/stop/step as in Python after clamping; step may be negative, not zero.
 Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t step = 1);
 Tensor narrow(const Tensor& t, int64_t dim, int64_t start, int64_t length);
 Tensor flip_view(const Tensor& t, int64_t dim);
-Tensor alias(const Tensor& t);                             // same everything, new handle
+Tensor alias(const Tensor& t);  // same everything, new handle
 // Strides that let `t` be seen as `shape` without a copy, or nothing.
 std::optional<Dims> view_strides(const Tensor& t, const Dims& shape);
 // Fills in a single -1 and checks the element count.
 Dims infer_shape(const Dims& shape, int64_t numel);
-Tensor view(const Tensor& t, const Dims& shape);           // error when a copy would be needed
+Tensor view(const Tensor& t, const Dims& shape);  // error when a copy would be needed
 // Row-major strides, or those of `t` when it is dense in another order (PyTorch's preserve_format).
 Tensor empty_like(const Tensor& t, DType dtype);
 

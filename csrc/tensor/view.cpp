@@ -12,7 +12,8 @@ static bool chains(const Tensor& t, bool allow_gaps) {
         if (t.shape()[i] != 1) order.push_back(i);
     }
     const Dims& strides = t.strides();
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
+    std::sort(order.begin(), order.end(),
+              [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
     int64_t step = 1;
     for (int64_t d : order) {
         int64_t stride = allow_gaps ? std::abs(strides[d]) : strides[d];
@@ -47,8 +48,8 @@ Tensor alias(const Tensor& t) { return view_of(t, t.shape(), t.strides(), t.offs
 
 Tensor expand(const Tensor& t, const Dims& shape) {
     int64_t extra = shape.size() - t.dim();
-    check(extra >= 0, "the number of sizes provided (", shape.size(), ") must be at least the number of dimensions of the tensor (", t.dim(), "), whose shape is ",
-          t.shape());
+    check(extra >= 0, "the number of sizes provided (", shape.size(),
+          ") must be at least the number of dimensions of the tensor (", t.dim(), "), whose shape is ", t.shape());
     Dims sizes = shape, strides(shape.size(), 0);
     for (int64_t i = 0; i < shape.size(); i++) {
         if (i < extra) {
@@ -59,7 +60,9 @@ Tensor expand(const Tensor& t, const Dims& shape) {
         if (sizes[i] == -1) sizes[i] = have;
         check(sizes[i] >= 0, "sizes must not be negative, got ", shape);
         if (sizes[i] == have) strides[i] = t.strides()[i - extra];
-        else check(have == 1, "size ", have, " of dimension ", i - extra, " cannot expand to ", sizes[i], "; shape ", t.shape(), ", expected ", shape);
+        else
+            check(have == 1, "size ", have, " of dimension ", i - extra, " cannot expand to ", sizes[i], "; shape ",
+                  t.shape(), ", expected ", shape);
     }
     return view_of(t, sizes, strides, t.offset());
 }
@@ -75,7 +78,8 @@ Tensor transpose(const Tensor& t, int64_t a, int64_t b) {
 }
 
 Tensor permute(const Tensor& t, const Dims& order) {
-    check(order.size() == t.dim(), "got ", order.size(), " dims ", order, " for a ", t.dim(), "-d tensor; expected one per dimension");
+    check(order.size() == t.dim(), "got ", order.size(), " dims ", order, " for a ", t.dim(),
+          "-d tensor; expected one per dimension");
     Dims wrapped = wrap_dims(order, t.dim()), shape, strides;
     for (int64_t d : wrapped) {
         shape.push_back(t.shape()[d]);
@@ -105,7 +109,8 @@ Tensor select(const Tensor& t, int64_t dim, int64_t index) {
     if (t.dim() == 0) fail_index("a 0-d tensor cannot be indexed; use item() to read its value");
     dim = wrap_dim(dim, t.dim());
     int64_t size = t.shape()[dim];
-    if (index < -size || index >= size) fail_index("index ", index, " is out of bounds for dimension ", dim, " with size ", size);
+    if (index < -size || index >= size)
+        fail_index("index ", index, " is out of bounds for dimension ", dim, " with size ", size);
     if (index < 0) index += size;
     Dims shape = t.shape(), strides = t.strides();
     int64_t offset = t.offset() + index * strides[dim];
@@ -127,7 +132,8 @@ Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t 
     // A negative step keeps -1 ("before the first") apart from "the last": callers pass INT64_MIN for an open end.
     start = clamp(start);
     stop = clamp(stop);
-    int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0) : (start > stop ? (start - stop - 1) / -step + 1 : 0);
+    int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
+                             : (start > stop ? (start - stop - 1) / -step + 1 : 0);
     Dims shape = t.shape(), strides = t.strides();
     shape[dim] = count;
     int64_t offset = t.offset() + (count ? start * strides[dim] : 0);
@@ -141,9 +147,11 @@ Tensor narrow(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
     dim = wrap_dim(dim, t.dim());
     int64_t size = t.shape()[dim];
     check(length >= 0, "length must not be negative, got ", length);
-    if (start < -size || start > size) fail_index("start ", start, " is out of range for dimension ", dim, " with size ", size);
+    if (start < -size || start > size)
+        fail_index("start ", start, " is out of range for dimension ", dim, " with size ", size);
     if (start < 0) start += size;
-    check(start <= size - length, "start (", start, ") + length (", length, ") exceeds dimension ", dim, " with size ", size);
+    check(start <= size - length, "start (", start, ") + length (", length, ") exceeds dimension ", dim, " with size ",
+          size);
     Dims shape = t.shape();
     shape[dim] = length;
     return view_of(t, shape, t.strides(), t.offset() + (length ? start * t.strides()[dim] : 0));
@@ -208,7 +216,8 @@ Tensor view(const Tensor& t, const Dims& shape) {
     Dims sizes = infer_shape(shape, t.numel());
     auto strides = view_strides(t, sizes);
     if (!strides) {
-        fail_value("view of shape ", t.shape(), " with strides ", t.strides(), " as ", sizes, " is not possible without a copy; use reshape() instead");
+        fail_value("view of shape ", t.shape(), " with strides ", t.strides(), " as ", sizes,
+                   " is not possible without a copy; use reshape() instead");
     }
     return view_of(t, sizes, *strides, t.offset());
 }

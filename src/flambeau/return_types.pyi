@@ -10,6 +10,7 @@ from . import (
     _LInfoResult,
     _LuPivotsInfoResult,
     _LuPivotsResult,
+    _MantissaExponentResult,
     _MinMaxResult,
     _PLUResult,
     _QRResult,
@@ -25,6 +26,7 @@ from . import (
 aminmax = _MinMaxResult
 cummax = _ValuesIndicesResult
 cummin = _ValuesIndicesResult
+frexp = _MantissaExponentResult
 geqrf = _ATauResult
 histogram = _HistBinEdgesResult
 kthvalue = _ValuesIndicesResult

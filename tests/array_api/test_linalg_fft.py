@@ -256,7 +256,7 @@ def test_fft_grids(norm, s, axes):
     close(xp.fft.irfftn(y, **args), np.fft.irfftn(z, **numpy_args), "complex128", "float64")
 
 
-def test_fft_helpers_and_errors():
+def test_fft_frequencies_shifts_and_errors():
     assert xp.fft.fftfreq(5, d=0.5, dtype=xp.float64).tolist() == np.fft.fftfreq(5, 0.5).tolist()
     assert xp.fft.rfftfreq(4).tolist() == np.fft.rfftfreq(4).tolist() and xp.fft.rfftfreq(4).dtype == xp.float32
     x = xp.asarray(np.arange(6.0).reshape(2, 3))

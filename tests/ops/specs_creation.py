@@ -137,23 +137,6 @@ def _scipy_window(kind):
     return lambda n, periodic: signal.get_window(kind, n, fftbins=periodic)
 
 
-def _general(kind, **fixed):
-    """flambeau.signal.windows are symmetric by default."""
-    return lambda m, sym=True, dtype=None, **kw: getattr(signal.windows, kind)(m, sym=sym, **{**fixed, **kw})
-
-
-def signal_window(name, *cases, **fixed):
-    def samples(dtype):
-        for m in (1, 6, 7):
-            for case in cases or ({},):
-                yield S(m, dtype=D(dtype), **case)
-                yield S(m, sym=False, dtype=D(dtype), **case)
-
-    return OpSpec(f"signal.windows.{name}", _general(fixed.pop("kind", name), **fixed), samples, FULL_FLOATS,
-                  method=False,
-                  result="any", tolerance=WINDOW, errors=(bad("a negative length", (ValueError, RuntimeError), -1),))
-
-
 def _fill_diagonal(x, value, wrap=False):
     out = x.copy()
     np.fill_diagonal(out, value, wrap)
@@ -217,8 +200,6 @@ RANGES = [
     OpSpec("arange", _arange, _arange_samples, REAL, method=False, errors=(bad("a step of zero", RuntimeError, 0, 5, 0),
            bad("the wrong direction", RuntimeError, 0, 5, -1), bad("an endless range", RuntimeError, 0, np.inf),
            bad("nan", RuntimeError, np.nan), bad("too many", RuntimeError, 0, 2**62))),
-    OpSpec("range", lambda a, b, step=1, dtype=None: np.arange(a, b + step / 2, step), lambda d: [S(1, 4, dtype=D(d)),
-           S(0, 2, 0.5, dtype=D(d))], FULL_FLOATS, method=False),
     OpSpec("linspace", _linspace, _linspace_samples, FULL_FLOATS + COMPLEX + ("int64", "bfloat16"), method=False,
            errors=(bad("a negative count", RuntimeError, 0, 1, -1), bad("no count", TypeError, 0, 1))),
     OpSpec("logspace", _logspace, lambda d: [S(0, 3, 4, dtype=D(d)), S(-1, 1, 5, base=2.0, dtype=D(d))], FULL_FLOATS,
@@ -250,14 +231,6 @@ WINDOWS = [
     window("blackman_window", _scipy_window("blackman")),
     window("bartlett_window", _scipy_window("bartlett")),
     window("kaiser_window", _scipy_window(("kaiser", 12.0))),
-    signal_window("bartlett"), signal_window("blackman"), signal_window("cosine"), signal_window("hann"),
-                  signal_window("hamming"),
-    signal_window("nuttall"),
-    signal_window("exponential", {"tau": 2.0}),
-    signal_window("gaussian", {"std": 2.0}),
-    signal_window("kaiser", {"beta": 8.0}),
-    signal_window("general_cosine", {"a": [0.5, 0.3, 0.2]}),
-    signal_window("general_hamming", {"alpha": 0.6}),
 ]
 
 FILLS = [

@@ -106,20 +106,6 @@ def _vecdot(a, b, dim=-1):
     return (np.conj(a) * b).sum(axis=dim)
 
 
-def _cosine_similarity(a, b, dim=1, eps=1e-8):
-    size = np.maximum((a**2).sum(dim), eps**2) ** 0.5 * np.maximum((b**2).sum(dim), eps**2) ** 0.5
-    return (a * b).sum(dim) / size
-
-
-def _pairwise_distance(a, b, p=2.0, eps=1e-6, keepdim=False):
-    return (np.abs(a - b + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
-
-
-def _bilinear(a, b, w, bias=None):
-    out = np.einsum("...i,oij,...j->...o", a, w, b)
-    return out if bias is None else out + bias
-
-
 INNER = bad("inner sizes that differ", RuntimeError, X, X)
 MIXED = bad("dtypes that differ", RuntimeError, X, T(np.ones((3, 2)), "float64"))
 # fmt: off
@@ -209,13 +195,5 @@ ROWS = [
     OpSpec("pdist", lambda x, p=2.0: distance.pdist(x, "minkowski", p=p),
            lambda d: [S(make(d, (5, 3))), S(make(d, (4, 2)), 1.0)],
            FULL_FLOATS, method=False, tolerance=SUMS, errors=(bad("a vector", RuntimeError, V),)),
-    OpSpec("cosine_similarity", _cosine_similarity, lambda d: [S(make(d, (4, 3)), make(d, (4, 3), salt=1)),
-           S(make(d, (4, 3)), make(d, (4, 3), salt=1), dim=0)], FULL_FLOATS, method=False, tolerance=SUMS),
-    OpSpec("pairwise_distance", _pairwise_distance, lambda d: [S(make(d, (4, 3)), make(d, (4, 3), salt=1)),
-           S(make(d, (4, 3)), make(d, (4, 3), salt=1), p=1.0, keepdim=True)], FULL_FLOATS, method=False,
-           tolerance=SUMS),
-    OpSpec("bilinear", _bilinear, lambda d: [S(make(d, (4, 3)), make(d, (4, 2)), make(d, (5, 3, 2)), make(d, (5,)))],
-           FULL_FLOATS,
-           method=False, tolerance=SUMS, expand=False),
 ]
 # fmt: on

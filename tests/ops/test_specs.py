@@ -156,6 +156,15 @@ def test_negative_strides(row, only_dtypes):
 # ---- forms ---------------------------------------------------------------------------------------------------------
 
 
+def agree(row: OpSpec, got, want) -> bool:
+    """Forms of one op agree to the bit; only where a row has its own tolerance may the order of summation differ."""
+    if lib.same_bits(got, want):
+        return True
+    if row.tolerance is None or not lib.is_tensor(want) or got.dtype != want.dtype or got.shape != want.shape:
+        return False
+    return bool(lib.close_mask(to_numpy(got), to_numpy(want), name_of(want.dtype), row.tolerance).all())
+
+
 def fresh(sample: S) -> S:
     return sample.map(lambda t: t.tensor())
 
@@ -194,7 +203,7 @@ def test_in_place(row, only_dtypes):
                     continue
                 returned = getattr(target, name)(*ready.args[1:], **ready.kwargs)
                 assert returned is target, f"Tensor.{name} does not return the tensor itself"
-                same = lib.same_bits(target, want.to(dtype_of(dtype)))
+                same = agree(row, target, want.to(dtype_of(dtype)))
                 assert same, f"Tensor.{name}{sample} on a {layout} tensor differs from {row.name}"
                 done += 1
     assert done, f"{row.name}: no sample fits the in-place form"
@@ -226,14 +235,14 @@ def test_out(row, only_dtypes):
             want = row.run(ready)
             out = empty_results(want)
             returned = row.run(ready, out=out)
-            assert lib.same_bits(out, want), f"{row.name}{sample}: out= holds something else than the result"
+            assert agree(row, out, want), f"{row.name}{sample}: out= holds something else than the result"
             if lib.is_tensor(out):
                 assert returned is out, f"{row.name}{sample}: out= is not what is returned"
             else:
                 assert all(a is b for a, b in zip(returned, out, strict=True)), f"{row.name}: out= is not returned"
             if lib.is_tensor(want):
                 grown = row.run(ready, out=fb.empty(0, dtype=want.dtype))
-                assert lib.same_bits(grown, want), f"{row.name}{sample}: an empty out= was not resized"
+                assert agree(row, grown, want), f"{row.name}{sample}: an empty out= was not resized"
 
 
 @rows(lambda row: has_out(row) and not isinstance(row.result, tuple) and row.result is not None)
@@ -247,7 +256,7 @@ def test_out_strided_and_wrong(row, only_dtypes):
             base = fb.zeros((*want.shape[:-1], 2 * want.shape[-1]), dtype=want.dtype)
             out = base[..., ::2]
             row.run(ready, out=out)
-            assert lib.same_bits(out, want), f"{row.name}{sample}: a strided out= was not filled"
+            assert agree(row, out, want), f"{row.name}{sample}: a strided out= was not filled"
             assert not to_numpy(base[..., 1::2]).any(), f"{row.name}{sample}: wrote beside a strided out="
         if CATEGORY[name_of(want.dtype)] >= 2:
             wrong = fb.zeros(tuple(want.shape), dtype=fb.int64)

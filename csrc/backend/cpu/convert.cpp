@@ -12,13 +12,15 @@ namespace {
 int64_t half_from_float(Half* y, const float* x, int64_t n) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
     }
     return i;
 }
 int64_t float_from_half(float* y, const Half* x, int64_t n) {
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
     return i;
 }
 #endif
@@ -37,15 +39,19 @@ void convert_loop(char* to, int64_t to_stride, const char* from, int64_t from_st
         for (int64_t i = done; i < n; i++) y[i] = convert<To>(x[i]);
         return;
     }
-    for (int64_t i = 0; i < n; i++) *reinterpret_cast<To*>(to + i * to_stride) = convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
+    for (int64_t i = 0; i < n; i++)
+        *reinterpret_cast<To*>(to + i * to_stride) =
+            convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
 }
 
 }  // namespace
 
-void convert_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
+void convert_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype,
+                     int64_t from_stride, int64_t n) {
     dispatch_all(from_dtype, [&](auto from_tag) {
         dispatch_all(to_dtype, [&](auto to_tag) {
-            convert_loop<typename decltype(to_tag)::type, typename decltype(from_tag)::type>(to, to_stride, from, from_stride, n);
+            convert_loop<typename decltype(to_tag)::type, typename decltype(from_tag)::type>(to, to_stride, from,
+                                                                                             from_stride, n);
         });
     });
 }

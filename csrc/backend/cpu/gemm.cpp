@@ -244,6 +244,23 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
     }
 }
 
+}  // namespace
+
+void float_gemm(const OwnGemm& g) {
+    if (!direct_gemm_fits(g.dtype, g.n, g.k, g.b_col)) return packed_gemm(g);
+    // Rows of c cost their sums, and the writing of a row even when the sums are short.
+    int64_t row_work = g.n * (g.k + 8), size = itemsize(g.dtype);
+    parallel_for(g.m, std::max<int64_t>(8, worth_a_thread / row_work), [&](int64_t begin, int64_t end) {
+        OwnGemm part = g;
+        part.m = end - begin;
+        part.a += begin * g.a_row * size;
+        part.c += begin * g.c_row * size;
+        direct_gemm(part, 1, 0, 0, 0);
+    });
+}
+
+namespace {
+
 template <class T>
 void run_float(const Product& p, int64_t count) {
     auto block_at = [&](int64_t index, int64_t row, int64_t rows) {
@@ -261,13 +278,8 @@ void run_float(const Product& p, int64_t count) {
         else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / work), whole);
         return;
     }
-    // Rows of c cost their sums, and the writing of a row even when the sums are short.
+    if (count == 1) return float_gemm(block_at(0, 0, p.m));
     int64_t row_work = p.n * (p.k + 8);
-    if (count == 1) {
-        parallel_for(p.m, std::max<int64_t>(8, worth_a_thread / row_work),
-                     [&](int64_t begin, int64_t end) { direct_gemm(block_at(0, begin, end - begin), 1, 0, 0, 0); });
-        return;
-    }
     int64_t grain = std::max<int64_t>(1, worth_a_thread / 2 / (row_work * p.m));
     parallel_for(count, grain, [&](int64_t begin, int64_t end) {
         if (p.batch.size() == 1) {

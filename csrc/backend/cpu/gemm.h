@@ -35,6 +35,8 @@ void packed_gemm(const OwnGemm& g);
 // thread, as the next one.
 void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step);
 bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
+// The better of the two.
+void float_gemm(const OwnGemm& g);
 // Integers and bool.
 void own_gemm(const OwnGemm& g);
 

@@ -161,14 +161,17 @@ void run(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_
                 g.beta.to<T>()};
     const T* b = d.b;
     thread_local std::vector<T> rows;
-    bool pack = g.b_col != 1 && g.n > 1;
+    // Rows at distances that fall on each other in the cache are moved apart.
+    bool clash = g.k > 24 && g.m >= 16 && g.b_row * int64_t(sizeof(T)) % 1024 == 0;
+    bool pack = (g.b_col != 1 && g.n > 1) || clash;
+    int64_t across = g.n + (g.n * int64_t(sizeof(T)) % 512 == 0 ? 64 / int64_t(sizeof(T)) : 0);
     if (pack) {
-        if (rows.size() < static_cast<size_t>(g.k * g.n)) rows.resize(static_cast<size_t>(g.k * g.n));
+        if (rows.size() < static_cast<size_t>(g.k * across)) rows.resize(static_cast<size_t>(g.k * across));
         d.b = rows.data();
-        d.b_row = g.n;
+        d.b_row = across;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (pack && (i == 0 || b_step != 0)) pack_rows(rows.data(), g.n, b, g.b_row, g.b_col, g.k, g.n);
+        if (pack && (i == 0 || b_step != 0)) pack_rows(rows.data(), across, b, g.b_row, g.b_col, g.k, g.n);
         one(d);
         d.a += a_step;
         d.c += c_step;

@@ -103,7 +103,8 @@ class Walk {
                 continue;
             }
             filled_from_[k] = nullptr;
-            for (int64_t r = 0; r < run; r++) copy_strided(data[k] + r * n * size_[k], compute_[k], size_[k], p + r * s1, o.dtype, s0, n);
+            for (int64_t r = 0; r < run; r++)
+                copy_strided(data[k] + r * n * size_[k], compute_[k], size_[k], p + r * s1, o.dtype, s0, n);
         }
         fn_(data, inner, context_);
         for (int k = 0; k < outputs_; k++) {
@@ -111,7 +112,8 @@ class Walk {
             const auto& o = plan_.operands[k];
             int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
             char* p = at[k] + begin * s0;
-            for (int64_t r = 0; r < run; r++) copy_strided(p + r * s1, o.dtype, s0, data[k] + r * n * size_[k], compute_[k], size_[k], n);
+            for (int64_t r = 0; r < run; r++)
+                copy_strided(p + r * s1, o.dtype, s0, data[k] + r * n * size_[k], compute_[k], size_[k], n);
         }
     }
 
@@ -159,17 +161,22 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn f
             }
             used = &single;
         }
-        parallel_for(plan.numel, grain, [&](int64_t begin, int64_t end) { Walk(*used, compute, outputs, fn, context).line(begin, end); });
+        parallel_for(plan.numel, grain,
+                     [&](int64_t begin, int64_t end) { Walk(*used, compute, outputs, fn, context).line(begin, end); });
         return;
     }
     int64_t rows = plan.numel / plan.shape[0];
-    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / plan.shape[0]);
-    parallel_for(rows, grain, [&](int64_t begin, int64_t end) { Walk(plan, compute, outputs, fn, context).rows(begin, end); });
+    int64_t grain =
+        std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / plan.shape[0]);
+    parallel_for(rows, grain,
+                 [&](int64_t begin, int64_t end) { Walk(plan, compute, outputs, fn, context).rows(begin, end); });
 }
 
-// ---- copy ------------------------------------------------------------------------------------------------------------
+// ---- copy
+// ------------------------------------------------------------------------------------------------------------
 
-void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
+void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride,
+                  int64_t n) {
     if (to_dtype == from_dtype) {
         int size = itemsize(to_dtype);
         if (to_stride == size && from_stride == size) {
@@ -183,7 +190,8 @@ void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from,
                 std::fill_n(reinterpret_cast<T*>(to), n, value);
                 return;
             }
-            for (int64_t i = 0; i < n; i++) *reinterpret_cast<T*>(to + i * to_stride) = *reinterpret_cast<const T*>(from + i * from_stride);
+            for (int64_t i = 0; i < n; i++)
+                *reinterpret_cast<T*>(to + i * to_stride) = *reinterpret_cast<const T*>(from + i * from_stride);
         });
         return;
     }
@@ -227,8 +235,8 @@ void copy(const Tensor& to, const Tensor& from) {
     if (plan.numel == 0) return;
     const auto &t = plan.operands[0], &f = plan.operands[1];
     int64_t size = itemsize(t.dtype);
-    if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[0] >= 8 && plan.shape[1] >= 8 && std::abs(f.strides[1]) < std::abs(f.strides[0]) &&
-        f.strides[1] != 0) {
+    if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[0] >= 8 && plan.shape[1] >= 8 &&
+        std::abs(f.strides[1]) < std::abs(f.strides[0]) && f.strides[1] != 0) {
         int64_t plane = plan.shape[0] * plan.shape[1], planes = plan.numel / plane;
         int64_t row_grain = std::max<int64_t>(32, parallel_grain / plan.shape[0]);
         for (int64_t p = 0; p < planes; p++) {
@@ -241,7 +249,8 @@ void copy(const Tensor& to, const Tensor& from) {
                 to_at += i * t.strides[d];
                 from_at += i * f.strides[d];
             }
-            parallel_for(plan.shape[1], row_grain, [&](int64_t a, int64_t b) { copy_transposed(plan, to_at, from_at, a, b); });
+            parallel_for(plan.shape[1], row_grain,
+                         [&](int64_t a, int64_t b) { copy_transposed(plan, to_at, from_at, a, b); });
         }
         return;
     }

@@ -12,10 +12,12 @@ inline constexpr int64_t tile_elements = 1024;
 
 // Runs fn over the plan. compute[i] is the dtype in which fn sees operand i; the first `outputs` operands are written.
 // `cost` is the work per element in units of a simple addition, for the choice of thread count.
-void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context, double cost = 1);
+void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context,
+               double cost = 1);
 
 // Copies n elements with conversion; strides in bytes.
-void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride, int64_t n);
+void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride,
+                  int64_t n);
 
 // Elementwise copy of `from` (broadcast) into `to`, any dtypes and strides; blocked when one side is transposed.
 void copy(const Tensor& to, const Tensor& from);

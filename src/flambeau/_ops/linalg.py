@@ -438,19 +438,23 @@ def linalg_vander(x, *, N):
     return fb.cat([ones, powers], -1)
 
 
-@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any", method=True)
-def lu(A, pivot, get_infos):
+@composite("lu(Tensor A, bool pivot=True, bool get_infos=False, any out=None) -> any", method=True)
+def lu(A, pivot, get_infos, out):
     """Packed LU decomposition; :func:`flambeau.linalg.lu_factor` is newer.
 
     Args:
         A: shape (..., m, n).
         pivot: must be True.
         get_infos: whether LAPACK's codes are returned as a third tensor.
+        out: tensors that take the results.
 
     Example:
         >>> fb.lu(fb.tensor([[1., 2.], [2., 2.]]))[1]
         tensor([2, 2], dtype=flambeau.int32)
     """
+    if out is not None:
+        factor = fb.linalg.lu_factor_ex if get_infos else fb.linalg.lu_factor
+        return factor(A, pivot=pivot, out=tuple(out))
     result = fb.linalg.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     return result if get_infos else (result.LU, result.pivots)
 
@@ -466,8 +470,8 @@ def svd_lowrank(A, q, niter, M):
         M: a tensor subtracted from A; it broadcasts.
 
     Example:
-        >>> fb.svd_lowrank(fb.tensor([[3., 0.], [0., 4.]]), q=2).S
-        tensor([4.0000, 3.0000])
+        >>> fb.svd_lowrank(fb.tensor([[3., 0.], [0., 4.]]), q=2).S.round()
+        tensor([4., 3.])
     """
     q = 6 if q is None else q
     niter = 2 if niter is None else niter

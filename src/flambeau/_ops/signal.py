@@ -217,6 +217,7 @@ def gradient(input, *, spacing, dim, edge_order):
         raise OutOfRangeError(f"gradient: dims {dim} must be different dimensions of a {input.ndim}-d tensor")
     if edge_order not in (1, 2):
         raise ArgumentError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise ArgumentError(f"gradient: expected spacing for {len(dims)} dimension(s), got {len(steps)}")
@@ -233,7 +234,8 @@ def _gradient_along(x, d: int, step, order: int):
             raise ArgumentError(f"gradient: expected {n} coordinates for dimension {d}, got {step.shape[0]}")
         h = (step[1:] - step[:-1]).view(-1, *[1] * (x.ndim - 1))
     else:
-        h = fb.full((n - 1, *[1] * (x.ndim - 1)), builtins.float(step), dtype=x.dtype.to_real() if x.is_complex() else None)
+        kind = x.dtype.to_real() if x.is_complex() else x.dtype if x.is_floating_point() else None
+        h = fb.full((n - 1, *[1] * (x.ndim - 1)), builtins.float(step), dtype=kind)
     slope = (x[1:] - x[:-1]) / h
     left, right = h[:-1], h[1:]
     inside = (slope[:-1] * right + slope[1:] * left) / (left + right)

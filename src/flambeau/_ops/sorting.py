@@ -1,6 +1,7 @@
 """Quantiles and histograms, made of sorting and counting."""
 
 import flambeau as fb
+from flambeau import _C
 from flambeau._core import composite
 from flambeau.errors import ArgumentError, DTypeError
 
@@ -161,11 +162,14 @@ def _count(points, edges, weight, density: bool):
         total *= size
     place = fb.where(inside, place, fb.full_like(place, total))
     hist = fb.bincount(place, weight, total + 1)[:total].to(points.dtype).reshape(sizes)
-    if not density:
-        return hist
+    return _density(hist, edges) if density else hist
+
+
+def _density(hist, edges):
+    """Counts as shares of the total per volume of a box."""
     hist = hist / hist.sum()
     for d, e in enumerate(edges):
-        shape = [1] * len(sizes)
+        shape = [1] * hist.dim()
         shape[d] = -1
         hist = hist / fb.diff(e).reshape(shape)
     return hist
@@ -213,7 +217,10 @@ def histogram(input, bins, range, weight, density):
     [(low, high)] = _range_pairs("histogram", range, 1)
     edges = _edges("histogram", flat, bins, low, high)
     flat_weight = None if weight is None else weight.reshape(-1)
-    return _count(flat.reshape(-1, 1), [edges], flat_weight, density), edges
+    if edges.numel() < 2:
+        return fb.zeros([0], dtype=input.dtype), edges
+    hist = _C.namespaces[""]["_bin_counts"](flat, edges, flat_weight, isinstance(bins, int))
+    return _density(hist, [edges]) if density else hist, edges
 
 
 @composite(

@@ -329,10 +329,7 @@ def reciprocal(x: Tensor, /) -> Tensor:
 
 def remainder(x1: RealNumber, x2: RealNumber, /) -> Tensor:
     """What division leaves over, with the sign of ``x2``."""
-    x1, x2 = pair("remainder", x1, x2, "real-valued")
-    result = fb.remainder(x1, x2)
-    # a zero remainder takes the divisor's sign, as every other one does
-    return fb.where(result == 0, fb.copysign(result, x2), result) if x2.dtype in REAL else result
+    return fb.remainder(*pair("remainder", x1, x2, "real-valued"))
 
 
 def round(x: Tensor, /) -> Tensor:

@@ -1,0 +1,238 @@
+"""Decompositions against their definitions, NumPy, and inputs that must end in an error."""
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+
+DTYPES = [fb.float32, fb.float64, fb.complex64, fb.complex128]
+BATCHES = [(), (3,), (2, 0), (6,)]
+
+
+def tolerance(dtype):
+    return 2e-3 if dtype in (fb.float32, fb.complex64) else 1e-9
+
+
+def close(a, b, dtype):
+    assert a.shape == b.shape
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=tolerance(dtype), atol=tolerance(dtype))
+
+
+def adjoint(a):
+    return a.mT.conj()
+
+
+def positive(*shape, dtype):
+    a = fb.randn(*shape, dtype=dtype)
+    return a @ adjoint(a) + shape[-1] * fb.eye(shape[-1], dtype=dtype)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    fb.manual_seed(5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("n", [0, 1, 7, 40])
+def test_square_matrices(dtype, batch, n):
+    a = fb.randn(*batch, n, n, dtype=dtype) + 2 * n**0.5 * fb.eye(n, dtype=dtype)
+    eye = fb.eye(n, dtype=dtype).expand(*batch, n, n)
+    close(fb.linalg.inv(a) @ a, eye, dtype)
+    b = fb.randn(*batch, n, 3, dtype=dtype)
+    close(a @ fb.linalg.solve(a, b), b, dtype)
+    close(fb.linalg.solve(a, b.mT, left=False) @ a, b.mT, dtype)
+    P, L, U = fb.linalg.lu(a)
+    close(P @ L @ U, a, dtype)
+    lu, pivots = fb.linalg.lu_factor(a)
+    close(adjoint(a) @ fb.linalg.lu_solve(lu, pivots, b, adjoint=True), b, dtype)
+    sign, log = fb.linalg.slogdet(a)
+    small = a / max(1, n)
+    np.testing.assert_allclose(fb.linalg.det(small).numpy(), np.linalg.det(small.numpy()), rtol=1e-2, atol=1e-3)
+    close(sign.abs(), fb.ones(batch, dtype=log.dtype), log.dtype)
+    values, vectors = fb.linalg.eig(a)
+    wide = a.to(values.dtype)
+    close(wide @ vectors, vectors * values.unsqueeze(-2), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 6, 300])
+def test_positive_definite(dtype, n):
+    a = positive(n, n, dtype=dtype)
+    L = fb.linalg.cholesky(a)
+    scale = max(1, n)
+    close(L @ adjoint(L) / scale, a / scale, dtype)
+    U = fb.linalg.cholesky(a, upper=True)
+    close(adjoint(U) @ U / scale, a / scale, dtype)
+    assert bool((L.triu(1) == 0).all())
+    b = fb.randn(n, 2, dtype=dtype)
+    close(a @ fb.cholesky_solve(b, L), b, dtype)
+    close(fb.cholesky_inverse(L) @ a, fb.eye(n, dtype=dtype), dtype)
+    values, vectors = fb.linalg.eigh(a)
+    close(vectors * values.unsqueeze(-2) @ adjoint(vectors) / scale, a / scale, dtype)
+    assert bool((values[1:] >= values[:-1]).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 6, 3), (0, 3), (3, 0), (200, 30)])
+def test_rectangular(dtype, shape):
+    a = fb.randn(*shape, dtype=dtype)
+    for mode in ("reduced", "complete"):
+        Q, R = fb.linalg.qr(a, mode)
+        close(Q @ R, a, dtype)
+        close(adjoint(Q) @ Q, fb.eye(Q.shape[-1], dtype=dtype).expand(*shape[:-2], -1, -1), dtype)
+    for full in (True, False):
+        U, S, Vh = fb.linalg.svd(a, full_matrices=full)
+        k = S.shape[-1]
+        close(U[..., :k] * S.unsqueeze(-2).to(dtype) @ Vh[..., :k, :], a, dtype)
+    close(fb.linalg.svdvals(a), S, S.dtype)
+    close(a @ fb.linalg.pinv(a) @ a, a, dtype)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_lstsq(driver):
+    a, b = fb.randn(3, 20, 4, dtype=fb.float64), fb.randn(3, 20, 2, dtype=fb.float64)
+    result = fb.linalg.lstsq(a, b, driver=driver)
+    for i in range(3):
+        expected, residuals, rank, _ = np.linalg.lstsq(a[i].numpy(), b[i].numpy(), rcond=None)
+        np.testing.assert_allclose(result.solution[i].numpy(), expected, rtol=1e-9)
+        if driver != "gelsy":
+            np.testing.assert_allclose(result.residuals[i].numpy(), residuals, rtol=1e-9)
+        if driver != "gels":
+            assert result.rank[i] == rank
+
+
+def test_triangular_systems_read_one_triangle():
+    a, b = fb.randn(4, 4, dtype=fb.float64) + 3 * fb.eye(4, dtype=fb.float64), fb.randn(4, 2, dtype=fb.float64)
+    close(a.tril() @ fb.linalg.solve_triangular(a, b, upper=False), b, fb.float64)
+    close(a.triu() @ fb.linalg.solve_triangular(a, b, upper=True), b, fb.float64)
+    unit = a.tril(-1) + fb.eye(4, dtype=fb.float64)
+    close(unit @ fb.linalg.solve_triangular(a, b, upper=False, unitriangular=True), b, fb.float64)
+
+
+def test_broadcast_right_sides():
+    a, b = fb.randn(4, 4) + 3 * fb.eye(4), fb.randn(5, 4, 2)
+    close(a @ fb.linalg.solve(a, b), b, fb.float32)
+    vectors = fb.randn(3, 4)
+    close(
+        (a.expand(3, 4, 4) @ fb.linalg.solve(a.expand(3, 4, 4), vectors).unsqueeze(-1)).squeeze(-1), vectors, fb.float32
+    )
+
+
+@pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, float("inf"), -float("inf")])
+def test_matrix_norms(ord):
+    a = fb.randn(4, 5, dtype=fb.float64)
+    expected = np.linalg.norm(a.numpy(), ord)
+    np.testing.assert_allclose(fb.linalg.norm(a, ord).item(), expected, rtol=1e-10)
+    turned = a[None].permute(2, 0, 1)
+    result = fb.linalg.matrix_norm(turned, ord, dim=(2, 0), keepdim=True)
+    assert result.shape == (1, 1, 1)
+    np.testing.assert_allclose(result.item(), expected, rtol=1e-10)
+
+
+def test_matrix_functions():
+    a = fb.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=fb.float64)
+    turn = fb.linalg.matrix_exp(a * 3)
+    np.testing.assert_allclose(turn.numpy(), [[np.cos(3), -np.sin(3)], [np.sin(3), np.cos(3)]], atol=1e-14)
+    large = fb.diag(fb.tensor([30.0, -30.0]))
+    np.testing.assert_allclose(fb.matrix_exp(large).diagonal().numpy(), np.exp([30.0, -30.0]), rtol=1e-4)
+    assert fb.linalg.matrix_rank(fb.ones(4, 4)).item() == 1
+    assert fb.linalg.cond(fb.diag(fb.tensor([4.0, 2.0]))).item() == 2.0
+    assert fb.linalg.cond(fb.zeros(2, 2), 1).item() == float("inf")
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_thread_count_changes_no_bit(threads):
+    a = fb.randn(400, 400)
+    spd = a @ a.T + 400 * fb.eye(400)
+
+    def everything():
+        return [
+            fb.linalg.cholesky(spd),
+            fb.linalg.inv(spd),
+            fb.linalg.solve(a, spd),
+            fb.linalg.det(spd / 400),
+            fb.linalg.qr(a).R,
+            fb.linalg.svdvals(a[:60]),
+            fb.linalg.eigvalsh(spd[:60, :60]),
+        ]
+
+    fb.set_num_threads(1)
+    first = everything()
+    fb.set_num_threads(threads)
+    for x, y in zip(first, everything(), strict=True):
+        assert bool((x == y).all())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fb.linalg.inv(fb.zeros(2, 2)),
+        lambda: fb.linalg.solve(fb.ones(2, 2), fb.ones(2)),
+        lambda: fb.linalg.cholesky(-fb.eye(3)),
+        lambda: fb.linalg.cholesky(-fb.eye(400)),
+        lambda: fb.inverse(fb.zeros(300, 300)),
+    ],
+)
+def test_singular_input(call):
+    with pytest.raises(fb.linalg.LinAlgError, match="linalg error"):
+        call()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_that_are_not_finite_neither_hang_nor_crash(bad, dtype):
+    a = fb.eye(12, dtype=dtype)
+    a[3, 4] = bad
+    for decompose in (
+        fb.linalg.svd,
+        fb.linalg.svdvals,
+        fb.linalg.eig,
+        fb.linalg.eigvals,
+        fb.linalg.eigh,
+        fb.linalg.eigvalsh,
+    ):
+        with pytest.raises(fb.linalg.LinAlgError, match="infinite or undefined"):
+            decompose(a)
+    for accepted in (fb.linalg.det, fb.linalg.qr, fb.linalg.inv_ex, fb.linalg.cholesky_ex, fb.linalg.lu, fb.matrix_exp):
+        accepted(a)
+
+
+def test_codes_instead_of_errors():
+    a = fb.stack([fb.eye(2), fb.zeros(2, 2)])
+    assert fb.linalg.inv_ex(a).info.tolist() == [0, 1]
+    assert fb.linalg.cholesky_ex(a - 0.5 * fb.eye(2)).info.tolist() == [0, 1]
+    with pytest.raises(fb.linalg.LinAlgError, match="batch element 1"):
+        fb.linalg.inv_ex(a, check_errors=True)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: fb.linalg.inv(fb.ones(2, 3)), ValueError, "square"),
+        (lambda: fb.linalg.det(fb.ones(3)), ValueError, "at least 2-d"),
+        (lambda: fb.linalg.svd(fb.ones(3, 3, dtype=fb.int64)), ValueError, "float32, float64"),
+        (lambda: fb.linalg.solve(fb.eye(3), fb.ones(4)), ValueError, "do not fit"),
+        (lambda: fb.linalg.solve(fb.eye(3), fb.ones(3).double()), ValueError, "same dtype"),
+        (lambda: fb.linalg.qr(fb.ones(3, 3), "full"), ValueError, "unknown mode"),
+        (lambda: fb.linalg.eigh(fb.eye(3), UPLO="X"), ValueError, "UPLO"),
+        (lambda: fb.linalg.lstsq(fb.eye(3), fb.ones(3), driver="x"), ValueError, "driver"),
+        (lambda: fb.lu_unpack(fb.eye(2), fb.tensor([1, 9], dtype=fb.int32)), ValueError, "out of range"),
+        (
+            lambda: fb.linalg.lu_solve(fb.eye(2), fb.tensor([0, 1], dtype=fb.int32), fb.ones(2, 1)),
+            ValueError,
+            "out of range",
+        ),
+        (
+            lambda: fb.linalg.ldl_solve(fb.eye(2), fb.tensor([1, -2], dtype=fb.int32), fb.ones(2, 1)),
+            ValueError,
+            "pairs",
+        ),
+        (lambda: fb.linalg.matrix_norm(fb.eye(2), 3), ValueError, "unknown order"),
+        (lambda: fb.linalg.householder_product(fb.eye(2), fb.ones(3)), ValueError, "longer"),
+        (lambda: fb.linalg.matrix_norm(fb.eye(2), dim=(0, 5)), IndexError, "out of range"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
