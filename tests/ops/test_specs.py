@@ -287,6 +287,25 @@ def test_out_that_overlaps_an_input(row, only_dtypes):
                     assert right, f"{row.name}: wrong result in an out= that overlaps the input ({shift}, {n} elements)"
 
 
+@rows(lambda row: has_out(row) and not isinstance(row.result, tuple))
+def test_out_is_an_input(row, only_dtypes):
+    """An `out` that is one of the inputs, even one of another shape, is refused or right; never a read past its end."""
+    for dtype in form_dtypes(row, only_dtypes):
+        for sample in (*row.samples(dtype), *(row.edge(dtype) if row.edge else ())):
+            tensors = [i for i, a in enumerate(sample.args) if isinstance(a, T)]
+            ready = fresh(sample)
+            want = row.run(ready)
+            for i in tensors:
+                ready = fresh(sample)
+                if not lib.is_tensor(want) or want.dtype != ready.args[i].dtype:
+                    continue
+                try:
+                    got = row.run(ready, out=ready.args[i])
+                except RuntimeError:
+                    continue
+                assert agree(row, got, want), f"{row.name}{sample}: wrong result when argument {i} is also out="
+
+
 @rows(lambda row: row.view)
 def test_view_shares_memory(row, only_dtypes):
     """What is written to the input afterwards shows in the result."""
