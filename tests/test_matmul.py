@@ -116,6 +116,15 @@ def test_scaled_sums():
     np.testing.assert_allclose(target.numpy(), c + a @ b, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.parametrize("m, k, n", [(3, 4, 2), (5, 10, 5), (40, 50, 60), (200, 300, 170)])
+def test_memory_order_of_the_target_changes_no_bit(m, k, n):
+    fb.manual_seed(0)
+    c, a, b = fb.randn(m, n), fb.randn(m, k), fb.randn(k, n)
+    turned = c.T.contiguous().T
+    turned.addmm_(a, b, beta=2, alpha=3)
+    assert bool((turned == fb.addmm(c, a, b, beta=2, alpha=3)).all())
+
+
 def test_empty_sums_are_zero_or_the_scaled_input():
     assert bool((fb.zeros(2, 0) @ fb.zeros(0, 3) == 0).all())
     result = fb.addmm(fb.ones(2, 3), fb.zeros(2, 0), fb.zeros(0, 3), beta=3)

@@ -61,6 +61,9 @@ struct Reader {
         for (int64_t d = 0; d < m.dim(); d++) keep();
     }
 
+    // Without elements there is no first one, and its offset could be anywhere.
+    Tensor view() const { return view_of(t, shape, strides, shape.contains(0) ? t.offset() : offset); }
+
     void scalar_mask(bool value) {
         advanced.push_back({shape.size(), value ? zeros({1}, DType::I64) : empty({0}, DType::I64)});
         shape.push_back(1);
@@ -133,14 +136,14 @@ void read(Reader& r, const std::vector<IndexItem>& items) {
 Tensor index_get(const Tensor& t, const std::vector<IndexItem>& items) {
     Reader r(t);
     read(r, items);
-    Tensor base = view_of(t, r.shape, r.strides, r.offset);
+    Tensor base = r.view();
     return r.advanced.empty() ? base : advanced_get(base, r.advanced);
 }
 
 void index_set(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value) {
     Reader r(t);
     read(r, items);
-    Tensor base = view_of(t, r.shape, r.strides, r.offset);
+    Tensor base = r.view();
     if (!r.advanced.empty()) return advanced_set(base, r.advanced, value, false);
     // NumPy and PyTorch let leading dimensions of size one of the value go.
     copy_into(base, drop_leading_ones(value, base.dim()));
@@ -149,7 +152,7 @@ void index_set(const Tensor& t, const std::vector<IndexItem>& items, const Tenso
 void index_add_to(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value) {
     Reader r(t);
     read(r, items);
-    Tensor base = view_of(t, r.shape, r.strides, r.offset);
+    Tensor base = r.view();
     // Without an index tensor everything is one place: index 0 of a new first dimension.
     if (r.advanced.empty()) advanced_set(unsqueeze(base, 0), {{0, zeros({1}, DType::I64)}}, value, true);
     else advanced_set(base, r.advanced, value, true);

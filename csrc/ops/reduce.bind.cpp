@@ -92,11 +92,14 @@ Example:
 static Tensor truth(Args& a, bool every) {
     const Tensor& t = a.tensor(0);
     auto dims = a.dims_or_none(1);
+    Tensor result;
     if (dims && dims->empty() && t.dim()) {
         Tensor apart = unsqueeze(t, t.dim());
-        return every ? all(apart, Dims{-1}) : any(apart, Dims{-1});
+        result = every ? all(apart, Dims{-1}) : any(apart, Dims{-1});
+    } else {
+        result = every ? all(t, dims, a.flag(2)) : any(t, dims, a.flag(2));
     }
-    return every ? all(t, dims, a.flag(2)) : any(t, dims, a.flag(2));
+    return a.out && a.out.dtype() == DType::Bool ? to_dtype(result, DType::Bool) : result;
 }
 
 OP("all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,

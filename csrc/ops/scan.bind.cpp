@@ -10,7 +10,8 @@ static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std:
 
 // Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
 static std::optional<DType> wanted_dtype(const Args& a, int i) {
-    if (a.given(i) || !a.out || a.out.dtype() == DType::Bool) return a.dtype_or_none(i);
+    bool sums = a.inplace || a.tensor(0).dim() > 0;
+    if (a.given(i) || !a.out || (a.out.dtype() == DType::Bool && sums)) return a.dtype_or_none(i);
     return a.out.dtype();
 }
 

@@ -302,7 +302,7 @@ Example:
     const Tensor& t = a.tensor(0);
     Tensor storage = clone(
         make_view(t.storage_ref(), t.dtype(), {static_cast<int64_t>(t.storage().bytes()) / t.itemsize()}, {1}, 0));
-    Tensor part = view_of(storage, a.dims(2), a.dims(3), a.integer_or_none(4).value_or(t.offset()));
+    Tensor part = as_strided(storage, a.dims(2), a.dims(3), a.integer_or_none(4).value_or(t.offset()));
     check(part.shape() == a.tensor(1).shape(), "expected src to have the given size: src ", a.tensor(1).shape(),
           ", size ", part.shape());
     copy_into(part, a.tensor(1));

@@ -56,7 +56,7 @@ Tensor diagonal(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
     int64_t n = t.shape()[rows], m = t.shape()[columns], start = t.offset(), length;
     if (offset >= 0) length = offset < m ? std::min(n, m - offset) : 0;
     else length = offset > -n ? std::min(n + offset, m) : 0;
-    if (length > 0) start += offset >= 0 ? offset * t.strides()[columns] : -offset * t.strides()[rows];
+    if (length > 0 && t.numel() > 0) start += offset >= 0 ? offset * t.strides()[columns] : -offset * t.strides()[rows];
     shape.push_back(length);
     strides.push_back(t.strides()[rows] + t.strides()[columns]);
     return view_of(t, shape, strides, start);
@@ -111,6 +111,13 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
     }
     shape[last] /= ratio;
     return make_view(t.storage_ref(), dtype, shape, strides, offset / ratio);
+}
+
+Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
+    int64_t limit = static_cast<int64_t>(t.storage().bytes()) / t.itemsize(), start = offset.value_or(t.offset());
+    // A view without elements passes every other check, but its address is still computed.
+    check(start >= 0 && start <= limit, "storage_offset ", start, " is outside the storage of ", limit, " elements");
+    return view_of(t, size, stride, start);
 }
 
 Tensor unfold(const Tensor& t, int64_t dim, int64_t size, int64_t step) {

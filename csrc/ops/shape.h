@@ -12,6 +12,8 @@ Tensor view_as_real(const Tensor& t);
 Tensor view_as_complex(const Tensor& t);
 // Same bytes, another dtype; item sizes may differ when the last dimension allows it.
 Tensor view_dtype(const Tensor& t, DType dtype);
+// Any shape and strides over the storage of `t`; everything must lie inside it.
+Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset);
 Tensor unfold(const Tensor& t, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> unbind(const Tensor& t, int64_t dim);
 std::vector<Tensor> split(const Tensor& t, int64_t size, int64_t dim);

@@ -119,9 +119,6 @@ Example:
     return unfold(a.tensor(0), a.integer(1), a.integer(2), a.integer(3));
 }
 
-static Tensor strided_view(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
-    return view_of(t, size, stride, offset.value_or(t.offset()));
-}
 OP("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", FUNCTION | METHOD,
    R"(A view of the tensor's storage with any shape and strides that stay inside it.
 
@@ -137,7 +134,7 @@ Example:
             [1, 3],
             [2, 4]])
 )") {
-    return strided_view(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3));
+    return as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3));
 }
 OP("as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", FUNCTION | METHOD,
    R"(Gives this tensor itself another shape and strides over its storage.
@@ -153,7 +150,7 @@ Example:
     tensor([[0, 2],
             [1, 3]])
 )") {
-    return become(a.tensor(0), strided_view(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3)));
+    return become(a.tensor(0), as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3)));
 }
 
 OP("view_as_real(Tensor input) -> Tensor", FUNCTION | METHOD,

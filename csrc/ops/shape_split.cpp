@@ -14,7 +14,7 @@ std::vector<Tensor> chunk(const Tensor& t, int64_t chunks, int64_t dim) {
     check(t.dim() > 0, "expects at least a 1-dimensional tensor");
     check(chunks > 0, "expects `chunks` to be greater than 0, got: ", chunks);
     dim = wrap_dim(dim, t.dim());
-    int64_t size = (t.shape()[dim] + chunks - 1) / chunks;
+    int64_t size = t.shape()[dim] / chunks + (t.shape()[dim] % chunks != 0);
     if (size == 0) return split(t, Dims(few(chunks), 0), dim);
     return split(t, size, dim);
 }

@@ -93,10 +93,28 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         best.resize(static_cast<size_t>(k));
         return;
     }
-    size_t capacity = static_cast<size_t>(2 * k + 16), count = 0;
+    // A few are kept in order as they come; many are gathered and thinned out when there are twice too many.
+    bool few = k <= 32;
+    size_t capacity = static_cast<size_t>(few ? k : 2 * k + 16), count = 0;
     best.resize(capacity);
     K limit = K(~K(0));
     bool full = false;
+    auto take = [&](Packed<K> p) {
+        if (few) {
+            size_t at = full ? capacity - 1 : count++;
+            for (; at > 0 && best[at - 1] > p; at--) best[at] = best[at - 1];
+            best[at] = p;
+        } else {
+            best[count++] = p;
+        }
+        if (count < capacity) return;
+        if (!few) {
+            shrink();
+            count = static_cast<size_t>(k);
+        }
+        limit = packed_key<K>(best[static_cast<size_t>(k - 1)]);
+        full = true;
+    };
     constexpr int64_t block = 128, group = 16;
     K keys[block];
     for (int64_t first = 0; first < n; first += block) {
@@ -108,16 +126,11 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
             int64_t to = std::min(m, from + group);
             if (full && smallest(keys + from, to - from) >= limit) continue;
             for (int64_t j = from; j < to; j++) {
-                if (full && keys[j] >= limit) continue;
-                best[count++] = pack_key<K>(keys[j], first + j);
-                if (count < capacity) continue;
-                std::nth_element(best.begin(), best.begin() + (k - 1), best.end());
-                count = static_cast<size_t>(k);
-                limit = packed_key<K>(best[count - 1]);
-                full = true;
+                if (!full || keys[j] < limit) take(pack_key<K>(keys[j], first + j));
             }
         }
     }
+    if (few) return;
     std::nth_element(best.begin(), best.begin() + (k - 1), best.begin() + static_cast<int64_t>(count));
     best.resize(static_cast<size_t>(k));
 }

@@ -54,6 +54,13 @@ inline void store_part(T* p, int64_t n, V<T> v) {
 }
 #endif
 
+// alpha * sum + beta * old, rounded after every step: which of the two products a fused operation takes in would be the
+// compiler's choice, and differ between whole and partial vectors.
+template <class T>
+__attribute__((noinline, optimize("fp-contract=off"))) void finish(V<T>& sum, T alpha, T beta, const V<T>& old) {
+    sum = alpha * sum + beta * old;
+}
+
 template <class T>
 struct Direct {
     int64_t m, n, k;
@@ -100,9 +107,9 @@ void block(const Direct<T>& g, const T* __restrict a, const T* __restrict b, T* 
             V<T> value = sum[r][v];
             bool part = Tail && v == Wide - 1;
             if (!plain) {
-                value *= g.alpha;
-                if (g.beta != T(0))
-                    value += g.beta * (part ? load_part(to, last) : V<T>(*reinterpret_cast<const Loose*>(to)));
+                V<T> old = {};
+                if (g.beta != T(0)) old = part ? load_part(to, last) : V<T>(*reinterpret_cast<const Loose*>(to));
+                finish(value, g.alpha, g.beta, old);
             }
             if (part) store_part(to, last, value);
             else *reinterpret_cast<Loose*>(to) = value;

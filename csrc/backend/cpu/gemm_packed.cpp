@@ -45,6 +45,18 @@ struct Store {
     T alpha, beta;
 };
 
+// Rounded after every step: which of the two products a fused operation takes in would be the compiler's choice, and
+// differ between whole and partial tiles.
+template <class T>
+__attribute__((noinline, optimize("fp-contract=off"))) void finish(typename Lanes<T>::type& sum, Store<T> store,
+                                                                   const typename Lanes<T>::type& old) {
+    sum = store.alpha * sum + store.beta * old;
+}
+template <class T>
+__attribute__((noinline, optimize("fp-contract=off"))) T finish_one(T sum, Store<T> store, T old) {
+    return store.alpha * sum + store.beta * old;
+}
+
 template <class T, int rows, int Wide>
 void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store) {
     using V = typename Lanes<T>::type;
@@ -69,9 +81,13 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
         for (int v = 0; v < Wide; v++) {
             Loose* at = reinterpret_cast<Loose*>(c + r * c_row + v * width);
             V value = sum[r][v];
-            if (store.alpha != T(1)) value *= store.alpha;
-            if (store.beta == T(1)) value += *at;
-            else if (store.beta != T(0)) value += store.beta * *at;
+            if (store.alpha != T(1) || (store.beta != T(0) && store.beta != T(1))) {
+                V old = {};
+                if (store.beta != T(0)) old = *at;
+                finish<T>(value, store, old);
+            } else if (store.beta == T(1)) {
+                value += *at;
+            }
             *at = value;
         }
     }
@@ -129,8 +145,11 @@ struct Packed {
         run(height, left, panel, spare, across, {T(1), T(0)});
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t j = 0; j < cols; j++) {
-                T value = spare[r * across + j] * store.alpha;
-                to[r * c_row + j] = store.beta == T(0) ? value : value + store.beta * to[r * c_row + j];
+                T& at = to[r * c_row + j];
+                T value = spare[r * across + j];
+                if (store.alpha == T(1) && store.beta == T(0)) at = value;
+                else if (store.alpha == T(1) && store.beta == T(1)) at += value;
+                else at = finish_one(value, store, store.beta == T(0) ? T(0) : at);
             }
         }
     }
