@@ -7,35 +7,59 @@ namespace {
 
 constexpr unsigned NAMED = FUNCTION | OUT;
 
-// float computes in double and rounds once; glibc's float lgamma is exact enough as it is.
+// float computes in double and rounds once. These functions branch and loop: no vectors, so no padded tails either.
 template <class Fn, class T>
 void special_tile(char** data, int64_t n, const void*) {
     T* y = reinterpret_cast<T*>(data[0]);
     const T* x = reinterpret_cast<const T*>(data[1]);
-    for (int64_t i = 0; i < n; i++) y[i] = static_cast<T>(Fn::f(x[i]));
+    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i]);
 }
 template <class Fn>
 Kernels special_kernels() {
     return make_kernels<F>([]<class T>(TypeTag<T>) -> TileFn { return special_tile<Fn, T>; });
 }
+template <class Fn, class T>
+void special_pair_tile(char** data, int64_t n, const void*) {
+    T* z = reinterpret_cast<T*>(data[0]);
+    const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
+    for (int64_t i = 0; i < n; i++) z[i] = Fn::f(x[i], y[i]);
+}
+// Fn::f(x, p) with a whole number p.
+template <class Fn, class T>
+void special_order_tile(char** data, int64_t n, const void* context) {
+    int64_t order = *static_cast<const int64_t*>(context);
+    T* y = reinterpret_cast<T*>(data[0]);
+    const T* x = reinterpret_cast<const T*>(data[1]);
+    for (int64_t i = 0; i < n; i++) y[i] = Fn::f(x[i], order);
+}
+template <class Fn>
+Kernels special_order_kernels() {
+    return make_kernels<F>([]<class T>(TypeTag<T>) -> TileFn { return special_order_tile<Fn, T>; });
+}
 
-#define SPECIAL_(id, name, flags, formula, summary, example, shown)                                                  \
+#define SPECIAL_(id, kernels_of, name, flags, formula, summary, example, shown)                                      \
     struct FB_CONCAT(Row, id) {                                                                                      \
-        static double f(double x) {                                                                                  \
+        template <class T>                                                                                           \
+        static T f(T element) {                                                                                      \
             using namespace fb::sp;                                                                                  \
-            return formula;                                                                                          \
+            double x = static_cast<double>(element);                                                                 \
+            return static_cast<T>(formula);                                                                          \
         }                                                                                                            \
     };                                                                                                               \
     Value FB_CONCAT(call, id)(Args & a) {                                                                            \
-        static const Kernels kernels = special_kernels<FB_CONCAT(Row, id)>();                                        \
+        static const Kernels kernels = kernels_of;                                                                   \
         return unary(a, a.tensor(0), kernels, Result::Float, 40);                                                    \
     }                                                                                                                \
     const Register FB_CONCAT(register, id)(#name "(Tensor input) -> Tensor", flags, FB_CONCAT(call, id),             \
                                            summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
                                                    "\n    " shown "\n");
-#define SPECIAL(name, ...) SPECIAL_(__COUNTER__, name, __VA_ARGS__)
+#define SPECIAL_LOOP(id, ...) SPECIAL_(id, special_kernels<FB_CONCAT(Row, id)>(), __VA_ARGS__)
+#define SPECIAL_VECTOR(id, ...) SPECIAL_(id, (unary_kernels<FB_CONCAT(Row, id), F>()), __VA_ARGS__)
+#define SPECIAL(...) SPECIAL_LOOP(__COUNTER__, __VA_ARGS__)
+#define VECTOR(...) SPECIAL_VECTOR(__COUNTER__, __VA_ARGS__)
 #include "ops/special.def"
 #undef SPECIAL
+#undef VECTOR
 
 OP_ALIAS("special.erfinv", "erfinv");
 OP_ALIAS("special.digamma", "digamma");
@@ -72,7 +96,7 @@ struct Polygamma {
     }
 };
 Value polygamma(Args& a, int64_t n, const Tensor& x) {
-    static const Kernels kernels = context_kernels<Polygamma, int64_t, F>();
+    static const Kernels kernels = special_order_kernels<Polygamma>();
     check(n >= 0, "the order must not be negative, got n = ", n);
     return unary(a, x, kernels, Result::Float, 60, &n);
 }
@@ -109,7 +133,7 @@ Example:
     >>> fb.mvlgamma(fb.tensor([2., 3.]), 2)
     tensor([0.4516, 1.5502])
 )") {
-    static const Kernels kernels = context_kernels<MultiGamma, int64_t, F>();
+    static const Kernels kernels = special_order_kernels<MultiGamma>();
     int64_t p = a.integer(1);
     check(p >= 1, "p has to be greater than or equal to 1, got ", p);
     check(p <= 100000, "p must be at most 100000, got ", p);
@@ -131,11 +155,17 @@ OP_ALIAS("special.multigammaln", "mvlgamma");
 PAIR(LowerGamma, sp::gammainc(x, y))
 PAIR(UpperGamma, sp::gammaincc(x, y))
 PAIR(Zeta, sp::zeta(x, y))
-PAIR(XLog1pY, std::isnan(y) ? y : x == 0 ? 0.0 : x * std::log1p(y))
+struct XLog1pY {
+    template <class T>
+    static T f(T x, T y) {
+        return m::where(m::isnan(y), y, m::where(x == T(0), T(0), x * m::log1p(y)));
+    }
+};
 
 template <class Row>
 Value pair(Args& a, Result result = Result::Float) {
-    static const Kernels kernels = binary_kernels<Row, F>();
+    static const Kernels kernels =
+        make_kernels<F>([]<class T>(TypeTag<T>) -> TileFn { return special_pair_tile<Row, T>; });
     return binary(a, a.tensor(0), a.tensor(1), kernels, result, 60);
 }
 
@@ -182,6 +212,10 @@ Example:
 }
 OP("special.zeta(Operand input, Tensor other) -> Tensor", NAMED) { return pair<Zeta>(a); }
 
+Value xlog1py(Args& a) {
+    static const Kernels kernels = binary_kernels<XLog1pY, F>();
+    return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Float, 8);
+}
 OP("special.xlog1py(Tensor input, Operand other) -> Tensor", NAMED, R"(input * log1p(other), and 0 where input is 0.
 
 Args:
@@ -192,9 +226,9 @@ Example:
     >>> fb.special.xlog1py(fb.tensor([0., 2.]), fb.tensor([-1., 1.]))
     tensor([0.0000, 1.3863])
 )") {
-    return pair<XLog1pY>(a);
+    return xlog1py(a);
 }
-OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED) { return pair<XLog1pY>(a); }
+OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED) { return xlog1py(a); }
 
 // ---- orthogonal polynomials
 // ----------------------------------------------------------------------------------------------
