@@ -16,7 +16,7 @@ Tensor product_target(Args& a, const Dims& shape, DType dtype, std::initializer_
     if (!a.out) return empty(shape, dtype);
     check(a.out.dtype() == dtype, "expected out to have dtype ", dtype, ", got ", a.out.dtype());
     for (const Tensor& t : inputs) {
-        if (share_memory(a.out, t)) return empty(shape, dtype);
+        if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype);
     }
     return output(a, shape, dtype, {});
 }

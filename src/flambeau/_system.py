@@ -182,7 +182,7 @@ def broadcast_shapes(*shapes):
 
     sizes: list[builtins.int] = []
     for shape in shapes:
-        dims = [shape] if isinstance(shape, builtins.int) else [d.__index__() for d in shape]
+        dims = list(Size([shape] if isinstance(shape, builtins.int) else shape))
         if builtins.any(d < 0 for d in dims):
             raise ArgumentError(f"broadcast_shapes: sizes must not be negative, got {tuple(dims)}")
         sizes = [1] * (len(dims) - len(sizes)) + sizes

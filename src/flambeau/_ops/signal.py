@@ -23,7 +23,7 @@ def unravel_index(indices, shape):
     """
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == fb.bool:
         raise TypeError(f"unravel_index: expected 'indices' to be an integer tensor, got {indices.dtype}")
-    sizes = [shape] if isinstance(shape, builtins.int) else [d.__index__() for d in shape]
+    sizes = list(fb.Size([shape] if isinstance(shape, builtins.int) else shape))
     if builtins.any(d < 0 for d in sizes):
         raise ArgumentError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
     rest, result = indices.to(fb.int64), []
