@@ -90,20 +90,19 @@ PyObject* can_cast_(PyObject*, PyObject* args) {
 
 PyObject* config(PyObject*, PyObject*) {
     std::string features;
-#define FEATURE(name) \
-    if (__builtin_cpu_supports(name)) features += std::string(features.empty() ? "" : " ") + name;
-    FEATURE("sse4.2")
-    FEATURE("avx") FEATURE("avx2") FEATURE("fma") FEATURE("f16c") FEATURE("avx512f") FEATURE("avx512bw")
-        FEATURE("avx512vl") FEATURE("avx512bf16")
+    // __builtin_cpu_supports takes literals only, hence the macro.
+#define FEATURE(name) (__builtin_cpu_supports(name) ? " " name : "")
+    features = std::string(FEATURE("sse4.2")) + FEATURE("avx") + FEATURE("avx2") + FEATURE("fma") + FEATURE("f16c") +
+               FEATURE("avx512f") + FEATURE("avx512bw") + FEATURE("avx512vl") + FEATURE("avx512bf16");
 #undef FEATURE
-            return Py_BuildValue("{s:s,s:s,s:s,s:s}", "compiled_for", FLAMBEAU_ARCH, "compiler", "g++ " __VERSION__,
-                                 "cpu_features", features.c_str(), "sanitizers",
+    return Py_BuildValue("{s:s,s:s,s:s,s:s}", "compiled_for", FLAMBEAU_ARCH, "compiler", "g++ " __VERSION__,
+                         "cpu_features", features.c_str() + !features.empty(), "sanitizers",
 #ifdef FLAMBEAU_SANITIZE
-                                 "address, undefined"
+                         "address, undefined"
 #else
-                                 "off"
+                         "off"
 #endif
-            );
+    );
 }
 
 #ifdef FLAMBEAU_SANITIZE

@@ -9,6 +9,8 @@ void make_plan(LoopPlan& plan, const Dims& shape, const Tensor* const* operands,
     plan.count = count;
     plan.numel = 1;
     for (int64_t size : shape) plan.numel *= size;
+    plan.ndim = 0;
+    if (plan.numel == 0) return;  // strides of empty tensors may be anything
     for (int k = 0; k < count; k++) {
         plan.operands[k].data = operands[k]->raw();
         plan.operands[k].dtype = operands[k]->dtype();

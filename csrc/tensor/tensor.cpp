@@ -94,9 +94,9 @@ Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device
     int64_t low, high = 0, elements = 0;
     if (numel) {
         extent(shape, strides, low, high);
+        check(high < (int64_t(1) << 59), "shape ", shape, " with strides ", strides, " needs too much memory");
         elements = high + 1;
     }
-    check(elements <= (int64_t(1) << 59), "shape ", shape, " with strides ", strides, " needs too much memory");
     auto storage = make_ref<Storage>(static_cast<size_t>(elements) * static_cast<size_t>(itemsize(dtype)), device);
     return make_view(storage, dtype, shape, strides, 0);
 }
@@ -115,6 +115,9 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
                        " reaches outside the storage of ", limit, " elements");
         }
     }
+    // Nothing is ever read at the offset of a tensor without elements; keep it small so that later sums cannot
+    // overflow.
+    if (impl->numel == 0) offset = std::min(offset, int64_t(1) << 40);
     impl->storage = storage;
     impl->offset = offset;
     impl->shape = shape;

@@ -18,6 +18,12 @@ COMMON = ("float32", "int64", "bool", "float64", "complex64", "bfloat16")
 BIG = 2**62
 
 
+def named(name: str, make: Make) -> Make:
+    """A maker that shows what it makes."""
+    make.__name__ = name
+    return make
+
+
 def tensor(shape: tuple[int, ...], dtype: str, layout: str = "contiguous") -> Make:
     """A small tensor with values that are neither all equal nor too large for an index."""
 
@@ -40,9 +46,7 @@ def value(thing: Any) -> Make:
 
 
 def index(values: Any) -> Make:
-    make = lambda: T(np.array(values), "int64").tensor()  # noqa: E731
-    make.__name__ = f"int64 {values}"
-    return make
+    return named(f"int64 {values}", lambda: T(np.array(values), "int64").tensor())
 
 
 def tampered(t: T, how: str) -> Make:
@@ -82,9 +86,8 @@ TAMPERINGS = (
 
 
 def special(dtype: str) -> Make:
-    make = lambda: T(np.array([np.nan, np.inf, -np.inf, -0.0, 1e30]), dtype).tensor()  # noqa: E731
-    make.__name__ = f"{dtype} special values"
-    return make
+    values = np.array([np.nan, np.inf, -np.inf, -0.0, 1e30])
+    return named(f"{dtype} special values", lambda: T(values, dtype).tensor())
 
 
 PLAIN_TENSORS = [tensor(s, d) for d, s in itertools.product(COMMON, SHAPES)]
@@ -131,9 +134,7 @@ def generator() -> Any:
 
 
 def tensor_list(*makers: Make, how: type = list) -> Make:
-    make = lambda: how(m() for m in makers)  # noqa: E731
-    make.__name__ = f"{how.__name__} of " + ", ".join(m.__name__ for m in makers)
-    return make
+    return named(f"{how.__name__} of " + ", ".join(m.__name__ for m in makers), lambda: how(m() for m in makers))
 
 
 A, B, C = tensor((2, 3), "float32"), tensor((3, 3), "float32"), tensor((3,), "int64")
