@@ -135,7 +135,7 @@ Tolerance tolerance(Args& a) { return {a.number(2), a.number(3), a.flag(4)}; }
 bool all_set(const Tensor& t) {
     Tensor flat = contiguous(t);
     const char* data = flat.data<char>();
-    return std::memchr(data, 0, static_cast<size_t>(flat.numel())) == nullptr;
+    return flat.numel() == 0 || std::memchr(data, 0, static_cast<size_t>(flat.numel())) == nullptr;
 }
 
 OP("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
