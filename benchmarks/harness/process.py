@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from typing import Any
 TUNED_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TITLES = {"flambeau": "flambeau", "torch": "PyTorch", "torch-tuned": "PyTorch tuned", "numpy": "NumPy"}
+
+TURN_PAUSE = 0.04  # seconds between the turns of two libraries
 
 
 @dataclass
@@ -72,6 +75,8 @@ class Seat:
 
     def ask(self, suite_path: str, timeout: float = 120, **request: Any) -> dict[str, Any]:
         """Send one request; starts the worker again when it died before."""
+        # The threads of the library that ran before may still be spinning (up to 20 ms): let them go to sleep first.
+        time.sleep(TURN_PAUSE)
         if self.process is None:
             error = self.start(suite_path)
             if error is not None:

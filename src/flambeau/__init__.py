@@ -12,9 +12,6 @@ import os as _os
 import sys as _sys
 import types as _types
 
-# A worker thread that spins for long starves a busy machine, one that sleeps at once wakes slowly: spin shortly.
-_os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-
 from flambeau import _C, errors
 from flambeau._C import (
     Generator,
