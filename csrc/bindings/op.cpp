@@ -37,7 +37,6 @@ struct PyOp {
     PyObject_HEAD vectorcallfunc vectorcall;
     OpHandle* handle;
     Mode mode;
-    PyObject* module;
 };
 
 PyTypeObject *function_type = nullptr, *method_type = nullptr;

@@ -73,14 +73,10 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
     std::lock_guard lock(mutex_);
     if (bytes > raw_.total() || (stats_.cap && stats_.active + bytes > size_t(stats_.cap))) out_of_memory(bytes);
     Block* block = new Block;
-    block->data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!block->data) {
+    if (posix_memalign(&block->data, 64, bytes ? bytes : 1) != 0) {
         delete block;
         out_of_memory(bytes);
     }
-    std::free(block->data);
-    block->data = nullptr;
-    if (posix_memalign(&block->data, 64, bytes ? bytes : 1) != 0) out_of_memory(bytes);
     block->requested = bytes;
     block->size = (bytes + rounding - 1) / rounding * rounding;
     block->stream = stream;

@@ -14,12 +14,11 @@ static bool chains(const Tensor& t, bool allow_gaps) {
     const Dims& strides = t.strides();
     std::sort(order.begin(), order.end(),
               [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
-    int64_t step = 1;
+    int64_t step = 1;  // what the faster dimensions cover
     for (int64_t d : order) {
         int64_t stride = allow_gaps ? std::abs(strides[d]) : strides[d];
         if (allow_gaps ? stride < step : stride != step) return false;
-        step = stride * (t.shape()[d] - 1) + (allow_gaps ? step : stride);
-        if (!allow_gaps) step = strides[d] * t.shape()[d];
+        step += stride * (t.shape()[d] - 1);
     }
     return true;
 }
