@@ -4,10 +4,11 @@ The format of our own is safetensors, with the structure of containers as JSON i
 are read and written too, without PyTorch.
 
 Example:
-    >>> import tempfile, os
+    >>> import os, tempfile
+    >>> from flambeau.serialization import load, save
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-    >>> fb.save({"weight": fb.ones(2), "epoch": 3}, path)
-    >>> fb.load(path)
+    >>> save({"weight": fb.ones(2), "epoch": 3}, path)
+    >>> load(path)
     {'weight': tensor([1., 1.]), 'epoch': 3}
 """
 
@@ -18,7 +19,6 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-import flambeau as fb
 from flambeau._files import classes, locations, safetensors_format, shards, source, target, tree
 from flambeau._files.problems import FileError, ForbiddenError, translated
 from flambeau.errors import ArgumentError
@@ -56,10 +56,11 @@ def save(
 
     Example:
         >>> import io
+        >>> from flambeau.serialization import load, save
         >>> f = io.BytesIO()
-        >>> fb.save([fb.arange(3), "text"], f)
+        >>> save([fb.arange(3), "text"], f)
         >>> n = f.seek(0)
-        >>> fb.load(f)
+        >>> load(f)
         [tensor([0, 1, 2]), 'text']
     """
     _check_pickle_module("save", pickle_module)
@@ -113,10 +114,11 @@ def load(
 
     Example:
         >>> import io
+        >>> from flambeau.serialization import load, save
         >>> f = io.BytesIO()
-        >>> fb.save({"a": fb.ones(2)}, f, format="pt")
+        >>> save({"a": fb.ones(2)}, f, format="pt")
         >>> n = f.seek(0)
-        >>> fb.load(f, map_location="cpu", weights_only=True)
+        >>> load(f, map_location="cpu", weights_only=True)
         {'a': tensor([1., 1.])}
     """
     _check_pickle_module("load", pickle_module)
@@ -188,18 +190,19 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
     Example:
         >>> import collections, io
+        >>> from flambeau.serialization import load, save
         >>> Point = collections.namedtuple("Point", "x y")
         >>> fb.serialization.add_safe_globals([Point])
         >>> f = io.BytesIO()
-        >>> fb.save(Point(1, fb.ones(2)), f)
+        >>> save(Point(1, fb.ones(2)), f)
         >>> n = f.seek(0)
-        >>> fb.load(f)
+        >>> load(f)
         Point(x=1, y=tensor([1., 1.]))
         >>> fb.serialization.clear_safe_globals()
     """
     from flambeau._files import known
 
-    new = {}
+    new: dict[str, type] = {}
     for item in safe_globals:
         name = f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', '')}"
         if not known.is_built_in(name):
@@ -249,7 +252,6 @@ class safe_globals:
         safe_globals: classes, or pairs of a class and the full name that files use for it.
 
     Example:
-        >>> import fractions
         >>> class Settings:
         ...     pass
         >>> with fb.serialization.safe_globals([Settings]):
@@ -280,8 +282,9 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
     Example:
         >>> import io
+        >>> from flambeau.serialization import load, save
         >>> f = io.BytesIO()
-        >>> fb.save({"a": fb.ones(2)}, f, format="pt")
+        >>> save({"a": fb.ones(2)}, f, format="pt")
         >>> n = f.seek(0)
         >>> fb.serialization.get_unsafe_globals_in_checkpoint(f)
         []

@@ -85,7 +85,7 @@ def _resolved(t: fb.Tensor, metadata: Any) -> fb.Tensor:
     for d, step in enumerate(t.stride()):
         if step == 0 and t.shape[d] > 1:
             single = single.narrow(d, 0, 1)
-    if single.numel() * single.itemsize > t._storage_nbytes():
+    if single.numel() * single.itemsize > len(t.untyped_storage()):
         raise FileError(f"a lazily conjugated tensor of shape {tuple(t.shape)} that overlaps itself")
     if flags.get("conj"):
         single = single.conj().clone() if t.dtype.is_complex else single
@@ -285,6 +285,7 @@ def _table() -> dict[str, Any]:
     for module in ("torch", "torch.cuda"):
         for name, dtype in STORAGES.items():
             add(f"{module}.{name}", kind=dtype)
+            add(f"{module}.{name.replace('Storage', 'Tensor')}")
     add("torch.storage.UntypedStorage")
     add("torch.UntypedStorage")
     for code in [d.name for d in vars(_C).values() if isinstance(d, fb.dtype)]:

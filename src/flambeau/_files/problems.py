@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.errors import ArgumentError
 
-MAX_DEPTH = 200  # containers within containers
+MAX_DEPTH = 100  # containers within containers
 MAX_EXPANDED = 10_000_000  # elements, counting a shared container each time it is used
 MAX_PICKLE = 1 << 26  # bytes of a pickle: a million tensors
 MAX_CONTAINERS = 1 << 22  # containers made by one pickle
@@ -22,7 +22,7 @@ class FileError(ArgumentError):
 
     Example:
         >>> import io
-        >>> fb.load(io.BytesIO(b"hello, world"))
+        >>> fb.serialization.load(io.BytesIO(b"hello, world"))
         Traceback (most recent call last):
             ...
         flambeau._files.problems.FileError: load: a file object: not a safetensors file, nor one of PyTorch's formats

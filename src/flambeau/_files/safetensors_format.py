@@ -11,11 +11,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._files.checksum import crcs, labelled
+from flambeau._files import checksum
+from flambeau._files.checksum import labelled
 from flambeau._files.layout import Block, blocks, in_order, memory_order, row_major_bytes
 from flambeau._files.locations import Mapper
 from flambeau._files.problems import MAX_HEADER, FileError, cut_short
@@ -114,7 +115,7 @@ def described(tree: Any, extra: dict[str, Any]) -> dict[str, str]:
 def write(writer: Writer, entries: list[Entry], tree: Any, extra: dict[str, Any]) -> None:
     """Writes a file."""
     total = sum(entry.nbytes for entry in entries)
-    sums = crcs([entry.parts for entry in entries], total)
+    sums = checksum.crcs([entry.parts for entry in entries], total)
     checks = {entry.name: labelled(entry.label(), crc) for entry, crc in zip(entries, sums, strict=True)}
     # Wide elements first: with no gaps allowed, that is what keeps every tensor aligned.
     placed = sorted(entries, key=lambda entry: -entry.dtype.itemsize)
@@ -210,7 +211,7 @@ class File:
         for name, (raw, crc) in self._source.tensors(regions).items():
             code, dtype, shape, _, _ = self.entries[name]
             if self._verify and name in checks:
-                crc = crcs([lambda raw=raw: [memoryview(raw)]], 0)[0] if crc is None else crc
+                crc = checksum.crc([memoryview(cast(Any, raw))]) if crc is None else crc
                 if labelled(label(name, code, shape), crc) != checks[name]:
                     raise FileError(f"tensor '{name}' does not match its checksum: the file is damaged; copy it again")
             raw = self._mapper.place(raw, "cpu")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import mmap as _mmap
 import os
+import stat
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import flambeau as fb
 from flambeau import _C
@@ -45,8 +47,8 @@ class Source:
             self.size = os.fstat(self._descriptor).st_size
             if not self._is_regular():
                 with open(self._descriptor, "rb") as stream:
-                    self._memory = memoryview(stream.read())
-                self._descriptor, self.size = None, len(self._memory)
+                    self._keep(stream.read())
+                self._descriptor = None
         elif hasattr(f, "read"):
             self._from_object(f)
         else:
@@ -58,31 +60,27 @@ class Source:
             self._map = _mmap.mmap(self._descriptor or 0, self._start + self.size, access=_mmap.ACCESS_COPY)
 
     def _is_regular(self) -> bool:
-        import stat
-
         return self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def _from_object(self, f: Any) -> None:
         try:
             descriptor, start = os.dup(f.fileno()), f.tell()
-        except (AttributeError, OSError, ValueError):
-            data = f.read()
-            if not isinstance(data, (bytes, bytearray, memoryview)):
-                raise TypeError(f"load: the file object must give bytes, got {type(data).__name__}; open it with mode 'rb'")
-            self._memory, self.size = memoryview(data), len(data)
+        except (AttributeError, OSError, ValueError):  # no file of the system, or none with a position
+            self._keep(f.read())
             return
-        if "b" not in getattr(f, "mode", "b"):
-            os.close(descriptor)
-            raise TypeError("load: the file object must give bytes; open it with mode 'rb'")
         self._descriptor, self._start = descriptor, start
-        if not self._is_regular():
+        if isinstance(f, io.TextIOBase) or not self._is_regular():
             os.close(descriptor)
             self._descriptor = None
-            data = f.read()
-            self._memory, self.size = memoryview(data), len(data)
+            self._keep(f.read())
             return
         self.size = max(os.fstat(descriptor).st_size - start, 0)
         self._file = f
+
+    def _keep(self, data: Any) -> None:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"load: the file object must give bytes, got {type(data).__name__}; open it with mode 'rb'")
+        self._memory, self.size, self._start = memoryview(data), len(data), 0
 
     def __enter__(self) -> Source:
         return self
@@ -137,7 +135,7 @@ class Source:
             address = view.__array_interface__["data"][0]
             return _C.from_address("load", address, fb.uint8, (count,), (1,), view, False), None
         room = fb.empty(count, dtype=fb.uint8)
-        return room, self._fill(memoryview(room), offset, what)
+        return room, self._fill(memoryview(cast(Any, room)), offset, what)
 
     def _fill(self, room: memoryview, offset: int, what: str) -> int:
         total = 0

@@ -7,7 +7,7 @@ import struct
 import sys
 import tarfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import flambeau as fb
 from flambeau import _C
@@ -108,7 +108,10 @@ def read_zip(reader: Reader) -> Any:
             if reader.verify and crc is None:
                 crc = checksum.crc([memoryview(raw)])
             if reader.verify and crc != archive.records[name][2]:
-                raise FileError(f"record '{name}' does not match its checksum: the file is damaged (or was saved without checksums: verify=False)")
+                raise FileError(
+                    f"record '{name}' does not match its checksum: the file is damaged (or was saved without checksums: "
+                    "load it with verify=False)"
+                )
             loaded[key] = LoadedStorage(reader.mapper.place(raw, location), dtype, swapped)
         if loaded[key].dtype != dtype:
             # The same bytes under another type: a storage object of its own on the same memory.
@@ -258,12 +261,10 @@ def _tar_storages(reader: Reader, data: bytes) -> dict[int, Any]:
             raise cut_short(f"storage '{key}'", at + size - len(data)) if count >= 0 else FileError("a negative length")
         raw = fb.empty(size, dtype=fb.uint8)
         if size:
-            memoryview(raw)[:] = data[at : at + size]
+            memoryview(cast(Any, raw))[:] = data[at : at + size]
         at += size
         made[int(key)] = LoadedStorage(reader.mapper.place(raw, location), dtype)
-    views, start = reader.pickle(data, at), end_of(data, at, True)
-    for _ in range(views):
-        (target, root, offset, count), start = reader.pickle(data, start), end_of(data, start, True)
+    for target, root, offset, count in reader.pickle(data, at):
         made[int(target)] = _part(made[int(root)], (None, offset, count))
     return made
 

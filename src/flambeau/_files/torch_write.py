@@ -156,7 +156,7 @@ class Pickler:
             self._emit(b"h" + bytes([index]) if index < 256 else b"j" + struct.pack("<I", index))
         elif id(value) in self._open:
             raise ArgumentError(f"save: the {kind.__name__} at '{'.'.join(path)}' contains itself")
-        elif len(path) > 2 * MAX_DEPTH:
+        elif len(path) > MAX_DEPTH:
             raise ArgumentError(f"save: containers are nested deeper than {MAX_DEPTH} levels")
         else:
             self._open.add(id(value))
@@ -334,7 +334,8 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
     scout = Pickler(None, legacy)
     scout.dump(value)
     tensors = scout.tensors
-    stored, home = [], {}
+    stored: list[Stored] = []
+    home: dict[int, Stored] = {}
     for block in blocks(tensors):
         stored.append(Stored(str(len(stored)), block))
         home.update({id(tensors[i]): stored[-1] for i in block.members})
@@ -344,8 +345,9 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
 def write_zip(writer: Writer, value: Any) -> None:
     """Today's format."""
     data, stored = _planned(value, False)
-    small = {"data.pkl": data, "byteorder": sys.byteorder.encode()}
-    records: list[zip_format.Record] = [(f"archive/{k}", len(v), lambda v=v: [v]) for k, v in small.items()]
+    order = sys.byteorder.encode()
+    records: list[zip_format.Record] = [("archive/data.pkl", len(data), lambda: [data])]
+    records.append(("archive/byteorder", len(order), lambda: [order]))
     records += [(f"archive/data/{s.key}", s.nbytes, s.parts) for s in stored]
     records.append(("archive/version", 2, lambda: [b"3\n"]))
     zip_format.write(writer, records)
@@ -354,6 +356,11 @@ def write_zip(writer: Writer, value: Any) -> None:
 def write_legacy(writer: Writer, value: Any) -> None:
     """The format before PyTorch 1.6."""
     data, stored = _planned(value, True)
+    if any(s.dtype is None for s in stored):
+        raise ArgumentError(
+            "save: uint16, uint32, uint64 and memory seen as two dtypes are unknown to PyTorch's old format; leave "
+            "_use_new_zipfile_serialization=True"
+        )
     machine = {"protocol_version": PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     for head in (MAGIC, PROTOCOL, machine):
         writer.write(Pickler(None, True).dump(head))

@@ -78,7 +78,9 @@ class Machine:
             step = self._table.get(name)
             if step is None:
                 what = b".".join(argument).decode("utf-8", "replace") if name == "INST" else "an object"
-                raise ForbiddenError(f"the opcode {name} at position {position} would make {what} by running code, which loading never does")
+                raise ForbiddenError(
+                    f"the opcode {name} at position {position} would make {what} by running code, which loading never does"
+                )
             step(argument)
         raise FileError("the pickle does not end")
 

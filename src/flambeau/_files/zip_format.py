@@ -82,12 +82,8 @@ class Archive:
         if here != count and count != _FULL16:
             raise FileError("an archive in several volumes")
         end = size - tail_size + at
-        if _FULL16 in (count,) or _FULL32 in (length, start):
-            if end < 76:
-                raise FileError("the archive's directory is damaged")
-            locator = self._source.read(end - 20, 20)
-            if locator[:4] != LOCATOR64:
-                raise FileError("the archive's directory is damaged")
+        locator = self._source.read(end - 20, 20) if end >= 76 else b""
+        if locator[:4] == LOCATOR64:
             end = struct.unpack("<Q", locator[8:16])[0]
             wide = self._source.read(end, 56, "the archive's directory")
             if wide[:4] != END64:
