@@ -296,7 +296,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
         head = file.read(0, min(file.size, torch_read.MAX_PICKLE))
         if head.startswith(_ZIP):
             archive = zip_format.Archive(file)
-            names = [name for name in archive.records if name.endswith("/data.pkl")]
+            names = [name for name in archive.names() if name.endswith("/data.pkl")]
             pickles = [(archive.read(name, torch_read.MAX_PICKLE), 0) for name in names]
         elif head.startswith(_LEGACY):
             start = 0

@@ -178,7 +178,7 @@ def _default_dict(budget, keys, factory=None):
     if factory is None:
         return collections.defaultdict(None)
     kind = getattr(factory, "kind", None)
-    if not isinstance(factory, Known) or FACTORIES.get(getattr(kind, "__name__", "")) is not kind:
+    if not isinstance(factory, Known) or kind not in FACTORIES.values():
         raise ForbiddenError("a defaultdict with a function of its own")
     return collections.defaultdict(kind)
 

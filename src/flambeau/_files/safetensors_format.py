@@ -230,10 +230,10 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def read_ours(metadata: dict[str, Any]) -> dict[str, Any]:
     """Our part of the metadata, checked; empty for files of other libraries."""
-    text = metadata.get("flambeau")
-    if text is None:
+    text, crc = metadata.get("flambeau"), metadata.get("flambeau_crc")
+    if text is None and crc is None:
         return {}
-    if labelled(text, 0) != metadata.get("flambeau_crc"):
+    if type(text) is not str or labelled(text, 0) != crc:
         raise FileError("the header does not match its checksum: the file is damaged; copy it again")
     ours = parse(text)
     if ours.get("version") != VERSION:

@@ -102,7 +102,7 @@ class Source:
 
     def read(self, offset: int, count: int, what: str = "the file") -> bytes:
         """These bytes, or the error that they are not there."""
-        self._check(offset, count, what)
+        self.check(offset, count, what)
         if self._descriptor is None:
             return bytes(self._memory[offset : offset + count])
         parts, at = [], offset
@@ -114,7 +114,8 @@ class Source:
             at += len(part)
         return b"".join(parts)
 
-    def _check(self, offset: int, count: int, what: str) -> None:
+    def check(self, offset: int, count: int, what: str) -> None:
+        """Raises unless these bytes are there."""
         if offset < 0 or count < 0:
             raise FileError(f"{what}: a negative position or length")
         if offset + count > self.size:
@@ -125,7 +126,7 @@ class Source:
 
         Bytes of a map that do not lie at a multiple of the item size are copied.
         """
-        self._check(offset, count, what)
+        self.check(offset, count, what)
         if count == 0:
             return fb.empty(0, dtype=fb.uint8), 0
         if self._map is not None and (self._start + offset) % min(itemsize, 8) == 0:

@@ -73,14 +73,14 @@ def _only_data(value: Any) -> None:
 def read_zip(reader: Reader) -> Any:
     """Today's format: a record with a pickle, and one with the bytes of each storage."""
     archive = Archive(reader.source, reader.verify)
-    pickles = [name for name in archive.records if name.endswith("/data.pkl") and name.count("/") == 1]
+    pickles = [name for name in archive.names() if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
-        raise FileError("a ZIP archive, but without a data.pkl: not saved by PyTorch")
+        raise FileError(f"a ZIP archive with {len(pickles)} records data.pkl instead of one: not saved by torch.save()")
     folder = pickles[0][: -len("data.pkl")]
-    if folder + "constants.pkl" in archive.records:
+    if folder + "constants.pkl" in archive:
         raise FileError("a TorchScript program, which is code; save the module's state_dict() with torch.save()")
     swapped = False
-    if folder + "byteorder" in archive.records:
+    if folder + "byteorder" in archive:
         order = archive.read(folder + "byteorder", 16)
         if order not in (b"little", b"big"):
             raise FileError(f"the byte order {order!r}")
@@ -97,17 +97,16 @@ def read_zip(reader: Reader) -> Any:
     def persistent(saved: Any) -> LoadedStorage:
         dtype, key, location, size = _storage_id(saved, 5)
         name = f"{folder}data/{key}"
-        if name not in regions:
-            raise FileError(f"record '{name}' is missing")
-        if regions[name][1] < size:
-            raise cut_short(f"record '{name}'", size - regions[name][1])
+        _, stored, wanted = archive.where(name)
+        if stored < size:
+            raise cut_short(f"record '{name}'", size - stored)
         if key not in loaded:
             if not read:
                 read.update(reader.source.tensors(regions))
             raw, crc = read[name]
             if reader.verify and crc is None:
                 crc = checksum.crc([memoryview(raw)])
-            if reader.verify and crc != archive.records[name][2]:
+            if reader.verify and crc != wanted:
                 raise FileError(
                     f"record '{name}' does not match its checksum: the file is damaged (or was saved without checksums: "
                     "load it with verify=False)"
@@ -195,7 +194,7 @@ def _legacy_regions(
         if count < 0:
             raise FileError(f"storage '{key}' has the length {count}")
         size = count * widths[key]
-        reader.source._check(at + 8, size, f"storage '{key}'")
+        reader.source.check(at + 8, size, f"storage '{key}'")
         regions[key] = (at + 8, size)
         at += 8 + size
     return regions

@@ -20,7 +20,8 @@ _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
 class Archive:
     """The records of an archive: {name: (offset of the bytes, their number, crc32)}.
 
-    Only stored records count: PyTorch compresses none, so there is nothing to inflate, and no bomb.
+    Only stored records count, the others are `packed`: PyTorch compresses none that we read, so there is nothing to
+    inflate, and no bomb.
     """
 
     def __init__(self, source: Source, verify: bool = True) -> None:
@@ -30,6 +31,7 @@ class Archive:
             raise FileError(f"an archive with {count} records; at most {MAX_RECORDS} are read")
         directory = source.read(start, size, "the archive's directory")
         self.records: dict[str, tuple[int, int, int]] = {}
+        self.packed: set[str] = set()
         at, spans = 0, []
         for _ in range(count):
             fixed = directory[at : at + 46]
@@ -44,13 +46,13 @@ class Archive:
             name = name_bytes.decode("utf-8")
             plain, packed, offset = _wide(extra, plain, packed, offset)
             self._check_name(name)
-            if method != 0 or flags & 1 or plain != packed:
-                how = "encrypted" if flags & 1 else "compressed"
-                raise FileError(f"record '{name}' is {how}; records of a .pt file are stored as they are: save it again with PyTorch")
             data = self._data_offset(name, name_bytes, offset)
-            source._check(data, plain, f"record '{name}'")
-            spans.append((offset, data + plain, name))
-            self.records[name] = (data, plain, crc)
+            source.check(data, packed, f"record '{name}'")
+            spans.append((offset, data + packed, name))
+            if method != 0 or flags & 1 or plain != packed:
+                self.packed.add(name)
+            else:
+                self.records[name] = (data, plain, crc)
         if at != size:
             raise FileError(f"the archive's directory holds {size - at} bytes too many")
         end = 0
@@ -61,8 +63,25 @@ class Archive:
         if end > start:
             raise FileError("the archive's directory overlaps a record")
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.records or name in self.packed
+
+    def names(self) -> list[str]:
+        """Every record, readable or not."""
+        return [*self.records, *self.packed]
+
+    def where(self, name: str) -> tuple[int, int, int]:
+        """Offset, size and crc32 of a record's bytes, or the error that it cannot be read."""
+        if name in self.packed:
+            raise FileError(
+                f"record '{name}' is compressed or encrypted; PyTorch stores records as they are: save the file again with it"
+            )
+        if name not in self.records:
+            raise FileError(f"record '{name}' is missing")
+        return self.records[name]
+
     def _check_name(self, name: str) -> None:
-        if name in self.records:
+        if name in self:
             raise FileError(f"record '{name}' occurs twice")
         parts = name.split("/")
         if not name or "\\" in name or "\0" in name or ".." in parts or parts[0] == "" or ":" in parts[0]:
@@ -103,7 +122,7 @@ class Archive:
 
     def read(self, name: str, limit: int) -> bytes:
         """The bytes of a small record, checked."""
-        offset, size, crc = self.records[name]
+        offset, size, crc = self.where(name)
         if size > limit:
             raise FileError(f"record '{name}' has {size} bytes; at most {limit} are read")
         data = self._source.read(offset, size, f"record '{name}'")
