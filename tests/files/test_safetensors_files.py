@@ -58,11 +58,15 @@ def test_names_in_nested_containers_tell_the_place(tmp_path):
 
 
 def test_names_that_collide(tmp_path):
-    value = {"a.b": fb.ones(1), "a": {"b": fb.zeros(1)}, "__metadata__": fb.full((1,), 2.0), "": fb.full((1,), 3.0), "shared": fb.arange(3)[:2]}
+    value = {
+        "a.b": fb.ones(1), "a": {"b": fb.zeros(1)}, "__metadata__": fb.full((1,), 2.0), "": fb.full((1,), 3.0),
+        "shared": fb.ones(1).expand(5), "shared#2": fb.zeros(1).expand(6),
+    }  # fmt: skip
     save(value, tmp_path / "x.safetensors")
     back = load(tmp_path / "x.safetensors")
     assert back["a.b"].item() == 1 and back["a"]["b"].item() == 0
     assert back["__metadata__"].item() == 2 and back[""].item() == 3
+    assert back["shared"].tolist() == [1] * 5 and back["shared#2"].tolist() == [0] * 6
     safetensors.numpy.load_file(tmp_path / "x.safetensors")
 
 
