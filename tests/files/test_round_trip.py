@@ -172,6 +172,17 @@ def test_attributes_of_tensors(there_and_back):
     assert there_and_back([t])[0].note == {"kept": [1]}
 
 
+def test_gradients_are_recorded_again_and_history_is_not_kept(there_and_back):
+    leaf = fb.arange(6.0).view(2, 3).requires_grad_()
+    product = leaf * 2
+    product.backward(fb.ones(2, 3))
+    back = there_and_back({"leaf": leaf, "product": product, "turned": product.t(), "plain": fb.ones(1)})
+    assert back["leaf"].requires_grad and back["leaf"].is_leaf and back["leaf"].grad is None
+    assert back["product"].requires_grad and back["product"].grad_fn is None and not back["plain"].requires_grad
+    (back["leaf"] * 3).backward(fb.ones(2, 3))
+    assert back["leaf"].grad.tolist() == [[3, 3, 3], [3, 3, 3]]
+
+
 # ---- memory --------------------------------------------------------------------------------------------------------------
 
 

@@ -89,7 +89,7 @@ def memory_order(t: fb.Tensor) -> tuple[int, ...] | None:
     """The dimensions from the slowest to the fastest in memory; None when row-major or with gaps."""
     steps = t.stride()
     order = tuple(sorted(range(t.ndim), key=lambda d: (-steps[d], d)))
-    if t.numel() == 0 or t.is_contiguous() or not t.permute(order).is_contiguous():
+    if t.numel() == 0 or t.is_contiguous() or not t.detach().permute(order).is_contiguous():
         return None
     return order
 

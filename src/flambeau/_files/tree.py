@@ -42,10 +42,8 @@ def as_parameter(data: fb.Tensor, requires_grad: bool) -> fb.Tensor:
 
 
 def with_gradient(t: fb.Tensor, requires_grad: bool) -> fb.Tensor:
-    """The tensor itself, recording gradients when asked to and the build has them."""
-    if requires_grad and hasattr(t, "requires_grad_"):
-        t.requires_grad_(True)
-    return t
+    """The tensor itself, recording gradients when asked to."""
+    return t.requires_grad_(True) if requires_grad else t
 
 
 def check_tensor(t: fb.Tensor) -> bool:
