@@ -134,7 +134,7 @@ def load(
     path = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else ""
     if path and not os.path.exists(path) and os.path.exists(path + shards.SUFFIX):
         path = f = path + shards.SUFFIX
-    with source.Source(f, bool(mmap)) as bytes_in, translated(bytes_in.name):
+    with source.Source(f, bool(mmap), check) as bytes_in, translated(bytes_in.name):
         return _read(bytes_in, path, mapper, check, encoding)
 
 

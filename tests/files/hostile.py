@@ -138,6 +138,16 @@ def greedy():
     )  # fmt: skip
     keys = [b"(" + b"".join(b"J" + struct.pack("<i", -1 - (n >> i & 1)) for i in range(13)) + b"t" for n in range(8192)]
     yield "keys of one hash", PROTO + b"}(" + b"".join(key + b"N" for key in keys) + b"u."
+    yield "exponential key", PROTO + b")q\x000" + b"h\x00h\x00\x86q\x000" * 60 + b"}h\x00Ns."
+    yield "exponential element", PROTO + b")q\x000" + b"h\x00h\x00\x86q\x000" * 60 + b"\x8f(h\x00\x90."
+    yield "deep key", PROTO + b"})" + b"\x85" * 1_000_000 + b"Ns."
+    yield "exponential text of an error", laughs(60)[:-1] + b"Q."
+    yield "exponential size", laughs(60)[:-1] + b"0ctorch\nSize\nh\x00\x85R."
+    yield "exponential name", laughs(60)[:-1] + b"0ctorch\ndevice\nh\x00\x85R."
+    ones = b"](" + b"K\x01" * 100_000 + b"eq\x000"
+    yield "list as a size, often", PROTO + ones + b"ctorch\nSize\nq\x01](" + b"h\x01h\x00\x85R" * 100_000 + b"e."
+    state = b"}(" + b"".join(text(f"a{i}") + b"N" for i in range(10_000)) + b"uq\x000"
+    yield "attributes again and again", PROTO + state + b"ccollections\nOrderedDict\n)R" + b"h\x00b" * 100_000 + b"."
     yield "unhashable key", PROTO + b"}]Ns."
     yield "odd dict", PROTO + b"}(Nu."
     yield "no end", PROTO + b"]"
@@ -178,9 +188,12 @@ def tensors():
     yield "not a storage class", tensor(kind=b"collections\nOrderedDict"), bytes(16)
     yield "device", tensor(location="nowhere"), bytes(16)
     yield "size of texts", tensor(size=()).replace(b"((t", b"((" + text("x") + b"t"), bytes(16)
+    lazily = b"ctorch._utils\n_rebuild_tensor_v2\n(h\x00K\x00" + number(1 << 20) + b"\x85K\x01\x85\x89}}"
+    lazily += text("neg") + b"\x88stR"
+    yield "negated again and again", PROTO + storage(count=1 << 20) + b"q\x000](" + lazily * 10_000 + b"e.", bytes(1 << 22)
     yield "negation of a self-overlapping one", tensor(
-        size=(1000, 1000), stride=(1, 1), count=2000, extra=b"}" + text("neg") + b"\x88s"
-    ), bytes(8000)  # fmt: skip
+        size=(5000, 5000), stride=(1, 1), count=10000, extra=b"}" + text("neg") + b"\x88s"
+    ), bytes(40000)  # fmt: skip
     yield "without arguments", PROTO + b"ctorch._utils\n_rebuild_tensor_v2\n)R.", bytes(16)
     yield "storage is a number", PROTO + b"ctorch._utils\n_rebuild_tensor\n(K\x01K\x00" + numbers([1]) + numbers([1]) + b"tR.", b""
     yield "parameter of a number", PROTO + b"ctorch._utils\n_rebuild_parameter\n(K\x01\x88}tR.", b""

@@ -1,8 +1,10 @@
 """Files exchanged with PyTorch itself, both ways; runs where PyTorch happens to be installed beside flambeau."""
 
+import argparse
 import collections
 import io
 
+import numpy as np
 import pytest
 
 import flambeau as fb
@@ -93,6 +95,25 @@ def test_attributes_of_tensors(tmp_path):
     back = ours_to_torch(t, tmp_path)
     assert back.note == "kept"
     assert torch_to_ours(back).note == "kept"
+
+
+def test_what_scripts_put_into_checkpoints():
+    value = {
+        "best": np.float64(0.5), "count": np.int32(3), "curve": np.arange(6.0).reshape(2, 3), "args": argparse.Namespace(lr=0.1),
+        "log": collections.defaultdict(list, {"loss": [1.0]}), "names": collections.deque(["a"], 3), "part": slice(1, 2),
+    }  # fmt: skip
+    for options in ({}, {"_use_new_zipfile_serialization": False}, {"pickle_protocol": 4}, {"pickle_protocol": 5}):
+        back = torch_to_ours(value, **options)
+        assert back["best"] == 0.5 and type(back["best"]) is np.float64 and type(back["count"]) is np.int32
+        assert np.array_equal(back["curve"], value["curve"]) and back["args"] == value["args"]
+        assert back["log"] == value["log"] and back["log"].default_factory is list
+        assert back["names"] == value["names"] and back["part"] == value["part"]
+    f = io.BytesIO()
+    save(value, f, format="pt")
+    f.seek(0)
+    back = torch.load(f, weights_only=False)
+    assert back["best"] == 0.5 and np.array_equal(back["curve"], value["curve"]) and back["args"] == value["args"]
+    assert back["log"] == value["log"] and back["names"] == value["names"] and back["part"] == value["part"]
 
 
 @pytest.mark.parametrize("name", [n for n in DTYPES if n != "complex128"])

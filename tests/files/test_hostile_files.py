@@ -8,14 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import hostile
 import pytest
 
 import flambeau as fb
 from flambeau import serialization
 from flambeau.serialization import FileError, load, save
-
-sys.path.insert(0, str(Path(__file__).parent))
-import hostile  # noqa: E402  (a neighbour of this file, which is also run as a program)
 
 DATA = Path(__file__).parent / "data"
 
@@ -122,7 +120,7 @@ def test_hostile(name, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
     (tmp_path / "x").write_bytes(CASES[name])
     for options in ({"mmap": True}, {"weights_only": False}):
-        with pytest.raises((FileError, fb.OutOfMemoryError)):
+        with pytest.raises(FileError):
             load(tmp_path / "x", verify=True, **options)
     assert os.listdir(tmp_path) == ["x"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import enum
-import inspect
 import types
 from typing import Any
 
+from flambeau._files.problems import short
 from flambeau.errors import ArgumentError
 
 # {full name: class}, filled by add_safe_globals().
@@ -61,7 +61,7 @@ def member(cls: type[enum.Enum], value: Any) -> Any:
     for candidate in cls.__members__.values():
         if type(candidate._value_) is type(value) and candidate._value_ == value:
             return candidate
-    raise ValueError(f"{full_name(cls)} has no member with the value {value!r}")
+    raise ValueError(f"{full_name(cls)} has no member with the value {short(value)}")
 
 
 def fill(target: Any, state: Any) -> None:
@@ -71,8 +71,8 @@ def fill(target: Any, state: Any) -> None:
         state, slots = state
     for name, value in {**(state or {}), **(slots or {})}.items():
         if not isinstance(name, str) or name.startswith("__"):
-            raise ValueError(f"{name!r} as an attribute")
-        defined = inspect.getattr_static(type(target), name, None)
+            raise ValueError(f"{short(name)} as an attribute")
+        defined = next((vars(cls)[name] for cls in type(target).__mro__ if name in vars(cls)), None)
         if isinstance(defined, types.MemberDescriptorType):
             object.__setattr__(target, name, value)
         elif callable(defined) or isinstance(defined, (property, types.GetSetDescriptorType)):

@@ -7,13 +7,14 @@ import collections
 import enum
 import functools
 import math
+import re
 import types
 from typing import Any
 
 import flambeau as fb
 from flambeau import _C
 from flambeau._files import classes
-from flambeau._files.problems import FileError, ForbiddenError
+from flambeau._files.problems import FileError, ForbiddenError, short
 from flambeau._files.tree import FACTORIES, as_parameter, dtype_named, with_gradient
 from flambeau._files.unpickle import Fillable, Known
 
@@ -31,12 +32,16 @@ _NEVER = ("torch", "builtins", "__builtin__", "os", "posix", "nt", "sys", "subpr
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64", "short": "int16"}
 
 
+NUMPY_CODE = re.compile(r"[<>=|]?[biufc]\d{1,2}")
+
+
 class LoadedStorage(fb.UntypedStorage):
     """A storage of a file; `dtype` is None when the file leaves it to the tensors."""
 
     def __init__(self, raw: fb.Tensor, dtype: Any, swapped: bool = False) -> None:
         super().__init__(raw)
         self.dtype, self._swapped = dtype, swapped
+        self._copied = 0
 
     def bytes_for(self, dtype: Any) -> fb.Tensor:
         """The bytes in this machine's order, for elements of a dtype."""
@@ -50,12 +55,19 @@ class LoadedStorage(fb.UntypedStorage):
         return self._tensor
 
 
+    def copy(self, size: int) -> None:
+        """Accounts for copied bytes: a pickle can name the same storage very often."""
+        self._copied += size
+        if self._copied > 4 * self.nbytes() + (1 << 20):
+            raise FileError("tensors to be conjugated or negated that stand for many times the bytes of their storage")
+
+
 # ---- tensors -------------------------------------------------------------------------------------------------------------
 
 
 def _integers(values: Any, what: str) -> tuple[int, ...]:
-    if type(values) not in (tuple, list, fb.Size) or any(type(v) is not int or not 0 <= v < 1 << 62 for v in values):
-        raise FileError(f"a tensor with the {what} {values!r}; expected whole numbers from 0 on")
+    if type(values) not in (tuple, list, fb.Size) or len(values) > 64 or any(type(v) is not int or not 0 <= v < 1 << 62 for v in values):
+        raise FileError(f"a tensor with the {what} {short(values)}; expected at most 64 whole numbers from 0 on")
     return tuple(values)
 
 
@@ -76,7 +88,7 @@ def _view(storage: Any, offset: Any, size: Any, stride: Any, dtype: Any) -> fb.T
     return _C.over_storage(storage.bytes_for(dtype), dtype, shape, steps, start)
 
 
-def _resolved(t: fb.Tensor, metadata: Any) -> fb.Tensor:
+def _resolved(t: fb.Tensor, metadata: Any, storage: LoadedStorage) -> fb.Tensor:
     """Conjugates or negates now what PyTorch would do when the tensor is used."""
     flags = metadata if isinstance(metadata, dict) else {}
     if not flags.get("conj") and not flags.get("neg"):
@@ -85,13 +97,19 @@ def _resolved(t: fb.Tensor, metadata: Any) -> fb.Tensor:
     for d, step in enumerate(t.stride()):
         if step == 0 and t.shape[d] > 1:
             single = single.narrow(d, 0, 1)
-    if single.numel() * single.itemsize > len(t.untyped_storage()):
-        raise FileError(f"a lazily conjugated tensor of shape {tuple(t.shape)} that overlaps itself")
+    storage.copy(single.numel() * single.itemsize)
     if flags.get("conj"):
         single = single.conj().clone() if t.dtype.is_complex else single
     if flags.get("neg"):
         single = -single
     return single.expand(t.shape)
+
+
+def fill(budget: Any, target: Any, state: Any) -> None:
+    """Attributes from a pickle: a dict, or a pair of dicts."""
+    for part in state if isinstance(state, tuple) else (state,):
+        budget.spend(16 * len(part or ()))  # each takes longer than a copied element
+    classes.fill(target, state)
 
 
 def _no_hooks(hooks: Any) -> None:
@@ -106,12 +124,13 @@ def _tensor_v1(budget, keys, storage, offset, size, stride):
 def _tensor_v2(budget, keys, storage, offset, size, stride, requires_grad, hooks, metadata=None):
     _no_hooks(hooks)
     t = _view(storage, offset, size, stride, getattr(storage, "dtype", None))
-    return with_gradient(_resolved(t, metadata), requires_grad is True)
+    return with_gradient(_resolved(t, metadata, storage), requires_grad is True)
 
 
 def _tensor_v3(budget, keys, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
     _no_hooks(hooks)
-    return with_gradient(_resolved(_view(storage, offset, size, stride, dtype), metadata), requires_grad is True)
+    t = _view(storage, offset, size, stride, dtype)
+    return with_gradient(_resolved(t, metadata, storage), requires_grad is True)
 
 
 def _parameter(budget, keys, data, requires_grad, hooks):
@@ -123,7 +142,7 @@ def _parameter(budget, keys, data, requires_grad, hooks):
 
 def _parameter_with_state(budget, keys, data, requires_grad, hooks, state):
     made = _parameter(budget, keys, data, requires_grad, hooks)
-    classes.fill(made, state)
+    fill(budget, made, state)
     return made
 
 
@@ -135,7 +154,7 @@ def _from_type(budget, keys, function, cls, arguments, state):
     made = function.make(budget, keys, *arguments)
     if cls.name.endswith("Parameter"):
         made = as_parameter(made, bool(made.requires_grad))
-    classes.fill(made, state)
+    fill(budget, made, state)
     return made
 
 
@@ -144,7 +163,7 @@ def _from_type(budget, keys, function, cls, arguments, state):
 
 def _encode(budget, keys, text, encoding):
     if encoding not in ("latin1", "latin-1", "utf-8") or type(text) is not str:
-        raise FileError(f"bytes in the encoding {encoding!r}")
+        raise FileError(f"bytes in the encoding {short(encoding)}")
     budget.spend(len(text))
     return text.encode(encoding)
 
@@ -193,21 +212,20 @@ def _plain(function: Any, *allowed: type):
 
     def make(budget, keys, *arguments):
         if any(type(a) not in allowed for a in arguments):
-            raise FileError(f"a {function.__name__} made from {arguments!r:.80}")
+            raise FileError(f"a {function.__name__} made from {short(arguments)}")
         return function(*arguments)
 
     return make
 
 
 def _size(budget, keys, values=()):
-    budget.spend(len(values))
     return fb.Size(_integers(values, "size"))
 
 
 def _layout(budget, keys, name):
     found = getattr(fb, str(name).rpartition(".")[2], None)
     if not isinstance(found, fb.layout):
-        raise FileError(f"the layout {name}")
+        raise FileError(f"the layout {short(name)}")
     return found
 
 
@@ -220,14 +238,14 @@ class NumpyType(Fillable):
     def __init__(self, code: Any) -> None:
         import numpy as np
 
-        if type(code) is not str or code.lstrip("<>=|")[:1] not in tuple("biufc"):
-            raise ForbiddenError(f"a NumPy dtype {code!r}; bools and numbers are read")
+        if type(code) is not str or not NUMPY_CODE.fullmatch(code):
+            raise ForbiddenError(f"a NumPy dtype {short(code)}; bools and numbers are read")
         self.dtype = np.dtype(code)
 
     def build(self, state: Any) -> None:
         """(3, byte order, None, None, None, -1, -1, 0)"""
         if state[1] not in ("<", ">", "|", "="):
-            raise FileError(f"the byte order {state[1]!r}")
+            raise FileError(f"the byte order {short(state[1])}")
         self.dtype = self.dtype.newbyteorder(state[1])
 
 
@@ -235,10 +253,18 @@ def _numpy_type(budget, keys, code, align=False, copy=True):
     return NumpyType(code)
 
 
+def _as_bytes(data: Any) -> bytes:
+    """Bytes; Python 2 wrote them as text, which encoding="latin1" reads without loss."""
+    if type(data) not in (bytes, str):
+        raise ForbiddenError("a NumPy array of objects")
+    return data.encode("latin1") if type(data) is str else data
+
+
 def _numpy_scalar(budget, keys, kind, data):
     import numpy as np
 
-    if not isinstance(kind, NumpyType) or not isinstance(data, bytes) or len(data) != kind.dtype.itemsize:
+    data = _as_bytes(data)
+    if not isinstance(kind, NumpyType) or len(data) != kind.dtype.itemsize:
         raise FileError("a NumPy scalar without dtype or bytes")
     return np.frombuffer(data, dtype=kind.dtype)[0]
 
@@ -249,11 +275,21 @@ def _numpy_array(budget, keys, cls, shape, code):
     return np.empty(0, dtype=np.uint8)
 
 
+def _numpy_from_buffer(budget, keys, data, kind, shape, order, axes=None):
+    import numpy as np
+
+    made = np.empty(0, dtype=np.uint8)
+    if order not in ("C", "F") or axes is not None:
+        raise FileError(f"a NumPy array in the order {short(order)}")
+    fill_array(made, (1, shape, kind, order == "F", bytes(data) if type(data) is bytearray else data), budget)
+    return made
+
+
 def fill_array(target: Any, state: Any, budget: Any) -> None:
     """ndarray's state: (1, shape, dtype, column-major, bytes)."""
     _, shape, kind, fortran, data = state
-    sizes = _integers(shape, "shape")
-    if not isinstance(kind, NumpyType) or type(data) is not bytes or len(sizes) > 32:
+    sizes, data = _integers(shape, "shape"), _as_bytes(data)
+    if not isinstance(kind, NumpyType) or len(sizes) > 32:
         raise ForbiddenError("a NumPy array of objects")
     if math.prod(sizes) * kind.dtype.itemsize != len(data):
         raise FileError(f"a NumPy array of shape {sizes} and dtype {kind.dtype} with {len(data)} bytes")
@@ -290,8 +326,8 @@ def _table() -> dict[str, Any]:
     add("torch.UntypedStorage")
     for code in [d.name for d in vars(_C).values() if isinstance(d, fb.dtype)]:
         table[f"torch.{code}"] = dtype_named(code)
-    for short, code in _ALIASES.items():
-        table[f"torch.{short}"] = dtype_named(code)
+    for alias, code in _ALIASES.items():
+        table[f"torch.{alias}"] = dtype_named(code)
     for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d", "strided"):
         table[f"torch.{name}"] = getattr(fb, name)
 
@@ -319,6 +355,8 @@ def _table() -> dict[str, Any]:
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
         add(f"{module}.scalar", _numpy_scalar)
         add(f"{module}._reconstruct", _numpy_array)
+    for module in ("numpy.core.numeric", "numpy._core.numeric"):
+        add(f"{module}._frombuffer", _numpy_from_buffer)
     add("numpy.dtype", _numpy_type)
     add("numpy.ndarray")
     return table

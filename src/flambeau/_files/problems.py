@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import pickle
+import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import flambeau as fb
 from flambeau.errors import ArgumentError
 
 MAX_DEPTH = 100  # containers within containers
@@ -14,7 +17,8 @@ MAX_EXPANDED = 10_000_000  # elements, counting a shared container each time it 
 MAX_PICKLE = 1 << 26  # bytes of a pickle: a million tensors
 MAX_CONTAINERS = 1 << 22  # containers made by one pickle
 MAX_HEADER = 100_000_000  # bytes of a safetensors header, the limit of the safetensors package too
-MAX_COMPOUND_KEYS = 4096  # tuples and the like as dict keys: their hashes can be made to collide
+MAX_KEY = 1000  # elements of a tuple that is a dict key
+MAX_SAME_HASH = 64  # different dict keys of one hash: with very many a dict becomes a slow list
 
 
 class FileError(ArgumentError):
@@ -25,7 +29,7 @@ class FileError(ArgumentError):
         >>> fb.serialization.load(io.BytesIO(b"hello, world"))
         Traceback (most recent call last):
             ...
-        flambeau._files.problems.FileError: load: a file object: not a safetensors file, nor one of PyTorch's formats
+        flambeau.serialization.FileError: load: a file object: not a safetensors file, nor one of PyTorch's formats
     """
 
 
@@ -38,6 +42,10 @@ class ForbiddenError(FileError, pickle.UnpicklingError):
     """
 
 
+# The names under which users know them.
+FileError.__module__ = ForbiddenError.__module__ = "flambeau.serialization"
+
+
 class Passing(Exception):
     """Carries an exception of the caller's own function (map_location) through translated()."""
 
@@ -45,6 +53,11 @@ class Passing(Exception):
 def cut_short(what: str, missing: int) -> FileError:
     """The error for a file that ends too early."""
     return FileError(f"{what}: cut short by {missing} bytes; copy or download the file again")
+
+
+def short(value: Any) -> str:
+    """A value as text for an error: never long, however large the value."""
+    return reprlib.repr(value)[:120]
 
 
 @contextlib.contextmanager
@@ -61,32 +74,10 @@ def translated(what: str) -> Iterator[None]:
         raise type(error)(f"load: {what}: {text}") from error.__cause__
     except RecursionError:
         raise FileError(f"load: {what}: containers are nested too deeply, at most {MAX_DEPTH} levels are read") from None
-    except MemoryError as error:
-        raise FileError(f"load: {what}: asks for more memory than there is: {error}") from error
+    except (OSError, MemoryError):
+        raise
     except Exception as error:
-        raise FileError(f"load: {what}: damaged: {type(error).__name__}: {error}") from error
-
-
-class Keys:
-    """Watches what becomes a dict key or a set's element: plain values, whose hashes cannot be made to collide."""
-
-    def __init__(self) -> None:
-        self.compound = 0
-
-    def check(self, key: Any) -> Any:
-        """The key itself, or an error."""
-        kind = type(key)
-        if kind is str or kind is bytes or kind is bool or kind is float or key is None:
-            return key
-        if kind is int and -(1 << 60) < key < 1 << 60:
-            return key
-        hash(key)  # a TypeError for what cannot be a key
-        self.compound += 1
-        if self.compound > MAX_COMPOUND_KEYS:
-            raise FileError(
-                f"more than {MAX_COMPOUND_KEYS} dict keys or set elements that are neither text nor plain numbers"
-            )
-        return key
+        raise FileError(f"load: {what}: damaged: {type(error).__name__}: {str(error)[:300]}") from error
 
 
 _LEAVES = (str, bytes, int, float, bool, type(None), complex, bytearray)
@@ -108,7 +99,7 @@ def _children(node: Any) -> list[Any]:
     return found
 
 
-def check_tree(root: Any, allowed: Callable[[Any], None]) -> None:
+def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXPANDED) -> None:
     """Refuses cycles, deep nesting and containers that grow beyond measure when written out.
 
     A pickle can use a container many times at the price of two bytes each; a walk over the result would never end.
@@ -116,6 +107,7 @@ def check_tree(root: Any, allowed: Callable[[Any], None]) -> None:
     Args:
         root: the object.
         allowed: called with everything in it that is not a plain value; raises for what must not be there.
+        largest: how many elements there may be, counting a shared container each time it is used.
     """
     allowed(root)
     done: dict[int, tuple[int, int]] = {}  # id: (depth, expanded size)
@@ -149,5 +141,39 @@ def check_tree(root: Any, allowed: Callable[[Any], None]) -> None:
         frame[3] += size
         if frame[2] > MAX_DEPTH:
             raise FileError(f"containers nested deeper than {MAX_DEPTH} levels")
-        if frame[3] > MAX_EXPANDED:
-            raise FileError(f"shared containers that stand for more than {MAX_EXPANDED} elements when written out")
+        if frame[3] > largest:
+            raise FileError(f"shared containers that stand for more than {largest} elements when written out")
+
+
+_HASHES = (tuple.__hash__, enum.Enum.__hash__)
+
+
+def _can_be_key(value: Any) -> None:
+    """Refuses objects whose class has a hash function of its own: it would run."""
+    kind = type(value)
+    plain = kind in (*_LEAVES, frozenset, fb.dtype, fb.device, fb.Size) or kind.__module__ == "numpy"
+    if not plain and (kind.__hash__ not in _HASHES or (issubclass(kind, tuple) and kind.__eq__ is not tuple.__eq__)):
+        raise FileError(f"a {kind.__name__} as a dict key or an element of a set")
+
+
+class Keys:
+    """Watches what becomes a dict key or an element of a set: plain values, whose hashes are quick and differ."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, list[Any]] = {}
+
+    def check(self, key: Any) -> Any:
+        """The key itself, or an error."""
+        kind = type(key)
+        if kind is str or kind is bytes or kind is bool or kind is float or key is None:
+            return key
+        if kind is int and -(1 << 60) < key < 1 << 60:
+            return key
+        # Python computes a tuple's hash anew each time, all the way down: deep ones overflow the stack.
+        check_tree(key, _can_be_key, MAX_KEY)
+        same = self._seen.setdefault(hash(key), [])
+        if key not in same:
+            same.append(key)
+            if len(same) > MAX_SAME_HASH:
+                raise FileError(f"more than {MAX_SAME_HASH} dict keys or set elements made to have the same hash")
+        return key

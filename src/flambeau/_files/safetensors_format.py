@@ -8,6 +8,7 @@ safetensors gets the tensors under their names.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Iterable
@@ -247,6 +248,7 @@ def assemble(entries: dict[str, fb.Tensor], ours: dict[str, Any]) -> Any:
         return entries
     views, order = ours.get("views", {}), ours.get("order", {})
 
+    @functools.cache
     def tensor(name: str) -> fb.Tensor:
         if name in views:
             base, kind, shape, strides, offset = views[name]

@@ -83,7 +83,7 @@ def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) 
         if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
             raise FileError(f"the index names {name!r}, which is not a file of its own folder")
         try:
-            shard = Source(os.path.join(os.path.dirname(path), name), mapped)
+            shard = Source(os.path.join(os.path.dirname(path), name), mapped, verify)
         except FileNotFoundError:
             raise FileError(f"the shard '{name}' is missing") from None
         with shard:

@@ -16,7 +16,7 @@ from flambeau import _C
 from flambeau._files.problems import FileError, cut_short
 from flambeau.errors import ArgumentError
 
-CHUNK = 1 << 20  # read and summed while it is in the cache
+CHUNK = 1 << 17  # read and summed while it is in the cache
 PARALLEL = 1 << 23  # from this many bytes on, several threads read
 
 
@@ -34,21 +34,19 @@ class Source:
     Args:
         f: a path, or an object with read(); what is read starts at its present position.
         mapped: map the file instead of reading it: bytes are fetched when used, and writes stay in this process.
+        summed: compute checksums while reading.
     """
 
-    def __init__(self, f: Any, mapped: bool = False) -> None:
+    def __init__(self, f: Any, mapped: bool = False, summed: bool = True) -> None:
         self.name = name_of(f)
         self._descriptor: int | None = None
         self._map: Any = None
-        self._start = 0
-        self._file = None
+        self._start, self._summed = 0, summed
+        self._file: Any = None
         if isinstance(f, (str, bytes, os.PathLike)):
-            self._descriptor = os.open(f, os.O_RDONLY | os.O_CLOEXEC)
-            self.size = os.fstat(self._descriptor).st_size
-            if not self._is_regular():
-                with open(self._descriptor, "rb") as stream:
-                    self._keep(stream.read())
-                self._descriptor = None
+            with open(f, "rb", buffering=0) as stream:
+                self._from_object(stream)
+            self._file = None
         elif hasattr(f, "read"):
             self._from_object(f)
         else:
@@ -122,7 +120,7 @@ class Source:
             raise cut_short(what, offset + count - self.size)
 
     def tensor(self, offset: int, count: int, what: str, itemsize: int = 8) -> tuple[fb.Tensor, int | None]:
-        """The bytes as a uint8 tensor with a storage of its own, and their crc32 (None for a map: it reads nothing).
+        """The bytes as a uint8 tensor with a storage of its own, and their crc32 (None when nobody asked or nothing was read).
 
         Bytes of a map that do not lie at a multiple of the item size are copied.
         """
@@ -138,7 +136,7 @@ class Source:
         room = fb.empty(count, dtype=fb.uint8)
         return room, self._fill(memoryview(cast(Any, room)), offset, what)
 
-    def _fill(self, room: memoryview, offset: int, what: str) -> int:
+    def _fill(self, room: memoryview, offset: int, what: str) -> int | None:
         total = 0
         for at in range(0, len(room), CHUNK):
             part = room[at : at + CHUNK]
@@ -152,8 +150,8 @@ class Source:
                 if got == 0:
                     raise cut_short(what, len(room) - at - done)
                 done += got
-            total = zlib.crc32(part, total)
-        return total
+            total = zlib.crc32(part, total) if self._summed else 0
+        return total if self._summed else None
 
     def tensors(self, regions: dict[Any, tuple[int, int, str, int]]) -> dict[Any, tuple[fb.Tensor, int | None]]:
         """tensor() for many regions at once, by several threads when that pays."""

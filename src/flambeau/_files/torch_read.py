@@ -15,7 +15,7 @@ from flambeau._files import checksum
 from flambeau._files.known import STORAGES, LoadedStorage, find
 from flambeau._files.locations import Mapper
 from flambeau._files.opcodes import end_of, tokens
-from flambeau._files.problems import MAX_PICKLE, FileError, check_tree, cut_short
+from flambeau._files.problems import MAX_PICKLE, FileError, check_tree, cut_short, short
 from flambeau._files.source import Source
 from flambeau._files.unpickle import Budget, Fillable, Known, Machine
 from flambeau._files.zip_format import Archive
@@ -53,12 +53,12 @@ def _no_storages(_: Any) -> Any:
 def _storage_id(saved: Any, length: int) -> tuple[Any, str, str, int]:
     """(dtype or None, key, location, number of bytes) of a persistent id."""
     if type(saved) is not tuple or len(saved) != length or saved[0] != "storage":
-        raise FileError(f"a reference to something that is not a storage: {saved!r:.80}")
+        raise FileError(f"a reference to something that is not a storage: {short(saved)}")
     _, kind, key, location, count = saved[:5]
     if not isinstance(kind, Known) or not kind.name.endswith("Storage") or type(key) is not str or type(location) is not str:
         raise FileError("a damaged reference to a storage")
     if type(count) is not int or not 0 <= count < 1 << 62:
-        raise FileError(f"a storage of {count!r} elements")
+        raise FileError(f"a storage of {short(count)} elements")
     return kind.kind, key, location, count * (kind.kind.itemsize if kind.kind else 1)
 
 

@@ -11,6 +11,7 @@ import base64
 import collections
 import enum
 import math
+import re
 import sys
 import types
 from typing import Any
@@ -308,9 +309,9 @@ class Decoder:
     def _read_numpy(self, node, body, depth):
         import numpy as np
 
+        if not re.fullmatch(r"[<|][biufc]\d{1,2}", body[0]):
+            raise FileError(f"a NumPy scalar of dtype {body[0]}")
         kind = np.dtype(body[0])
-        if kind.kind not in "biufc":
-            raise FileError(f"a NumPy scalar of dtype {kind}")
         return np.frombuffer(base64.b64decode(body[1], validate=True), dtype=kind, count=1)[0]
 
     def _read_ndarray(self, node, body, depth):

@@ -291,17 +291,16 @@ class Machine:
         self._container(cls.blank(*arguments))
 
     def op_BUILD(self, _):
+        from flambeau._files import known  # which needs this module
+
         state = self._pop()
         target = self._top(object)
         if isinstance(target, Fillable):
             target.build(state)
         elif type(target).__module__ == "numpy" and hasattr(target, "setflags"):
-            from flambeau._files.known import fill_array
-
-            fill_array(target, state, self._budget)
+            known.fill_array(target, state, self._budget)
         elif isinstance(target, (collections.OrderedDict, collections.Counter)) or classes.can_fill(target):
-            self._budget.spend(len(state[0] or ()) if isinstance(state, tuple) else len(state))
-            classes.fill(target, state)
+            known.fill(self._budget, target, state)
         else:
             raise ForbiddenError(f"the pickle sets the state of {type(target).__name__}, which loading never does")
 
