@@ -32,13 +32,14 @@ CASES = [
     ("ASGD", {"lr": 0.1}),
     ("ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.5, "t0": 2, "weight_decay": 0.1, "maximize": True}),
     ("Adafactor", {"lr": 0.1}),
-    ("Adafactor", {"lr": 0.1, "eps": (1e-3, 0.5), "d": 1.5, "beta2_decay": -0.5, "weight_decay": 0.1, "maximize": True}),
+    (
+        "Adafactor",
+        {"lr": 0.1, "eps": (1e-3, 0.5), "d": 1.5, "beta2_decay": -0.5, "weight_decay": 0.1, "maximize": True},
+    ),
 ]
 
 # Optimizers that write down gradients of their own steps.
-DIFFERENTIABLE = [
-    case for case in CASES if case[0] != "Adafactor" and not case[1].get("maximize")
-]
+DIFFERENTIABLE = [case for case in CASES if case[0] != "Adafactor" and not case[1].get("maximize")]
 
 REAL_ONLY = ("Adafactor", "Muon", "SparseAdam")
 

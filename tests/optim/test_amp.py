@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau import _C
 from flambeau.amp import GradScaler, _lists, autocast
 from flambeau.amp import _state as state
+
+needs_casts = pytest.mark.skipif(not hasattr(_C, "set_autocast"), reason="this build of the core makes no casts")
+
 
 # ----- GradScaler -----
 
@@ -227,6 +231,7 @@ def test_settings():
 # ----- autocast -----
 
 
+@needs_casts
 def test_blocks_nest_and_restore():
     assert not state.is_autocast_enabled("cpu")
     with autocast("cpu", dtype=fb.float16) as block:
@@ -245,12 +250,14 @@ def test_blocks_nest_and_restore():
     assert state.get_autocast_dtype("cpu") == fb.bfloat16
 
 
+@needs_casts
 def test_an_error_in_a_block_restores():
     with pytest.raises(ZeroDivisionError), autocast("cpu"):
         raise ZeroDivisionError
     assert not state.is_autocast_enabled("cpu")
 
 
+@needs_casts
 def test_decorator():
     @autocast("cpu")
     def inside(x):
@@ -263,6 +270,7 @@ def test_decorator():
         autocast("cpu")(fb.zeros(1))
 
 
+@needs_casts
 def test_other_threads_are_not_affected():
     seen = []
     with autocast("cpu"):
@@ -289,6 +297,7 @@ def test_what_autocast_refuses():
             decorator(device_type=3)
 
 
+@needs_casts
 def test_settings_without_a_block():
     assert fb.amp.is_autocast_available("cpu")
     assert not fb.amp.is_autocast_available("abacus")
@@ -309,6 +318,7 @@ def test_settings_without_a_block():
     assert state.autocast_decrement_nesting() == 0
 
 
+@needs_casts
 def test_casts_of_functions_of_ones_own():
     seen = []
 
@@ -343,3 +353,38 @@ def test_casts_of_functions_of_ones_own():
 def test_lists_do_not_overlap():
     assert not _lists.LOW & _lists.FLOAT32
     assert not _lists.PROMOTE & (_lists.LOW | _lists.FLOAT32)
+
+
+@needs_casts
+def test_casts():
+    x, y = fb.ones(2, 2), fb.ones(2, 2, dtype=fb.float64)
+    with autocast("cpu"):
+        assert (x @ x).dtype == fb.bfloat16
+        assert fb.matmul(x, x).dtype == fb.bfloat16
+        assert fb.addmm(x, x.bfloat16(), x).dtype == fb.bfloat16
+        assert (y @ y).dtype == fb.float64
+        assert (x + x).dtype == fb.float32
+        assert fb.prod(x.bfloat16()).dtype == fb.float32
+        assert fb.linalg.inv(2 * fb.eye(2, dtype=fb.bfloat16)).dtype == fb.float32
+        assert fb.cat([x, x.bfloat16()]).dtype == fb.float32
+        with autocast("cpu", enabled=False):
+            assert (x @ x).dtype == fb.float32
+        with autocast("cpu", dtype=fb.float16):
+            assert (x @ x).dtype == fb.float16
+    assert (x @ x).dtype == fb.float32
+
+
+@needs_casts
+def test_gradients_come_back_in_the_dtype_of_the_parameter():
+    w = fb.ones(2, 2, requires_grad=True)
+    with autocast("cpu"):
+        y = fb.ones(3, 2) @ w
+    y.float().sum().backward()
+    assert w.grad.dtype == fb.float32
+    assert w.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+@pytest.mark.skipif(hasattr(_C, "set_autocast"), reason="this build of the core makes casts")
+def test_a_core_without_casts_says_so():
+    with pytest.raises(RuntimeError, match="no casts"), autocast("cpu"):
+        pass

@@ -47,7 +47,7 @@ def test_gradients_for_parameters_and_gradients(case):
     start, grads, weights = rng.standard_normal(4), rng.standard_normal((STEPS, 4)), rng.standard_normal(4)
     p = fb.tensor(start, requires_grad=True)
     g = [fb.tensor(value, requires_grad=True) for value in grads]
-    (after_steps(name, options, p, g) * fb.tensor(weights)).sum().backward()
+    after_steps(name, options, p, g).backward(fb.tensor(weights))
 
     def loss(start, grads):
         return (by_the_rule(name, options, start, grads) * weights).sum()
@@ -66,8 +66,10 @@ def test_gradient_for_the_learning_rate(case):
     start, grads = rng.standard_normal(4), rng.standard_normal((STEPS, 4))
     lr = fb.tensor(0.1, requires_grad=True)
     options = options | {"lr": lr}
-    after_steps(name, options, fb.tensor(start), [fb.tensor(g) for g in grads]).sum().backward()
-    expected = numeric_gradient(lambda x: by_the_rule(name, options | {"lr": x[0]}, start, grads).sum(), np.array([0.1]))
+    after_steps(name, options, fb.tensor(start), [fb.tensor(g) for g in grads]).backward(fb.ones(4))
+    expected = numeric_gradient(
+        lambda x: by_the_rule(name, options | {"lr": x[0]}, start, grads).sum(), np.array([0.1])
+    )
     np.testing.assert_allclose(lr.grad.item(), expected[0], rtol=1e-5)
 
 
@@ -79,7 +81,7 @@ def test_gradients_for_betas_and_weight_decay():
         values = np.array([0.6, 0.8, 0.3])
         b1, b2, decay = (fb.tensor(v, requires_grad=True) for v in values)
         options = {"lr": 0.1, "weight_decay": decay} | ({"betas": (b1, b2)} if name == "Adam" else {})
-        after_steps(name, options, fb.tensor(start), [fb.tensor(g) for g in grads]).sum().backward()
+        after_steps(name, options, fb.tensor(start), [fb.tensor(g) for g in grads]).backward(fb.ones(4))
 
         def loss(x, name=name):
             options = {"lr": 0.1, "weight_decay": x[2]} | ({"betas": tuple(x[:2])} if name == "Adam" else {})

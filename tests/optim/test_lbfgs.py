@@ -38,10 +38,10 @@ def rosenbrock(x):
 
 def dense_bfgs(p, lr, iterations):
     """The same iterations with the inverse Hessian of BFGS as a matrix, rebuilt from the whole history."""
-    history, g_before = [], None
+    history, g_before, step = [], None, None
     for i in range(iterations):
         g = quadratic(p)[1]
-        if i > 0:
+        if step is not None:
             history.append((g - g_before, step))
         h = np.eye(p.size)
         if history:
@@ -81,7 +81,9 @@ def test_history_is_bounded():
     p = fb.tensor([2.0, 2.0, 2.0], dtype=fb.float64)
     optimizer = fb.optim.LBFGS([p], lr=0.3, history_size=2, max_iter=6, max_eval=100)
     optimizer.step(closure_for(p, quadratic))
-    assert len(optimizer.state[p]["old_dirs"]) == len(optimizer.state[p]["old_stps"]) == len(optimizer.state[p]["ro"]) == 2
+    assert (
+        len(optimizer.state[p]["old_dirs"]) == len(optimizer.state[p]["old_stps"]) == len(optimizer.state[p]["ro"]) == 2
+    )
 
 
 @pytest.mark.parametrize("start", [(-1.2, 1.0), (3.0, -4.0), (0.0, 0.0)])

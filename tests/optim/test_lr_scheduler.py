@@ -41,9 +41,8 @@ def cyclic(t, up, down, low, high, scale=lambda cycle, t: 1.0):
 
 def one_cycle(t, points, how):
     """Between (step, value) points."""
-    for (a, start), (b, end) in zip(points, points[1:], strict=False):
-        if t <= b:
-            break
+    i = next(i for i in range(1, len(points)) if t <= points[i][0])
+    (a, start), (b, end) = points[i - 1], points[i]
     share = (t - a) / (b - a)
     return start + (end - start) * (share if how == "linear" else (1 - math.cos(math.pi * share)) / 2)
 
@@ -72,7 +71,15 @@ CURVES = {
     ),
     "CosineAnnealingWarmRestarts longer": (
         lambda o: S.CosineAnnealingWarmRestarts(o, 2, 2),
-        lambda t: cosine(t, 2, 0, 2) if t < 2 else cosine(t - 2, 4, 0, 2) if t < 6 else cosine(t - 6, 8, 0, 2) if t < 14 else 2,
+        lambda t: (
+            cosine(t, 2, 0, 2)
+            if t < 2
+            else cosine(t - 2, 4, 0, 2)
+            if t < 6
+            else cosine(t - 6, 8, 0, 2)
+            if t < 14
+            else 2
+        ),
     ),
     "CyclicLR": (lambda o: S.CyclicLR(o, 0.1, 1.0, 3, 2), lambda t: cyclic(t, 3, 2, 0.1, 1.0)),
     "CyclicLR triangular2": (
@@ -92,7 +99,9 @@ CURVES = {
         lambda t: one_cycle(t, [(0, 1 / 25), (5, 1.0), (19, 1 / 25e4)], "cos"),
     ),
     "OneCycleLR three phases": (
-        lambda o: S.OneCycleLR(o, 1.0, epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy="linear", div_factor=10.0),
+        lambda o: S.OneCycleLR(
+            o, 1.0, epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy="linear", div_factor=10.0
+        ),
         lambda t: one_cycle(t, [(0, 0.1), (5, 1.0), (10, 0.1), (19, 1e-5)], "linear"),
     ),
     "OneCycleLR without a rise": (
@@ -100,7 +109,9 @@ CURVES = {
         lambda t: one_cycle(t, [(0, 1.0), (19, 1 / 25e4)], "linear"),
     ),
     "SequentialLR": (
-        lambda o: S.SequentialLR(o, [S.LinearLR(o, 0.25, 1.0, 3), S.CosineAnnealingLR(o, 6), S.StepLR(o, 2, 0.5)], [3, 9]),
+        lambda o: S.SequentialLR(
+            o, [S.LinearLR(o, 0.25, 1.0, 3), S.CosineAnnealingLR(o, 6), S.StepLR(o, 2, 0.5)], [3, 9]
+        ),
         lambda t: 2 * (0.25 + 0.25 * t) if t < 3 else cosine(t - 3, 6, 0, 2) if t < 9 else 2 * 0.5 ** ((t - 9) // 2),
     ),
     "ChainedScheduler": (
@@ -136,7 +147,9 @@ def test_state_dict_continues_a_run(name):
     assert curve(other, EPOCHS - 6) == pytest.approx([expected(t) for t in range(6, EPOCHS)], rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in CURVES if not n.startswith(("Sequential", "Chained", "Multiplicative", "One"))])
+@pytest.mark.parametrize(
+    "name", [n for n in CURVES if not n.startswith(("Sequential", "Chained", "Multiplicative", "One"))]
+)
 def test_going_to_an_epoch(name):
     make, expected = CURVES[name]
     scheduler = make(sgd(2.0))

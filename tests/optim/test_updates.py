@@ -63,7 +63,20 @@ def test_steps_follow_the_rule(case, dtype):
 
 PATHS = [
     (name, path)
-    for name in ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD", "Adafactor")
+    for name in (
+        "SGD",
+        "Adam",
+        "AdamW",
+        "NAdam",
+        "RAdam",
+        "Adamax",
+        "Adagrad",
+        "Adadelta",
+        "RMSprop",
+        "Rprop",
+        "ASGD",
+        "Adafactor",
+    )
     for path in ("foreach", "fused")
     if path == "foreach" or name in ("SGD", "Adam", "AdamW", "Adagrad")
 ]
@@ -185,7 +198,9 @@ def test_muon_moves_along_an_orthogonal_matrix(shape, nesterov):
     p = fb.tensor(value, dtype=fb.float32)
     p.grad = fb.tensor(g, dtype=fb.float32)
     # With these coefficients and enough iterations the singular values come near to one.
-    optimizer = fb.optim.Muon([p], lr=0.1, weight_decay=0.2, nesterov=nesterov, ns_coefficients=(1.5, -0.5, 0.0), ns_steps=30)
+    optimizer = fb.optim.Muon(
+        [p], lr=0.1, weight_decay=0.2, nesterov=nesterov, ns_coefficients=(1.5, -0.5, 0.0), ns_steps=30
+    )
     optimizer.step()
     u, _, v = np.linalg.svd(g, full_matrices=False)
     expected = value * (1 - 0.1 * 0.2) - 0.1 * np.sqrt(max(1, shape[0] / shape[1])) * (u @ v)

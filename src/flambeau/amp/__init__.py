@@ -1,11 +1,13 @@
 """Automatic mixed precision: `autocast` runs fitting ops in bfloat16, `GradScaler` keeps small gradients from vanishing.
 
 Example:
-    >>> x = fb.ones(2, 3)
-    >>> with fb.amp.autocast("cpu"):
-    ...     y = x @ x.T
-    >>> y.dtype
-    flambeau.bfloat16
+    >>> p = fb.ones(2)
+    >>> p.grad = fb.full((2,), 8.0)
+    >>> scaler, optimizer = fb.amp.GradScaler("cpu", init_scale=8.0), fb.optim.SGD([p], lr=0.5)
+    >>> loss = scaler.scale(fb.tensor(1.0))
+    >>> scaler.step(optimizer)
+    >>> p
+    tensor([0.5000, 0.5000])
 """
 
 from flambeau.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available

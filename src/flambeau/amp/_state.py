@@ -26,7 +26,9 @@ _state = _State()
 
 def _check(device_type: str) -> str:
     if device_type not in DEFAULT_DTYPES:
-        raise errors.StateError(f"autocast: unknown device_type {device_type!r}; expected one of {sorted(DEFAULT_DTYPES)}")
+        raise errors.StateError(
+            f"autocast: unknown device_type {device_type!r}; expected one of {sorted(DEFAULT_DTYPES)}"
+        )
     return device_type
 
 
@@ -63,7 +65,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
         device_type: a name such as `"cpu"`.
 
     Example:
-        >>> with fb.autocast("cpu"):
+        >>> with fb.amp.autocast("cpu"):
         ...     fb.is_autocast_enabled("cpu")
         True
     """

@@ -182,7 +182,9 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise errors.StateError("GradScaler.step: a closure is not supported; scale and backpropagate before the step")
+            raise errors.StateError(
+                "GradScaler.step: a closure is not supported; scale and backpropagate before the step"
+            )
         scale, _ = self._started("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
@@ -194,12 +196,16 @@ class GradScaler:
                 self.unscale_(optimizer)
             found = state["found_inf_per_device"]
             if not found:
-                raise AssertionError("GradScaler.step: the optimizer's parameters have no gradients; call backward() first")
+                raise AssertionError(
+                    "GradScaler.step: the optimizer's parameters have no gradients; call backward() first"
+                )
             result = None if any(flag.item() for flag in found.values()) else optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 
-    def _step_that_unscales(self, optimizer: Any, state: dict[str, Any], scale: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def _step_that_unscales(
+        self, optimizer: Any, state: dict[str, Any], scale: Tensor, *args: Any, **kwargs: Any
+    ) -> Any:
         """The step of an optimizer that divides by `grad_scale` and looks at `found_inf` itself."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             warnings.warn(
@@ -251,9 +257,13 @@ class GradScaler:
         elif new_scale is not None:
             scale.fill_(float(new_scale))
         else:
-            flags = [flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()]
+            flags = [
+                flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()
+            ]
             if not flags:
-                raise AssertionError("GradScaler.update: no gradients have been looked at; call step() or unscale_() first")
+                raise AssertionError(
+                    "GradScaler.update: no gradients have been looked at; call step() or unscale_() first"
+                )
             if any(flag.item() for flag in flags):
                 scale.mul_(self._backoff_factor)
                 tracker.zero_()
@@ -378,7 +388,9 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise errors.StateError("GradScaler.load_state_dict: the state is empty; it may come from a disabled scaler")
+            raise errors.StateError(
+                "GradScaler.load_state_dict: the state is empty; it may come from a disabled scaler"
+            )
         self._init_scale = state_dict["scale"]
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]

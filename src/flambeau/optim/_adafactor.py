@@ -6,7 +6,16 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_not_negative, check_path, plain, step_count, zeros
+from flambeau.optim._update import (
+    GroupOptimizer,
+    Number,
+    check_lr,
+    check_not_negative,
+    check_path,
+    plain,
+    step_count,
+    zeros,
+)
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adafactor", "adafactor"]
@@ -79,12 +88,16 @@ class Adafactor(GroupOptimizer):
         if param.is_complex():
             raise errors.StateError("Adafactor: expected real parameters, got a complex one")
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        step, grad = step_count(0.0, param, group), param.grad
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        step = step_count(0.0, param, group)
         if grad.dim() < 2:
             return {"step": step, "variance": zeros(grad)}
         *rest, rows, columns = grad.shape
-        return {"step": step, "row_var": grad.new_zeros([*rest, rows, 1]), "col_var": grad.new_zeros([*rest, 1, columns])}
+        return {
+            "step": step,
+            "row_var": grad.new_zeros([*rest, rows, 1]),
+            "col_var": grad.new_zeros([*rest, 1, columns]),
+        }
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         options = ("foreach", "d", "lr", "beta2_decay", "weight_decay", "maximize")
@@ -154,10 +167,10 @@ def adafactor(
                 average.lerp_(fb.norm(grad, dim=dim, keepdim=True).square_().div_(grad.size(dim)), new_share)
             variance = (row_var @ col_var).div_(row_var.mean(dim=-2, keepdim=True).clamp_(min=floor))
         else:
-            average = variances[i]
-            if average is None:
+            old = variances[i]
+            if old is None:
                 raise AssertionError("adafactor: a vector needs a variance, got None")
-            variance = average.lerp_(grad * grad, new_share).clone()
+            variance = old.lerp_(grad * grad, new_share).clone()
         update = variance.clamp_(min=floor * floor).rsqrt_().mul_(grad)
         param.add_(update, alpha=-alpha / max(1.0, _rms(update) / d))
 

@@ -86,8 +86,8 @@ class Muon(GroupOptimizer):
         if param.is_complex():
             raise errors.StateError("Muon: expected real parameters, got a complex one")
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"momentum_buffer": zeros(param.grad)}
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"momentum_buffer": zeros(grad)}
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
         options = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")

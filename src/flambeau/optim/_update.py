@@ -47,7 +47,7 @@ class GroupOptimizer(Optimizer):
                     of_p["step"] = step_count(float(of_p["step"]), p, group)
         self._say_whether_step_unscales()
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """State of a parameter before its first step; empty if the optimizer needs none."""
         return {}
 
@@ -92,7 +92,7 @@ class GroupOptimizer(Optimizer):
                 self._check_parameter(p, group)
                 state = self.state.get(p)
                 if not state:
-                    state = self._new_state(p, group)
+                    state = self._new_state(p, p.grad, group)
                     if state:
                         self.state[p] = state
                 params.append(p)
@@ -102,7 +102,7 @@ class GroupOptimizer(Optimizer):
                 self._update(group, params, grads, states)
         return loss
 
-    def _scaling(self) -> dict[str, Tensor | None]:
+    def _scaling(self) -> dict[str, Any]:
         """What GradScaler left here for a step that unscales by itself."""
         return {"grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
 

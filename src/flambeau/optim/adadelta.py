@@ -84,7 +84,7 @@ class Adadelta(GroupOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": step_count(0.0, param, group), "square_avg": zeros(param), "acc_delta": zeros(param)}
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:

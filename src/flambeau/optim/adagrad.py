@@ -93,9 +93,9 @@ class Adagrad(GroupOptimizer):
         # Unlike other optimizers' states, this one is there before the first step.
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p] = self._new_state(p, group)
+                self.state[p] = self._new_state(p, p, group)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         start = self.defaults["initial_accumulator_value"]
         value = complex(start, start) if param.is_complex() else start
         total = fb.full_like(param, value, memory_format=fb.preserve_format)

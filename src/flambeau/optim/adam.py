@@ -95,7 +95,9 @@ class Adam(GroupOptimizer):
             raise errors.ArgumentError(f"{name}: betas must be two floats or two tensors, got {betas}")
         for option, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
             if isinstance(value, Tensor) and foreach and not capturable:
-                raise errors.ArgumentError(f"{name}: {option} as a tensor does not go with foreach=True; leave foreach out")
+                raise errors.ArgumentError(
+                    f"{name}: {option} as a tensor does not go with foreach=True; leave foreach out"
+                )
             if isinstance(value, Tensor) and value.numel() != 1:
                 raise errors.ArgumentError(f"{name}: {option} as a tensor must have one element, got {value.numel()}")
         defaults = {
@@ -113,7 +115,7 @@ class Adam(GroupOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
         return state | {"max_exp_avg_sq": zeros(param)} if group["amsgrad"] else state
 
@@ -181,9 +183,7 @@ def adam(
         >>> p
         tensor([0.5000, 0.5000])
     """
-    check_path(
-        "Adam", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable
-    )
+    check_path("Adam", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
     if not unscaled("Adam", grads, fused, grad_scale, found_inf):
         return
     lr, beta1, beta2, weight_decay = plain(lr, beta1, beta2, weight_decay)

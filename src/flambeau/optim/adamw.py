@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau import Tensor
 from flambeau.optim._update import Number
 from flambeau.optim.adam import Adam, adam
 from flambeau.optim.optimizer import ParamsT
@@ -74,8 +75,23 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-def adamw(*args: Any, **kwargs: Any) -> None:
-    """One step of AdamW on lists of tensors; the arguments are those of `adam`.
+def adamw(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    **options: Any,
+) -> None:
+    """One step of AdamW on lists of tensors; the options are those of `adam`.
 
     Example:
         >>> p, g, m, v, t = fb.ones(2), fb.ones(2), fb.zeros(2), fb.zeros(2), fb.tensor(0.0)
@@ -84,4 +100,20 @@ def adamw(*args: Any, **kwargs: Any) -> None:
         >>> p
         tensor([0., 0.])
     """
-    adam(*args, decoupled_weight_decay=True, **kwargs)
+    adam(
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        state_steps,
+        foreach,
+        capturable,
+        differentiable,
+        fused,
+        grad_scale,
+        found_inf,
+        has_complex,
+        decoupled_weight_decay=True,
+        **options,
+    )

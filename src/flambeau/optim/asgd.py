@@ -94,7 +94,7 @@ class ASGD(GroupOptimizer):
                     if key in of_p and not isinstance(of_p[key], Tensor):
                         of_p[key] = step_count(float(of_p[key]), p, group)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {
             "step": step_count(0.0, param, group),
             "eta": step_count(float(group["lr"]), param, group),

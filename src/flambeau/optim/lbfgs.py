@@ -74,7 +74,9 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise errors.ArgumentError(f"LBFGS: all parameters must be in one group, got {len(self.param_groups)} groups")
+            raise errors.ArgumentError(
+                f"LBFGS: all parameters must be in one group, got {len(self.param_groups)} groups"
+            )
 
     @property
     def _params(self) -> list[Tensor]:
@@ -116,7 +118,9 @@ class LBFGS(Optimizer):
         group = self.param_groups[0]
         lr = plain(group["lr"])
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise errors.StateError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {group['line_search_fn']!r}")
+            raise errors.StateError(
+                f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {group['line_search_fn']!r}"
+            )
 
         def evaluate() -> Any:
             with fb.enable_grad():
@@ -164,7 +168,9 @@ class LBFGS(Optimizer):
                     return _Point(t, loss, grad, grad.dot(along).item())
 
                 size = direction.abs().max().item()
-                found, used = _strong_wolfe(at, _Point(0.0, loss, grad, slope), t, size, group["max_eval"] - evaluations)
+                found, used = _strong_wolfe(
+                    at, _Point(0.0, loss, grad, slope), t, size, group["max_eval"] - evaluations
+                )
                 t, loss, grad = found.t, found.loss, found.grad
                 self._advance(t, direction)
                 converged = grad.abs().max().item() <= group["tolerance_grad"]

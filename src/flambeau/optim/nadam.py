@@ -105,7 +105,7 @@ class NAdam(GroupOptimizer):
             if "mu_product" in of_p and not isinstance(of_p["mu_product"], Tensor):
                 of_p["mu_product"] = fb.tensor(float(of_p["mu_product"]), dtype=step_dtype())
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {
             "step": step_count(0.0, param, group),
             "mu_product": step_count(1.0, param, group),

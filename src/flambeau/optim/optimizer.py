@@ -393,7 +393,9 @@ class Optimizer:
         entries = [params] if isinstance(params, Tensor) else list(params)
         named = [entry for entry in entries if isinstance(entry, tuple)]
         if named and len(named) != len(entries):
-            raise errors.ArgumentError(f"{name}: {len(named)} of {len(entries)} parameters have a name; name all or none")
+            raise errors.ArgumentError(
+                f"{name}: {len(named)} of {len(entries)} parameters have a name; name all or none"
+            )
         params = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
         param_group["params"] = params
         if named:

@@ -95,7 +95,7 @@ class RMSprop(GroupOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = {"step": step_count(0.0, param, group), "square_avg": zeros(param)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros(param)
@@ -150,7 +150,7 @@ def rmsprop(
         tensor([0.5000, 0.5000])
     """
     check_path("RMSprop", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
-    lr, weight_decay = plain(lr, weight_decay)
+    step_size, weight_decay = plain(lr, weight_decay)
     for i, param in enumerate(params):
         param, grad, square_avg = real(param, grads[i], square_avgs[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)
@@ -166,8 +166,8 @@ def rmsprop(
         if momentum > 0:
             (buffer,) = real(momentum_buffer_list[i])
             buffer.mul_(momentum).addcdiv_(grad, denominator)
-            move_(param, buffer.clone() if differentiable else buffer, lr)
+            move_(param, buffer, step_size)
         elif differentiable:
-            move_(param, grad / denominator, lr)
+            move_(param, grad / denominator, step_size)
         else:
-            param.addcdiv_(grad, denominator, value=-lr)
+            param.addcdiv_(grad, denominator, value=-step_size)

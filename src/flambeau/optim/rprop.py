@@ -63,14 +63,14 @@ class Rprop(GroupOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         size = plain(group["lr"])
         if param.is_complex():
             size = complex(size, size)
         return {
             "step": step_count(0.0, param, group),
             "prev": zeros(param),
-            "step_size": fb.full_like(param.grad, size),
+            "step_size": fb.full_like(grad, size),
         }
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:

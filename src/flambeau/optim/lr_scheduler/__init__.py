@@ -10,7 +10,8 @@ Example:
     0.01
 """
 
-from flambeau.optim.lr_scheduler._base import LRScheduler, _LRScheduler
+from flambeau.optim.lr_scheduler._base import LRScheduler
+from flambeau.optim.lr_scheduler._base import _LRScheduler as _LRScheduler
 from flambeau.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR
 from flambeau.optim.lr_scheduler._cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from flambeau.optim.lr_scheduler._decay import (

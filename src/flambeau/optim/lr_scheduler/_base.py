@@ -244,7 +244,7 @@ def _notice_steps_of(optimizer: Any) -> None:
 
     @functools.wraps(step)
     def noticed(*args: Any, **kwargs: Any) -> Any:
-        optimizer = owner()
+        optimizer: Any = owner()
         optimizer._opt_called = True
         return step(optimizer, *args, **kwargs)
 

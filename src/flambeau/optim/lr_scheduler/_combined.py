@@ -24,13 +24,17 @@ class _Combined(LRScheduler):
         optimizer = optimizer or schedulers[0].optimizer
         for i, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
-                raise TypeError(f"{name}: schedulers[{i}] has no optimizer; expected a scheduler, got {type(scheduler).__name__}")
+                raise TypeError(
+                    f"{name}: schedulers[{i}] has no optimizer; expected a scheduler, got {type(scheduler).__name__}"
+                )
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise errors.ArgumentError(
                     f"{name}: schedulers[{i}] is a ReduceLROnPlateau, whose step needs a metric; step it on its own"
                 )
             if scheduler.optimizer is not optimizer:
-                raise errors.ArgumentError(f"{name}: schedulers[{i}] belongs to another optimizer; expected one for all")
+                raise errors.ArgumentError(
+                    f"{name}: schedulers[{i}] belongs to another optimizer; expected one for all"
+                )
         assert optimizer is not None
         return optimizer
 

@@ -306,7 +306,9 @@ class OneCycleLR(_WithMomentum):
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise errors.ArgumentError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise errors.ArgumentError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise errors.ArgumentError(
+                f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}"
+            )
         self._anneal_func_type = anneal_strategy
         last = self.total_steps - 1
         top = float(pct_start * self.total_steps) - 1
@@ -337,7 +339,9 @@ class OneCycleLR(_WithMomentum):
         warn_if_asked_directly(self)
         step = self.last_epoch
         if step > self.total_steps:
-            raise errors.ArgumentError(f"OneCycleLR: total_steps is {self.total_steps}, got step {step}; give more steps")
+            raise errors.ArgumentError(
+                f"OneCycleLR: total_steps is {self.total_steps}, got step {step}; give more steps"
+            )
         start = 0.0
         for phase in self._schedule_phases:
             if step <= phase["end_step"] or phase is self._schedule_phases[-1]:

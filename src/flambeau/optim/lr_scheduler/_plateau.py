@@ -50,7 +50,9 @@ class ReduceLROnPlateau(LRScheduler):
         check_optimizer("ReduceLROnPlateau", optimizer)
         count = len(optimizer.param_groups)
         if isinstance(min_lr, list | tuple) and len(min_lr) != count:
-            raise errors.ArgumentError(f"ReduceLROnPlateau: min_lr needs one value per group ({count}), got {len(min_lr)}")
+            raise errors.ArgumentError(
+                f"ReduceLROnPlateau: min_lr needs one value per group ({count}), got {len(min_lr)}"
+            )
         self.factor = factor
         self.optimizer = optimizer
         one_for_all = not isinstance(min_lr, list | tuple)
@@ -137,7 +139,9 @@ class ReduceLROnPlateau(LRScheduler):
         if mode not in ("min", "max"):
             raise errors.ArgumentError(f"ReduceLROnPlateau: mode must be 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
-            raise errors.ArgumentError(f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
+            raise errors.ArgumentError(
+                f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}"
+            )
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.mode = mode
         self.threshold = threshold
