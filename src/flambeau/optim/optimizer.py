@@ -143,6 +143,10 @@ class Optimizer:
         """What a new object and one made by copying or unpickling need alike."""
         for name in Optimizer.__annotations__:
             self.__dict__.setdefault(name, OrderedDict())
+        self._patch_step_function()
+
+    def _patch_step_function(self) -> None:
+        """Lets the class's step run the hooks."""
         cls: Any = type(self)
         if not getattr(cls.step, "hooked", False):
             cls.step = self.profile_hook_step(cls.step)
