@@ -101,8 +101,9 @@ struct GradMeta final : AutogradMeta {
     uint32_t output = 0;
     Ref<Node> grad_fn;
     Tensor grad;
-    Ref<Retained> retained;            // instead of `grad`, after retain_grad
-    Node* accumulator = nullptr;       // lives as long as a graph uses it
+    Ref<Retained> retained;       // instead of `grad`, after retain_grad
+    Node* accumulator = nullptr;  // lives as long as a graph uses it; guarded by `lock`
+    SpinLock lock;
     std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
 };
 
