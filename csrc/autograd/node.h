@@ -65,6 +65,8 @@ class Node : public RefCounted {
     void release() const {
         if (drop()) dispose(const_cast<Node*>(this));
     }
+    // To be called when the edges are known: their nodes may be younger than this object.
+    void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype()}); }
     NodeHooks& own_hooks() {
         if (!hooks) hooks = std::make_unique<NodeHooks>();
