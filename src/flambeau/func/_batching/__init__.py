@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import operator
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +63,12 @@ class Batched(Tensor):
     @classmethod
     def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
         return dispatch(name, arguments)
+
+    @classmethod
+    def __flambeau_function__(cls, function: Any, args: tuple[Any, ...]) -> Any:
+        from flambeau.func._batching.function import apply_batched
+
+        return apply_batched(function, args)
 
     requires_grad = property(lambda self: self.physical.requires_grad)
     grad_fn = property(lambda self: self.physical.grad_fn)
@@ -231,14 +238,27 @@ def decomposition(*names: str):
     return register
 
 
+# An operator, unlike its function, takes a number on the left.
+_OPERATORS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv, "div": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow, "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "bitwise_left_shift": operator.lshift,
+    "bitwise_right_shift": operator.rshift, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+
+
 def call(name: str, arguments: dict[str, Any]) -> Any:
     """Calls an op of the table by name, all arguments by keyword."""
     space, _, short = name.rpartition(".")
     function = _C.namespaces.get(space, {}).get(short)
+    first = next(iter(arguments.values()))
+    if isinstance(first, (int, float, complex)) and name in _OPERATORS:
+        return _OPERATORS[name](first, *list(arguments.values())[1:2])
     if function is not None:
         return function(**arguments)
     rest = dict(arguments)
-    first = rest.pop(next(iter(rest)))
+    rest.pop(next(iter(rest)))
     return getattr(first, short)(**rest)
 
 

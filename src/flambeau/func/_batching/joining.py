@@ -70,7 +70,7 @@ def meshgrid(tensors, indexing=None):
     shape, rank = tuple(v.shape[0] for v in vectors), len(vectors)
     grids = [v.reshape((*(1,) * i, -1, *(1,) * (rank - i - 1))).expand(shape) for i, v in enumerate(vectors)]
     if xy:
-        grids = [g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+        grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 

@@ -16,7 +16,7 @@ linalg.ldl_factor linalg.ldl_factor_ex linalg.lu linalg.lu_factor linalg.lu_fact
 linalg.svdvals
 """.split()
 SEVERAL = {
-    "cholesky_solve": (2, 2), "linalg.solve_triangular": (2, 2), "linalg.lstsq": (2, 2), "triangular_solve": (2, 2),
+    "cholesky_solve": (2, 2), "linalg.solve_triangular": (2, 2), "triangular_solve": (2, 2),
     "linalg.householder_product": (2, 1), "orgqr": (2, 1), "ormqr": (2, 1, 2), "lu_unpack": (2, 1), "lu_solve": (2, 2, 1),
     "linalg.lu_solve": (2, 1, 2), "linalg.ldl_solve": (2, 1, 2),
 }  # fmt: skip
@@ -43,6 +43,19 @@ def several(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 def _expanded(frame: Frame, x: Tensor) -> Tensor:
     return x if frame.is_batched(x) else frame.wrap(frame.physical(x))
+
+
+@rule("linalg.lstsq")
+def lstsq(frame: Frame, arguments: dict[str, Any]) -> Any:
+    """What was not computed comes back empty, whatever the batch."""
+    A, B = arguments["A"], arguments["B"]
+    vector = B.ndim == 1
+    right = frame.physical(B).unsqueeze(-1) if vector else frame.physical(B)
+    result = fb.linalg.lstsq(frame.physical(A), right, arguments["rcond"], driver=arguments["driver"])
+    parts = [part if part.numel() else part.new_empty((frame.size, *part.shape[part.ndim - 1 :])) for part in result]
+    if vector:
+        parts[0] = parts[0].squeeze(-1)
+    return type(result)(parts)
 
 
 @named_rule("linalg.solve", "linalg.solve_ex")

@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
-from flambeau.func._batching import Frame, call, check_writable, named_rule, rule
+from flambeau.func._batching import RULES, Frame, call, check_writable, decomposition, named_rule, rule
 
 UNARY = """
 abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj conj_physical cos cosh deg2rad digamma erf erfc erfinv exp
@@ -30,7 +30,7 @@ special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u sp
 special.shifted_chebyshev_polynomial_w special.xlog1py special.zeta
 """.split()
 # These keep the dtypes of their arguments apart, or want them equal.
-MIXED = "complex heaviside ldexp logical_and logical_or logical_xor masked_fill".split()
+MIXED = "complex heaviside ldexp logical_and logical_or logical_xor".split()
 
 
 def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -74,8 +74,6 @@ def _register_inplace(name: str) -> None:
         call(name, {key: frame.aligned(value, rank) for key, value in arguments.items()})
         return target
 
-    from flambeau.func._batching import RULES
-
     RULES[name] = run
 
 
@@ -98,6 +96,31 @@ def where(frame: Frame, arguments: dict[str, Any]) -> Any:
     rank = max(t.ndim for t in (condition, *values.values()))
     new = {**arguments, **values}
     return fb.where(*(frame.aligned(new[key], rank) for key in ("condition", "input", "other")))
+
+
+@decomposition("masked_fill")
+def masked_fill(input, mask, value):
+    """A value where the mask says so; it may differ per example."""
+    return fb.where(mask, value.to(input.dtype) if isinstance(value, Tensor) else fb.scalar_tensor(value, dtype=input.dtype), input)
+
+
+@decomposition("masked_scatter")
+def masked_scatter(input, mask, source):
+    """The elements of source, in order, where the mask says so."""
+    shape = fb.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    wide = mask.expand(shape)
+    flat = wide.reshape((wide.numel(),))
+    number = (flat.to(fb.int64).cumsum(0) - 1).clamp(0, max(source.numel() - 1, 0))
+    return fb.where(wide, source.reshape((source.numel(),)).take(number).reshape(shape), input)
+
+
+def _result_type(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """A dtype is the same for all examples; it depends on their rank and dtype alone."""
+    plain = [fb.empty((1,) * min(x.ndim, 1), dtype=x.dtype) if isinstance(x, Tensor) else x for x in arguments.values()]
+    return fb.result_type(*plain)
+
+
+RULES["_result_type"] = _result_type
 
 
 @rule("fill")

@@ -84,6 +84,13 @@ def _as_scatter(name: str, arguments: dict[str, Any]) -> Tensor:
     return fb.scatter_reduce(x, dim, places, source, arguments["reduce"], include_self=arguments["include_self"])
 
 
+@decomposition("put")
+def put(input, index, source, accumulate=False):
+    """Elements written by their place in the flattened example."""
+    flat = input.reshape((input.numel(),))
+    return flat.index_put((index.reshape((-1,)),), source.reshape((-1,)), accumulate).reshape(tuple(input.shape))
+
+
 @rule("select_scatter")
 def select_scatter(frame: Frame, arguments: dict[str, Any]) -> Any:
     """A slice replaced."""
