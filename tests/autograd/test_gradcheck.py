@@ -122,11 +122,11 @@ def test_gradients_that_are_not_there():
         @staticmethod
         def forward(ctx, x):
             ctx.set_materialize_grads(False)
-            return x * 2, x * 3
+            return x * 2
 
         @staticmethod
-        def backward(ctx, g, h):
-            return g * 2 + h * 3
+        def backward(ctx, g):
+            return g * 2
 
     with pytest.raises(RuntimeError, match="is not there"):
         gradcheck(Careless.apply, (X,))

@@ -9,7 +9,6 @@ import pytest
 
 import flambeau as fb
 from flambeau.utils._pytree import tree_flatten
-
 from ops.catalogue import SPECS
 from ops.spec import T
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class _Node:
     def __init__(self, key: int, kind: str, lines: list[str]) -> None:
         self.key, self.kind, self.lines = key, kind, lines
         self.below: list[tuple[_Node, str]] = []  # the direction of backward
+        self.ways: list[list[_Node]] = []  # for each of these the nodes and points it passes
         self.layer, self.x, self.y = 0, 0.0, 0.0
         self.width = max(len(line) for line in lines) * _CHAR + 2 * _PAD
         self.height = len(lines) * _LINE + 2 * _PAD - 4
@@ -176,22 +178,44 @@ def _saved(op: Any) -> list[tuple[str, Tensor]]:
 
 
 def _arrange(nodes: list[_Node]) -> None:
-    """Layers by the longest way from an output; within a layer nodes sit near those they are joined with."""
+    """Layers by the longest way from an output; within a layer nodes sit near those they are joined with.
+
+    An edge over several layers gets a point in each, which takes part in the layout and keeps boxes out of its way.
+    """
     _layers_by_longest_way(nodes)
     layers: list[list[_Node]] = [[] for _ in range(1 + max(node.layer for node in nodes))]
     for node in nodes:
         layers[node.layer].append(node)
-    above: dict[int, list[_Node]] = {node.key: [] for node in nodes}
+    above: dict[_Node, list[_Node]] = {}
+    below: dict[_Node, list[_Node]] = {}
     for node in nodes:
-        for other, _ in node.below:
-            above[other.key].append(node)
-    _place(layers)
-    for sweep in range(6):
+        node.ways = [_way(node, other, layers) for other, _ in node.below]
+        for way in node.ways:
+            for upper, lower in itertools.pairwise(way):
+                below.setdefault(upper, []).append(lower)
+                above.setdefault(lower, []).append(upper)
+    _stack(layers)
+    for sweep in range(8):
         down = sweep % 2 == 0
+        near = above if down else below
         for layer in layers if down else reversed(layers):
-            neighbours = {n.key: above[n.key] if down else [other for other, _ in n.below] for n in layer}
-            layer.sort(key=lambda n, near=neighbours: _centre(near[n.key], n.x))
-        _place(layers)
+            wish = {node: _centre(near.get(node, []), node.x) for node in layer}
+            layer.sort(key=wish.__getitem__)
+            _spread(layer, [wish[node] for node in layer])
+    left = min(node.x - node.width / 2 for layer in layers for node in layer)
+    for layer in layers:
+        for node in layer:
+            node.x += _PAD - left
+
+
+def _way(node: _Node, other: _Node, layers: list[list[_Node]]) -> list[_Node]:
+    way = [node]
+    for layer in range(node.layer + 1, other.layer):
+        point = _Node(-1, "point", [""])
+        point.layer, point.width, point.height = layer, 6.0, 0.0
+        layers[layer].append(point)
+        way.append(point)
+    return [*way, other]
 
 
 def _centre(near: list[_Node], default: float) -> float:
@@ -213,16 +237,28 @@ def _layers_by_longest_way(nodes: list[_Node]) -> None:
                 ready.append(other)
 
 
-def _place(layers: list[list[_Node]]) -> None:
-    widths = [sum(n.width for n in layer) + _GAP_X * (len(layer) - 1) for layer in layers]
-    full, y = max(widths), _PAD
-    for layer, width in zip(layers, widths, strict=True):
-        x = _PAD + (full - width) / 2
+def _stack(layers: list[list[_Node]]) -> None:
+    """Layers under each other, nodes in any order to begin with."""
+    y = _PAD
+    for layer in layers:
         height = max(n.height for n in layer)
         for node in layer:
-            node.x, node.y = x + node.width / 2, y + height / 2
-            x += node.width + _GAP_X
+            node.y = y + height / 2
+        _spread(layer, [0.0] * len(layer))
         y += height + _GAP_Y
+
+
+def _spread(layer: list[_Node], wishes: list[float]) -> None:
+    """Positions near the wishes, in order, without overlap: halfway between pushing right and pushing left."""
+    gaps = [(a.width + b.width) / 2 + _GAP_X for a, b in itertools.pairwise(layer)]
+    right = list(wishes)
+    for i, gap in enumerate(gaps):
+        right[i + 1] = max(right[i + 1], right[i] + gap)
+    left = list(wishes)
+    for i in range(len(gaps) - 1, -1, -1):
+        left[i] = min(left[i], left[i + 1] - gaps[i])
+    for node, a, b in zip(layer, right, left, strict=True):
+        node.x = (a + b) / 2
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------------
@@ -241,7 +277,8 @@ def _dot(nodes: list[_Node]) -> str:
 
 
 def _svg(nodes: list[_Node]) -> str:
-    width = max(n.x + n.width / 2 for n in nodes) + _PAD
+    points = [n for node in nodes for way in node.ways for n in way]
+    width = max(n.x + n.width / 2 for n in [*nodes, *points]) + _PAD
     height = max(n.y + n.height / 2 for n in nodes) + _PAD
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -251,16 +288,20 @@ def _svg(nodes: list[_Node]) -> str:
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
     ]
     for node in nodes:
-        parts += [_edge(node, other, label) for other, label in node.below]
+        parts += [_edge(way, label) for way, (_, label) in zip(node.ways, node.below, strict=True)]
     parts += [_box(node) for node in nodes]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _edge(node: _Node, other: _Node, label: str) -> str:
-    x1, y1, x2, y2 = node.x, node.y + node.height / 2, other.x, other.y - other.height / 2
-    bend = (y2 - y1) / 2
+def _edge(way: list[_Node], label: str) -> str:
+    """A curve from the bottom of one box, through points, to the top of another."""
+    first, last = way[0], way[-1]
+    places = [(first.x, first.y + first.height / 2), *((n.x, n.y) for n in way[1:-1]), (last.x, last.y - last.height / 2)]
+    path = f"M{places[0][0]:.1f} {places[0][1]:.1f}"
+    for (x1, y1), (x2, y2) in itertools.pairwise(places):
+        bend = (y2 - y1) / 2
+        path += f" C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
     look = 'stroke-dasharray="4 3"' if label == "saved" else 'marker-end="url(#tip)"'
-    path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
     return f'<path d="{path}" fill="none" stroke="#495057" {look}/>'
 
 

@@ -104,6 +104,13 @@ def _scalar(op: str, outputs: tuple[Tensor, ...], several: bool) -> None:
         raise ArgumentError(f"{op}: the function must return one tensor with a single element, got {got}")
 
 
+def _transforms() -> Any:
+    """fb.func, loaded when it is needed."""
+    import flambeau.func
+
+    return flambeau.func
+
+
 # ---- products ------------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +296,7 @@ def _rows(number: int, out: Tensor, points: Sequence[Tensor], strict: bool, crea
 
 def _all_at_once(func: Callable[..., Any], points: Sequence[Tensor], strategy: str) -> tuple[bool, list[list[Tensor]]]:
     """The same by vmap: blocks[output][input]."""
+    transforms = _transforms()
     with fb.no_grad():
         several_out, outputs = _tuple(func(*points), "jacobian", "the result of the function")
 
@@ -297,7 +305,7 @@ def _all_at_once(func: Callable[..., Any], points: Sequence[Tensor], strategy: s
 
     if strategy == "reverse-mode":
         size = max(2, sum(out.numel() for out in outputs))
-        blocks = fb.func.jacrev(plain, argnums=tuple(range(len(points))), chunk_size=size)(*points)
+        blocks = transforms.jacrev(plain, argnums=tuple(range(len(points))), chunk_size=size)(*points)
         return several_out, [list(row) for row in blocks]
     sizes = [x.numel() for x in points]
 
@@ -306,11 +314,11 @@ def _all_at_once(func: Callable[..., Any], points: Sequence[Tensor], strategy: s
         for x, size in zip(points, sizes, strict=True):
             directions.append((fb.arange(size) + before == number).to(x.dtype).reshape(x.shape))
             before += size
-        return fb.func.jvp(plain, tuple(points), tuple(directions))[1]
+        return transforms.jvp(plain, tuple(points), tuple(directions))[1]
 
     if sum(sizes) == 0:
         return several_out, [[out.new_zeros((*out.shape, *x.shape)) for x in points] for out in outputs]
-    columns = fb.func.vmap(column, out_dims=-1)(fb.arange(sum(sizes)))
+    columns = transforms.vmap(column, out_dims=-1)(fb.arange(sum(sizes)))
     return several_out, [
         [part.reshape((*out.shape, *x.shape)) for part, x in zip(stacked.split(sizes, -1), points, strict=True)]
         for stacked, out in zip(columns, outputs, strict=True)
@@ -347,7 +355,7 @@ def hessian(
 
     def slope(*xs):
         if vectorize:
-            return fb.func.grad(gradient, argnums=tuple(range(len(xs))))(*xs)
+            return _transforms().grad(gradient, argnums=tuple(range(len(xs))))(*xs)
         out = gradient(*xs)
         _check_dependent("hessian", [out], strict, "output")
         found = _gradients([out], xs, [fb.ones_like(out)], create_graph=True)

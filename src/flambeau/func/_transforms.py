@@ -11,6 +11,7 @@ from flambeau._C import Tensor
 from flambeau.errors import ArgumentError, OutOfRangeError
 from flambeau.func._batching import levels, levels_of, raw, rewrap
 from flambeau.func._record import History, fresh_tree, gradients, new_levels, zeros_for
+from flambeau.func._vmap import vmap
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
@@ -399,7 +400,7 @@ def _rows_in_chunks(func, argnums, args, kwargs, has_aux, outputs, inputs, chunk
 
     if total == 0:
         return [[x.new_zeros((*out.shape, *x.shape)) for x in inputs] for out in outputs]
-    stacked = fb.func.vmap(pull_rows, chunk_size=chunk_size)(fb.arange(total))
+    stacked = vmap(pull_rows, chunk_size=chunk_size)(fb.arange(total))
     blocks, before = [], 0
     for out, size in zip(outputs, sizes, strict=True):
         blocks.append([

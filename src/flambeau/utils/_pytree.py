@@ -64,7 +64,7 @@ class TreeSpec:
 
     def __init__(self, kind: Any, context: Any, children: list[TreeSpec]) -> None:
         self.kind, self.context, self.children = kind, context, children
-        self.num_leaves = 1 if kind is None else sum(child.num_leaves for child in children)
+        self.num_leaves: int = 1 if kind is None else sum(child.num_leaves for child in children)
 
     def is_leaf(self) -> bool:
         """Whether this stands for a single leaf."""

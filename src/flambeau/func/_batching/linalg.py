@@ -51,7 +51,7 @@ def lstsq(frame: Frame, arguments: dict[str, Any]) -> Any:
     A, B = arguments["A"], arguments["B"]
     vector = B.ndim == 1
     right = frame.physical(B).unsqueeze(-1) if vector else frame.physical(B)
-    result = fb.linalg.lstsq(frame.physical(A), right, arguments["rcond"], driver=arguments["driver"])
+    result: Any = fb.linalg.lstsq(frame.physical(A), right, arguments["rcond"], driver=arguments["driver"])
     parts = [part if part.numel() else part.new_empty((frame.size, *part.shape[part.ndim - 1 :])) for part in result]
     if vector:
         parts[0] = parts[0].squeeze(-1)

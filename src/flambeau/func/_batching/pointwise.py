@@ -40,7 +40,7 @@ def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     if len({t.dtype for t in tensors.values()}) < 2 or all(t.ndim > 0 for t in tensors.values()):
         return tensors
-    common = None
+    common: Any = None
     for t in tensors.values():
         stand_in = fb.empty((1,) if t.ndim else (), dtype=t.dtype)
         common = stand_in if common is None else fb.empty(

@@ -14,7 +14,7 @@ from flambeau.func._batching import RANDOM, RULES, Frame, Level, call, check_wri
 
 class _Seen(threading.local):
     def __init__(self) -> None:
-        self.state: Tensor | None = None  # of the default generator, after the last draw that a rule made
+        self.state: Any = None  # of the default generator, after the last draw that a rule made
 
 
 _seen = _Seen()

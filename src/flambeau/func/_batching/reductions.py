@@ -104,7 +104,7 @@ def aminmax(frame: Frame, arguments: dict[str, Any]) -> Any:
     rank, dim, keepdim = arguments["input"].ndim, arguments["dim"], arguments["keepdim"]
     if dim is not None:
         return _finished(frame, fb.aminmax(x, dim=frame.dim(dim, rank), keepdim=keepdim), added)
-    result = fb.aminmax(x.flatten(1), dim=1)
+    result: Any = fb.aminmax(x.flatten(1), dim=1)
     return type(result)([_kept(part, rank, keepdim) for part in result])
 
 

@@ -327,15 +327,20 @@ def constant_pad_nd(frame: Frame, arguments: dict[str, Any]) -> Any:
     return fb.constant_pad_nd(x.physical, pad, value)
 
 
+def _kept(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options that matter: layout and device are the examples' own."""
+    return {key: value for key, value in arguments.items() if key in ("fill_value", "dtype")}
+
+
 @named_rule("empty_like", "full_like", "ones_like", "zeros_like")
 def like(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     """A new tensor for each example."""
-    kept = {key: arguments[key] for key in ("fill_value", "dtype") if key in arguments}
+    kept = _kept(arguments)
     return call(name, {"input": arguments["input"].physical, **kept})
 
 
 @named_rule("new_empty", "new_full", "new_ones", "new_zeros")
 def new(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     """A new tensor for each example, so that examples can be written into it."""
-    kept = {key: arguments[key] for key in ("fill_value", "dtype") if key in arguments}
+    kept = _kept(arguments)
     return call(name, {"input": arguments["input"].physical, "size": (frame.size, *arguments["size"]), **kept})
