@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flambeau as fb
-from flambeau.autograd import gradcheck, gradgradcheck
+from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
 
 X = fb.tensor([[0.5, -1.25, 2.0], [1.5, 0.75, -0.5]], dtype=fb.float64, requires_grad=True)
 Y = fb.tensor([0.25, 1.0, -2.0], dtype=fb.float64, requires_grad=True)

@@ -160,18 +160,11 @@ def _title(op: Any) -> str:
 
 
 def _saved(op: Any) -> list[tuple[str, Tensor]]:
-    """Tensors an op keeps: its _saved_… attributes, or a Function's saved_tensors; freed ones are left out."""
-    found = []
-    for name in dir(op):
-        if not name.startswith("_saved_") and name != "saved_tensors":
-            continue
-        try:
-            value = getattr(op, name)
-        except (RuntimeError, AttributeError):
-            continue
-        values = value if isinstance(value, (tuple, list)) else (value,)
-        found += [(name.removeprefix("_saved_"), x) for x in values if isinstance(x, Tensor)]
-    return found
+    """Tensors an op keeps for backward, by name; none once they are freed."""
+    try:
+        return [(name, x) for name, x in op._saved() if isinstance(x, Tensor)]
+    except RuntimeError:
+        return []
 
 
 # ---- layout --------------------------------------------------------------------------------------------------------------

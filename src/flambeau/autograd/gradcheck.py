@@ -18,7 +18,8 @@ class GradcheckError(RuntimeError):
     """A gradient that does not agree with the function, or a check that cannot be made.
 
     Example:
-        >>> issubclass(fb.autograd.gradcheck.GradcheckError, RuntimeError)
+        >>> from flambeau.autograd.gradcheck import GradcheckError
+        >>> issubclass(GradcheckError, RuntimeError)
         True
     """
 
