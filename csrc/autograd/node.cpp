@@ -3,6 +3,7 @@
 namespace fb {
 
 thread_local GradModes grad_modes;
+thread_local const std::string* module_path = nullptr;
 GraphOps graph_ops;
 
 static std::atomic<uint64_t> next_sequence{1};
@@ -57,7 +58,7 @@ Edge gradient_edge(const Tensor& t) {
     if (!requires_grad(t)) return {};
     if (Ref<Node> node = grad_fn(t)) return {node, grad_meta(t.impl())->output};
     GradMeta& meta = own_meta(t);
-    std::lock_guard<std::mutex> guard(lock_for(&meta));
+    std::lock_guard<SpinLock> guard(meta.lock);
     if (meta.accumulator && meta.accumulator->try_retain()) return {Ref<Node>::adopt(meta.accumulator), 0};
     auto node = make_ref<AccumulateGrad>(t);
     meta.accumulator = node.get();
@@ -98,11 +99,14 @@ void set_requires_grad(const Tensor& t, bool on) {
     own_meta(t).requires_grad = on;
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
+AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) {
+    sequence = 0;  // made when the leaf is first used, by an op that has its number already; it comes last all the same
+    add_output(t);
+}
 
 AccumulateGrad::~AccumulateGrad() {
     GradMeta* meta = grad_meta(leaf.impl());
-    std::lock_guard<std::mutex> guard(lock_for(meta));
+    std::lock_guard<SpinLock> guard(meta->lock);
     if (meta->accumulator == this) meta->accumulator = nullptr;
 }
 
