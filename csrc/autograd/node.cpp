@@ -10,6 +10,8 @@ static std::atomic<uint64_t> next_sequence{1};
 
 Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
+void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
+
 std::mutex& lock_for(const void* object) {
     static std::mutex locks[64];
     return locks[(reinterpret_cast<uintptr_t>(object) >> 6) % 64];

@@ -65,6 +65,8 @@ class Node : public RefCounted {
     void release() const {
         if (drop()) dispose(const_cast<Node*>(this));
     }
+    // To be called when the edges are known: their nodes may be younger than this object.
+    void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype()}); }
     NodeHooks& own_hooks() {
         if (!hooks) hooks = std::make_unique<NodeHooks>();
@@ -101,8 +103,9 @@ struct GradMeta final : AutogradMeta {
     uint32_t output = 0;
     Ref<Node> grad_fn;
     Tensor grad;
-    Ref<Retained> retained;            // instead of `grad`, after retain_grad
-    Node* accumulator = nullptr;       // lives as long as a graph uses it
+    Ref<Retained> retained;       // instead of `grad`, after retain_grad
+    Node* accumulator = nullptr;  // lives as long as a graph uses it; guarded by `lock`
+    SpinLock lock;
     std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
 };
 

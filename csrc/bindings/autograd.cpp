@@ -668,6 +668,7 @@ PyObject* function_node(PyObject*, PyObject* args) {
             PyObject* o = PyTuple_GET_ITEM(inputs, i);
             node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
         }
+        node->renumber();
         return wrap_node(Ref<Node>(node.get()));
     });
 }
