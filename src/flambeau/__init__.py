@@ -112,7 +112,7 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "autograd", "fft", "func", "random", "testing", "utils", "version")
+_LAZY = ("amp", "array_api", "autograd", "fft", "func", "optim", "random", "testing", "utils", "version")
 
 
 def __getattr__(name: str):

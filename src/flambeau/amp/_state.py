@@ -32,9 +32,9 @@ def _check(device_type: str) -> str:
     return device_type
 
 
-def _tell_core() -> None:
+def _tell_core(enabled: bool) -> None:
     """The casts are made where ops are called, in the core, which has its own copy of what holds for this thread."""
-    dtype = get_autocast_dtype("cpu") if _state.enabled.get("cpu") else None
+    dtype = get_autocast_dtype("cpu") if enabled else None
     if hasattr(_C, "set_autocast"):
         _C.set_autocast(dtype, _state.cache_enabled)
     elif dtype is not None:
@@ -84,8 +84,10 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     """
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
-    _state.enabled[_check(device_type)] = enabled  # type: ignore[arg-type,index]  # a string from here on
-    _tell_core()
+    name = _check(str(device_type))
+    if name == "cpu":
+        _tell_core(enabled)
+    _state.enabled[name] = enabled
 
 
 def get_autocast_dtype(device_type: str) -> Any:
@@ -112,7 +114,7 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
         >>> fb.set_autocast_dtype("cpu", fb.bfloat16)
     """
     _state.dtype[_check(device_type)] = dtype
-    _tell_core()
+    _tell_core(is_autocast_enabled("cpu"))
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -135,7 +137,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
         >>> fb.set_autocast_cache_enabled(True)
     """
     _state.cache_enabled = enabled
-    _tell_core()
+    _tell_core(is_autocast_enabled("cpu"))
 
 
 def clear_autocast_cache() -> None:

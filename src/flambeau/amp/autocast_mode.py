@@ -75,15 +75,14 @@ class autocast:
         self._before: list[tuple[bool, Any, bool]] = []
 
     def __enter__(self) -> autocast:
-        self._before.append(
-            (
-                _state.is_autocast_enabled(self.device),
-                _state.get_autocast_dtype(self.device),
-                _state.is_autocast_cache_enabled(),
-            )
+        before = (
+            _state.is_autocast_enabled(self.device),
+            _state.get_autocast_dtype(self.device),
+            _state.is_autocast_cache_enabled(),
         )
-        _state.autocast_increment_nesting()
         self._set(self._enabled, self.fast_dtype, self._cache_enabled)
+        self._before.append(before)
+        _state.autocast_increment_nesting()
         return self
 
     def __exit__(self, *exception: object) -> None:
