@@ -56,7 +56,7 @@ class NAdam(GroupOptimizer):
         >>> (p * p).sum().backward()
         >>> optimizer.step()
         >>> p.detach()
-        tensor([0.8935, 0.8935])
+        tensor([0.8944, 0.8944])
     """
 
     _later_options = {
