@@ -244,9 +244,23 @@ void form_q(int64_t m, int64_t n, int64_t k, T* a, int64_t lda, const T* tau) {
     }
 }
 
+template <class T>
+void multiply_q(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* tau, T* c, int64_t ldc) {
+    Space<T> space(m, n);
+    for (int64_t j = k == 0 ? -1 : (k - 1) / width * width; j >= 0; j -= width) {
+        int64_t w = std::min(width, k - j), rows = m - j;
+        Block<T> block = space.block(rows);
+        read_block(rows, w, a + j + j * lda, lda, tau + j, block);
+        apply(block, rows, w, false, c + j, ldc, n, space.spare(m));
+    }
+}
+
 template void factor_qr<float>(int64_t, int64_t, float*, int64_t, float*);
 template void factor_qr<double>(int64_t, int64_t, double*, int64_t, double*);
 template void form_q<float>(int64_t, int64_t, int64_t, float*, int64_t, const float*);
 template void form_q<double>(int64_t, int64_t, int64_t, double*, int64_t, const double*);
+
+template void multiply_q<float>(int64_t, int64_t, int64_t, const float*, int64_t, const float*, float*, int64_t);
+template void multiply_q<double>(int64_t, int64_t, int64_t, const double*, int64_t, const double*, double*, int64_t);
 
 }  // namespace fb::cpu::lapack

@@ -13,4 +13,8 @@ void factor_qr(int64_t m, int64_t n, T* a, int64_t lda, T* tau);
 template <class T>
 void form_q(int64_t m, int64_t n, int64_t k, T* a, int64_t lda, const T* tau);
 
+// c = Q c for the product Q of k reflections of length m, stored in a's columns; c is m × n.
+template <class T>
+void multiply_q(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* tau, T* c, int64_t ldc);
+
 }  // namespace fb::cpu::lapack
