@@ -69,11 +69,10 @@ cdouble = complex128
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
+from flambeau import autograd
 from flambeau._legacy import *  # noqa: F403
 from flambeau._system import *  # noqa: F403
 from flambeau._tensor import *  # noqa: F403
-
-
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,
@@ -122,4 +121,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted(set(globals()) | set(_LAZY) | set(_FROM))
