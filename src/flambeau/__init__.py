@@ -111,12 +111,16 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("amp", "array_api", "autograd", "fft", "func", "optim", "random", "testing", "utils", "version")
+_LAZY = ("array_api", "fft", "func", "random", "testing", "utils", "version")
+# Names of submodules that stand at the top as well.
+_FROM = {"vmap": "func"}
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return _importlib.import_module(f"flambeau.{name}")
+    if name in _FROM:
+        return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 
