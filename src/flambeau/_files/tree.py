@@ -44,7 +44,9 @@ def as_parameter(data: fb.Tensor, requires_grad: bool) -> fb.Tensor:
 
 def with_gradient(t: fb.Tensor, requires_grad: bool) -> fb.Tensor:
     """The tensor itself, recording gradients when asked to."""
-    return t.requires_grad_(True) if requires_grad else t
+    if requires_grad:
+        t.requires_grad = True
+    return t
 
 
 def check_tensor(t: fb.Tensor) -> bool:
