@@ -1,28 +1,6 @@
-"""Gradients as methods of a tensor; autograd itself is loaded when first used."""
+"""Hooks as methods of a tensor."""
 
 from __future__ import annotations
-
-
-def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)
-
-    Sums gradients of this tensor into the .grad of the leaves it depends on.
-
-    Args:
-        gradient: the gradient of this tensor; may be left out when it has one element.
-        retain_graph: keep what the graph holds for another backward; create_graph by default.
-        create_graph: record the backward itself, for gradients of gradients.
-        inputs: only these get a gradient; all leaves by default.
-
-    Example:
-        >>> x = fb.tensor([1.0, 2.0], requires_grad=True)
-        >>> (x * x).sum().backward()
-        >>> x.grad
-        tensor([2., 4.])
-    """
-    from flambeau import autograd
-
-    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _register_hook(self, hook):
@@ -73,7 +51,6 @@ def _register_post_accumulate_grad_hook(self, hook):
 
 
 METHODS = {
-    "backward": _backward,
     "register_hook": _register_hook,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
 }
