@@ -2,6 +2,7 @@
 #include "bindings/autograd.h"
 
 #include <cstring>
+#include <unordered_set>
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
@@ -539,6 +540,20 @@ PyObject* py_set_grad(PyObject*, PyObject* on) {
     bool previous = std::exchange(grad_modes.grad, PyObject_IsTrue(on) == 1);
     return PyBool_FromLong(previous);
 }
+// set_module_path(text or None): returns what it was.
+PyObject* set_module_path(PyObject*, PyObject* o) {
+    static auto* known = new std::unordered_set<std::string>;
+    const std::string* previous = module_path;
+    if (o == Py_None) {
+        module_path = nullptr;
+    } else {
+        const char* text = PyUnicode_AsUTF8(o);
+        if (!text) return nullptr;
+        module_path = &*known->insert(text).first;
+    }
+    if (!previous) Py_RETURN_NONE;
+    return PyUnicode_FromString(previous->c_str());
+}
 PyObject* py_in_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_backward()); }
 
 // ---- saved tensors -------------------------------------------------------------------------------------------------
@@ -653,6 +668,7 @@ PyObject* function_node(PyObject*, PyObject* args) {
             PyObject* o = PyTuple_GET_ITEM(inputs, i);
             node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
         }
+        node->renumber();
         return wrap_node(Ref<Node>(node.get()));
     });
 }
@@ -783,6 +799,7 @@ PyMethodDef functions[] = {{"gradients", list_gradients, METH_NOARGS, "gradients
                            {"set_modes", set_modes, METH_VARARGS, nullptr},
                            {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
                            {"set_grad", py_set_grad, METH_O, nullptr},
+                           {"set_module_path", set_module_path, METH_O, nullptr},
                            {"in_backward", py_in_backward, METH_NOARGS, nullptr},
                            {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
                            {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
