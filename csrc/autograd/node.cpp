@@ -6,10 +6,9 @@ thread_local GradModes grad_modes;
 thread_local const std::string* module_path = nullptr;
 GraphOps graph_ops;
 
-// Even numbers; odd ones are for nodes made late, right after the node they point to. Leaves come last: 0.
-static std::atomic<uint64_t> next_sequence{2};
+static std::atomic<uint64_t> next_sequence{1};
 
-Node::Node() : sequence(next_sequence.fetch_add(2, std::memory_order_relaxed)) {}
+Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
@@ -48,9 +47,6 @@ Ref<Node> grad_fn(const Tensor& t) {
         if (has_history(impl->base.get())) {
             GradMeta& meta = own_meta(t);
             meta.grad_fn = graph_ops.view_node(Tensor(impl->base), t);
-            for (const Edge& edge : meta.grad_fn->next) {
-                if (edge.node) meta.grad_fn->sequence = edge.node->sequence + 1;
-            }
             meta.output = 0;
             meta.requires_grad = false;
         }
@@ -105,10 +101,7 @@ void set_requires_grad(const Tensor& t, bool on) {
     own_meta(t).requires_grad = on;
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) {
-    add_output(t);
-    sequence = 0;
-}
+AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
 
 AccumulateGrad::~AccumulateGrad() {
     GradMeta* meta = grad_meta(leaf.impl());
