@@ -92,8 +92,8 @@ GRAD("frexp", RESULT(1)) {
     if (c.has(0)) c.set(0, c.g() / call<"exp2">(c.out(1)));
 }
 GRAD("ldexp", IN(1), RESULT(0)) {
-    if (c.needs(0)) c.set(0, c.g() * call<"exp2">(c.in(1)));
-    if (c.needs(1)) c.set(1, c.g() * c.out() * std::numbers::ln2);
+    if (c.needs(0)) c.set(0, c.g() * conj(call<"exp2">(c.in(1))));
+    if (c.needs(1)) c.set(1, c.g() * conj(c.out()) * std::numbers::ln2);
 }
 // The step to the neighbour is a constant; where both are equal there is no step to take.
 GRAD("nextafter", IN(0) | IN(1), 0) {

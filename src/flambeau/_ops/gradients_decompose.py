@@ -227,7 +227,9 @@ def eigh(c, g_values, g_vectors):
     turned = v.mH @ g_vectors
     if v.is_complex():
         _check_phase("linalg.eigh", turned.diagonal(dim1=-2, dim2=-1).imag, "eigenvectors")
-    inner = (turned / _differences(values)).masked_fill(fb.eye(v.shape[-1], dtype=fb.bool), 0)
+    # Half of both sides: A is symmetric, and so is its gradient.
+    inner = (turned - turned.mH) / (2 * _differences(values))
+    inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool), 0)
     if g_values is not None:
         inner = inner + fb.diag_embed(g_values)
     return {"A": v @ inner @ v.mH}

@@ -134,10 +134,6 @@ def _cholesky(l, g):
     """Gradient of A = L L^H. dL is L times the lower triangle of L^-1 dA L^-H, its diagonal halved."""
     inner = (l.mH @ g).tril()
     inner = 0.5 * (inner + inner.tril(-1).mH)
-    if l.is_complex():
-        # The diagonal of L is real.
-        diagonal = inner.diagonal(dim1=-2, dim2=-1)
-        inner = inner - fb.diag_embed(diagonal - diagonal.real)
     right = fb.linalg.solve_triangular(l, inner, upper=False, left=False)
     return fb.linalg.solve_triangular(l.mH, right, upper=True)
 
