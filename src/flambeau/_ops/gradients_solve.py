@@ -99,9 +99,7 @@ def _triangle(a, upper, unitriangular):
 
 @gradient("linalg.solve_triangular", uses={"A": "A result", "B": "A"})
 def solve_triangular(c, g):
-    g_b = fb.linalg.solve_triangular(
-        c.A.mH, g, upper=not c.upper, left=c.left, unitriangular=c.unitriangular
-    )
+    g_b = fb.linalg.solve_triangular(c.A.mH, g, upper=not c.upper, left=c.left, unitriangular=c.unitriangular)
     grads = {"B": g_b}
     if c.needs("A"):
         g_a = -(g_b @ c.result.mH if c.left else c.result.mH @ g_b)
@@ -130,12 +128,12 @@ def triangular_solve(c, g, g_copy):
 # ---- Cholesky --------------------------------------------------------------------------------------------------------
 
 
-def _cholesky(l, g):
-    """Gradient of A = L L^H. dL is L times the lower triangle of L^-1 dA L^-H, its diagonal halved."""
-    inner = (l.mH @ g).tril()
+def _cholesky(lower, g):
+    """Gradient of A = L L^H. dL is L times the triangle of L^-1 dA L^-H, its diagonal halved."""
+    inner = (lower.mH @ g).tril()
     inner = 0.5 * (inner + inner.tril(-1).mH)
-    right = fb.linalg.solve_triangular(l, inner, upper=False, left=False)
-    return fb.linalg.solve_triangular(l.mH, right, upper=True)
+    right = fb.linalg.solve_triangular(lower, inner, upper=False, left=False)
+    return fb.linalg.solve_triangular(lower.mH, right, upper=True)
 
 
 @gradient("linalg.cholesky_ex", uses={"A": "result"})
@@ -167,17 +165,17 @@ def cholesky_solve(c, g):
 # ---- LU --------------------------------------------------------------------------------------------------------------
 
 
-def _lu(p, l, u, g_l, g_u):
+def _lu(p, low, u, g_l, g_u):
     """Gradient of A = P L U, square or not. p is None for the identity; g_l and g_u may be None."""
-    m, n, k = l.shape[-2], u.shape[-1], l.shape[-1]
-    g_l = fb.zeros_like(l) if g_l is None else g_l
+    m, n, k = low.shape[-2], u.shape[-1], low.shape[-1]
+    g_l = fb.zeros_like(low) if g_l is None else g_l
     g_u = fb.zeros_like(u) if g_u is None else g_u
-    l1, u1 = l[..., :k, :], u[..., :, :k]
+    l1, u1 = low[..., :k, :], u[..., :, :k]
     extra = None
     if m > k:
         # The rows below: L2 = A2 U^-1.
         extra = fb.linalg.solve_triangular(u1.mH, g_l[..., k:, :], upper=False, left=False)
-        g_u = g_u - l[..., k:, :].mH @ extra
+        g_u = g_u - low[..., k:, :].mH @ extra
     elif n > k:
         # The columns to the right: U2 = L^-1 A2.
         extra = fb.linalg.solve_triangular(l1.mH, g_u[..., k:], upper=True, unitriangular=True)
@@ -193,16 +191,16 @@ def _lu(p, l, u, g_l, g_u):
 
 @gradient("linalg.lu", uses={"A": "result0 result1 result2"})
 def lu(c, _, g_l, g_u):
-    p, l, u = c.results
-    return {"A": _lu(p if c.pivot else None, l, u, g_l, g_u)}
+    p, low, u = c.results
+    return {"A": _lu(p if c.pivot else None, low, u, g_l, g_u)}
 
 
 @gradient("linalg.lu_factor", uses={"A": "result0 result1"})
 @gradient("linalg.lu_factor_ex", uses={"A": "result0 result1"})
 def lu_factor(c, g, *_):
     k = min(g.shape[-2:])
-    p, l, u = fb.lu_unpack(c.results[0], c.results[1])
-    return {"A": _lu(p if c.pivot else None, l, u, g[..., :, :k], g[..., :k, :])}
+    p, low, u = fb.lu_unpack(c.results[0], c.results[1])
+    return {"A": _lu(p if c.pivot else None, low, u, g[..., :, :k], g[..., :k, :])}
 
 
 @gradient("lu_unpack", uses={})
@@ -232,9 +230,9 @@ def _lu_solve(lu, pivots, x, g, left, adjoint, wants_lu):
         g_a = -(x @ g_b.mH) if adjoint else -(g_b @ x.mH)
     else:
         g_a = -(g_b.mH @ x) if adjoint else -(x.mH @ g_b)
-    p, l, u = fb.lu_unpack(lu, pivots)
+    p, low, u = fb.lu_unpack(lu, pivots)
     g_a = p.mT @ g_a
-    return g_b, (g_a @ u.mH).tril(-1) + (l.mH @ g_a).triu()
+    return g_b, (g_a @ u.mH).tril(-1) + (low.mH @ g_a).triu()
 
 
 @gradient("linalg.lu_solve", uses={"LU": "LU pivots result", "B": "LU pivots"})
