@@ -81,6 +81,8 @@ def _load_ops() -> None:
         if file.endswith(".py") and not file.startswith("_"):
             _importlib.import_module(f"flambeau._ops.{file[:-3]}")
     for space, functions in _C.namespaces.items():
+        if space.startswith("nn"):
+            continue  # flambeau.nn.functional takes them when it is first used
         if not space:
             globals().update({k: v for k, v in functions.items() if k not in globals()})
             continue
@@ -101,7 +103,7 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "fft", "random", "testing", "version")
+_LAZY = ("array_api", "fft", "nn", "random", "testing", "version")
 
 
 def __getattr__(name: str):

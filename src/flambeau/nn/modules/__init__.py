@@ -1,0 +1,22 @@
+"""The modules of flambeau.nn, one file for each family."""
+
+from flambeau.nn.modules.activation import *
+from flambeau.nn.modules.adaptive import *
+from flambeau.nn.modules.batchnorm import *
+from flambeau.nn.modules.channelshuffle import *
+from flambeau.nn.modules.container import *
+from flambeau.nn.modules.distance import *
+from flambeau.nn.modules.dropout import *
+from flambeau.nn.modules.flatten import *
+from flambeau.nn.modules.fold import *
+from flambeau.nn.modules.instancenorm import *
+from flambeau.nn.modules.linear import *
+from flambeau.nn.modules.loss import *
+from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.normalization import *
+from flambeau.nn.modules.padding import *
+from flambeau.nn.modules.pixelshuffle import *
+from flambeau.nn.modules.sparse import *
+from flambeau.nn.modules.upsampling import *
+
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and issubclass(value, Module))
