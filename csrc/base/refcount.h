@@ -14,9 +14,20 @@ class RefCounted {
     virtual ~RefCounted() = default;
     void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
     void release() const {
-        if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+        if (drop()) delete this;
+    }
+    // For whoever holds only a plain pointer: false when the object is already on its way out.
+    bool try_retain() const {
+        int64_t n = count_.load(std::memory_order_relaxed);
+        while (n > 0 && !count_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
+        }
+        return n > 0;
     }
     int64_t use_count() const { return count_.load(std::memory_order_relaxed); }
+
+  protected:
+    // True when this was the last reference.
+    bool drop() const { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
   private:
     mutable std::atomic<int64_t> count_{0};
@@ -44,6 +55,12 @@ class Ref {
     T& operator*() const { return *p_; }
     explicit operator bool() const { return p_; }
     bool operator==(const Ref& other) const { return p_ == other.p_; }
+    // Takes over a reference that was retained already.
+    static Ref adopt(T* p) {
+        Ref ref;
+        ref.p_ = p;
+        return ref;
+    }
     // Gives up ownership without releasing.
     T* detach() { return std::exchange(p_, nullptr); }
 

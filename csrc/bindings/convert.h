@@ -1,7 +1,7 @@
 // Python objects to argument values and results back.
 #pragma once
 #include "bindings/python.h"
-#include "bindings/signature.h"
+#include "ops/signature.h"
 
 namespace fb::py {
 

@@ -1,7 +1,8 @@
 #include "bindings/indexing.h"
 
+#include "bindings/autograd.h"
 #include "bindings/convert.h"
-#include "ops/index.h"
+#include "ops/index_item.h"
 
 namespace fb::py {
 namespace {
@@ -73,12 +74,19 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     return guarded([&]() -> PyObject* {
         OpScope scope("index");
         Tensor t = tensor_of(self);
-        if (PyLong_CheckExact(index)) {
+        if (t.impl()->functorial) return hand_over(self, "getitem", {{"input", self}, {"index", index}});
+        if (grad_enabled() && requires_grad(t)) current_location = here();
+        else if (PyLong_CheckExact(index) && grad_enabled()) {
             int64_t i;
             int_of(index, i);
             return wrap(select(t, 0, i));
         }
-        return wrap(index_get(t, parse_index(index)));
+        std::vector<IndexItem> items = parse_index(index);
+        for (const IndexItem& item : items) {
+            if (item.indices && item.indices.impl()->functorial)
+                return hand_over(self, "getitem", {{"input", self}, {"index", index}});
+        }
+        return wrap(getitem(t, items));
     });
 }
 
@@ -89,6 +97,11 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
         Tensor t = tensor_of(self);
         Tensor source;
         Scalar s;
+        if (t.impl()->functorial || (is_tensor(value) && tensor_of(value).impl()->functorial)) {
+            Owned done(hand_over(t.impl()->functorial ? self : value, "setitem_",
+                                 {{"input", self}, {"index", index}, {"value", value}}));
+            return 0;
+        }
         if (is_tensor(value)) source = tensor_of(value);
         else if (scalar_of(value, s)) {
             if (s.kind == Kind::Complex && !is_complex(t.dtype()))
@@ -99,7 +112,8 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
             Owned made(ok(PyObject_CallMethod(module.get(), "as_tensor", "O", value)));
             source = tensor_of(made.get());
         }
-        index_set(t, parse_index(index), source);
+        current_location = here();
+        setitem(t, parse_index(index), source);
         return 0;
     });
 }

@@ -23,6 +23,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_size(module.get());
         add_tensor_type(module.get());
         add_ops(module.get());
+        add_autograd(module.get());
         add_construct(module.get());
         add_system(module.get());
         add_exchange(module.get());

@@ -3,19 +3,21 @@
 #include <map>
 #include <memory>
 
+#include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/python.h"
-#include "bindings/signature.h"
 #include "ops/common.h"
+#include "ops/dispatch.h"
 
 namespace fb::py {
 
 struct Overload {
-    Signature signature;
+    const OpOverload* op;  // in the op table, or made here for a composite
+    const Signature& signature;
     unsigned flags;
-    OpFn fn;
     PyObject* python;               // composite, or nullptr
     PyTypeObject* named = nullptr;  // result type of a named result
+    std::unique_ptr<OpOverload> own;
 };
 
 struct OpHandle {
@@ -168,7 +170,19 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     return true;
 }
 
-// Calls a composite with the parsed arguments; objects the caller gave are passed on as they are.
+// A parsed argument for Python; objects the caller gave are passed on as they are.
+Owned argument_object(const Overload& o, const Args& a, const Binding& b, int i) {
+    const Param& p = o.signature.params[i];
+    bool keep = b.raw[i] && p.type != ArgType::IntList && p.type != ArgType::DType && p.type != ArgType::Device &&
+                p.type != ArgType::Bool && p.type != ArgType::Int;
+    if (keep) return Owned::borrow(b.raw[i]);
+    if (std::holds_alternative<Dims>(a.values[i])) return Owned(wrap_tuple(a.dims(i)));
+    if (std::holds_alternative<Tensor>(a.values[i]) && a.tensor(i).is_wrapped_number())
+        return Owned(wrap(fb::item(a.tensor(i))));
+    return Owned(wrap_value(a.values[i]));
+}
+
+// Calls a composite with the parsed arguments.
 Owned call_python(const Overload& o, const Args& a, const Binding& b) {
     std::vector<Owned> made;
     std::vector<PyObject*> argv;
@@ -176,19 +190,8 @@ Owned call_python(const Overload& o, const Args& a, const Binding& b) {
     std::vector<PyObject*> kw;
     for (int i = 0; i < n; i++) {
         const Param& p = o.signature.params[i];
-        bool keep = b.raw[i] && p.type != ArgType::IntList && p.type != ArgType::DType && p.type != ArgType::Device &&
-                    p.type != ArgType::Bool && p.type != ArgType::Int;
-        if (keep) {
-            argv.push_back(b.raw[i]);
-        } else {
-            PyObject* object;
-            if (std::holds_alternative<Dims>(a.values[i])) object = wrap_tuple(a.dims(i));
-            else if (std::holds_alternative<Tensor>(a.values[i]) && a.tensor(i).is_wrapped_number())
-                object = wrap(fb::item(a.tensor(i)));
-            else object = wrap_value(a.values[i]);
-            made.emplace_back(object);
-            argv.push_back(made.back().get());
-        }
+        made.push_back(argument_object(o, a, b, i));
+        argv.push_back(made.back().get());
         if (p.keyword_only) {
             kw.push_back(static_cast<PyObject*>(p.interned));
             names++;
@@ -241,9 +244,57 @@ struct CompositeScope {
     ~CompositeScope() { composite_name = previous; }
 };
 
+// The Python object among the arguments whose class takes over op calls, if there is one.
+PyObject* taker(const Args& a, const Binding& b) {
+    auto object_of = [](const Tensor& t) {
+        return t && t.impl()->functorial ? static_cast<PyObject*>(t.impl()->pyobj) : nullptr;
+    };
+    for (int i = 0; i < a.count; i++) {
+        if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) {
+            if (PyObject* o = object_of(*t)) return o;
+        } else if (const auto* list = std::get_if<std::vector<Tensor>>(&a.values[i])) {
+            for (const Tensor& t : *list) {
+                if (PyObject* o = object_of(t)) return o;
+            }
+        }
+    }
+    return b.out && is_tensor(b.out) ? object_of(tensor_of(b.out)) : nullptr;
+}
+
+PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, const Binding& b, OpHandle* h) {
+    std::vector<Owned> made;
+    std::vector<std::pair<const char*, PyObject*>> arguments;
+    for (int i = 0; i < a.count; i++) {
+        made.push_back(argument_object(o, a, b, i));
+        arguments.emplace_back(o.signature.params[i].name.c_str(), made.back().get());
+    }
+    if (b.out) arguments.emplace_back("out", b.out);
+    return hand_over(who, mode == Mode::Inplace ? h->name + "_" : h->name, arguments);
+}
+
+// A result computed by a composite, put where the caller wants it.
+void store(const Tensor& to, bool inplace, const Tensor& result) {
+    if (!should_record({to, result})) {
+        if (inplace && grad_enabled()) check_inplace(to);
+        return store_output(to, inplace, result);
+    }
+    if (!inplace)
+        fail_state(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires "
+            "grad; leave out= away, or call it under no_grad()");
+    check_output(to, inplace, result.shape(), result.dtype());
+    call<"copy_">(Var(to), Var(result));
+}
+
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
     const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
+    if (!o.python) {
+        if (PyObject* who = taker(a, b)) return give_away(who, o, mode, a, b, h);
+    }
+    bool recorded = grad_enabled() && any_requires_grad(a);
+    if (recorded || mode == Mode::Inplace || b.out || o.op->mutates) current_location = here();
     std::vector<Tensor> outs;
     if (mode == Mode::Inplace) {
         a.out = a.tensor(0);
@@ -252,6 +303,10 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         outs = out_tensors(b.out, o.signature.result == Signature::Result::Named ? o.signature.fields.size() : 1,
                            h->short_name.c_str());
         if (outs.size() == 1) a.out = outs[0];
+        else if (recorded && !o.python)
+            fail_state(
+                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad; leave out= away, or call it under no_grad()");
     }
     Value value;
     if (o.python) {
@@ -294,21 +349,17 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
                 if (state) PyEval_RestoreThread(state);
             }
         } unlock(large);
-        value = o.fn(a);
-        if (mode == Mode::Inplace || outs.size() == 1) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && *t && !t->is_same(a.out))
-                store_output(a.out, a.inplace, *t);
-        }
+        value = invoke(*o.op, a);
     }
     if (mode == Mode::Inplace) {
         if (o.python) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store_output(a.out, true, *t);
+            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, true, *t);
         }
         return Py_NewRef(b.raw[0] ? b.raw[0] : args[0]);
     }
     if (outs.size() == 1) {
         if (o.python) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store_output(a.out, false, *t);
+            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, false, *t);
         }
         return Py_NewRef(b.out);
     }
@@ -319,7 +370,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
                 check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
         }
         for (size_t i = 0; i < outs.size(); i++) {
-            if (!outs[i].is_same(results[i])) store_output(outs[i], false, results[i]);
+            if (!outs[i].is_same(results[i])) store(outs[i], false, results[i]);
         }
         return wrap_result(o, Value(outs));
     }
@@ -478,12 +529,14 @@ PyTypeObject* make_named_type(const Signature& sig) {
 }
 
 void add_overload(OpHandle& handle, const OpOverload& source, PyObject* python) {
-    auto o = std::make_unique<Overload>();
-    o->signature = parse_signature(source.signature);
-    o->flags = source.flags;
-    o->fn = source.fn;
-    o->python = python;
-    for (Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
+    std::unique_ptr<OpOverload> own;
+    if (python) {
+        own = std::make_unique<OpOverload>(source);
+        own->signature = parse_signature(own->text);
+    }
+    const OpOverload* op = python ? own.get() : &source;
+    auto o = std::make_unique<Overload>(op, op->signature, source.flags, python, nullptr, std::move(own));
+    for (const Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
     if (o->signature.result == Signature::Result::Named) {
         // Overloads with the same fields share one type: instances must compare and pickle alike.
         for (auto& other : handle.overloads) {
@@ -546,7 +599,10 @@ PyObject* define(PyObject*, PyObject* args) {
         std::string text = signature;
         std::string name = text.substr(0, text.find('('));
         OpHandle& handle = handle_for(name);
-        add_overload(handle, {text, flags, nullptr, nullptr}, Py_NewRef(function));
+        OpOverload source;
+        source.text = text;
+        source.flags = flags;
+        add_overload(handle, source, Py_NewRef(function));
         if (*doc) handle.doc = doc;
         publish(namespaces_, handle, name);
         Py_RETURN_NONE;
@@ -589,6 +645,14 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+PyObject* hand_over(PyObject* who, const std::string& name,
+                    const std::vector<std::pair<const char*, PyObject*>>& arguments) {
+    Owned dict(ok(PyDict_New()));
+    for (auto& [key, value] : arguments) ok(PyDict_SetItemString(dict.get(), key, value));
+    Owned method(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
+    return ok(PyObject_CallFunction(method.get(), "sO", name.c_str(), dict.get()));
+}
+
 OpHandle* find_op(const char* name) {
     auto it = handles().find(name);
     return it == handles().end() ? nullptr : it->second.get();
@@ -604,6 +668,7 @@ void add_ops(PyObject* module) {
     function_type = make_op_type("flambeau._C.OpFunction", false);
     method_type = make_op_type("flambeau._C.OpMethod", true);
     namespaces_ = ok(PyDict_New());
+    link_ops();
     for (OpEntry& entry : op_table()) {
         if (!entry.alias_of.empty()) continue;
         OpHandle& handle = handle_for(entry.name);

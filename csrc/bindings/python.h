@@ -108,10 +108,14 @@ void add_ops(PyObject* module);
 void add_construct(PyObject* module);
 void add_system(PyObject* module);
 void add_exchange(PyObject* module);
+void add_autograd(PyObject* module);
 
 // Calls a registered op by name with Python arguments (borrowed): the operators' way in.
 struct OpHandle;
 OpHandle* find_op(const char* name);
+// Gives a call to the class of `who`, a tensor of a class with __flambeau_dispatch__(op name, arguments).
+PyObject* hand_over(PyObject* who, const std::string& name,
+                    const std::vector<std::pair<const char*, PyObject*>>& arguments);
 PyObject* call_op(OpHandle* op, bool inplace, PyObject* const* args, Py_ssize_t count, PyObject* kwnames = nullptr);
 
 }  // namespace fb::py

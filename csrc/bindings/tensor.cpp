@@ -1,11 +1,13 @@
 // The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
 #include <cstring>
 
+#include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/exchange.h"
 #include "bindings/indexing.h"
 #include "bindings/python.h"
 #include "ops/common.h"
+#include "ops/dispatch.h"
 
 namespace fb::py {
 
@@ -30,6 +32,8 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     if (auto rest = type->tp_basicsize - Py_ssize_t(sizeof(PyTensor)); rest > 0)
         std::memset(static_cast<void*>(self + 1), 0, static_cast<size_t>(rest));
     if (!impl->pyobj) impl->pyobj = self;
+    if (type != tensor_type && PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__flambeau_dispatch__"))
+        impl->functorial = true;
     return reinterpret_cast<PyObject*>(self);
 }
 
@@ -321,7 +325,10 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
         OpScope scope("as_subclass");
         if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
             fail_type("expected a subclass of Tensor");
-        return wrap_as(alias(tensor_of(o)), reinterpret_cast<PyTypeObject*>(type));
+        Tensor t = tensor_of(o);
+        Tensor same = should_record({t}) ? call<"view_as">(Var(t), Var(t)).tensor
+                                         : make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
+        return wrap_as(same, reinterpret_cast<PyTypeObject*>(type));
     });
 }
 // Makes this handle stand for another tensor's data: `x.data = y`, set_().
@@ -473,6 +480,15 @@ void add_tensor_type(PyObject* module) {
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
     PyObject* type = ok(PyType_FromSpec(&spec));
     tensor_type = reinterpret_cast<PyTypeObject*>(type);
+    for (PyGetSetDef* def = autograd_getset; def->name; def++) {
+        Owned descriptor(ok(PyDescr_NewGetSet(tensor_type, def)));
+        ok(PyDict_SetItemString(tensor_type->tp_dict, def->name, descriptor.get()));
+    }
+    for (PyMethodDef* def = autograd_methods; def->ml_name; def++) {
+        Owned descriptor(ok(PyDescr_NewMethod(tensor_type, def)));
+        ok(PyDict_SetItemString(tensor_type->tp_dict, def->ml_name, descriptor.get()));
+    }
+    PyType_Modified(tensor_type);
     ok(PyModule_AddObjectRef(module, "Tensor", type));
 }
 

@@ -55,7 +55,7 @@ Tensor reshape(const Tensor& t, const Dims& shape) {
     return view(contiguous(t), sizes);
 }
 
-static void check_target(const Tensor& out, bool inplace, const Dims& shape, DType dtype) {
+void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtype) {
     if (inplace) {
         check(out.shape() == shape, "the in-place target has shape ", out.shape(), " but the result has shape ", shape,
               ": the output shape of an in-place op cannot change by broadcasting");
@@ -77,7 +77,7 @@ Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Ten
         }
         return empty(shape, dtype, inputs.size() ? inputs.begin()->device() : Device{});
     }
-    check_target(a.out, a.inplace, shape, dtype);
+    check_output(a.out, a.inplace, shape, dtype);
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || !share_memory(a.out, t)) continue;
         bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() &&
@@ -97,7 +97,7 @@ Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Ten
 }
 
 void store_output(const Tensor& out, bool inplace, const Tensor& result) {
-    check_target(out, inplace, result.shape(), result.dtype());
+    check_output(out, inplace, result.shape(), result.dtype());
     if (out.shape() != result.shape()) resize_output(out, result.shape());
     copy_into(out, result);
 }

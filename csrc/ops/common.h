@@ -28,6 +28,9 @@ Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Ten
 // Checks shape and dtype of a.out, then copies: what the dispatcher does for results that are not a.out already.
 void store_output(const Tensor& out, bool inplace, const Tensor& result);
 
+// Only the checks of it.
+void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtype);
+
 // PyTorch's result dtype: tensors with dimensions beat 0-d tensors beat Python numbers, unless the kind is higher.
 DType result_type(std::initializer_list<Tensor> tensors);
 DType result_type(const std::vector<Tensor>& tensors);

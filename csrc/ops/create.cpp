@@ -64,7 +64,6 @@ Options options(const Args& a, int first, Device device) {
     if (a.given(first + 3) && a.flag(first + 3)) {
         fail_state("pin_memory=True needs an accelerator, and none is present; leave it out");
     }
-    if (a.given(first + 4) && a.flag(first + 4)) fail_state("gradients are not available yet; use requires_grad=False");
     return {a.dtype_or_none(first), a.device_or_none(first + 2).value_or(device)};
 }
 

@@ -23,7 +23,8 @@ struct Options {
     std::optional<DType> dtype;
     Device device;
 };
-// Reads the five arguments from index `first` on; layouts other than strided, pinned memory and gradients are refused.
+// Reads the five arguments from index `first` on; layouts other than strided and pinned memory are refused.
+// requires_grad is the dispatcher's.
 Options options(const Args& a, int first, Device device = default_device());
 // dtype= when given, that of out= when there is one, else the fallback; the first two must not differ.
 DType dtype_or(const Args& a, const Options& o, DType fallback);

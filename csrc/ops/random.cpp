@@ -97,13 +97,7 @@ Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator
     return fill_integers(t, low, static_cast<uint64_t>(high) - static_cast<uint64_t>(low), generator);
 }
 
-// Options that creation functions share; `dtype` is followed by layout, device and requires_grad.
-void check_options(const Args& a, int dtype) {
-    if (a.flag(dtype + 3))
-        fail_state("requires_grad=True is not available yet: gradients come with the autograd release");
-}
 DType floating_option(const Args& a, int i) {
-    check_options(a, i);
     DType dtype = a.dtype_or_none(i).value_or(default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return dtype;
@@ -176,14 +170,12 @@ Example:
     >>> fb.randint(7, 8, (3,))
     tensor([7, 7, 7])
 )") {
-    check_options(a, 4);
     DType dtype = a.dtype_or_none(4).value_or(DType::I64);
     check_integers(dtype, a.integer(0), a.integer(1));
     return integers(creation_target(a, a.dims(2), dtype, a.device_or_none(6)), a.integer(0), a.integer(1),
                     *a.generator(3));
 }
 OP("randint(int high, int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION | OUT, nullptr) {
-    check_options(a, 3);
     DType dtype = a.dtype_or_none(3).value_or(DType::I64);
     check_integers(dtype, 0, a.integer(0));
     return integers(creation_target(a, a.dims(1), dtype, a.device_or_none(5)), 0, a.integer(0), *a.generator(2));
@@ -204,7 +196,6 @@ Example:
     >>> fb.rand_like(fb.zeros(2, 3)).shape
     flambeau.Size([2, 3])
 )") {
-    check_options(a, 2);
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return uniform_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
@@ -224,7 +215,6 @@ Example:
     >>> fb.randn_like(fb.zeros(2, 3)).shape
     flambeau.Size([2, 3])
 )") {
-    check_options(a, 2);
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return normal_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
@@ -247,12 +237,10 @@ Example:
     >>> fb.randint_like(fb.zeros(3), 5, 6)
     tensor([5., 5., 5.])
 )") {
-    check_options(a, 4);
     DType dtype = a.dtype_or_none(4).value_or(a.tensor(0).dtype());
     return integers(empty_like(a.tensor(0), dtype), a.integer(1), a.integer(2), *a.generator(3));
 }
 OP("randint_like(Tensor input, int high, " LIKE_OPTIONS, FUNCTION, nullptr) {
-    check_options(a, 3);
     DType dtype = a.dtype_or_none(3).value_or(a.tensor(0).dtype());
     return integers(empty_like(a.tensor(0), dtype), 0, a.integer(1), *a.generator(2));
 }

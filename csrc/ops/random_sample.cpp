@@ -301,7 +301,6 @@ OP("normal(float mean, float std, int[] size, *, Generator? generator=None, dtyp
    "bool requires_grad=False, bool pin_memory=False) -> Tensor",
    FUNCTION | OUT, nullptr) {
     check(a.number(1) >= 0, "std must not be negative, got ", a.number(1));
-    if (a.flag(7)) fail_state("requires_grad=True is not available yet: gradients come with the autograd release");
     DType dtype = a.dtype_or_none(4).value_or(default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     for (int64_t size : a.dims(2)) check(size >= 0, "sizes must not be negative, got ", a.dims(2));
@@ -397,7 +396,6 @@ Example:
 )") {
     int64_t n = a.integer(0);
     DType dtype = a.dtype_or_none(2).value_or(a.out ? a.out.dtype() : DType::I64);
-    if (a.flag(5)) fail_state("requires_grad=True is not available yet: gradients come with the autograd release");
     check(n >= 0, "n must not be negative, got ", n);
     static constexpr int exact_bits[] = {1, 8, 16, 32, 63, 7, 15, 31, 63, 11, 8, 24, 53, 24, 53};  // by DType
     int bits = exact_bits[static_cast<int>(dtype)];

@@ -9,59 +9,14 @@
 // may be spelled out: x.view(2, 3). Results: Tensor, Tensor[] (tuple), list (Tensor[] as a list), (Tensor values,
 // Tensor indices), bool, int, Scalar, None, any.
 #pragma once
+#include <deque>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "base/generator.h"
-#include "tensor/tensor.h"
+#include "ops/signature.h"
+#include "ops/values.h"
 
 namespace fb {
-
-// A Python object carried through C++ untouched; borrowed for the call. Only the bindings look inside.
-struct Object {
-    void* ptr = nullptr;
-};
-
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims, DType, Device, std::string,
-                           Ref<Generator>, Object>;
-
-class Args {
-  public:
-    static constexpr int max_args = 20;
-    Value values[max_args];
-    int count = 0;
-
-    bool given(int i) const { return !std::holds_alternative<std::monostate>(values[i]); }
-    const Tensor& tensor(int i) const { return std::get<Tensor>(values[i]); }
-    Tensor tensor_or_none(int i) const { return given(i) ? tensor(i) : Tensor(); }
-    const std::vector<Tensor>& tensors(int i) const { return std::get<std::vector<Tensor>>(values[i]); }
-    const Scalar& scalar(int i) const { return std::get<Scalar>(values[i]); }
-    int64_t integer(int i) const { return scalar(i).i; }
-    double number(int i) const { return scalar(i).re; }
-    bool flag(int i) const { return scalar(i).i != 0; }
-    const Dims& dims(int i) const { return std::get<Dims>(values[i]); }
-    const std::string& text(int i) const { return std::get<std::string>(values[i]); }
-    std::optional<int64_t> integer_or_none(int i) const { return given(i) ? std::optional(integer(i)) : std::nullopt; }
-    std::optional<double> number_or_none(int i) const { return given(i) ? std::optional(number(i)) : std::nullopt; }
-    std::optional<Scalar> scalar_or_none(int i) const { return given(i) ? std::optional(scalar(i)) : std::nullopt; }
-    std::optional<Dims> dims_or_none(int i) const { return given(i) ? std::optional(dims(i)) : std::nullopt; }
-    std::optional<DType> dtype_or_none(int i) const {
-        return given(i) ? std::optional(std::get<DType>(values[i])) : std::nullopt;
-    }
-    std::optional<Device> device_or_none(int i) const {
-        return given(i) ? std::optional(std::get<Device>(values[i])) : std::nullopt;
-    }
-    std::optional<std::string> text_or_none(int i) const { return given(i) ? std::optional(text(i)) : std::nullopt; }
-    Ref<Generator> generator(int i) const {
-        return given(i) ? std::get<Ref<Generator>>(values[i]) : default_generator();
-    }
-
-    // Where the caller wants the result (out= or the in-place form). An op that can write there directly takes it
-    // through output(); whatever it returns otherwise is copied there afterwards, with the same checks.
-    Tensor out;
-    bool inplace = false;
-};
 
 using OpFn = Value (*)(Args&);
 
@@ -74,6 +29,8 @@ enum OpFlags : unsigned {
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };
 
+struct OpEntry;
+
 // Adds an overload. Overloads of one name are tried in the order of registration. The docstring is given once per name.
 // "linalg.solve(…)" puts the function into the linalg namespace (never a method).
 struct Register {
@@ -84,21 +41,32 @@ struct Register {
     };
 };
 
+struct Gradient;  // ops/gradient.h
+
 struct OpOverload {
-    std::string signature;
-    unsigned flags;
-    OpFn fn;
-    void* python = nullptr;  // a Python composite instead of fn
+    std::string text;
+    unsigned flags = 0;
+    OpFn fn = nullptr;
+    // From here on filled in by link_ops().
+    Signature signature;
+    const OpEntry* entry = nullptr;
+    const Gradient* gradient = nullptr;
+    bool mutates = false;         // name_() written as an op of its own: changes its first argument
+    int requires_grad = -1;       // the argument of this name, of creation ops
+    std::vector<int> place;       // of each argument: its number among the tensors, or among the others
+    int tensors = 0, others = 0;  // how many there are of each
 };
 struct OpEntry {
     std::string name;
     std::string doc;
-    std::vector<OpOverload> overloads;
+    std::deque<OpOverload> overloads;
     std::string alias_of;  // empty for a real op
 };
 // In order of registration.
-std::vector<OpEntry>& op_table();
+std::deque<OpEntry>& op_table();
 OpEntry& op_entry(const std::string& name);
+// Parses the signatures and joins gradients to their ops; once, before the first call.
+void link_ops();
 
 #define FB_CONCAT_(a, b) a##b
 #define FB_CONCAT(a, b) FB_CONCAT_(a, b)

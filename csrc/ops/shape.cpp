@@ -68,7 +68,7 @@ Tensor view_as_real(const Tensor& t) {
     for (int64_t& s : strides) s *= 2;
     shape.push_back(2);
     strides.push_back(1);
-    return make_view(t.storage_ref(), real_of(t.dtype()), shape, strides, t.offset() * 2);
+    return reinterpret_view(t, real_of(t.dtype()), shape, strides, t.offset() * 2);
 }
 
 Tensor view_as_complex(const Tensor& t) {
@@ -82,12 +82,12 @@ Tensor view_as_complex(const Tensor& t) {
         s /= 2;
     }
     check(t.offset() % 2 == 0, "expected an even storage offset, got ", t.offset());
-    return make_view(t.storage_ref(), complex_of(t.dtype()), shape, strides, t.offset() / 2);
+    return reinterpret_view(t, complex_of(t.dtype()), shape, strides, t.offset() / 2);
 }
 
 Tensor view_dtype(const Tensor& t, DType dtype) {
     int64_t have = t.itemsize(), want = itemsize(dtype);
-    if (have == want) return make_view(t.storage_ref(), dtype, t.shape(), t.strides(), t.offset());
+    if (have == want) return reinterpret_view(t, dtype, t.shape(), t.strides(), t.offset());
     check(t.dim() > 0, "a 0-d tensor of ", t.dtype(), " cannot be viewed as ", dtype, ": the item sizes differ");
     Dims shape = t.shape(), strides = t.strides();
     check(strides.back() == 1, "the last dimension must have stride 1 to view ", t.dtype(), " as ", dtype,
@@ -97,7 +97,7 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
         int64_t ratio = have / want;
         shape[last] = checked_mul(shape[last], ratio, "the size of the last dimension");
         for (int64_t d = 0; d < last; d++) strides[d] *= ratio;
-        return make_view(t.storage_ref(), dtype, shape, strides, offset * ratio);
+        return reinterpret_view(t, dtype, shape, strides, offset * ratio);
     }
     int64_t ratio = want / have;
     check(shape[last] % ratio == 0, "the last size ", shape[last], " must be divisible by ", ratio, " to view ",
@@ -110,7 +110,7 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
         strides[d] /= ratio;
     }
     shape[last] /= ratio;
-    return make_view(t.storage_ref(), dtype, shape, strides, offset / ratio);
+    return reinterpret_view(t, dtype, shape, strides, offset / ratio);
 }
 
 Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {

@@ -57,7 +57,7 @@ inline bool sign_bit(T x) {
     else return false;
 }
 
-#define UNARY(name, domain, result, cost, formula, summary, example, shown)                                  \
+#define UNARY(name, domain, result, cost, formula, keeps, gradient, summary, example, shown)                 \
     struct Row_##name {                                                                                      \
         template <class T>                                                                                   \
         static auto f(T x) {                                                                                 \

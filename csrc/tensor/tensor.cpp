@@ -50,7 +50,13 @@ void Tensor::will_write() const {
             "this tensor is read-only (it came from a read-only NumPy array or DLPack capsule); write to a clone() "
             "instead");
     }
-    storage().bump();
+    if (!impl_->untracked) storage().bump();
+}
+
+void Storage::bump() {
+    version_.fetch_add(1, std::memory_order_relaxed);
+    writer_ = current_op;
+    written_at_ = current_location;
 }
 
 // ---- factory -------------------------------------------------------------------------------------------------------
@@ -127,8 +133,18 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
     return Tensor(std::move(impl));
 }
 
+Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, const Dims& strides, int64_t offset) {
+    Tensor view = make_view(base.storage_ref(), dtype, shape, strides, offset);
+    TensorImpl &to = *view.impl(), &from = *base.impl();
+    to.base = from.base ? from.base : Ref<TensorImpl>(&from);
+    to.untracked = from.untracked;
+    to.plain_view = from.plain_view;
+    to.version_seen = view.storage().version();
+    return view;
+}
+
 Tensor view_of(const Tensor& base, const Dims& shape, const Dims& strides, int64_t offset) {
-    return make_view(base.storage_ref(), base.dtype(), shape, strides, offset);
+    return reinterpret_view(base, base.dtype(), shape, strides, offset);
 }
 
 void resize_output(const Tensor& t, const Dims& shape) {

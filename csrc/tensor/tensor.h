@@ -8,6 +8,7 @@
 
 #include "base/device.h"
 #include "base/dtype.h"
+#include "base/location.h"
 #include "base/refcount.h"
 #include "base/shape.h"
 
@@ -35,7 +36,10 @@ class Storage final : public RefCounted {
     // Another library sees this memory from now on: it must stay where it is.
     void lend() { lent_ = true; }
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-    void bump() { version_.fetch_add(1, std::memory_order_relaxed); }
+    // One more write, by the op and the line that run on this thread.
+    void bump();
+    const char* last_writer() const { return writer_; }
+    Location last_write() const { return written_at_; }
     // Grows to at least `bytes`, keeping the contents; only for memory of our own.
     void grow(size_t bytes);
 
@@ -46,6 +50,8 @@ class Storage final : public RefCounted {
     bool read_only_ = false;
     bool lent_ = false;
     std::atomic<uint64_t> version_{0};
+    const char* writer_ = nullptr;
+    Location written_at_;
     Block* block_ = nullptr;
     std::unique_ptr<std::function<void()>> release_;
     alignas(16) char number_[16];
@@ -64,6 +70,12 @@ struct TensorImpl final : public RefCounted {
     DType dtype = DType::F32;
     bool contiguous = true;
     bool wrapped_number = false;  // a Python scalar: loses to every tensor of its kind in promotion
+    bool untracked = false;       // `.data` and its views: writes do not count as a new version
+    bool plain_view = false;      // a view made while nothing was recorded: it has no part in the base's history
+    bool inference = false;       // made in inference mode
+    bool functorial = false;      // an object of a class that takes over op calls (flambeau.func)
+    Ref<TensorImpl> base;         // the tensor this one is a view of (never itself a view)
+    uint64_t version_seen = 0;    // of a view: storage version its history belongs to
     std::unique_ptr<AutogradMeta> autograd;
     void* pyobj = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
@@ -114,7 +126,9 @@ Tensor empty(const Dims& shape, DType dtype, Device device = {});
 Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device = {});
 // A new tensor over existing storage. Checks that every element lies inside the storage.
 Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
-// A view of `base` with other shape/strides/offset. Same check.
+// A view of `base` that may read its bytes as another dtype; it remembers its base. Same check.
+Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
+// A view of `base` with other shape/strides/offset.
 Tensor view_of(const Tensor& base, const Dims& shape, const Dims& strides, int64_t offset);
 // Points `t` (in place) at fresh memory of this shape if it does not have it already: PyTorch's `out=` resize.
 void resize_output(const Tensor& t, const Dims& shape);

@@ -74,6 +74,17 @@ from flambeau._system import *  # noqa: F403
 from flambeau._tensor import *  # noqa: F403
 
 
+from flambeau.autograd.anomaly_mode import is_anomaly_enabled
+from flambeau.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+
 def _load_ops() -> None:
     """Registers the ops written in Python, then publishes every op in its namespace."""
     folder = _os.path.join(_os.path.dirname(__file__), "_ops")
@@ -103,7 +114,7 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "fft", "nn", "random", "testing", "version")
+_LAZY = ("array_api", "autograd", "fft", "nn", "random", "testing", "version")
 
 
 def __getattr__(name: str):

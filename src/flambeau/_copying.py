@@ -21,13 +21,19 @@ def _with_attributes(result: Tensor, cls: type, attributes: dict[str, Any]) -> T
 def _shallow(self):
     """copy.copy(): a new tensor object on the same memory."""
     alias = _C.over_storage(self, self.dtype, self.shape, self.stride(), self.storage_offset())
-    return _with_attributes(alias, type(self), self.__dict__)
+    copy = _with_attributes(alias, type(self), self.__dict__)
+    return copy.requires_grad_(self.requires_grad)
 
 
 def _deep(self, memo):
     """copy.deepcopy(): each storage is copied once, so that tensors sharing memory still share it in the copy."""
     if id(self) in memo:
         return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; "
+            "use clone(), or deepcopy of detach()"
+        )
     key = ("flambeau storage", self._storage_ptr(), self._storage_nbytes())
     if self.numel() == 0:
         result = self.clone()
@@ -39,6 +45,9 @@ def _deep(self, memo):
     if type(self) is not Tensor:
         result = result.as_subclass(type(self))
     memo[id(self)] = result
+    result.requires_grad = self.requires_grad
+    if self.grad is not None:
+        result.grad = _copy.deepcopy(self.grad, memo)
     if self.__dict__:
         result.__dict__.update(_copy.deepcopy(self.__dict__, memo))
     return result
@@ -53,7 +62,7 @@ def _memory_order(t: Tensor) -> tuple[int, ...]:
     return order if dense else tuple(range(t.ndim))
 
 
-def _rebuild(data, kind: str, shape, order, cls):
+def _rebuild(data, kind: str, shape, order, cls, requires_grad=False):
     """The tensor of a pickle: bytes in memory order."""
     dtype = getattr(_C, kind)
     sizes = tuple(shape[d] for d in order)
@@ -73,18 +82,23 @@ def _rebuild(data, kind: str, shape, order, cls):
         raw = _C.from_address("pickle", address, _C.uint8, (view.nbytes,), (1,), source, view.readonly)
         # Into memory of our own: aligned, writable, resizable.
         result = _C.over_storage(raw.clone(), dtype, shape, tuple(strides), 0)
-    return result if cls is Tensor else result.as_subclass(cls)
+    result = result if cls is Tensor else result.as_subclass(cls)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _reduce(self, protocol):
     """Pickles the elements only, not the rest of a larger storage; attributes follow as the state."""
+    if not self.is_leaf:
+        raise RuntimeError("pickle: only leaves can be pickled, and this tensor has a history; pickle detach() of it")
+    plain = self.detach() if self.requires_grad else self
     order = _memory_order(self)
-    dense = self.permute(order).contiguous() if self.ndim else self
+    dense = plain.permute(order).contiguous() if self.ndim else plain
     size = self.numel() * self.itemsize
     first = dense.storage_offset() * self.itemsize
     raw = memoryview(_C.storage_bytes(dense))[first : first + size]
     data: Any = pickle.PickleBuffer(raw) if protocol >= 5 else bytes(raw)
-    return _rebuild, (data, self.dtype.name, tuple(self.shape), order, type(self)), dict(self.__dict__) or None
+    args = (data, self.dtype.name, tuple(self.shape), order, type(self), self.requires_grad)
+    return _rebuild, args, dict(self.__dict__) or None
 
 
 METHODS = {"__copy__": _shallow, "__deepcopy__": _deep, "__reduce_ex__": _reduce}

@@ -84,7 +84,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         dtype: how to read the bytes.
         count: number of elements; -1 takes all.
         offset: bytes to skip.
-        requires_grad: not available yet, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
 
     Example:
         >>> fb.frombuffer(bytearray([1, 0, 2, 0]), dtype=fb.int16)
@@ -92,10 +92,6 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """
     import numpy as np
 
-    if requires_grad:
-        raise RuntimeError(
-            "frombuffer: requires_grad=True is not available yet: gradients come with the autograd release"
-        )
     if not isinstance(dtype, _C.dtype):
         raise TypeError(f"frombuffer: dtype must be a dtype such as fb.float32, got {type(dtype).__name__}")
     try:
@@ -126,7 +122,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         )
     array = np.frombuffer(view, dtype=np.uint8)
     address = array.__array_interface__["data"][0] + offset
-    return _C.from_address("frombuffer", address, dtype, (count,), (1,), array, view.readonly)
+    return _C.from_address("frombuffer", address, dtype, (count,), (1,), array, view.readonly).requires_grad_(requires_grad)
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None):
@@ -171,7 +167,7 @@ def _numpy(self, *, force=False):
     The tensor as a NumPy array on the same memory; bfloat16 needs the ml_dtypes package.
 
     Args:
-        force: accepted for PyTorch's sake; every tensor here can be shared as it is.
+        force: of a tensor that requires gradients: the array of detach() instead of an error.
 
     Example:
         >>> fb.arange(3).numpy()
@@ -179,6 +175,10 @@ def _numpy(self, *, force=False):
     """
     import numpy as np
 
+    if self.requires_grad:
+        if not force:
+            raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        self = self.detach()
     if self.dtype == _C.bfloat16:
         try:
             import ml_dtypes
@@ -210,6 +210,8 @@ def _array_interface(self):
 
 def _array(self, dtype=None, copy=None):
     """Converts to a NumPy array (NumPy calls this); bfloat16 becomes float32."""
+    if self.requires_grad:
+        raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     import numpy as np
 
     wanted = None if dtype is None else np.dtype(dtype)

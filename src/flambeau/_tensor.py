@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from flambeau import _C, _copying, _exchange
+from flambeau import _C, _backward, _copying, _exchange
 from flambeau._C import Tensor, device, dtype
 from flambeau._core import Size, preserve_format, strided
 from flambeau._exchange import from_array, from_dlpack, from_numpy, frombuffer, is_array, to_dlpack
@@ -15,11 +15,6 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "t
 
 
 # ---- making tensors ------------------------------------------------------------------------------------------------------
-
-
-def _check_requires_grad(op: str, requires_grad: builtins.bool) -> None:
-    if requires_grad:
-        raise RuntimeError(f"{op}: requires_grad=True is not available yet: gradients come with the autograd release")
 
 
 def _check_device(op: str, where: Any) -> None:
@@ -34,7 +29,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         data: what to copy.
         dtype: element type; by default that of the data (Python floats take the default dtype).
         device: where to put it.
-        requires_grad: not available yet, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
         pin_memory: not available without an accelerator, must be False.
 
     Example:
@@ -42,17 +37,15 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         tensor([[1, 2],
                 [3, 4]])
     """
-    _check_requires_grad("tensor", requires_grad)
     _check_device("tensor", device)
     if pin_memory:
         raise RuntimeError("tensor: pin_memory=True needs an accelerator, and none is available")
-    if isinstance(data, Tensor):
-        copy = data.clone()
-        return copy if dtype is None else copy.to(dtype)
-    if is_array(data):
-        copy = from_array(data).clone()
-        return copy if dtype is None else copy.to(dtype)
-    return _C.tensor_from_data(data, dtype)
+    if isinstance(data, Tensor) or is_array(data):
+        copy = (data.detach() if isinstance(data, Tensor) else from_array(data)).clone()
+        result = copy if dtype is None else copy.to(dtype)
+    else:
+        result = _C.tensor_from_data(data, dtype)
+    return result.requires_grad_() if requires_grad else result
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -76,13 +69,12 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         dtype: element type, that of the data by default.
         device: where to put it.
         copy: True always copies, False never does (an error if that is impossible), None copies when needed.
-        requires_grad: not available yet, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
 
     Example:
         >>> fb.asarray([1, 2])
         tensor([1, 2])
     """
-    _check_requires_grad("asarray", requires_grad)
     _check_device("asarray", device)
     if isinstance(obj, Tensor):
         shared = obj
@@ -95,11 +87,14 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     else:
         if copy is False:
             raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
-        return _C.tensor_from_data(obj, dtype)
+        return _C.tensor_from_data(obj, dtype).requires_grad_(requires_grad)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
         raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
-    return result.clone() if copy and result is shared else result
+    result = result.clone() if copy and result is shared else result
+    if requires_grad and not result.requires_grad:
+        return (result.detach() if result is obj else result).requires_grad_()
+    return result if requires_grad or not result.requires_grad else result.detach()
 
 
 def legacy_new(*args, device=None, dtype=None):
@@ -322,22 +317,6 @@ def _set_data(self, value):
     self._set_impl(value)
 
 
-def _set_requires_grad(self, value):
-    _check_requires_grad("requires_grad", value)
-
-
-def _share_nothing(self):
-    """detach()
-
-    The same data without history; a view, since there is no gradient yet.
-
-    Example:
-        >>> fb.ones(2).detach()
-        tensor([1., 1.])
-    """
-    return self.view_as(self)
-
-
 def _is_set_to(self, tensor):
     """is_set_to(tensor)
 
@@ -381,7 +360,7 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_set_to": _is_set_to, "detach": _share_nothing,
+        "is_set_to": _is_set_to, **_backward.METHODS,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
         **_exchange.METHODS, **_copying.METHODS,
@@ -390,7 +369,7 @@ def _methods() -> dict[str, Any]:
         table[name] = constant(name, None, identity_doc.format(name=name))
     for name, why in {
         "is_conj": "conjugation is never lazy here", "is_neg": "negation is never lazy here",
-        "is_inference": "there is no inference mode yet", "is_shared": "the memory belongs to this process alone",
+        "is_shared": "the memory belongs to this process alone",
         "is_pinned": "there is no accelerator to pin memory for",
     }.items():  # fmt: skip
         table[name] = constant(name, False, false_doc.format(name=name, why=why))
@@ -411,11 +390,7 @@ def _install() -> None:
     for name, method in _methods().items():
         setattr(Tensor, name, method)
     Tensor.layout = property(lambda self: strided, doc="How the elements are stored: fb.strided.")
-    Tensor.data = property(lambda self: self.view_as(self), _set_data, doc="The same memory, without history.")
-    Tensor.requires_grad = property(lambda self: False, _set_requires_grad, doc="Whether gradients are recorded; not available yet.")
-    Tensor.grad = property(lambda self: None, doc="The gradient; None until autograd is there.")
-    Tensor.grad_fn = property(lambda self: None, doc="The op that made this tensor; None until autograd is there.")
-    Tensor.is_leaf = _flag(True, "True: every tensor is a leaf until autograd is there.")
+    Tensor.data = property(lambda self: self._untracked(), _set_data, doc="The same memory, without history.")
     Tensor.names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions: always None.")
     for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_meta", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
         setattr(Tensor, name, _flag(False, "False: there are only dense tensors on the CPU."))

@@ -124,7 +124,7 @@ def make_tensor(
         device: where to put it.
         low: lower end; -9 by default (0 for bool and unsigned types).
         high: upper end, excluded; 9 (10 for integers, 2 for bool) by default.
-        requires_grad: not available yet, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
         noncontiguous: every second element of a larger tensor.
         exclude_zero: replaces zeros by the smallest positive number (1 for integers).
         memory_format: order of the dimensions in memory.
@@ -135,8 +135,6 @@ def make_tensor(
     """
     if len(shape) == 1 and not isinstance(shape[0], int):
         shape = tuple(shape[0])
-    if requires_grad:
-        raise RuntimeError("make_tensor: requires_grad=True is not available yet")
     sizes = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape else shape
     if dtype == fb.bool:
         result = fb.randint(0, 2, sizes).to(dtype)
@@ -157,4 +155,5 @@ def make_tensor(
         result = fb.where(result == 0, fb.tensor(tiny, dtype=dtype), result)
     if noncontiguous and shape:
         result = result[..., ::2]
-    return result if memory_format is None else result.to(memory_format=memory_format)
+    result = result if memory_format is None else result.to(memory_format=memory_format)
+    return result.requires_grad_(requires_grad)

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/registry.h"
+#include "ops/values.h"
 
-namespace fb::py {
+namespace fb {
 
 enum class ArgType : uint8_t {
     Tensor,
@@ -34,8 +34,8 @@ struct Param {
     bool spread = false;  // x.view(2, 3)
     Value default_value;
     std::string default_text;
-    std::string type_text;     // as written
-    void* interned = nullptr;  // the name as an interned Python string
+    std::string type_text;             // as written
+    mutable void* interned = nullptr;  // the name as an interned Python string
 };
 
 struct Signature {
@@ -50,4 +50,4 @@ struct Signature {
 // A malformed signature is a programming error and raises at import.
 Signature parse_signature(const std::string& text);
 
-}  // namespace fb::py
+}  // namespace fb

@@ -1,9 +1,9 @@
-#include "bindings/signature.h"
+#include "ops/signature.h"
 
 #include <cstdlib>
 #include <limits>
 
-namespace fb::py {
+namespace fb {
 namespace {
 
 std::string trim(const std::string& s) {
@@ -134,4 +134,4 @@ Signature parse_signature(const std::string& text) {
     return sig;
 }
 
-}  // namespace fb::py
+}  // namespace fb

@@ -1,0 +1,218 @@
+#include "autograd/engine.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace fb {
+namespace {
+
+thread_local int depth = 0;
+struct DepthScope {
+    DepthScope() { depth++; }
+    ~DepthScope() { depth--; }
+};
+
+std::string described(const Node& node) {
+    std::string place = describe_location(node.where), text = node.name();
+    if (!place.empty()) text += " (recorded at " + place + ")";
+    if (node.scope && !node.scope->empty()) text += " in " + *node.scope;
+    return text;
+}
+
+// A tensor nobody else can see: its memory may be added to in place.
+bool is_ours(const Tensor& t) {
+    return t.impl()->use_count() == 1 && t.storage_ref()->use_count() == 1 && !t.impl()->pyobj && !t.impl()->base &&
+           t.is_contiguous() && !t.storage().read_only();
+}
+
+class Run {
+  public:
+    explicit Run(const BackwardTask& task) : task_(task), captured_(task.inputs.size()) {
+        for (size_t i = 0; i < task.inputs.size(); i++) captures_[task.inputs[i].node.get()].push_back(i);
+        if (!task.inputs.empty()) find_needed();
+    }
+
+    std::vector<Tensor> go() {
+        for (size_t i = 0; i < task_.roots.size(); i++) {
+            if (Tensor g = task_.gradients[i]) send(task_.roots[i], std::move(g), "the gradient given to backward");
+        }
+        while (!heap_.empty()) {
+            std::pop_heap(heap_.begin(), heap_.end(), earlier);
+            Ref<Node> node = std::move(heap_.back());
+            heap_.pop_back();
+            auto it = pending_.find(node.get());
+            Gradients gradients = std::move(it->second);
+            pending_.erase(it);
+            visit(*node, std::move(gradients));
+        }
+        return std::move(captured_);
+    }
+
+  private:
+    static bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->sequence < b->sequence; }
+
+    // Nodes from which a wanted input can be reached. Depth first with a stack of our own.
+    void find_needed() {
+        std::unordered_set<Node*> seen;
+        struct Frame {
+            Node* node;
+            size_t next;
+        };
+        std::vector<Frame> stack;
+        auto enter = [&](Node* node) {
+            if (node && seen.insert(node).second) stack.push_back({node, 0});
+        };
+        for (const Edge& root : task_.roots) {
+            enter(root.node.get());
+            while (!stack.empty()) {
+                Frame& top = stack.back();
+                if (top.next < top.node->next.size()) {
+                    enter(top.node->next[top.next++].node.get());
+                    continue;
+                }
+                for (const Edge& edge : top.node->next) {
+                    Node* n = edge.node.get();
+                    if (n && (needed_.contains(n) || captures_.contains(n))) {
+                        needed_.insert(top.node);
+                        break;
+                    }
+                }
+                stack.pop_back();
+            }
+        }
+    }
+
+    bool wanted(Node* node) const { return task_.inputs.empty() || needed_.contains(node) || captures_.contains(node); }
+
+    void send(const Edge& edge, Tensor gradient, const std::string& from) {
+        Node* node = edge.node.get();
+        if (!node || !wanted(node)) return;
+        const Node::Output& expected = node->outputs[edge.output];
+        if (gradient.shape() != expected.shape || gradient.dtype() != expected.dtype) {
+            try {
+                gradient = graph_ops.fit(gradient, expected.shape, expected.dtype);
+            } catch (const Error&) {
+                fail_state(from, " has shape ", gradient.shape(), " and dtype ", gradient.dtype(),
+                           ", but the tensor it belongs to (", described(*node), ") has shape ", expected.shape,
+                           " and dtype ", expected.dtype);
+            }
+        }
+        auto [it, fresh] = pending_.try_emplace(node);
+        if (fresh) {
+            it->second.resize(node->outputs.size());
+            heap_.push_back(edge.node);
+            std::push_heap(heap_.begin(), heap_.end(), earlier);
+        }
+        Tensor& sum = it->second[edge.output];
+        if (!sum) sum = std::move(gradient);
+        else if (grad_enabled()) sum = graph_ops.add(sum, gradient);
+        else if (is_ours(sum)) graph_ops.add_into(sum, gradient);
+        else if (is_ours(gradient)) {
+            graph_ops.add_into(gradient, sum);
+            sum = std::move(gradient);
+        } else sum = graph_ops.add(sum, gradient);
+    }
+
+    static void call_hooks(NodeHooks& hooks, Gradients& gradients) {
+        auto tensor = hooks.tensor;  // a copy: a hook may remove itself
+        for (auto& entry : tensor) {
+            if (!gradients[entry.output]) continue;
+            Gradients one;
+            one.push_back(gradients[entry.output]);
+            entry.hook->call(one, nullptr);
+            gradients[entry.output] = std::move(one[0]);
+        }
+        for (auto& [output, kept] : hooks.retained) {
+            if (!gradients[output]) continue;
+            kept->grad = kept->grad ? graph_ops.add(kept->grad, gradients[output]) : graph_ops.clone(gradients[output]);
+        }
+    }
+
+    void visit(Node& node, Gradients&& gradients) {
+        auto* accumulator = dynamic_cast<AccumulateGrad*>(&node);
+        if (node.hooks) call_hooks(*node.hooks, gradients);
+        if (accumulator) {
+            GradMeta* meta = grad_meta(accumulator->leaf.impl());
+            if (meta && meta->hooks) call_hooks(*meta->hooks, gradients);
+        }
+        if (!task_.inputs.empty()) {
+            auto found = captures_.find(&node);
+            if (found != captures_.end()) {
+                for (size_t i : found->second) captured_[i] = gradients[task_.inputs[i].output];
+            }
+            if (accumulator || !needed_.contains(&node)) return;
+        }
+        bool any = false;
+        for (const Tensor& g : gradients) any |= g.defined();
+        if (!any) return;
+        if (node.hooks) {
+            auto before = node.hooks->before;
+            for (auto& entry : before) entry.hook->call(gradients, nullptr);
+        }
+        Gradients given;
+        if (node.hooks && !node.hooks->after.empty()) given = gradients;
+        Gradients results = apply(node, std::move(gradients));
+        if (node.hooks && !accumulator) {
+            auto after = node.hooks->after;
+            for (auto& entry : after) entry.hook->call(results, &given);
+        }
+        if (!task_.keep_graph) node.release_saved();
+        for (size_t i = 0; i < node.next.size() && i < results.size(); i++) {
+            if (!results[i] || !node.next[i].node) continue;
+            if (grad_modes.anomaly && graph_ops.has_nan(results[i])) {
+                fail_state("backward of ", described(node), " returned NaN in the gradient of its input ", i,
+                           " (detect_anomaly is on)");
+            }
+            send(node.next[i], std::move(results[i]), Name{&node, i});
+        }
+    }
+
+    // Built only when somebody reads it.
+    struct Name {
+        const Node* node;
+        size_t input;
+        operator std::string() const {
+            return "the gradient that " + described(*node) + " returned for input " + std::to_string(input);
+        }
+    };
+    void send(const Edge& edge, Tensor gradient, const Name& from) {
+        const Node::Output& expected = edge.node->outputs[edge.output];
+        bool fits = gradient.shape() == expected.shape && gradient.dtype() == expected.dtype;
+        send(edge, std::move(gradient), fits ? std::string() : std::string(from));
+    }
+
+    Gradients apply(Node& node, Gradients&& gradients) {
+        Location previous = std::exchange(current_location, node.where);
+        struct Restore {
+            Location value;
+            ~Restore() { current_location = value; }
+        } restore{previous};
+        try {
+            return node.apply(std::move(gradients));
+        } catch (const Error& e) {
+            std::string text = e.what();
+            if (text.starts_with("backward of ")) throw;
+            throw Error(e.kind(), "backward of " + described(node) + ": " + text);
+        }
+    }
+
+    const BackwardTask& task_;
+    std::vector<Ref<Node>> heap_;
+    std::unordered_map<Node*, Gradients> pending_;
+    std::unordered_map<Node*, std::vector<size_t>> captures_;
+    std::unordered_set<Node*> needed_;
+    std::vector<Tensor> captured_;
+};
+
+}  // namespace
+
+std::vector<Tensor> run_backward(const BackwardTask& task) {
+    DepthScope scope;
+    GradScope grad(task.create_graph);
+    return Run(task).go();
+}
+
+bool in_backward() { return depth > 0; }
+
+}  // namespace fb

@@ -1,0 +1,21 @@
+// Backward: from given outputs to leaves, or to chosen inputs.
+#pragma once
+#include "autograd/node.h"
+
+namespace fb {
+
+struct BackwardTask {
+    std::vector<Edge> roots;
+    std::vector<Tensor> gradients;  // one per root, of the root's shape
+    bool keep_graph = false;
+    bool create_graph = false;
+    // When not empty, only what leads to these is run, and their gradients are returned instead of accumulated.
+    std::vector<Edge> inputs;
+};
+
+// Gradients of task.inputs (undefined where nothing arrived), else nothing.
+std::vector<Tensor> run_backward(const BackwardTask& task);
+// Whether a backward runs on this thread.
+bool in_backward();
+
+}  // namespace fb

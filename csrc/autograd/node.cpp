@@ -1,0 +1,140 @@
+#include "autograd/node.h"
+
+namespace fb {
+
+thread_local GradModes grad_modes;
+GraphOps graph_ops;
+
+static std::atomic<uint64_t> next_sequence{1};
+
+Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+
+std::mutex& lock_for(const void* object) {
+    static std::mutex locks[64];
+    return locks[(reinterpret_cast<uintptr_t>(object) >> 6) % 64];
+}
+
+// Note [Deletion]: a node's destructor lets go of the nodes and tensors before it, whose destructors would do the same;
+// a long chain would overflow the stack. The first deletion on a thread becomes a loop that the inner ones feed.
+void Node::dispose(Node* node) {
+    static thread_local std::vector<Node*>* queue = nullptr;
+    if (queue) {
+        queue->push_back(node);
+        return;
+    }
+    std::vector<Node*> pending{node};
+    queue = &pending;
+    while (!pending.empty()) {
+        Node* last = pending.back();
+        pending.pop_back();
+        delete last;
+    }
+    queue = nullptr;
+}
+
+GradMeta& own_meta(const Tensor& t) {
+    if (!t.impl()->autograd) t.impl()->autograd = std::make_unique<GradMeta>();
+    return *grad_meta(t.impl());
+}
+
+Ref<Node> grad_fn(const Tensor& t) {
+    TensorImpl* impl = t.impl();
+    if (follows_base(impl)) {
+        // Someone wrote to the memory since: the history that counts is the base's.
+        if (has_history(impl->base.get())) {
+            GradMeta& meta = own_meta(t);
+            meta.grad_fn = graph_ops.view_node(Tensor(impl->base), t);
+            meta.output = 0;
+            meta.requires_grad = false;
+        }
+        impl->version_seen = impl->storage->version();
+    }
+    GradMeta* meta = grad_meta(impl);
+    return meta ? meta->grad_fn : Ref<Node>();
+}
+
+Edge gradient_edge(const Tensor& t) {
+    if (!requires_grad(t)) return {};
+    if (Ref<Node> node = grad_fn(t)) return {node, grad_meta(t.impl())->output};
+    GradMeta& meta = own_meta(t);
+    std::lock_guard<std::mutex> guard(lock_for(&meta));
+    if (meta.accumulator && meta.accumulator->try_retain()) return {Ref<Node>::adopt(meta.accumulator), 0};
+    auto node = make_ref<AccumulateGrad>(t);
+    meta.accumulator = node.get();
+    return {Ref<Node>(node.get()), 0};
+}
+
+void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output) {
+    GradMeta& meta = own_meta(t);
+    meta.grad_fn = node;
+    meta.output = output;
+    meta.requires_grad = false;
+    t.impl()->version_seen = t.storage().version();
+    if (meta.retained) retain_grad(t);  // after an in-place op: the new value's gradient is the one to keep
+}
+
+void retain_grad(const Tensor& t) {
+    Ref<Node> node = grad_fn(t);
+    GradMeta& meta = own_meta(t);
+    meta.retained = make_ref<Retained>();
+    node->own_hooks().retained.emplace_back(meta.output, meta.retained);
+}
+
+void set_requires_grad(const Tensor& t, bool on) {
+    if (on) {
+        if (!differentiable(t.dtype()))
+            fail_state("only tensors of floating point and complex dtype can require gradients, got ", t.dtype());
+        if (t.impl()->inference && !grad_modes.inference)
+            fail_state(
+                "a tensor made in inference mode cannot require gradients; clone() it outside of inference_mode");
+    }
+    if (grad_fn(t)) {
+        if (on) return;
+        fail_state(
+            "requires_grad can only be changed of leaf tensors; use detach() for a tensor that does not require "
+            "gradients");
+    }
+    if (!on && !t.impl()->autograd) return;
+    own_meta(t).requires_grad = on;
+}
+
+AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
+
+AccumulateGrad::~AccumulateGrad() {
+    GradMeta* meta = grad_meta(leaf.impl());
+    std::lock_guard<std::mutex> guard(lock_for(meta));
+    if (meta->accumulator == this) meta->accumulator = nullptr;
+}
+
+Gradients AccumulateGrad::apply(Gradients&& gradients) {
+    Tensor g = std::move(gradients[0]);
+    gradients.clear();
+    if (!g) return {};
+    GradMeta& meta = own_meta(leaf);
+    {
+        std::lock_guard<std::mutex> guard(lock_for(&meta));
+        if (!meta.grad) {
+            // Ours alone and plain: kept as it is. Somebody else's: copied, or a later sum would change theirs.
+            bool own = g.impl()->use_count() == 1 && g.storage_ref()->use_count() == 1 && !g.impl()->pyobj;
+            bool plain = g.strides() == leaf.strides() || g.is_contiguous();
+            meta.grad = grad_enabled() ? graph_ops.clone(g) : own && plain ? g : graph_ops.clone(g);
+            if (!grad_enabled()) meta.grad.impl()->base = nullptr;
+        } else if (grad_enabled()) {
+            meta.grad = graph_ops.add(meta.grad, g);
+        } else {
+            graph_ops.add_into(meta.grad, g);
+        }
+    }
+    if (meta.hooks) {
+        // A copy: a hook may remove itself.
+        auto after = meta.hooks->after;
+        for (auto& entry : after) {
+            Gradients subject;
+            subject.push_back(leaf);
+            entry.hook->call(subject, nullptr);
+        }
+    }
+    return {};
+}
+
+}  // namespace fb

@@ -1,0 +1,66 @@
+#include "autograd/saved.h"
+
+namespace fb {
+
+thread_local std::vector<Ref<SavedHooks>> saved_hooks;
+
+static Tensor without_history(const Tensor& t) {
+    Tensor result = make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
+    result.impl()->untracked = t.impl()->untracked;
+    return result;
+}
+
+Saved::Saved(const Tensor& t, bool is_result) {
+    if (t.impl()->inference && !grad_modes.inference)
+        fail_state(
+            "a tensor made in inference mode cannot be kept for backward; clone() it outside of inference_mode, or use "
+            "no_grad instead");
+    Tensor kept = is_result ? without_history(t) : t;
+    if (!saved_hooks.empty() && saved_hooks.back()) {
+        hooks_ = saved_hooks.back();
+        packed_ = hooks_->pack(is_result ? kept : without_history(t));
+        return;
+    }
+    version_ = t.storage().version();
+    tensor_ = std::move(kept);
+}
+
+void Saved::reset() {
+    tensor_ = Tensor();
+    packed_ = nullptr;
+    hooks_ = nullptr;
+}
+
+Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::string& maker, Location kept_at) const {
+    if (packed_) {
+        Tensor t = hooks_->unpack(*packed_);
+        if (grad_enabled() && edge.node) {
+            t = without_history(t);
+            set_history(t, edge.node, edge.output);
+        }
+        return t;
+    }
+    uint64_t now = tensor_.storage().version();
+    if (now != version_) {
+        std::string kept = describe_location(kept_at), changed = describe_location(tensor_.storage().last_write());
+        const char* writer = tensor_.storage().last_writer();
+        fail_state(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: ", what,
+            " of ", maker, kept.empty() ? "" : " at " + kept, " (shape ", tensor_.shape(), ", dtype ", tensor_.dtype(),
+            ") was kept at version ", version_, " and is now at version ", now, "; it was changed by ",
+            writer ? writer : "another operation", changed.empty() ? "" : " at " + changed,
+            ". Change a clone() instead, or use the form of the operation that is not in place");
+    }
+    if (!grad_enabled()) return tensor_;
+    // The tensor's own history may have gone on since (detach_, requires_grad_); the edge is as it was.
+    GradMeta* meta = grad_meta(tensor_.impl());
+    bool accumulates = dynamic_cast<AccumulateGrad*>(edge.node.get()) != nullptr;
+    bool same =
+        edge.node ? meta && (accumulates ? meta->requires_grad : meta->grad_fn == edge.node) : !requires_grad(tensor_);
+    if (same) return tensor_;
+    Tensor t = without_history(tensor_);
+    if (edge.node) set_history(t, edge.node, edge.output);
+    return t;
+}
+
+}  // namespace fb

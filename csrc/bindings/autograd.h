@@ -1,0 +1,47 @@
+// Python's side of the graph.
+#pragma once
+#include "autograd/node.h"
+#include "bindings/python.h"
+
+namespace fb::py {
+
+// The call that runs now, as a place in the user's program (frames of this package are passed over).
+Location here();
+PyObject* wrap_node(const Ref<Node>& node);  // None when there is none
+void add_autograd(PyObject* module);
+// What the tensor type gets from here.
+extern PyGetSetDef autograd_getset[];
+extern PyMethodDef autograd_methods[];
+// A gradient formula in Python on an op of the core.
+PyObject* define_gradient(PyObject*, PyObject* args);
+
+// The interpreter lock, for code that may run without it.
+class Lock {
+  public:
+    Lock() : state_(PyGILState_Ensure()) {}
+    ~Lock() { PyGILState_Release(state_); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+  private:
+    PyGILState_STATE state_;
+};
+
+// A Python object owned by C++ that may die without the lock.
+class Kept {
+  public:
+    explicit Kept(PyObject* object) : object_(Py_NewRef(object)) {}
+    ~Kept() {
+        if (!Py_IsInitialized()) return;
+        Lock lock;
+        Py_DECREF(object_);
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    PyObject* get() const { return object_; }
+
+  private:
+    PyObject* object_;
+};
+
+}  // namespace fb::py

@@ -1,0 +1,86 @@
+"""Gradient formulas written in Python for ops of the core: decompositions and other ops where speed is elsewhere.
+
+    @gradient("linalg.inv", uses={"input": "result"})
+    def inv(c, g):
+        return {"input": -(c.result.mH @ g @ c.result.mH)}
+
+`uses` says, for each tensor argument, what its gradient needs to be kept: argument names, "result" (or "result0",
+"result1" … of several). The formula gets a Call and the gradients of the results (None where none arrived), and returns
+the gradients by argument name; what is missing is zero. Gradients are summed over broadcast dimensions and converted to
+the argument's dtype afterwards. Everything in it is differentiable ops, so it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import _C
+
+
+class Call:
+    """A recorded call as a formula sees it: kept tensors and other arguments as attributes."""
+
+    def __init__(self, args: dict, results: list, needs: dict, shapes: dict, dtypes: dict) -> None:
+        self.args, self.results, self._needs, self.shapes, self.dtypes = args, results, needs, shapes, dtypes
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.args[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def result(self) -> Any:
+        """The op's only, or first, result."""
+        return self.results[0]
+
+    def needs(self, name: str) -> bool:
+        """Whether the gradient of this argument is wanted."""
+        return self._needs[name]
+
+
+def run(formula: Callable, args: dict, results: list, grads: tuple, needs: dict, shapes: dict, dtypes: dict) -> dict:
+    """Called by the engine."""
+    return formula(Call(args, results, needs, shapes, dtypes), *grads)
+
+
+def gradient(key: str, uses: dict[str, str] | None = None) -> Callable[[Callable], Callable]:
+    """Registers a formula for the op `key` (a name, or the beginning of one signature)."""
+    name = key.split("(")[0]
+    signatures = [s for s, _, python in _C.registry()[name][0] if s.startswith(key) and not python]
+    if not signatures:
+        raise ValueError(f"gradient: no op of the core matches {key!r}")
+
+    def register(formula: Callable) -> Callable:
+        for text in signatures:
+            inside = text[text.index("(") + 1 : text.rindex(")", 0, text.rindex("->"))]
+            params = [p.split("=")[0].strip().lstrip("*") for p in _split(inside) if p.strip() != "*"]
+            names = [p.split(" ")[-1] for p in params]
+            tensors = [p.split(" ")[-1] for p in params if p.split(" ")[0].rstrip("?") in ("Tensor", "Operand", "Tensor[]")]
+            _C.define_gradient(text, tuple(_mask((uses or {}).get(t, ""), names) for t in tensors), formula)
+        return formula
+
+    return register
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, part = [], 0, ""
+    for char in text:
+        depth += (char in "([") - (char in ")]")
+        if char == "," and not depth:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += char
+    return [*parts, part.strip()] if part.strip() else parts
+
+
+def _mask(kept: str, names: list[str]) -> int:
+    mask = 0
+    for word in kept.replace(",", " ").split():
+        if word.startswith("result"):
+            mask |= 1 << (24 + int(word[6:] or 0))
+        else:
+            mask |= 1 << names.index(word)
+    return mask

@@ -1,0 +1,208 @@
+"""Gradients: backward, grad, functions of your own, hooks and checks.
+
+Example:
+    >>> x = fb.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from flambeau.autograd.function import Function, NestedIOFunction
+from flambeau.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = [
+    "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "grad_mode",
+    "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip
+
+_LAZY = {
+    "anomaly_mode", "forward_ad", "functional", "grad_mode", "graph", "gradcheck", "profiler", "function",
+}  # fmt: skip
+
+
+def _tuple(value: Any) -> tuple:
+    return tuple(value) if isinstance(value, (list, tuple)) and not isinstance(value, _edge_type()) else (value,)
+
+
+def _edge_type():
+    from flambeau.autograd.graph import GradientEdge
+
+    return GradientEdge
+
+
+def _start(outputs: tuple, gradients: tuple, op: str, batched: bool = False) -> tuple:
+    """The gradients to start from: ones for scalars, those given otherwise, checked against the outputs."""
+    if len(gradients) != len(outputs):
+        raise RuntimeError(f"{op}: got {len(outputs)} tensors and {len(gradients)} gradients")
+    result = []
+    for i, (out, g) in enumerate(zip(outputs, gradients, strict=True)):
+        if isinstance(out, _edge_type()):
+            shape, dtype = out.node._outputs[out.output_nr]
+        else:
+            shape, dtype = out.shape, out.dtype
+        if g is None:
+            if len(shape) and shape.numel() != 1:
+                raise RuntimeError(
+                    f"{op}: grad can be implicitly created only for scalar outputs, got shape {tuple(shape)} for tensor {i}; "
+                    "give the gradient, or reduce the tensor first, say by sum()"
+                )
+            if dtype.is_complex:
+                raise RuntimeError(
+                    f"{op}: grad can be implicitly created only for real scalar outputs but got {dtype} for tensor {i}"
+                )
+            g = _ones(shape, dtype)
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"{op}: gradients can be either Tensors or None, but got {type(g).__name__}")
+        expected = tuple(shape)
+        if tuple(g.shape[1:] if batched else g.shape) != expected:
+            raise RuntimeError(
+                f"{op}: Mismatch in shape: the gradient for tensor {i} has shape {tuple(g.shape)}, the tensor {expected}"
+            )
+        if g.dtype.is_complex != dtype.is_complex:
+            raise RuntimeError(
+                f"{op}: For complex Tensors, both the gradient and the output are required to have the same dtype; "
+                f"gradient {i} is {g.dtype}, the tensor {dtype}"
+            )
+        result.append(g)
+    return tuple(result)
+
+
+def _ones(shape, dtype):
+    return _C.namespaces[""]["ones"](tuple(shape), dtype=dtype)
+
+
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+) -> None:
+    """Sums the gradients of the given tensors into the .grad of the leaves they depend on.
+
+    Args:
+        tensors: a tensor, or several, to start from.
+        grad_tensors: their gradients; may be left out for tensors with one element.
+        retain_graph: keep what the graph holds for another backward; create_graph by default.
+        create_graph: record the backward itself, for gradients of gradients.
+        grad_variables: the old name of grad_tensors.
+        inputs: only these get a gradient; all leaves by default.
+
+    Example:
+        >>> x = fb.tensor(3.0, requires_grad=True)
+        >>> fb.autograd.backward(x * x)
+        >>> x.grad
+        tensor(6.)
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("backward: give grad_tensors or grad_variables, not both")
+        grad_tensors = grad_variables
+    outputs = _tuple(tensors)
+    gradients = (None,) * len(outputs) if grad_tensors is None else _tuple(grad_tensors)
+    gradients = _start(outputs, gradients, "backward")
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        _C.run_backward(_edges(outputs), gradients, bool(keep), bool(create_graph), None)
+        return
+    wanted = _tuple(inputs)
+    if not wanted:
+        raise RuntimeError("backward: `inputs` argument to `backward` cannot be empty; leave it out for all leaves")
+    found = _C.run_backward(_edges(outputs), gradients, bool(keep), bool(create_graph), _edges(wanted))
+    for target, g in zip(wanted, found, strict=True):
+        if g is None or isinstance(target, _edge_type()):
+            continue
+        with set_grad_enabled(create_graph):
+            target.grad = g.clone() if target.grad is None else target.grad + g
+
+
+def _edges(values: tuple) -> tuple:
+    kind = _edge_type()
+    return tuple((v.node, v.output_nr) if isinstance(v, kind) else v for v in values)
+
+
+def grad(
+    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None,
+    is_grads_batched=False, materialize_grads=False,
+):  # fmt: skip
+    """Gradients of outputs with respect to inputs, returned instead of summed into .grad.
+
+    Args:
+        outputs: a tensor, or several.
+        inputs: what to differentiate by.
+        grad_outputs: gradients of the outputs; may be left out for tensors with one element.
+        retain_graph: keep what the graph holds for another backward; create_graph by default.
+        create_graph: record the backward itself, for gradients of gradients.
+        allow_unused: None instead of an error for inputs that the outputs do not depend on.
+        is_grads_batched: grad_outputs have one more dimension in front, a batch of gradients; backward runs once for each,
+            and the results have that dimension too.
+        materialize_grads: zeros instead of None for inputs that are not used.
+
+    Returns:
+        A tuple, one gradient per input.
+
+    Example:
+        >>> x = fb.tensor(3.0, requires_grad=True)
+        >>> fb.autograd.grad(x**3, x)
+        (tensor(27.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: expected allow_unused to be True or not passed when materialize_grads=True")
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    outs, wanted = _tuple(outputs), _tuple(inputs)
+    if not wanted:
+        raise ValueError("grad: grad requires non-empty inputs")
+    gradients = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
+    gradients = _start(outs, gradients, "grad", is_grads_batched)
+    keep = bool(create_graph if retain_graph is None else retain_graph)
+    if is_grads_batched:
+        rows = [
+            _C.run_backward(_edges(outs), tuple(g[i] for g in gradients), True, bool(create_graph), _edges(wanted))
+            for i in range(len(gradients[0]))
+        ]
+        found = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
+    else:
+        found = _C.run_backward(_edges(outs), gradients, keep, bool(create_graph), _edges(wanted))
+    if materialize_grads:
+        shape = (len(gradients[0]),) if is_grads_batched else ()
+        return tuple(
+            g if g is not None else _C.namespaces[""]["zeros"](shape + tuple(x.shape), dtype=x.dtype)
+            for g, x in zip(found, wanted, strict=True)
+        )
+    if not allow_unused and any(g is None for g in found):
+        missing = [i for i, g in enumerate(found) if g is None]
+        raise RuntimeError(
+            f"grad: One of the differentiated Tensors appears to not have been used in the graph (inputs {missing}). "
+            "Set allow_unused=True if this is the desired behavior."
+        )
+    return found
+
+
+def _stack(column):
+    if all(g is None for g in column):
+        return None
+    some = next(g for g in column if g is not None)
+    return _C.namespaces[""]["stack"]([some.new_zeros(some.shape) if g is None else g for g in column])
+
+
+def Variable(data, requires_grad=False, volatile=False):
+    """A tensor: variables and tensors have been one for long. Kept for old code.
+
+    Example:
+        >>> fb.autograd.Variable(fb.ones(2), requires_grad=True)
+        tensor([1., 1.], requires_grad=True)
+    """
+    result = data.detach()
+    return result.requires_grad_(requires_grad)
+
+
+def __getattr__(name: str):
+    if name in ("gradcheck", "gradgradcheck"):
+        return getattr(_importlib.import_module("flambeau.autograd.gradcheck"), name)
+    if name in _LAZY:
+        return _importlib.import_module(f"flambeau.autograd.{name}")
+    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

@@ -1,0 +1,90 @@
+"""Finding where NaN and infinity come from."""
+
+from __future__ import annotations
+
+from flambeau import _C
+from flambeau.autograd.grad_mode import _Scope
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]
+
+
+class detect_anomaly(_Scope):
+    """Stops at the first NaN: backward names the op (and the line that recorded it) whose gradient is NaN.
+
+    Args:
+        check_nan: look at every gradient.
+        forward: look at every result of the forward pass too; the error names the op, the line, the module and gives
+            statistics of its inputs. Infinities count as well.
+        allow_inf: infinities are intended (masks filled with -inf): only NaN counts.
+
+    Example:
+        >>> x = fb.tensor(0.0, requires_grad=True)
+        >>> with fb.autograd.detect_anomaly():
+        ...     try:
+        ...         (x.sqrt() * 0).backward()
+        ...     except RuntimeError as error:
+        ...         print("SqrtBackward0" in str(error))
+        True
+    """
+
+    def __init__(self, check_nan: bool = True, *, forward: bool = False, allow_inf: bool = False) -> None:
+        self.check_nan, self.forward, self.allow_inf = check_nan, forward, allow_inf
+        self._before: list[tuple[bool, ...]] = []
+
+    def _fresh(self) -> detect_anomaly:
+        return detect_anomaly(self.check_nan, forward=self.forward, allow_inf=self.allow_inf)
+
+    def __enter__(self) -> None:
+        modes = _C.modes()
+        self._before.append(modes)
+        _C.set_modes(modes[0], modes[1], self.check_nan, self.forward, self.allow_inf)
+
+    def __exit__(self, *exc) -> None:
+        grad, inference = _C.modes()[:2]
+        _C.set_modes(grad, inference, *self._before.pop()[2:])
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switches detect_anomaly on or off: for what follows, or as a context manager for what is inside.
+
+    Args:
+        mode: True to switch it on.
+        check_nan: look at every gradient.
+        forward: look at the forward pass too.
+        allow_inf: only NaN counts.
+
+    Example:
+        >>> with fb.autograd.set_detect_anomaly(True):
+        ...     fb.is_anomaly_enabled()
+        True
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True, *, forward: bool = False, allow_inf: bool = False) -> None:
+        super().__init__(bool(mode) and check_nan, forward=bool(mode) and forward, allow_inf=allow_inf)
+        self.mode = bool(mode)
+        self._outer = _C.modes()
+        self._set()
+
+    def _fresh(self) -> set_detect_anomaly:
+        return set_detect_anomaly(self.mode, self.check_nan, forward=self.forward, allow_inf=self.allow_inf)
+
+    def _set(self) -> None:
+        grad, inference = _C.modes()[:2]
+        _C.set_modes(grad, inference, self.check_nan, self.forward, self.allow_inf)
+
+    def __enter__(self) -> None:
+        self._set()
+
+    def __exit__(self, *exc) -> None:
+        grad, inference = _C.modes()[:2]
+        _C.set_modes(grad, inference, *self._outer[2:])
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether detect_anomaly is on in this thread.
+
+    Example:
+        >>> fb.is_anomaly_enabled()
+        False
+    """
+    return _C.modes()[2]

@@ -1,0 +1,299 @@
+"""Functions of your own: a forward that may do anything, and the backward that belongs to it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.autograd.grad_mode import no_grad
+
+__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+
+
+class FunctionCtx:
+    """What forward tells backward. Attributes of your own may be set on it."""
+
+    def __init__(self, name: str = "Function") -> None:
+        self._name = name
+        self._saved: tuple | None = ()
+        self._to_save: tuple = ()
+        self._dirty: tuple = ()
+        self._non_differentiable: tuple = ()
+        self._materialize = True
+        self._freed = False
+        self._node: Any = None
+        self.needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keeps inputs and outputs for backward, checked there against changes; None is allowed."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but an argument is of type {type(t).__name__}; "
+                    "set it as an attribute of ctx instead"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for jvp."""
+        self._forward_saved = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Says which inputs forward changed in place; they must be returned."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Says which outputs have no gradient."""
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """False: backward gets None instead of zeros for outputs without a gradient."""
+        self._materialize = bool(value)
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The tensors given to save_for_backward."""
+        if self._freed:
+            raise RuntimeError(
+                f"{self._name}: Trying to backward through the graph a second time: what it kept was freed by the first "
+                "backward. Use retain_graph=True there, or compute the graph again"
+            )
+        # A kept output's history is this function's own node, known while backward runs.
+        return tuple(
+            None if s is None else s[0].unpack(self._node, s[1]) if s[1] is not None else s[0].unpack()
+            for s in self._saved or ()
+        )
+
+    @property
+    def saved_variables(self) -> tuple:
+        """The old name of saved_tensors."""
+        return self.saved_tensors
+
+    # ---- called by the engine ----
+
+    def _run_backward(self, gradients: tuple, node: Any) -> tuple:
+        self._node = node
+        try:
+            return self._checked_backward(gradients)
+        finally:
+            self._node = None
+
+    def _checked_backward(self, gradients: tuple) -> tuple:
+        outputs, inputs = self._outputs, self._inputs
+        if self._materialize:
+            gradients = tuple(
+                _zeros(meta) if g is None and meta is not None else g for g, meta in zip(gradients, outputs, strict=True)
+            )
+        name = self._name
+        result = self._backward(self, *gradients)
+        if not isinstance(result, tuple):
+            result = (result,)
+        if len(result) > len(inputs) and all(g is None for g in result[len(inputs) :]):
+            result = result[: len(inputs)]
+        if len(result) != len(inputs):
+            raise RuntimeError(
+                f"function {name} returned an incorrect number of gradients (expected {len(inputs)}, got {len(result)})"
+            )
+        for i, (g, is_tensor) in enumerate(zip(result, inputs, strict=True)):
+            if g is not None and not isinstance(g, Tensor):
+                raise TypeError(f"function {name} returned {type(g).__name__} as gradient {i}, expected a tensor or None")
+            if g is not None and not is_tensor:
+                raise RuntimeError(
+                    f"function {name} returned a gradient different from None at position {i}, but the corresponding "
+                    "forward input was not a Variable"
+                )
+        return result
+
+    def _release_saved(self) -> None:
+        self._freed = bool(self._saved)
+        self._saved = ()
+
+
+def _zeros(meta) -> Tensor:
+    shape, dtype = meta
+    return _C.namespaces[""]["zeros"](shape, dtype=dtype)
+
+
+class Function(FunctionCtx):
+    """An operation with a gradient of your own. Subclass it, write forward and backward, call it through apply.
+
+    Forward is written either as ``forward(ctx, *args)`` or as ``forward(*args)`` with ``setup_context(ctx, inputs,
+    output)``. Backward gets the gradients of the outputs and returns one gradient (or None) per argument of forward.
+
+    Example:
+        >>> class Cube(fb.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x**3
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (x,) = ctx.saved_tensors
+        ...         return g * 3 * x**2
+        >>> x = fb.tensor(2.0, requires_grad=True)
+        >>> Cube.apply(x).backward()
+        >>> x.grad
+        tensor(12.)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so invoke them "
+            f"on the class itself: {type(self).__name__}.apply(...)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The computation; to be written by the subclass."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
+        """What backward needs, when forward has no ctx; to be written by the subclass."""
+        raise NotImplementedError("setup_context is not implemented for this autograd.Function.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients of the inputs; to be written by the subclass (vjp is another name for it)."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Tangents of the outputs; to be written by the subclass."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+        """The function over a batch; to be written by the subclass."""
+        raise NotImplementedError("To use autograd.Function with vmap, implement the vmap static method or set generate_vmap_rule=True.")
+
+    vjp = backward
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward and records backward."""
+        batched = next((a for a in args if hasattr(type(a), "__flambeau_function__")), None)
+        if batched is not None:
+            return type(batched).__flambeau_function__(cls, args)
+        return _apply(cls, args, kwargs)
+
+
+def _apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
+    ctx = _context_type(cls)(cls.__name__ + "Backward")
+    tensors = tuple(a if isinstance(a, Tensor) else None for a in args)
+    ctx.needs_input_grad = tuple(t is not None and t.requires_grad for t in tensors)
+    record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+    ctx._inputs = tuple(t is not None for t in tensors)
+    ctx._backward = cls.vjp if cls.backward is Function.backward and cls.vjp is not Function.vjp else cls.backward
+    ctx._record = record
+    separate = cls.setup_context is not Function.setup_context
+    with no_grad():
+        output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
+        if separate:
+            cls.setup_context(ctx, args, output)
+    outputs = output if isinstance(output, tuple) else (output,)
+    results = _record_outputs(ctx, cls, tensors, outputs, record)
+    return results if isinstance(output, tuple) else results[0]
+
+
+@functools.cache
+def _context_type(cls: type[Function]) -> type[FunctionCtx]:
+    """Contexts see the static helpers and constants of their Function, as in ctx.scale."""
+    names = {
+        k: v for base in reversed(cls.__mro__[: cls.__mro__.index(Function)]) for k, v in vars(base).items()
+        if not k.startswith("__") and k not in ("forward", "backward", "vjp", "jvp", "vmap", "setup_context", "apply")
+    }  # fmt: skip
+    return type(cls.__name__ + "Backward", (FunctionCtx,), names)
+
+
+def _record_outputs(ctx: Any, cls: type, tensors: tuple, outputs: tuple, record: bool) -> tuple:
+    """Gives the outputs their history and keeps what was asked for."""
+    dirty = {id(t) for t in ctx._dirty}
+    constant = {id(t) for t in ctx._non_differentiable}
+    given = {id(t): t for t in tensors if t is not None}
+    for t in ctx._dirty:
+        if id(t) not in given:
+            raise RuntimeError(f"{cls.__name__}: mark_dirty is for inputs, got a tensor that is none")
+        if not any(t is o for o in outputs):
+            raise RuntimeError(f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output.")
+        if record:
+            _C.check_inplace(t)
+        _C.mark_written(t)
+    results = []
+    for o in outputs:
+        # An input handed back as it is becomes a new tensor on the same memory: its history is the function's.
+        if isinstance(o, Tensor) and id(o) in given and id(o) not in dirty and record:
+            with no_grad():
+                o = o.view_as(o)
+        results.append(o)
+    if not record:
+        ctx._to_save = ()
+        return tuple(results)
+    node = _C.function_node(ctx, cls.__name__ + "Backward", tensors)
+    metas: list[Any] = []
+    places: dict[int, int] = {}
+    for i, (o, original) in enumerate(zip(results, outputs, strict=True)):
+        if not isinstance(o, Tensor):
+            _C.set_output(node, None, False, False)
+            metas.append(None)
+            continue
+        smooth = id(original) not in constant and (o.is_floating_point() or o.is_complex())
+        metas.append((tuple(o.shape), o.dtype))
+        places[id(o)] = places[id(original)] = i
+        _C.set_output(node, o, id(original) in dirty, smooth)
+    ctx._outputs = tuple(metas)
+    ctx._saved = tuple(
+        None if t is None
+        else (_C.save_tensor(t, id(t) in places, cls.__name__), places.get(id(t)))
+        for t in ctx._to_save
+    )  # fmt: skip
+    ctx._to_save = ()
+    ctx._dirty = ctx._non_differentiable = ()
+    return tuple(results)
+
+
+def once_differentiable(function):
+    """Marks a backward that cannot be differentiated itself: asking for it is an error instead of a wrong answer.
+
+    Example:
+        >>> from flambeau.autograd.function import once_differentiable
+        >>> once_differentiable.__name__
+        'once_differentiable'
+    """
+
+    @functools.wraps(function)
+    def wrapper(ctx, *args):
+        with no_grad():
+            outputs = function(ctx, *args)
+        if not _C.is_grad_enabled() or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return outputs
+        single = not isinstance(outputs, tuple)
+        wrapped = _OnceOnly.apply(*((outputs,) if single else outputs), *args)
+        count = 1 if single else len(outputs)
+        parts = wrapped if isinstance(wrapped, tuple) else (wrapped,)
+        return parts[0] if single else parts[:count]
+
+    return wrapper
+
+
+class _OnceOnly(Function):
+    """Passes values through; its backward refuses."""
+
+    @staticmethod
+    def forward(ctx, *values):
+        return tuple(v.clone() if isinstance(v, Tensor) else v for v in values)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class NestedIOFunction(Function):
+    """A Function whose arguments and results may be nested lists and tuples. Kept for old code."""

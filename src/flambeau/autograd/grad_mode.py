@@ -1,0 +1,195 @@
+"""What is recorded: no_grad, enable_grad, set_grad_enabled, inference_mode. Each thread has its own setting."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from flambeau import _C
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+
+class _Scope:
+    """A context manager that is a decorator too; generators run inside of it, but not what happens between their steps."""
+
+    def _fresh(self) -> _Scope:
+        return type(self)()
+
+    def __enter__(self) -> None:
+        raise TypeError(f"{type(self).__name__} cannot be entered")
+
+    def __exit__(self, *exc: Any) -> None:
+        raise TypeError(f"{type(self).__name__} cannot be left")
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            function.__init__ = self(function.__init__)
+            return function
+        fresh = self._fresh
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args, **kwargs):
+                inner = function(*args, **kwargs)
+                step, value = inner.send, None
+                while True:
+                    try:
+                        with fresh():
+                            item = step(value)
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        step, value = inner.send, (yield item)
+                    except GeneratorExit:
+                        inner.close()
+                        raise
+                    except BaseException as error:
+                        step, value = inner.throw, error
+
+            return generator
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with fresh():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class _GradScope(_Scope):
+    _on: bool
+
+    def __new__(cls, function=None):
+        # `@no_grad` without parentheses.
+        self = super().__new__(cls)
+        return self if function is None else self(function)
+
+    def __init__(self, function=None) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_C.set_grad(self._on))
+
+    def __exit__(self, *exc: Any) -> None:
+        _C.set_grad(self._before.pop())
+
+
+class no_grad(_GradScope):
+    """Nothing is recorded inside: a context manager and a decorator.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
+
+    _on = False
+
+
+class enable_grad(_GradScope):
+    """Recording is on inside, also within no_grad: a context manager and a decorator.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.no_grad(), fb.enable_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        True
+    """
+
+    _on = True
+
+
+class set_grad_enabled(_Scope):
+    """Switches recording on or off: as a function for what follows, as a context manager or decorator for what is inside.
+
+    Args:
+        mode: True to record.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.set_grad_enabled(False):
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self.prev = _C.set_grad(self.mode)
+
+    def _fresh(self) -> set_grad_enabled:
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function):
+        _C.set_grad(self.prev)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        _C.set_grad(self.mode)
+
+    def __exit__(self, *exc: Any) -> None:
+        _C.set_grad(self.prev)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Scope):
+    """Like no_grad, and tensors made inside can never be recorded later: the quickest way to run a model.
+
+    Args:
+        mode: False switches it off again inside of an inference_mode().
+
+    Example:
+        >>> with fb.inference_mode():
+        ...     y = fb.ones(2) * 2
+        >>> y.is_inference()
+        True
+    """
+
+    def __new__(cls, mode=True):
+        self = super().__new__(cls)
+        if callable(mode):
+            self.__init__(True)
+            return self(mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = bool(mode)
+        self._before: list[tuple[bool, ...]] = []
+
+    def _fresh(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        modes = _C.modes()
+        self._before.append(modes)
+        _C.set_modes(modes[0] and not self.mode if self.mode else True, self.mode, *modes[2:])
+
+    def __exit__(self, *exc: Any) -> None:
+        _C.set_modes(*self._before.pop())
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded on this thread.
+
+    Example:
+        >>> fb.is_grad_enabled()
+        True
+    """
+    return _C.is_grad_enabled()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference_mode is on in this thread.
+
+    Example:
+        >>> fb.is_inference_mode_enabled()
+        False
+    """
+    return _C.modes()[1]

@@ -1,0 +1,218 @@
+"""The recorded graph: its nodes, hooks on them, and what happens to tensors kept for backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from flambeau import _C
+from flambeau._C import Node, Tensor
+
+__all__ = [
+    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "visualize",
+]  # fmt: skip
+
+
+class Handle:
+    """What registering a hook returns: remove() takes the hook away; also a context manager that does so."""
+
+    _last = 0
+
+    def __init__(self, remove: Callable[[], Any]) -> None:
+        Handle._last += 1
+        self.id = Handle._last
+        self._remove: Callable[[], Any] | None = remove
+
+    def remove(self) -> None:
+        """Takes the hook away; a second time does nothing."""
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.remove()
+
+
+class GradientEdge(NamedTuple):
+    """One output of a node: where a tensor's gradient arrives. backward() and grad() take it in place of the tensor."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where the gradient of a tensor arrives.
+
+    Args:
+        tensor: a tensor that requires gradients.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> fb.autograd.graph.get_gradient_edge(x * 2).node.name()
+        'MulBackward0'
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("get_gradient_edge: It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*tensor._gradient_edge())
+
+
+def _register_hook(self: Any, fn: Callable[..., Any]) -> Handle:
+    """Calls fn(grad_inputs, grad_outputs) after this node's backward; what it returns replaces grad_inputs."""
+    number = self._add_hook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+def _register_prehook(self: Any, fn: Callable[..., Any]) -> Handle:
+    """Calls fn(grad_outputs) before this node's backward; what it returns replaces them."""
+    number = self._add_prehook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+class saved_tensors_hooks:
+    """Tensors kept for backward inside go through pack; what it returns is kept, and unpack turns it back.
+
+    Args:
+        pack_hook: called with each tensor when it is kept; must not change it.
+        unpack_hook: called with what pack_hook returned when backward needs the tensor.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), fb.from_numpy):
+        ...     y = (x * x).sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([2., 2.])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("saved_tensors_hooks: pack_hook and unpack_hook must be callable")
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if _disabled:
+            raise RuntimeError(_disabled[-1])
+        _C.push_saved_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exc: Any) -> None:
+        _C.pop_saved_hooks()
+
+
+_disabled: list[str] = []
+
+
+class disable_saved_tensors_hooks:
+    """Entering saved_tensors_hooks inside is an error with this message.
+
+    Args:
+        error_message: what the error says.
+
+    Example:
+        >>> with fb.autograd.graph.disable_saved_tensors_hooks("not here"):
+        ...     y = fb.ones(2) * 2
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        _disabled.append(self.error_message)
+
+    def __exit__(self, *exc: Any) -> None:
+        _disabled.pop()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Tensors kept for backward inside are moved to the CPU, and back when needed.
+
+    Args:
+        pin_memory: into pinned memory, which needs an accelerator.
+        device_type: the accelerator; kept for old code.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.autograd.graph.save_on_cpu():
+        ...     y = (x * x).sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([2., 2.])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if pin_memory:
+            raise RuntimeError("save_on_cpu: pin_memory=True needs an accelerator, and none is available")
+
+        def pack(t: Tensor) -> tuple[Any, Tensor]:
+            return t.device, t.clone() if t.device.type == "cpu" else t.cpu()
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            where, t = packed
+            return t.to(where)
+
+        super().__init__(pack, unpack)
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Handle:
+    """Calls a function once per backward: when the gradients of all the tensors are there, or that of the first.
+
+    Args:
+        tensors: tensors that require gradients.
+        fn: called with the list of gradients (None where a tensor got none), or, in mode "any", with the first one.
+        mode: "all" or "any".
+
+    Example:
+        >>> x, y = fb.ones(2, requires_grad=True), fb.ones(2, requires_grad=True)
+        >>> h = fb.autograd.graph.register_multi_grad_hook([x, y], lambda grads: print(len(grads)))
+        >>> (x * y).sum().backward()
+        2
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: Expects mode to be one of ('all', 'any') but got {mode}")
+    seen: list[Tensor | None] = [None] * len(tensors)
+    count, fired = 0, False
+
+    def make(i: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            nonlocal count, fired, seen
+            if mode == "any":
+                if not fired:
+                    fired = True
+                    fn(grad)
+                return
+            seen[i] = grad
+            count += 1
+            if count == len(tensors):
+                ready, seen, count = seen, [None] * len(tensors), 0
+                fn(ready)
+
+        return hook
+
+    handles = [t.register_hook(make(i)) for i, t in enumerate(tensors)]
+    return Handle(lambda: [h.remove() for h in handles])
+
+
+def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
+    """Counts a change of the tensor's memory that was made by other means.
+
+    Args:
+        tensor: a tensor, or several.
+
+    Example:
+        >>> x = fb.ones(2)
+        >>> fb.autograd.graph.increment_version(x)
+        >>> x._version
+        1
+    """
+    for t in [tensor] if isinstance(tensor, Tensor) else tensor:
+        _C.mark_written(t)
+
+
+def visualize(*args: Any, **kwargs: Any) -> Any:
+    """A picture of the graph behind tensors; see flambeau.autograd._visualize."""
+    from flambeau.autograd._visualize import visualize as draw
+
+    return draw(*args, **kwargs)
