@@ -222,7 +222,7 @@ def gaussian_nll_loss(
     Args:
         input: expected values.
         target: observed values.
-        var: variances: like input, without its last dimension, with 1 there, or one number.
+        var: variances: like input, with one size 1, without the last dimension, or one number.
         full: whether the constant log(2π) / 2 is added.
         eps: the smallest variance.
         reduction: "mean", "sum" or "none".
@@ -240,9 +240,10 @@ def gaussian_nll_loss(
     elif var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+        elif var.ndim != input.ndim or [v for n, v in zip(input.shape, var.shape, strict=True) if n != v] != [1]:
             raise ArgumentError(
-                f"{op}: var of shape {tuple(var.shape)} fits neither input, {tuple(input.shape)}, nor it without its last size"
+                f"{op}: var of shape {tuple(var.shape)} does not fit input of shape {tuple(input.shape)}; expected the same, "
+                f"with one size 1, or without the last size"
             )
     if bool((var < 0).any()):
         raise ArgumentError(f"{op}: var has negative entries")

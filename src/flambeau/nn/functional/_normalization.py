@@ -164,8 +164,9 @@ def batch_norm(
         count = input.numel() // channels if channels else 0
         if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
             raise ArgumentError(f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}")
-        dims = (0, *range(2, ndim))
-        var, mean = fb.var_mean(x, dims, correction=0)
+        if count == 0:
+            return fb.empty_like(input)
+        var, mean = fb.var_mean(x, (0, *range(2, ndim)), correction=0)
         _update_running(running_mean, running_var, mean, var, count, momentum)
     elif running_mean is None or running_var is None:
         raise ArgumentError(f"{op}: expected running_mean and running_var to be defined when training=False")

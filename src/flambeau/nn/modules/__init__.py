@@ -16,7 +16,9 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.normalization import *
 from flambeau.nn.modules.padding import *
 from flambeau.nn.modules.pixelshuffle import *
+from flambeau.nn.modules.rnn import *
 from flambeau.nn.modules.sparse import *
+from flambeau.nn.modules.transformer import *
 from flambeau.nn.modules.upsampling import *
 
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and issubclass(value, Module))

@@ -42,11 +42,12 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Any, of: Any) -> str:
+    """A tensor by its size, and what `of` tells about it; another object by its type."""
     if isinstance(value, Tensor):
         size = "x".join(str(n) for n in value.shape)
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"{kind} containing: [{value.type()} of size {size}]"
+        return f"{kind} containing: [{of(value)} of size {size}]"
     return f"Object of type: {type(value).__name__}"
 
 
@@ -113,7 +114,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_describe(value, lambda t: t.dtype)}" for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -299,7 +300,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_describe(value, lambda t: t.type())}" for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
