@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gradient_rows
 from compare import main
 from harness.report import Result, quantity
 from harness.rows import SAME, Budget, Suite, integers, mask, normal, uniform
@@ -192,6 +193,8 @@ suite.budgets = [
     Budget("import time beyond NumPy's own", over_numpy, at_most=0.15, unit="s"),
     Budget("wheel", lambda _: wheel().stat().st_size / 1e6 if wheel() else None, at_most=15, unit="MB"),
 ]
+
+gradient_rows.add(suite)
 
 if __name__ == "__main__":
     sys.exit(main(suite))

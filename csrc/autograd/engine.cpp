@@ -16,7 +16,7 @@ struct DepthScope {
 std::string described(const Node& node) {
     std::string place = describe_location(node.where), text = node.name();
     if (!place.empty()) text += " (recorded at " + place + ")";
-    if (node.scope && !node.scope->empty()) text += " in " + *node.scope;
+    if (node.scope) text += " in " + *node.scope;
     return text;
 }
 

@@ -1,5 +1,6 @@
 // What is recorded on this thread.
 #pragma once
+#include <string>
 
 namespace fb {
 
@@ -11,6 +12,9 @@ struct GradModes {
     bool allow_inf = false;        // ... but infinities are intended (masks)
 };
 extern thread_local GradModes grad_modes;
+
+// Path of the module that runs on this thread ("encoder.layers.3"), or null; interned, so it can be kept.
+extern thread_local const std::string* module_path;
 
 inline bool grad_enabled() { return grad_modes.grad; }
 

@@ -3,11 +3,14 @@
 namespace fb {
 
 thread_local GradModes grad_modes;
+thread_local const std::string* module_path = nullptr;
 GraphOps graph_ops;
 
 static std::atomic<uint64_t> next_sequence{1};
 
 Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+
+void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
 std::mutex& lock_for(const void* object) {
     static std::mutex locks[64];
@@ -57,7 +60,7 @@ Edge gradient_edge(const Tensor& t) {
     if (!requires_grad(t)) return {};
     if (Ref<Node> node = grad_fn(t)) return {node, grad_meta(t.impl())->output};
     GradMeta& meta = own_meta(t);
-    std::lock_guard<std::mutex> guard(lock_for(&meta));
+    std::lock_guard<SpinLock> guard(meta.lock);
     if (meta.accumulator && meta.accumulator->try_retain()) return {Ref<Node>::adopt(meta.accumulator), 0};
     auto node = make_ref<AccumulateGrad>(t);
     meta.accumulator = node.get();
@@ -102,7 +105,7 @@ AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
 
 AccumulateGrad::~AccumulateGrad() {
     GradMeta* meta = grad_meta(leaf.impl());
-    std::lock_guard<std::mutex> guard(lock_for(meta));
+    std::lock_guard<SpinLock> guard(meta->lock);
     if (meta->accumulator == this) meta->accumulator = nullptr;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "autograd/mode.h"
 #include "base/small.h"
@@ -64,6 +65,8 @@ class Node : public RefCounted {
     void release() const {
         if (drop()) dispose(const_cast<Node*>(this));
     }
+    // To be called when the edges are known: their nodes may be younger than this object.
+    void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype()}); }
     NodeHooks& own_hooks() {
         if (!hooks) hooks = std::make_unique<NodeHooks>();
@@ -74,12 +77,24 @@ class Node : public RefCounted {
     Small<Edge, 2> next;
     Small<Output, 1> outputs;
     std::unique_ptr<NodeHooks> hooks;
-    Location where = current_location;  // of the call that was recorded
-    std::string* scope = nullptr;       // module path at that time, interned
-    void* pyobj = nullptr;              // borrowed: the Python object that stands for this node, while there is one
+    Location where = current_location;       // of the call that was recorded
+    const std::string* scope = module_path;  // of the module it was recorded in
+    void* pyobj = nullptr;  // borrowed: the Python object that stands for this node, while there is one
 
   private:
     static void dispose(Node* node);
+};
+
+// For a few instructions only.
+class SpinLock {
+  public:
+    void lock() {
+        while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+    }
+    void unlock() { flag_.clear(std::memory_order_release); }
+
+  private:
+    std::atomic_flag flag_;
 };
 
 // What a tensor knows of the graph.
@@ -88,8 +103,9 @@ struct GradMeta final : AutogradMeta {
     uint32_t output = 0;
     Ref<Node> grad_fn;
     Tensor grad;
-    Ref<Retained> retained;            // instead of `grad`, after retain_grad
-    Node* accumulator = nullptr;       // lives as long as a graph uses it
+    Ref<Retained> retained;       // instead of `grad`, after retain_grad
+    Node* accumulator = nullptr;  // lives as long as a graph uses it; guarded by `lock`
+    SpinLock lock;
     std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
 };
 

@@ -2,10 +2,12 @@
 #include "bindings/autograd.h"
 
 #include <cstring>
+#include <unordered_set>
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "bindings/convert.h"
+#include "ops/common.h"
 #include "ops/dispatch.h"
 
 namespace fb::py {
@@ -430,6 +432,20 @@ Edge edge_of(PyObject* o, const char* what) {
     return gradient_edge(tensor_of(o));
 }
 
+std::vector<Tensor> without_lock(BackwardTask& task) {
+    std::vector<Tensor> results;
+    PyThreadState* state = PyEval_SaveThread();
+    try {
+        results = run_backward(task);
+        task.roots.clear();  // freeing a large graph takes time too
+    } catch (...) {
+        PyEval_RestoreThread(state);
+        throw;
+    }
+    PyEval_RestoreThread(state);
+    return results;
+}
+
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs or None): gradients of the inputs, or None.
 PyObject* py_run_backward(PyObject*, PyObject* args) {
     PyObject *outputs, *gradients, *inputs;
@@ -454,22 +470,53 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
                 task.inputs.push_back(edge);
             }
         }
-        std::vector<Tensor> results;
-        PyThreadState* state = PyEval_SaveThread();
-        try {
-            results = run_backward(task);
-            // Freeing a large graph takes time too.
-            task.roots.clear();
-        } catch (...) {
-            PyEval_RestoreThread(state);
-            throw;
-        }
-        PyEval_RestoreThread(state);
+        std::vector<Tensor> results = without_lock(task);
         if (inputs == Py_None) Py_RETURN_NONE;
         Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(results.size()))));
         for (size_t i = 0; i < results.size(); i++)
             PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), ok(wrap_or_none(results[i])));
         return tuple.release();
+    });
+}
+
+// The common case of Tensor.backward without a detour: no inputs, and a gradient that fits or none for one element.
+// Anything else, errors included, is autograd.backward's.
+PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
+    PyObject *gradient = Py_None, *retain = Py_None, *create = Py_False, *inputs = Py_None;
+    static const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &gradient, &retain, &create,
+                                     &inputs))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        Tensor t = tensor_of(o);
+        bool plain = inputs == Py_None && !t.impl()->functorial && requires_grad(t) && PyBool_Check(create) &&
+                     (retain == Py_None || PyBool_Check(retain));
+        Tensor g;
+        if (plain && gradient == Py_None) {
+            plain = t.numel() == 1 && !is_complex(t.dtype());
+            if (plain) g = full(t.shape(), Scalar(1), t.dtype());
+        } else if (plain) {
+            plain = is_tensor(gradient) && tensor_of(gradient).shape() == t.shape() &&
+                    is_complex(tensor_of(gradient).dtype()) == is_complex(t.dtype()) &&
+                    !tensor_of(gradient).impl()->functorial;
+            if (plain) g = tensor_of(gradient);
+        }
+        if (!plain) {
+            Owned module(ok(PyImport_ImportModule("flambeau.autograd")));
+            Owned function(ok(PyObject_GetAttrString(module.get(), "backward")));
+            Owned call(ok(PyTuple_Pack(4, o, gradient, retain, create)));
+            Owned keyword(ok(PyDict_New()));
+            ok(PyDict_SetItemString(keyword.get(), "inputs", inputs));
+            return ok(PyObject_Call(function.get(), call.get(), keyword.get()));
+        }
+        OpScope scope(nullptr);
+        BackwardTask task;
+        task.create_graph = create == Py_True;
+        task.keep_graph = retain == Py_None ? task.create_graph : retain == Py_True;
+        task.roots.push_back(gradient_edge(t));
+        task.gradients.push_back(std::move(g));
+        without_lock(task);
+        Py_RETURN_NONE;
     });
 }
 
@@ -492,6 +539,20 @@ PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_mo
 PyObject* py_set_grad(PyObject*, PyObject* on) {
     bool previous = std::exchange(grad_modes.grad, PyObject_IsTrue(on) == 1);
     return PyBool_FromLong(previous);
+}
+// set_module_path(text or None): returns what it was.
+PyObject* set_module_path(PyObject*, PyObject* o) {
+    static auto* known = new std::unordered_set<std::string>;
+    const std::string* previous = module_path;
+    if (o == Py_None) {
+        module_path = nullptr;
+    } else {
+        const char* text = PyUnicode_AsUTF8(o);
+        if (!text) return nullptr;
+        module_path = &*known->insert(text).first;
+    }
+    if (!previous) Py_RETURN_NONE;
+    return PyUnicode_FromString(previous->c_str());
 }
 PyObject* py_in_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_backward()); }
 
@@ -607,6 +668,7 @@ PyObject* function_node(PyObject*, PyObject* args) {
             PyObject* o = PyTuple_GET_ITEM(inputs, i);
             node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
         }
+        node->renumber();
         return wrap_node(Ref<Node>(node.get()));
     });
 }
@@ -737,6 +799,7 @@ PyMethodDef functions[] = {{"gradients", list_gradients, METH_NOARGS, "gradients
                            {"set_modes", set_modes, METH_VARARGS, nullptr},
                            {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
                            {"set_grad", py_set_grad, METH_O, nullptr},
+                           {"set_module_path", set_module_path, METH_O, nullptr},
                            {"in_backward", py_in_backward, METH_NOARGS, nullptr},
                            {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
                            {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
@@ -807,6 +870,16 @@ PyMethodDef autograd_methods[] = {
      "is_inference()\n\nWhether the tensor was made in inference mode.\n\nExample:\n    >>> "
      "fb.ones(2).is_inference()\n    "
      "False\n"},
+    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_backward)), METH_VARARGS | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\nSums gradients of this tensor "
+     "into "
+     "the .grad of the leaves it depends on.\n\nArgs:\n    gradient: the gradient of this tensor; may be left out when "
+     "it has one element.\n    retain_graph: keep what the graph holds for another backward; create_graph by "
+     "default.\n   "
+     " create_graph: record the backward itself, for gradients of gradients.\n    inputs: only these get a gradient; "
+     "all "
+     "leaves by default.\n\nExample:\n    >>> x = fb.tensor([1.0, 2.0], requires_grad=True)\n    >>> (x * "
+     "x).sum().backward()\n    >>> x.grad\n    tensor([2., 4.])\n"},
     {"_is_view", m_is_view, METH_NOARGS, nullptr},
     {"_untracked", m_untracked, METH_NOARGS, nullptr},
     {"_add_hook", m_add_hook, METH_O, nullptr},

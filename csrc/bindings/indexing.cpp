@@ -84,7 +84,8 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
         std::vector<IndexItem> items = parse_index(index);
         for (const IndexItem& item : items) {
             if (item.indices && item.indices.impl()->functorial)
-                return hand_over(self, "getitem", {{"input", self}, {"index", index}});
+                return hand_over(static_cast<PyObject*>(item.indices.impl()->pyobj), "getitem",
+                                 {{"input", self}, {"index", index}});
         }
         return wrap(getitem(t, items));
     });
@@ -113,7 +114,15 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
             source = tensor_of(made.get());
         }
         current_location = here();
-        setitem(t, parse_index(index), source);
+        std::vector<IndexItem> items = parse_index(index);
+        for (const IndexItem& item : items) {
+            if (item.indices && item.indices.impl()->functorial) {
+                Owned done(hand_over(static_cast<PyObject*>(item.indices.impl()->pyobj), "setitem_",
+                                     {{"input", self}, {"index", index}, {"value", value}}));
+                return 0;
+            }
+        }
+        setitem(t, items, source);
         return 0;
     });
 }

@@ -50,14 +50,6 @@ std::string memory_table(const MemoryStats& s, const std::string& device, size_t
     return out.str();
 }
 
-bool CachingAllocator::is_small(const Block* block) {
-    // A block knows its segment's class by the segment's whole size.
-    size_t size = block->size;
-    for (const Block* b = block->prev; b; b = b->prev) size += b->size;
-    for (const Block* b = block->next; b; b = b->next) size += b->size;
-    return size <= small_segment;
-}
-
 CachingAllocator::Pool& CachingAllocator::pool(int stream) {
     if (stream == 0 && pool_zero_) return *pool_zero_;
     auto& slot = pools_[stream];
@@ -146,7 +138,7 @@ void CachingAllocator::free(Block* block) {
     Pool& p = pool(block->stream);
     if (block->size <= bin_limit) {
         auto& bin = p.bins[block->size / rounding];
-        if (bin.size() < 256) {
+        if (bin.size() < 4096) {
             block->binned = true;
             bin.push_back(block);
             return;
@@ -180,11 +172,11 @@ Block* CachingAllocator::split(Pool& p, Block* block, size_t size) {
     tail->stream = block->stream;
     tail->prev = block;
     tail->next = block->next;
-    bool small = is_small(block);
+    tail->small = block->small;
     if (block->next) block->next->prev = tail;
     block->next = tail;
     block->size = size;
-    (small ? p.small : p.large).insert(tail);
+    (block->small ? p.small : p.large).insert(tail);
     return block;
 }
 
@@ -213,6 +205,7 @@ Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
     block->size = segment;
     block->stream = stream;
     block->segment_start = true;
+    block->small = segment <= small_segment;
     stats_.maps++;
     stats_.segments++;
     stats_.reserved += segment;
@@ -222,7 +215,7 @@ Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
 }
 
 void CachingAllocator::put_back(Pool& p, Block* block) {
-    auto& free_blocks = is_small(block) ? p.small : p.large;
+    auto& free_blocks = block->small ? p.small : p.large;
     auto is_free = [](Block* b) { return b && !b->used && !b->binned; };
     if (is_free(block->prev)) {
         Block* left = block->prev;

@@ -32,6 +32,7 @@ struct Block {
     bool used = false;
     bool binned = false;
     bool segment_start = false;
+    bool small = false;  // of a segment for small blocks
     Block* prev = nullptr;  // neighbours in the same segment
     Block* next = nullptr;
 };
@@ -85,7 +86,6 @@ class CachingAllocator {
     void flush_bins(Pool& pool);
     size_t release_free_segments();
     [[noreturn]] void out_of_memory(size_t bytes);
-    static bool is_small(const Block* block);
 
     RawMemory& raw_;
     std::mutex mutex_;

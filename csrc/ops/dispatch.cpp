@@ -106,6 +106,7 @@ void fill_node(OpNode& node, const Args& a) {
         }
     }
     node.first.push_back(static_cast<uint32_t>(node.slots.size()));
+    node.renumber();
 }
 
 // What the gradients that are wanted need to be kept.

@@ -100,18 +100,15 @@ std::string statistics(const Tensor& t) {
 
 }  // namespace
 
-std::string* (*current_scope)() = nullptr;
-
 void check_finite(const OpOverload& op, const Args& a, const Value& value) {
     auto look = [&](const Tensor& t, size_t i) {
         Count bad = count_bad(t);
         if (!bad.nan && (!bad.inf || grad_modes.allow_inf)) return;
         std::ostringstream text;
         std::string place = describe_location(current_location);
-        std::string* scope = current_scope ? current_scope() : nullptr;
         text << "the first " << (bad.nan ? "NaN" : "inf") << " appears in result " << i << " of " << op.entry->name;
         if (!place.empty()) text << " at " << place;
-        if (scope && !scope->empty()) text << " in " << *scope;
+        if (module_path) text << " in " << *module_path;
         text << " (detect_anomaly is on); result: " << statistics(t);
         for (int k = 0; k < a.count; k++) {
             const std::string& name = op.signature.params[k].name;

@@ -102,6 +102,7 @@ struct SetNode final : Node {
 template <class N>
 Tensor recorded(const Ref<N>& node, const Tensor& from, const Tensor& result) {
     node->next.push_back(gradient_edge(from));
+    node->renumber();
     node->add_output(result);
     set_history(result, Ref<Node>(node.get()), 0);
     return result;
@@ -142,6 +143,7 @@ void setitem(const Tensor& t, const std::vector<IndexItem>& items, const Tensor&
     auto node = make_ref<SetNode>(items, value);
     node->next.push_back(gradient_edge(t));
     node->next.push_back(gradient_edge(value));
+    node->renumber();
     node->add_output(t);
     // A value that shares the memory written to is read before.
     index_set(t, items, value);

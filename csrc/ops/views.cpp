@@ -99,6 +99,7 @@ class ViewChange final : public Node {
         add_output(base);
         next.push_back(gradient_edge(base));
         for (size_t i = 1; i < change->next.size(); i++) next.push_back(change->next[i]);
+        renumber();
     }
     Gradients apply(Gradients&& gradients) override {
         Tensor g = std::move(gradients[0]);
@@ -181,6 +182,7 @@ Ref<Node> view_node(const Tensor& base, const Tensor& view) {
     node->first.push_back(1);
     node->others = geometry_values(base, view);
     node->next.push_back(gradient_edge(base));
+    node->renumber();
     node->add_output(view);
     return Ref<Node>(node.get());
 }

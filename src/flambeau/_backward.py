@@ -1,28 +1,8 @@
-"""Gradients as methods of a tensor; autograd itself is loaded when first used."""
+"""Hooks as methods of tensors and nodes."""
 
 from __future__ import annotations
 
-
-def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)
-
-    Sums gradients of this tensor into the .grad of the leaves it depends on.
-
-    Args:
-        gradient: the gradient of this tensor; may be left out when it has one element.
-        retain_graph: keep what the graph holds for another backward; create_graph by default.
-        create_graph: record the backward itself, for gradients of gradients.
-        inputs: only these get a gradient; all leaves by default.
-
-    Example:
-        >>> x = fb.tensor([1.0, 2.0], requires_grad=True)
-        >>> (x * x).sum().backward()
-        >>> x.grad
-        tensor([2., 4.])
-    """
-    from flambeau import autograd
-
-    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+from flambeau import _C
 
 
 def _register_hook(self, hook):
@@ -72,8 +52,25 @@ def _register_post_accumulate_grad_hook(self, hook):
     return Handle(lambda: self._remove_hook(number))
 
 
+def _register_node_hook(self, fn):
+    """Calls fn(grad_inputs, grad_outputs) after this node's backward; what it returns replaces grad_inputs."""
+    from flambeau.autograd.graph import Handle
+
+    number = self._add_hook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+def _register_prehook(self, fn):
+    """Calls fn(grad_outputs) before this node's backward; what it returns replaces them."""
+    from flambeau.autograd.graph import Handle
+
+    number = self._add_prehook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+_C.Node.register_hook, _C.Node.register_prehook = _register_node_hook, _register_prehook
+
 METHODS = {
-    "backward": _backward,
     "register_hook": _register_hook,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
 }

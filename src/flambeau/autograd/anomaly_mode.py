@@ -8,6 +8,23 @@ from flambeau.autograd.grad_mode import _Scope
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
+class module_scope:
+    """Names the part of a model that runs inside; messages about NaN say it. nn.Module enters it while anomalies are sought.
+
+    Args:
+        path: say, "encoder.layers.3".
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self._before = _C.set_module_path(self.path)
+
+    def __exit__(self, *exc) -> None:
+        _C.set_module_path(self._before)
+
+
 class detect_anomaly(_Scope):
     """Stops at the first NaN: backward names the op (and the line that recorded it) whose gradient is NaN.
 

@@ -1,0 +1,15 @@
+"""Functions of functions: gradients, Jacobians and batching as transformations that compose.
+
+Example:
+    >>> fb.func.grad(lambda x: (x**2).sum())(fb.tensor([1., 2.]))
+    tensor([2., 4.])
+"""
+
+from flambeau.func._modules import functional_call, stack_module_state
+from flambeau.func._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from flambeau.func._vmap import vmap
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp",
+    "vmap",
+]  # fmt: skip

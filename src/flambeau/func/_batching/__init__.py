@@ -1,0 +1,321 @@
+"""How vmap batches: the tensor that stands for one example of many, and the table of rules, one per op.
+
+A `Batched` tensor looks like a single example (shape, dtype) and holds the physical tensor of all examples, with the
+batch dimension in front. An op that meets one is handed to `dispatch`, which looks up the rule under the op's name; the
+rule answers with one call (or a few) on the physical tensors. Nothing loops over examples: an op without a rule is an
+error. Levels tell nested vmaps apart; the physical tensor of an inner level may itself be batched at an outer one, and
+since it is an ordinary tensor underneath, it carries the graph for gradients.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError, OutOfRangeError, StateError
+
+RULES: dict[str, Callable[..., Any]] = {}
+RANDOM: set[str] = set()  # ops that draw numbers: they follow the innermost vmap, whatever their arguments
+
+
+class Level:
+    """One running vmap: its depth among those of the thread, the number of examples, what it does with randomness."""
+
+    def __init__(self, depth: int, size: int, randomness: str) -> None:
+        self.depth, self.size, self.randomness, self.active = depth, size, randomness, True
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+_stack = _Stack()
+
+
+def levels() -> list[Level]:
+    """The vmaps that run on this thread, the outermost first."""
+    return _stack.levels
+
+
+def _forbidden(name: str, way_out: str):
+    def method(self, *args, **kwargs):
+        raise StateError(
+            f"vmap: {name} needs the values of one example, but inside vmap a tensor stands for all of them; {way_out}"
+        )
+
+    method.__name__ = name
+    return method
+
+
+class Batched(Tensor):
+    """One example of many: what the function given to vmap sees."""
+
+    physical: Tensor
+    level: Level
+
+    @classmethod
+    def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
+        return dispatch(name, arguments)
+
+    @classmethod
+    def __flambeau_function__(cls, function: Any, args: tuple[Any, ...]) -> Any:
+        from flambeau.func._batching.function import apply_batched
+
+        return apply_batched(function, args)
+
+    requires_grad = property(lambda self: self.physical.requires_grad)
+    grad_fn = property(lambda self: self.physical.grad_fn)
+    is_leaf = property(lambda self: self.physical.is_leaf)
+    grad = property(lambda self: None)
+    data = property(lambda self: self.detach())
+
+    def detach(self):
+        """The same examples without history."""
+        return wrap(self.physical.detach(), self.level)
+
+    def is_contiguous(self, *args, **kwargs):
+        """Whether the tensor of all examples is contiguous."""
+        return self.physical.is_contiguous(*args, **kwargs)
+
+    def stride(self, dim=None):
+        """Strides of one example."""
+        strides = self.physical.stride()[1:]
+        return strides if dim is None else strides[dim]
+
+    def __repr__(self, **kwargs):
+        return f"Batched(level={self.level.depth}, size={self.level.size}, physical={self.physical!r})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return repr(self)
+
+
+_BRANCH = "use fb.where() instead of if, and return the value from the function to look at it outside"
+for _name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"):
+    setattr(Batched, _name, _forbidden(_name, _BRANCH))
+for _name in ("__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "share_memory_", "__reduce_ex__"):
+    setattr(Batched, _name, _forbidden(_name, "return the tensor from the function first"))
+for _name in ("backward", "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
+    setattr(Batched, _name, _forbidden(_name, "use fb.func.grad or fb.func.vjp inside, or call it outside of vmap"))
+
+
+_stand_ins: dict[Any, Tensor] = {}
+
+
+def wrap(physical: Tensor, level: Level) -> Batched:
+    """The examples along the first dimension of physical, seen as one."""
+    kind = physical.dtype
+    if kind not in _stand_ins:
+        # What a missed op would read: nan, so that a mistake shows.
+        _stand_ins[kind] = _C.tensor_from_data(math.nan if kind.is_floating_point else 0, kind)
+    example = _stand_ins[kind].expand(tuple(physical.shape)[1:]).as_subclass(Batched)
+    example.physical, example.level = physical, level
+    return example
+
+
+def raw(x: Tensor) -> Tensor:
+    """The tensor underneath all levels, with one leading dimension per level, the outermost first."""
+    while isinstance(x, Batched):
+        x = x.physical
+    return x
+
+
+def levels_of(x: Tensor) -> list[Level]:
+    """The levels a tensor is batched at, the outermost first."""
+    found = []
+    while isinstance(x, Batched):
+        found.append(x.level)
+        x = x.physical
+    return found[::-1]
+
+
+def rewrap(x: Tensor, at: list[Level]) -> Tensor:
+    """The inverse of raw: one leading dimension of x per level."""
+    for level in at:
+        x = wrap(x, level)
+    return x
+
+
+def at_all_levels(x: Tensor) -> Tensor:
+    """The tensor batched at every running level, expanded where it was the same for all examples."""
+    have, base, dim = levels_of(x), raw(x), 0
+    for level in levels():
+        if level in have:
+            dim += 1
+            continue
+        base = base.unsqueeze(dim)
+        base = base.expand((*base.shape[:dim], level.size, *base.shape[dim + 1 :]))
+        dim += 1
+    return rewrap(base, levels())
+
+
+class Frame:
+    """What a rule works with: the level it batches for."""
+
+    def __init__(self, name: str, level: Level) -> None:
+        self.name, self.level, self.size = name, level, level.size
+
+    def is_batched(self, x: Any) -> bool:
+        """Whether x differs per example at this level."""
+        return isinstance(x, Batched) and x.level is self.level
+
+    def physical(self, x: Tensor) -> Tensor:
+        """All examples, batch first; expanded if x is the same for all."""
+        if self.is_batched(x):
+            return x.physical
+        return x.unsqueeze(0).expand((self.size, *x.shape))
+
+    def peel(self, x: Any) -> Any:
+        """The physical tensor if x is batched here, otherwise x."""
+        return x.physical if self.is_batched(x) else x
+
+    def aligned(self, x: Any, rank: int) -> Any:
+        """The physical tensor with an example's rank raised to `rank`; what is the same for all broadcasts as it is."""
+        if not self.is_batched(x):
+            return x
+        missing = rank - x.ndim
+        return x.physical if missing <= 0 else x.physical[(slice(None), *(None,) * missing)]
+
+    def dim(self, dim: int, rank: int) -> int:
+        """Where a dimension of an example is in the physical tensor."""
+        rank = max(rank, 1)
+        if not -rank <= dim < rank:
+            raise OutOfRangeError(f"{self.name}: dim {dim} is out of range for a tensor with {rank} dimension(s) inside vmap")
+        return dim % rank + 1
+
+    def dims(self, dims: Any, rank: int) -> tuple[int, ...]:
+        """The same for one or several dimensions."""
+        return tuple(self.dim(d, rank) for d in ((dims,) if isinstance(dims, int) else dims))
+
+    def wrap(self, result: Any) -> Any:
+        """Physical results as examples."""
+        if isinstance(result, Tensor):
+            return wrap(result, self.level)
+        if isinstance(result, (tuple, list)):
+            parts = [self.wrap(part) for part in result]
+            return type(result)(parts)
+        return result
+
+
+def rule(*names: str):
+    """Registers a rule `f(frame, arguments) -> physical result` for ops by name."""
+
+    def register(f):
+        for name in names:
+            RULES[name] = lambda frame, name, arguments: frame.wrap(f(frame, arguments))
+        return f
+
+    return register
+
+
+def named_rule(*names: str):
+    """The same for a rule that serves several ops: `f(frame, name, arguments) -> physical result`."""
+
+    def register(f):
+        for name in names:
+            RULES[name] = lambda frame, name, arguments: frame.wrap(f(frame, name, arguments))
+        return f
+
+    return register
+
+
+def decomposition(*names: str):
+    """Registers ops as other ops on the examples themselves, which have rules of their own: `f(**arguments)`."""
+
+    def register(f):
+        for name in names:
+            RULES[name] = lambda frame, name, arguments: f(**arguments)
+        return f
+
+    return register
+
+
+# An operator, unlike its function, takes a number on the left.
+_OPERATORS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv, "div": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow, "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "bitwise_left_shift": operator.lshift,
+    "bitwise_right_shift": operator.rshift, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+
+
+def call(name: str, arguments: dict[str, Any]) -> Any:
+    """Calls an op of the table by name, all arguments by keyword."""
+    space, _, short = name.rpartition(".")
+    function = _C.namespaces.get(space, {}).get(short)
+    first = next(iter(arguments.values()))
+    if isinstance(first, (int, float, complex)) and name in _OPERATORS:
+        return _OPERATORS[name](first, *list(arguments.values())[1:2])
+    if function is not None:
+        return function(**arguments)
+    rest = dict(arguments)
+    rest.pop(next(iter(rest)))
+    return getattr(first, short)(**rest)
+
+
+def tensors_in(arguments: dict[str, Any]) -> list[Tensor]:
+    """The tensors among the arguments of an op, those in lists and index tuples included."""
+    found: list[Tensor] = []
+    for value in arguments.values():
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [item for item in value if isinstance(item, Tensor)]
+    return found
+
+
+def dispatch(name: str, arguments: dict[str, Any]) -> Any:
+    """Runs an op of which some argument is batched, by the rule for its innermost level."""
+    batched = [t.level for t in tensors_in(arguments) if isinstance(t, Batched)]
+    for level in batched:
+        if not level.active:
+            raise StateError(f"{name}: a tensor from inside a vmap is used after that vmap ended; return it from the function")
+    level = max(batched, key=lambda level: level.depth)
+    if name in RANDOM:
+        level = levels()[-1]
+    frame = Frame(name, level)
+    found = RULES.get(name)
+    if found is None and name.endswith("_") and name[:-1] in RULES:
+        return _store(frame, name, arguments)
+    if found is None:
+        raise StateError(
+            f"vmap: no batching rule for {name}; call it outside of vmap, write it with other ops, or loop over the examples"
+        )
+    return found(frame, name, arguments)
+
+
+def check_writable(frame: Frame, target: Any) -> None:
+    """An in-place op inside vmap needs a place of its own for every example."""
+    if not frame.is_batched(target):
+        raise ArgumentError(
+            f"{frame.name}: inside vmap the tensor written to is the same for all examples, while the values differ per "
+            "example; use the form that returns a new tensor, or make the tensor from a batched one (zeros_like, clone)"
+        )
+
+
+def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """In-place form of an op by its rule: the result is copied into the tensor."""
+    target = next(iter(arguments.values()))
+    check_writable(frame, target)
+    result = RULES[name[:-1]](frame, name[:-1], arguments)
+    if result.shape != target.shape:
+        raise ArgumentError(
+            f"{name}: the result has shape {tuple(result.shape)}, the tensor it is written to {tuple(target.shape)}"
+        )
+    target.physical.copy_(result.physical)
+    return target
+
+
+def load_rules() -> None:
+    """Fills the table of rules."""
+    for family in ("pointwise", "reductions", "shaping", "joining", "products", "linalg", "indexing", "scattering", "randomness"):
+        importlib.import_module(f"{__name__}.{family}")

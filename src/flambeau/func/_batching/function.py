@@ -1,0 +1,149 @@
+"""autograd.Function under vmap: by its own `vmap` static method, or by a rule made from its forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import flambeau as fb
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError, StateError
+from flambeau.func._batching import Batched, Level, levels, wrap
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's vmap is told."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
+    """Function.apply for arguments of which some differ per example."""
+    level = max((x.level for x in args if isinstance(x, Batched)), key=lambda level: level.depth)
+    if not level.active:
+        raise StateError(f"{function.__name__}: a tensor from inside a vmap is used after that vmap ended")
+    mine = [isinstance(x, Batched) and x.level is level for x in args]
+    plain = tuple(x.physical if own else x for x, own in zip(args, mine, strict=True))
+    custom = function.vmap is not fb.autograd.Function.vmap
+    if function.generate_vmap_rule and custom:
+        raise ArgumentError(f"{function.__name__}: has both generate_vmap_rule=True and a vmap method; keep one")
+    if custom:
+        dims = tuple(0 if own else None for own in mine)
+        output, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *plain)
+        return _wrapped(function, output, out_dims, level)
+    if not function.generate_vmap_rule:
+        raise StateError(
+            f"vmap: {function.__name__} has no batching rule; give it a vmap static method, or set generate_vmap_rule=True if "
+            "its forward and backward are made of ops"
+        )
+    if function.setup_context is fb.autograd.Function.setup_context:
+        raise StateError(f"vmap: generate_vmap_rule=True needs {function.__name__} to have setup_context and a forward without ctx")
+    output = _generated(function, mine, level).apply(*plain)
+    return tuple(wrap(x, level) for x in output) if isinstance(output, tuple) else wrap(output, level)
+
+
+def _wrapped(function: Any, output: Any, out_dims: Any, level: Level) -> Any:
+    several = isinstance(output, (tuple, list))
+    outputs = tuple(output) if several else (output,)
+    dims = tuple(out_dims) if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outputs)
+    if len(dims) != len(outputs):
+        raise ArgumentError(f"{function.__name__}.vmap: {len(outputs)} outputs, but {len(dims)} out_dims")
+    results = tuple(
+        x if dim is None or not isinstance(x, Tensor) else wrap(x.movedim(dim, 0), level)
+        for x, dim in zip(outputs, dims, strict=True)
+    )
+    return results if several else results[0]
+
+
+class _Running:
+    """A level for the time of a forward or backward that vmap did not start."""
+
+    def __init__(self, size: int, randomness: str) -> None:
+        self.level = Level(len(levels()) + 1, size, randomness)
+
+    def __enter__(self) -> Level:
+        levels().append(self.level)
+        return self.level
+
+    def __exit__(self, *exception: Any) -> None:
+        levels().remove(self.level)
+        self.level.active = False
+
+
+class _Context:
+    """The context a generated rule hands on: kept tensors are stripped of the batch and get it back in backward."""
+
+    def __init__(self, ctx: Any) -> None:
+        object.__setattr__(self, "_ctx", ctx)
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self._ctx._batched = [isinstance(x, Batched) for x in tensors]
+        self._ctx.save_for_backward(*(x.physical if isinstance(x, Batched) else x for x in tensors))
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        raise StateError("vmap: mark_non_differentiable is not available with generate_vmap_rule=True; write a vmap static method")
+
+    mark_dirty = mark_non_differentiable
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        pairs = zip(self._ctx.saved_tensors, self._ctx._batched, strict=True)
+        return tuple(wrap(x, self._ctx._level) if batched else x for x, batched in pairs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+
+def _generated(function: Any, mine: list[bool], level: Level) -> Any:
+    """A Function on physical tensors that runs the given one's forward and backward on examples."""
+    size, randomness = level.size, level.randomness
+
+    def examples(values, at, own):
+        return [wrap(x, at) if batched else x for x, batched in zip(values, own, strict=True)]
+
+    def physical(x, at):
+        if isinstance(x, Batched) and x.level is at:
+            return x.physical
+        return x.unsqueeze(0).expand((size, *x.shape))
+
+    class Generated(fb.autograd.Function):
+        """All examples at once."""
+
+        @staticmethod
+        def forward(*args):
+            with _Running(size, randomness) as at:
+                output = function.forward(*examples(args, at, mine))
+                if isinstance(output, tuple):
+                    return tuple(physical(x, at) for x in output)
+                return physical(output, at)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx._batched = []
+            several = isinstance(output, tuple)
+            with _Running(size, randomness) as at:
+                outs = tuple(wrap(x, at) for x in output) if several else wrap(output, at)
+                function.setup_context(_Context(ctx), tuple(examples(inputs, at, mine)), outs)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            with _Running(size, randomness) as at:
+                ctx._level = at
+                found = function.backward(_Context(ctx), *(None if g is None else wrap(g, at) for g in gradients))
+                found = found if isinstance(found, tuple) else (found,)
+                results = []
+                for g, own in zip(found, mine, strict=True):
+                    if g is None:
+                        results.append(None)
+                    elif own:
+                        results.append(physical(g, at))
+                    else:
+                        # What was the same for all examples gathers the gradients of all.
+                        results.append(physical(g, at).sum(0))
+                return tuple(results)
+
+    Generated.__name__ = function.__name__
+    return Generated

@@ -1,0 +1,155 @@
+"""Rules for ops that compute element by element: examples are brought to one rank, then the op broadcasts by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau._C import Tensor
+from flambeau.func._batching import RULES, Frame, call, check_writable, decomposition, named_rule, rule
+
+UNARY = """
+abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj conj_physical cos cosh deg2rad digamma erf erfc erfinv exp
+exp2 expm1 floor frac i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logical_not logit
+mvlgamma nan_to_num neg polygamma positive rad2deg real imag reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh
+sqrt square tan tanh trunc view_as_complex view_as_real frexp _convert
+special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.entr special.erfcx special.i0e
+special.i1 special.i1e special.log_ndtr special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
+special.modified_bessel_k1 special.ndtr special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
+special.spherical_bessel_j0
+""".split()
+
+# Their arguments are promoted to one dtype, in which 0-d tensors weigh less: see _promote.
+BINARY = """
+add addcdiv addcmul atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp clamp_max clamp_min
+copysign div eq float_power floor_divide fmax fmin fmod gcd ge gt hypot igamma igammac isclose lcm le lerp logaddexp logaddexp2
+lt maximum minimum mul ne nextafter pow remainder rsub sub true_divide xlogy
+special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
+special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p
+special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
+special.shifted_chebyshev_polynomial_w special.xlog1py special.zeta
+""".split()
+# These keep the dtypes of their arguments apart, or want them equal.
+MIXED = "complex heaviside ldexp logical_and logical_or logical_xor".split()
+
+
+def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A 0-d example counts little in type promotion, its physical tensor of rank 1 would count fully: convert before.
+
+    An example's dtype is decided by examples; a stand-in of the example's rank has the same say.
+    """
+    if len({t.dtype for t in tensors.values()}) < 2 or all(t.ndim > 0 for t in tensors.values()):
+        return tensors
+    common: Any = None
+    for t in tensors.values():
+        stand_in = fb.empty((1,) if t.ndim else (), dtype=t.dtype)
+        common = stand_in if common is None else fb.empty(
+            (1,) if t.ndim or common.ndim else (), dtype=fb.result_type(common, stand_in)
+        )  # fmt: skip
+    all_scalars = all(t.ndim == 0 for t in tensors.values())
+    return {name: t.to(common.dtype) if all_scalars or t.ndim == 0 else t for name, t in tensors.items()}
+
+
+def _run(frame: Frame, name: str, arguments: dict[str, Any], promote: bool) -> Any:
+    tensors = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
+    if promote:
+        tensors = _promote(tensors)
+    rank = max(t.ndim for t in tensors.values())
+    return call(name, {**arguments, **{key: frame.aligned(t, rank) for key, t in tensors.items()}})
+
+
+def _register(names: list[str], promote: bool) -> None:
+    named_rule(*names)(lambda frame, name, arguments: _run(frame, name, arguments, promote))
+    registered = fb._C.registry()
+    for name in names:
+        if name in registered and any(flags & 4 for _, flags, _ in registered[name][0]):
+            _register_inplace(name + "_")
+
+
+def _register_inplace(name: str) -> None:
+    def run(frame, name, arguments):
+        target = next(iter(arguments.values()))
+        check_writable(frame, target)
+        rank = max(t.ndim for t in arguments.values() if isinstance(t, Tensor))
+        call(name, {key: frame.aligned(value, rank) for key, value in arguments.items()})
+        return target
+
+    RULES[name] = run
+
+
+_register(UNARY, promote=False)
+_register(BINARY, promote=True)
+_register(MIXED, promote=False)
+for _name in ("copy_", "fill_", "zero_"):
+    _register_inplace(_name)
+
+
+@rule("where")
+def where(frame: Frame, arguments: dict[str, Any]) -> Any:
+    """Only the form with three arguments: where(condition) has as many results as there are true elements."""
+    condition = arguments["condition"]
+    if "other" not in arguments:
+        raise fb.errors.StateError(
+            "where: the number of true elements differs per example, so vmap cannot batch where(condition); give both values"
+        )
+    values = _promote({k: v for k, v in arguments.items() if k != "condition" and isinstance(v, Tensor)})
+    rank = max(t.ndim for t in (condition, *values.values()))
+    new = {**arguments, **values}
+    return fb.where(*(frame.aligned(new[key], rank) for key in ("condition", "input", "other")))
+
+
+@decomposition("masked_fill")
+def masked_fill(input, mask, value):
+    """A value where the mask says so; it may differ per example."""
+    return fb.where(mask, value.to(input.dtype) if isinstance(value, Tensor) else fb.scalar_tensor(value, dtype=input.dtype), input)
+
+
+@decomposition("masked_scatter")
+def masked_scatter(input, mask, source):
+    """The elements of source, in order, where the mask says so."""
+    shape = fb.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    wide = mask.expand(shape)
+    flat = wide.reshape((wide.numel(),))
+    number = (flat.to(fb.int64).cumsum(0) - 1).clamp(0, max(source.numel() - 1, 0))
+    return fb.where(wide, source.reshape((source.numel(),)).take(number).reshape(shape), input)
+
+
+def _result_type(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """A dtype is the same for all examples; it depends on their rank and dtype alone."""
+    plain = [fb.empty((1,) * min(x.ndim, 1), dtype=x.dtype) if isinstance(x, Tensor) else x for x in arguments.values()]
+    return fb.result_type(*plain)
+
+
+RULES["_result_type"] = _result_type
+
+
+@rule("fill")
+def fill(frame: Frame, arguments: dict[str, Any]) -> Any:
+    """The value may differ per example."""
+    x, value = arguments["input"], arguments["value"]
+    return frame.physical(x).clone().copy_(frame.aligned(value, x.ndim)) if isinstance(value, Tensor) else fb.fill(x.physical, value)
+
+
+@rule("bucketize")
+def bucketize(frame: Frame, arguments: dict[str, Any]) -> Any:
+    """Boundaries that are the same for all examples; searchsorted takes the rest."""
+    x, boundaries = arguments["input"], arguments["boundaries"]
+    options = {"out_int32": arguments["out_int32"], "right": arguments["right"]}
+    if frame.is_batched(boundaries):
+        return frame.peel(fb.searchsorted(boundaries, x, **options))
+    return fb.bucketize(frame.peel(x), boundaries, **options)
+
+
+@rule("isin")
+def isin(frame: Frame, arguments: dict[str, Any]) -> Any:
+    """Membership in a set that is the same for all examples, or compared element by element with one that is not."""
+    elements, tests, invert = arguments["elements"], arguments["test_elements"], arguments["invert"]
+    if not frame.is_batched(tests):
+        return fb.isin(elements.physical, tests, invert=invert)
+    rank = elements.ndim if isinstance(elements, Tensor) else 0
+    left = frame.peel(elements)
+    right = tests.physical.flatten(1)
+    if rank or frame.is_batched(elements):
+        left = left.unsqueeze(-1)
+    found = (left == right.view((frame.size, *(1,) * rank, -1))).any(-1)
+    return ~found if invert else found

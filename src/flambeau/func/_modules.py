@@ -1,0 +1,147 @@
+"""Modules as functions of their parameters."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau as fb
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError
+
+__all__ = ["functional_call", "stack_module_state"]
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]], args: Any = None,
+    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """Calls a module with other parameters and buffers in the place of its own, which are back when the call ends.
+
+    What the module writes to a replaced buffer lands in the dictionary, not in the module.
+
+    Args:
+        module: the module to call.
+        parameter_and_buffer_dicts: tensors by name, as in named_parameters(); or several dictionaries without common names.
+        args: the arguments of the module; a tuple, or a single argument.
+        kwargs: keyword arguments of the module.
+        tie_weights: whether parameters that the module holds under several names are all replaced when one name is given.
+        strict: whether the names must be exactly those of the module's parameters and buffers.
+
+    Example:
+        >>> layer = fb.nn.Linear(2, 1, bias=False)
+        >>> fb.func.functional_call(layer, {"weight": fb.ones(1, 2)}, fb.tensor([3.0, 4.0]))
+        tensor([7.])
+    """
+    values = _one_dict(parameter_and_buffer_dicts)
+    own = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    unexpected = [name for name in values if name not in own]
+    if unexpected:
+        raise ArgumentError(f"functional_call: {_listed(unexpected)} is no parameter or buffer of the module")
+    if tie_weights:
+        values = _tied(values, own)
+    missing = [name for name in own if name not in values]
+    if strict and missing:
+        raise ArgumentError(f"functional_call: {_listed(missing)} is not given, and strict=True wants all names")
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, values):
+        return module(*positional, **(kwargs or {}))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _one_dict(dicts: Any) -> dict[str, Tensor]:
+    if isinstance(dicts, dict):
+        return dict(dicts)
+    if not isinstance(dicts, Sequence) or not all(isinstance(d, dict) for d in dicts):
+        raise ArgumentError(f"functional_call: expected a dictionary of tensors or a sequence of them, got {type(dicts).__name__}")
+    joined: dict[str, Tensor] = {}
+    for one in dicts:
+        doubled = [name for name in one if name in joined]
+        if doubled:
+            raise ArgumentError(f"functional_call: {_listed(doubled)} is given in more than one dictionary")
+        joined.update(one)
+    return joined
+
+
+def _tied(values: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Every name of a shared tensor gets the value given for one of them."""
+    groups: dict[int, list[str]] = {}
+    for name, tensor in own.items():
+        groups.setdefault(id(tensor), []).append(name)
+    full = dict(values)
+    for names in groups.values():
+        given = [name for name in names if name in values]
+        if len({id(values[name]) for name in given}) > 1:
+            raise ArgumentError(
+                f"functional_call: {_listed(given)} are one shared tensor in the module, but different values are given; "
+                "give one, or pass tie_weights=False"
+            )
+        for name in names:
+            if given:
+                full[name] = values[given[0]]
+    return full
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, values: dict[str, Tensor]):
+    """The module with other tensors in its tables of parameters and buffers."""
+    restore = []
+    try:
+        for name, value in values.items():
+            path, _, last = name.rpartition(".")
+            owner = module.get_submodule(path)
+            table = owner._parameters if last in owner._parameters else owner._buffers
+            restore.append((table, last, table[last]))
+            table[last] = value
+        yield
+    finally:
+        for table, last, original in reversed(restore):
+            table[last] = original
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and buffers of several equal models, each stacked along a new first dimension.
+
+    With functional_call and vmap they make an ensemble that runs as one model.
+
+    Args:
+        models: models of one class, all in training or all in evaluation mode.
+
+    Returns:
+        (parameters, buffers), dictionaries by name; parameters require gradients as those of the models do.
+
+    Example:
+        >>> params, buffers = fb.func.stack_module_state([fb.nn.Linear(2, 3) for _ in range(4)])
+        >>> params["weight"].shape
+        flambeau.Size([4, 3, 2])
+    """
+    models = list(models)
+    if not models:
+        raise ArgumentError("stack_module_state: got no models; expected at least one")
+    if any(model.training != models[0].training for model in models):
+        raise ArgumentError("stack_module_state: some models are in training mode, some are not; call train() or eval() on all")
+    if any(type(model) is not type(models[0]) for model in models):
+        names = sorted({type(model).__name__ for model in models})
+        raise ArgumentError(f"stack_module_state: the models must be of one class, got {', '.join(names)}")
+    parameters = _stacked([dict(model.named_parameters()) for model in models])
+    buffers = _stacked([dict(model.named_buffers()) for model in models])
+    return parameters, buffers
+
+
+def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    result = {}
+    for name in states[0]:
+        tensors = [state[name] for state in states]
+        grads = {tensor.requires_grad for tensor in tensors}
+        if len(grads) > 1:
+            raise ArgumentError(f"stack_module_state: '{name}' requires gradients in some models but not in all")
+        stacked = fb.stack([tensor.detach() for tensor in tensors])
+        result[name] = stacked.requires_grad_() if grads.pop() else stacked
+    return result

@@ -1,0 +1,184 @@
+"""Nested containers of tensors: take them apart into leaves and put them together again.
+
+Containers are dict (and OrderedDict, defaultdict), list, tuple, named tuple, the named results of ops, deque, and what is
+registered; everything else, None included, is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from flambeau.errors import ArgumentError
+
+__all__ = [
+    "TreeSpec", "broadcast_prefix", "register_pytree_node", "tree_flatten", "tree_leaves", "tree_map", "tree_structure",
+    "tree_unflatten",
+]  # fmt: skip
+
+
+class _Container(NamedTuple):
+    flatten: Callable[[Any], tuple[list[Any], Any]]
+    unflatten: Callable[[list[Any], Any], Any]
+
+
+def _flatten_mapping(tree):
+    return list(tree.values()), list(tree.keys())
+
+
+_CONTAINERS: dict[type, _Container] = {
+    dict: _Container(_flatten_mapping, lambda values, keys: dict(zip(keys, values, strict=True))),
+    OrderedDict: _Container(_flatten_mapping, lambda values, keys: OrderedDict(zip(keys, values, strict=True))),
+    defaultdict: _Container(
+        lambda tree: (list(tree.values()), (tree.default_factory, list(tree.keys()))),
+        lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+    ),
+    list: _Container(lambda tree: (list(tree), None), lambda values, _: list(values)),
+    tuple: _Container(lambda tree: (list(tree), None), lambda values, _: tuple(values)),
+    deque: _Container(lambda tree: (list(tree), tree.maxlen), lambda values, maxlen: deque(values, maxlen)),
+}
+_NAMED_TUPLE = _Container(lambda tree: (list(tree), type(tree)), lambda values, cls: cls(*values))
+_NAMED_RESULT = _Container(lambda tree: (list(tree), type(tree)), lambda values, cls: cls(values))
+
+
+def _container(tree: Any) -> tuple[Any, _Container | None]:
+    cls = type(tree)
+    if cls in _CONTAINERS:
+        return cls, _CONTAINERS[cls]
+    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
+        return "namedtuple", _NAMED_TUPLE
+    if isinstance(tree, tuple) and hasattr(cls, "n_sequence_fields"):
+        return "result", _NAMED_RESULT
+    return None, None
+
+
+class TreeSpec:
+    """The shape of a nested container without its leaves; equal for equal shapes.
+
+    Args:
+        kind: the container's class, or None for a leaf.
+        context: what its class needs besides the children, for example keys.
+        children: the specs of the children.
+    """
+
+    def __init__(self, kind: Any, context: Any, children: list[TreeSpec]) -> None:
+        self.kind, self.context, self.children = kind, context, children
+        self.num_leaves: int = 1 if kind is None else sum(child.num_leaves for child in children)
+
+    def is_leaf(self) -> bool:
+        """Whether this stands for a single leaf."""
+        return self.kind is None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeSpec) and (self.kind, self.context, self.children) == (
+            other.kind, other.context, other.children
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.kind if isinstance(self.kind, str) else id(self.kind), self.num_leaves))
+
+    def __repr__(self) -> str:
+        if self.kind is None:
+            return "*"
+        name = self.kind if isinstance(self.kind, str) else self.kind.__name__
+        context = "" if self.context is None else f"{self.context}, "
+        return f"TreeSpec({name}, {context}[{', '.join(map(repr, self.children))}])"
+
+
+LEAF = TreeSpec(None, None, [])
+
+
+def register_pytree_node(cls: type, flatten: Callable, unflatten: Callable) -> None:
+    """Makes a class a container.
+
+    Args:
+        cls: the class.
+        flatten: object → (list of children, context).
+        unflatten: (children, context) → object.
+    """
+    if cls in _CONTAINERS:
+        raise ArgumentError(f"register_pytree_node: {cls.__name__} is registered already")
+    _CONTAINERS[cls] = _Container(flatten, unflatten)
+
+
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a nested container, in order, and its shape.
+
+    Args:
+        tree: the container.
+        is_leaf: says for a container whether to take it as a leaf.
+    """
+    leaves: list[Any] = []
+
+    def visit(node: Any) -> TreeSpec:
+        kind, container = (None, None) if is_leaf and is_leaf(node) else _container(node)
+        if container is None:
+            leaves.append(node)
+            return LEAF
+        children, context = container.flatten(node)
+        return TreeSpec(kind, context, [visit(child) for child in children])
+
+    return leaves, visit(tree)
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """The container of a given shape with these leaves; the inverse of tree_flatten."""
+    remaining = list(leaves)
+    if len(remaining) != treespec.num_leaves:
+        raise ArgumentError(f"tree_unflatten: got {len(remaining)} leaves, expected {treespec.num_leaves} for {treespec}")
+    stream = iter(remaining)
+
+    def build(spec: TreeSpec) -> Any:
+        if spec.kind is None:
+            return next(stream)
+        children = [build(child) for child in spec.children]
+        if spec.kind == "namedtuple":
+            return _NAMED_TUPLE.unflatten(children, spec.context)
+        if spec.kind == "result":
+            return _NAMED_RESULT.unflatten(children, spec.context)
+        return _CONTAINERS[spec.kind].unflatten(children, spec.context)
+
+    return build(treespec)
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """The leaves of a nested container, in order."""
+    return tree_flatten(tree)[0]
+
+
+def tree_structure(tree: Any) -> TreeSpec:
+    """The shape of a nested container."""
+    return tree_flatten(tree)[1]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
+    """A container of the same shape with func applied to each leaf (and to the leaves of the rests at the same place)."""
+    leaves, spec = tree_flatten(tree)
+    columns = [leaves]
+    for rest in rests:
+        others, other_spec = tree_flatten(rest)
+        if other_spec != spec:
+            raise ArgumentError(f"tree_map: the containers differ: {spec} and {other_spec}")
+        columns.append(others)
+    return tree_unflatten([func(*row) for row in zip(*columns, strict=True)], spec)
+
+
+def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:
+    """One value per leaf of spec from a container that may stop at any depth, as in_dims does; None if it does not fit."""
+    if spec.is_leaf():
+        return [prefix] if tree_structure(prefix).is_leaf() else None
+    kind, container = _container(prefix)
+    if container is None:
+        return [prefix] * spec.num_leaves
+    children, context = container.flatten(prefix)
+    same = kind == spec.kind or {kind, spec.kind} <= {tuple, list, "namedtuple", "result"}
+    if not same or len(children) != len(spec.children) or (kind in (dict, OrderedDict) and context != spec.context):
+        return None
+    values: list[Any] = []
+    for child, child_spec in zip(children, spec.children, strict=True):
+        part = broadcast_prefix(child, child_spec)
+        if part is None:
+            return None
+        values += part
+    return values

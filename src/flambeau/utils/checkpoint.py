@@ -1,0 +1,340 @@
+"""Trading time for memory: intermediate results are thrown away in forward and computed again in backward."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flambeau as fb
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError, StateError
+
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_debug_enabled",
+           "set_checkpoint_early_stop"]  # fmt: skip
+
+
+class CheckpointError(StateError):
+    """The second run of a checkpointed function did not do what the first one did.
+
+    Example:
+        >>> issubclass(fb.utils.checkpoint.CheckpointError, RuntimeError)
+        True
+    """
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing; the default of checkpoint's context_fn.
+
+    Example:
+        >>> first, second = fb.utils.checkpoint.noop_context_fn()
+    """
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+_settings: dict[str, Any] = {"early_stop": None, "debug": None}
+
+
+class _Setting:
+    """A context that sets something and puts it back."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+
+    def __enter__(self) -> None:
+        self.before = _settings[self.name]
+        _settings[self.name] = self.value
+
+    def __exit__(self, *exception: Any) -> None:
+        _settings[self.name] = self.before
+
+
+def set_checkpoint_early_stop(enable: bool) -> Any:
+    """A context that says for all checkpoints in it whether the second run ends as soon as all that is needed is there.
+
+    Args:
+        enable: whether to stop early; it is read when the forward pass runs.
+
+    Example:
+        >>> with fb.utils.checkpoint.set_checkpoint_early_stop(False):
+        ...     y = fb.utils.checkpoint.checkpoint(fb.exp, fb.zeros(1), use_reentrant=False)
+    """
+    return _Setting("early_stop", bool(enable))
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+    """A context that overrides the debug argument of all checkpoints in it; None leaves it to them.
+
+    Args:
+        enabled: True, False or None.
+
+    Example:
+        >>> with fb.utils.checkpoint.set_checkpoint_debug_enabled(True):
+        ...     y = fb.utils.checkpoint.checkpoint(fb.exp, fb.zeros(1), use_reentrant=False)
+    """
+    return _Setting("debug", enabled)
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn, determinism_check: str = "default", debug: bool = False,
+    early_stop: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Runs function without keeping its intermediate results; backward runs it a second time to get them.
+
+    Args:
+        function: what to run; it must do the same both times.
+        args: its arguments.
+        use_reentrant: False keeps the graph and recomputes what backward asks for, and stops there; True runs forward without
+            a graph and backward inside backward. Say which: without it True is taken, with a warning, as PyTorch does.
+        context_fn: returns two contexts, for the first and the second run. Only with use_reentrant=False.
+        determinism_check: 'default' compares shape, dtype and device of what both runs save; 'none' does not.
+        debug: whether an error lists what the first run saved. Only with use_reentrant=False.
+        early_stop: whether the second run ends once all that is needed is there. Only with use_reentrant=False.
+        kwargs: keyword arguments of function (with use_reentrant=False), and `preserve_rng_state` (True): whether the second
+            run sees the random state of the first.
+
+    Example:
+        >>> x = fb.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = fb.utils.checkpoint.checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False)
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([ 1.2534, -1.0331])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint: use_reentrant was not given, True is taken; pass use_reentrant=False, which is recommended, or True",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ArgumentError(f"checkpoint: unexpected keyword arguments with use_reentrant=True: {', '.join(kwargs)}")
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ArgumentError("checkpoint: context_fn and debug need use_reentrant=False")
+        _warn_without_gradient(args)
+        return _reentrant().apply(function, preserve, *args)
+    if determinism_check not in ("default", "none"):
+        raise ArgumentError(f"checkpoint: determinism_check is 'default' or 'none', got {determinism_check!r}")
+    stop = early_stop if _settings["early_stop"] is None else _settings["early_stop"]
+    tell = debug if _settings["debug"] is None else _settings["debug"]
+    first, second = context_fn()
+    if not fb.is_grad_enabled():
+        with first:
+            return function(*args, **kwargs)
+    frame = _Frame(function, args, kwargs, preserve, second, determinism_check == "default", stop, tell)
+    with fb.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), first:
+        result = function(*args, **kwargs)
+    frame.forward_done = True
+    return result
+
+
+def _warn_without_gradient(args: Iterable[Any]) -> None:
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in args):
+        warnings.warn("checkpoint: no input requires gradients, so the result will not either", stacklevel=3)
+
+
+# ---- without reentry: saved tensors are placeholders ---------------------------------------------------------------------
+
+
+class _StopRecomputation(Exception):
+    """Ends the second run: everything is there."""
+
+
+class _Holder:
+    """Stands for one saved tensor; knows its number and, after the second run, the tensor."""
+
+    def __init__(self, number: int, about: tuple[Any, ...]) -> None:
+        self.number, self.about = number, about
+        self.tensor: Tensor | None = None
+        self.filled = False
+
+
+def _about(x: Tensor) -> tuple[Any, ...]:
+    return tuple(x.shape), x.dtype, x.device
+
+
+class _Frame:
+    """One checkpointed call: the placeholders it handed out and how to fill them."""
+
+    def __init__(self, function, args, kwargs, preserve, context, check, stop, debug) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.state = fb.get_rng_state() if preserve else None
+        self.context, self.check, self.stop, self.debug = context, check, stop, debug
+        self.holders: list[weakref.ref[_Holder]] = []  # weak: a tensor that backward no longer needs is not kept
+        self.forward_done = False
+
+    def pack(self, x: Tensor) -> _Holder:
+        holder = _Holder(len(self.holders), _about(x))
+        self.holders.append(weakref.ref(holder))
+        return holder
+
+    def unpack(self, holder: _Holder) -> Tensor:
+        if not holder.filled:
+            self._recompute()
+        if not holder.filled:
+            raise self._different(f"saved tensor {holder.number} of the first run was not computed in the second")
+        tensor, holder.tensor = holder.tensor, None
+        # Kept once more by the graph of the second run only; asked for again (retain_graph), it is computed again.
+        holder.filled = False
+        assert tensor is not None
+        return tensor
+
+    def _recompute(self) -> None:
+        if not self.forward_done:
+            raise StateError("checkpoint: backward inside the checkpointed function itself needs use_reentrant=True")
+        count = 0
+
+        def pack(x: Tensor) -> Tensor:
+            nonlocal count
+            self._fill(count, x)
+            count += 1
+            if self.stop and count == len(self.holders):
+                raise _StopRecomputation
+            return x.detach()
+
+        with contextlib.ExitStack() as stack:
+            if self.state is not None:
+                stack.enter_context(fb.random.fork_rng())
+                fb.set_rng_state(self.state)
+            stack.enter_context(self.context)
+            stack.enter_context(fb.enable_grad())
+            stack.enter_context(fb.autograd.graph.saved_tensors_hooks(pack, lambda x: x))
+            with contextlib.suppress(_StopRecomputation):
+                self.function(*self.args, **self.kwargs)
+        if count != len(self.holders):
+            raise self._different(f"the first run saved {len(self.holders)} tensors, the second {count}")
+
+    def _fill(self, number: int, x: Tensor) -> None:
+        if number >= len(self.holders):
+            raise self._different(f"the first run saved {len(self.holders)} tensors, the second more")
+        holder = self.holders[number]()
+        if holder is None:
+            return
+        if self.check and _about(x) != holder.about:
+            raise self._different(f"saved tensor {number} was {_told(holder.about)} in the first run, {_told(_about(x))} in the second")
+        holder.tensor, holder.filled = x.detach(), True
+
+    def _different(self, what: str) -> CheckpointError:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        text = f"checkpoint: {what}; {name} must do the same each time it runs (look for changed globals, conditions, modes)"
+        if self.debug:
+            alive = [holder for ref in self.holders if (holder := ref()) is not None]
+            text += "\nwhat the first run saved:" + "".join(f"\n  {h.number}: {_told(h.about)}" for h in alive)
+        return CheckpointError(text)
+
+
+def _told(about: tuple[Any, ...]) -> str:
+    shape, dtype, device = about
+    return f"{dtype} of shape {shape} on {device}"
+
+
+# ---- with reentry: backward inside backward ------------------------------------------------------------------------------
+
+
+def _detached(args: Iterable[Any]) -> list[Any]:
+    """Tensors cut off from their history, requiring gradients as before."""
+    fresh = []
+    for x in args:
+        if isinstance(x, Tensor):
+            wanted = x.requires_grad
+            x = x.detach()
+            x.requires_grad_(wanted)
+        fresh.append(x)
+    return fresh
+
+
+_function_class: Any = None
+
+
+def _reentrant() -> Any:
+    """The Function of the reentrant form, made when first used: autograd loads late."""
+    global _function_class
+    if _function_class is None:
+
+        class CheckpointFunction(fb.autograd.Function):
+            """Forward without a graph; backward runs the function again, with one."""
+
+            @staticmethod
+            def forward(ctx, function, preserve, *args):
+                ctx.function = function
+                ctx.state = fb.get_rng_state() if preserve else None
+                ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+                ctx.others = [None if isinstance(x, Tensor) else x for x in args]
+                ctx.save_for_backward(*(x for x in args if isinstance(x, Tensor)))
+                with fb.no_grad():
+                    return function(*args)
+
+            @staticmethod
+            def backward(ctx, *grads):
+                args = list(ctx.others)
+                for place, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+                    args[place] = x
+                args = _detached(args)
+                with contextlib.ExitStack() as stack:
+                    if ctx.state is not None:
+                        stack.enter_context(fb.random.fork_rng())
+                        fb.set_rng_state(ctx.state)
+                    stack.enter_context(fb.enable_grad())
+                    outputs = ctx.function(*args)
+                outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+                pairs = [
+                    (out, g) for out, g in zip(outputs, grads, strict=True)
+                    if isinstance(out, Tensor) and out.requires_grad and g is not None
+                ]  # fmt: skip
+                if not pairs:
+                    raise StateError("checkpoint: no output requires gradients in the second run, though one did in the first")
+                fb.autograd.backward([out for out, _ in pairs], [g for _, g in pairs])
+                return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in args))
+
+        _function_class = CheckpointFunction
+    return _function_class
+
+
+# ---- sequences -----------------------------------------------------------------------------------------------------------
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+    """Runs functions one after the other, cut into segments that are checkpointed, except the last.
+
+    Args:
+        functions: a Sequential or a list of functions or modules.
+        segments: how many parts to make.
+        input: the argument of the first function.
+        use_reentrant: as for checkpoint.
+        kwargs: `preserve_rng_state`.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> y = fb.utils.checkpoint.checkpoint_sequential([fb.sin, fb.cos, fb.exp, fb.tanh], 2, x, use_reentrant=False)
+        >>> y.sum().backward()
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint_sequential: use_reentrant was not given, True is taken; pass use_reentrant=False, which is recommended",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ArgumentError(f"checkpoint_sequential: unexpected keyword arguments: {', '.join(kwargs)}")
+    steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    if not 1 <= segments <= max(len(steps), 1):
+        raise ArgumentError(f"checkpoint_sequential: segments must be in 1..{len(steps)}, got {segments}")
+    size = len(steps) // segments
+
+    def part(start: int, end: int) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for step in steps[start:end]:
+                x = step(x)
+            return x
+
+        return run
+
+    for k in range(segments - 1):
+        run = part(k * size, (k + 1) * size)
+        input = checkpoint(run, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return part((segments - 1) * size, len(steps))(input)

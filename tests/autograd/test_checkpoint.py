@@ -1,0 +1,236 @@
+"""Checkpointing: same gradients, less memory, honest errors."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+import flambeau as fb
+from flambeau.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)
+
+both = pytest.mark.parametrize("use_reentrant", [True, False])
+
+
+def leaf():
+    return fb.linspace(-1.0, 2.0, 4, dtype=fb.float64).requires_grad_()
+
+
+def gradient(f, *xs):
+    return fb.autograd.grad(f(*xs).sum(), xs)
+
+
+def deep(x):
+    return ((x.sin() * x).exp() + x).tanh()
+
+
+@both
+def test_same_gradient(use_reentrant):
+    x = leaf()
+    checkpoint(deep, x, use_reentrant=use_reentrant).sum().backward()
+    assert fb.equal(x.grad, gradient(deep, leaf())[0])
+
+
+@both
+def test_the_function_runs_twice(use_reentrant):
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return deep(x)
+
+    y = checkpoint(f, leaf(), use_reentrant=use_reentrant).sum()
+    assert len(runs) == 1
+    y.backward()
+    assert len(runs) == 2
+
+
+@both
+def test_random_numbers_are_the_same_both_times(use_reentrant):
+    f = lambda x: (x * fb.rand(4, dtype=fb.float64)).exp()  # noqa: E731
+    x, y = leaf(), leaf()
+    fb.manual_seed(5)
+    checkpoint(f, x, use_reentrant=use_reentrant).sum().backward()
+    after = fb.rand(1)
+    fb.manual_seed(5)
+    f(y).sum().backward()
+    assert fb.equal(x.grad, y.grad) and fb.equal(after, fb.rand(1))
+
+
+def test_random_state_can_be_left_alone():
+    f = lambda x: (x * fb.rand(4, dtype=fb.float64)).exp()  # noqa: E731
+    x, y = leaf(), leaf()
+    fb.manual_seed(5)
+    checkpoint(f, x, use_reentrant=False, preserve_rng_state=False).sum().backward()
+    fb.manual_seed(5)
+    f(y).sum().backward()
+    assert not fb.equal(x.grad, y.grad)
+
+
+@both
+def test_several_arguments_and_results(use_reentrant):
+    def f(x, n, y):
+        return x * y * n, y.exp()
+
+    x, y = leaf(), leaf()
+    a, b = checkpoint(f, x, 3, y, use_reentrant=use_reentrant)
+    (a + b).sum().backward()
+    assert fb.equal(x.grad, 3 * y.detach())
+    assert fb.allclose(y.grad, (3 * x + y.exp()).detach())
+
+
+def test_keywords_and_captured_tensors():
+    w = leaf()
+    x = leaf()
+    checkpoint(lambda x, scale: (x * w * scale).sin(), x, scale=2.0, use_reentrant=False).sum().backward()
+    assert x.grad is not None and w.grad is not None
+    assert fb.equal(x.grad, w.grad)
+
+
+def test_nested():
+    def inner(x):
+        return deep(x).cos()
+
+    def outer(x):
+        return checkpoint(inner, x.sin(), use_reentrant=False).exp()
+
+    x = leaf()
+    checkpoint(outer, x, use_reentrant=False).sum().backward()
+    assert fb.allclose(x.grad, gradient(lambda t: inner(t.sin()).exp(), leaf())[0])
+
+
+def test_second_derivative_and_twice_backward():
+    x = leaf()
+    (g,) = fb.autograd.grad(checkpoint(deep, x, use_reentrant=False).sum(), x, create_graph=True)
+    (h,) = fb.autograd.grad(g.sum(), x)
+    y = leaf()
+    (g2,) = fb.autograd.grad(deep(y).sum(), y, create_graph=True)
+    assert fb.allclose(h, fb.autograd.grad(g2.sum(), y)[0])
+    z = leaf()
+    out = checkpoint(deep, z, use_reentrant=False).sum()
+    out.backward(retain_graph=True)
+    out.backward()
+    assert fb.allclose(z.grad, 2 * gradient(deep, leaf())[0])
+
+
+def test_early_stop():
+    seen = []
+
+    def g(x):
+        y = x.sin()
+        seen.append("after")
+        return y + 1
+
+    for stop, times in ((True, 1), (False, 2)):
+        seen.clear()
+        checkpoint(g, leaf(), use_reentrant=False, early_stop=stop).sum().backward()
+        assert len(seen) == times
+    with set_checkpoint_early_stop(False):
+        seen.clear()
+        checkpoint(g, leaf(), use_reentrant=False).sum().backward()
+        assert len(seen) == 2
+
+
+def test_memory_of_a_checkpointed_chain():
+    """Ten products of 1 MB each keep their inputs; checkpointed they keep one."""
+
+    def chain(x):
+        for _ in range(10):
+            x = x.sin()
+        return x
+
+    x = fb.ones(131072, dtype=fb.float64, requires_grad=True)
+
+    def held(f):
+        before = fb.memory_allocated()
+        y = f(x)
+        return fb.memory_allocated() - before, y
+
+    plain, y = held(chain)
+    del y
+    small, y = held(lambda t: checkpoint(chain, t, use_reentrant=False))
+    assert plain > 9 * 2**20 and small < 2.5 * 2**20
+    y.sum().backward()
+    assert fb.allclose(x.grad, gradient(chain, x)[0])
+
+
+def test_contexts():
+    seen = []
+
+    @contextlib.contextmanager
+    def noted(name):
+        seen.append(name)
+        yield
+
+    x = leaf()
+    out = checkpoint(deep, x, use_reentrant=False, context_fn=lambda: (noted("first"), noted("second")))
+    assert seen == ["first"]
+    out.sum().backward()
+    assert seen == ["first", "second"]
+
+
+def test_a_function_that_changes_its_mind():
+    def changing(second):
+        runs = []
+
+        def f(x):
+            runs.append(1)
+            return x.sin() if len(runs) == 1 else second(x)
+
+        return f
+
+    with pytest.raises(CheckpointError, match="must do the same"):
+        checkpoint(changing(lambda x: x.sin().exp().cos()), leaf(), use_reentrant=False, early_stop=False).sum().backward()
+    with pytest.raises(CheckpointError, match="saved"):
+        checkpoint(changing(lambda x: x + 1), leaf(), use_reentrant=False).sum().backward()
+    with pytest.raises(CheckpointError, match=r"shape \(4,\).*shape \(2,\)"):
+        checkpoint(changing(lambda x: x[:2].sin()), leaf(), use_reentrant=False).sum().backward()
+    with set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="what the first run saved"):
+        checkpoint(changing(lambda x: x + 1), leaf(), use_reentrant=False).sum().backward()
+
+
+def test_without_gradients():
+    x = leaf()
+    with fb.no_grad():
+        assert not checkpoint(deep, x, use_reentrant=False).requires_grad
+    with pytest.warns(UserWarning, match="no input requires gradients"):
+        assert not checkpoint(deep, x.detach(), use_reentrant=True).requires_grad
+
+
+def test_arguments():
+    with pytest.warns(UserWarning, match="use_reentrant was not given"):
+        checkpoint(deep, leaf())
+    with pytest.raises(ValueError, match="unexpected keyword"):
+        checkpoint(deep, leaf(), use_reentrant=True, y=3)
+    with pytest.raises(ValueError, match="need use_reentrant=False"):
+        checkpoint(deep, leaf(), use_reentrant=True, debug=True)
+    with pytest.raises(ValueError, match="determinism_check"):
+        checkpoint(deep, leaf(), use_reentrant=False, determinism_check="some")
+
+
+@both
+@pytest.mark.parametrize("segments", [1, 2, 3, 5])
+def test_sequential(use_reentrant, segments):
+    functions = [fb.sin, fb.cos, fb.exp, fb.tanh, fb.sigmoid]
+
+    def plain(x):
+        for f in functions:
+            x = f(x)
+        return x
+
+    x = leaf()
+    checkpoint_sequential(functions, segments, x, use_reentrant=use_reentrant).sum().backward()
+    assert fb.allclose(x.grad, gradient(plain, leaf())[0])
+
+
+def test_sequential_arguments():
+    with pytest.raises(ValueError, match="segments"):
+        checkpoint_sequential([fb.sin], 2, leaf(), use_reentrant=False)
+    with pytest.raises(ValueError, match="unexpected keyword"):
+        checkpoint_sequential([fb.sin], 1, leaf(), use_reentrant=False, debug=True)

@@ -1,0 +1,219 @@
+"""Functions written in Python."""
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+from flambeau.autograd.function import once_differentiable
+
+
+def leaf(*values):
+    return fb.tensor(values, dtype=fb.float64, requires_grad=True)
+
+
+def equal(t, values):
+    np.testing.assert_allclose(t.detach().numpy(), np.asarray(values, dtype=float), rtol=1e-12)
+
+
+class Cube(fb.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        return x**3 * scale
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        assert ctx.needs_input_grad == (True, False)
+        return g * 3 * x * x * ctx.scale, None
+
+
+def test_forward_and_backward_to_second_order():
+    x = leaf(2)
+    y = Cube.apply(x, 5)
+    assert y.grad_fn.name() == "CubeBackward" and y.grad_fn.scale == 5
+    (g,) = fb.autograd.grad(y.sum(), x, create_graph=True)
+    equal(g, [60])
+    g.sum().backward()
+    equal(x.grad, [60])
+    with pytest.raises(RuntimeError, match="should not be instantiated"):
+        Cube()
+
+
+def test_setup_context():
+    class Square(fb.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_tensors[0]
+
+    x = leaf(3)
+    Square.apply(x).sum().backward()
+    equal(x.grad, [6])
+
+
+def test_saved_output_keeps_its_history():
+    class Exp(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    x = leaf(1)
+    y = Exp.apply(x)
+    for _ in range(3):
+        (y,) = fb.autograd.grad(y.sum(), x, create_graph=True)
+        equal(y, [np.e])
+
+
+def test_saved_tensors_are_checked_and_freed():
+    x = leaf(1)
+    h = x * 1
+    y = Cube.apply(h, 1)
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="save_for_backward of Cube.*changed by add_"):
+        y.sum().backward()
+    y = Cube.apply(x, 1).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_dirty_and_non_differentiable():
+    class Increment(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.add_(1)
+            ctx.mark_dirty(x)
+            count = fb.ones(1, dtype=fb.float64)
+            ctx.mark_non_differentiable(count)
+            return x, count
+
+        @staticmethod
+        def backward(ctx, g, g_count):
+            equal(g_count, [0])
+            return g * 2
+
+    x = leaf(1)
+    h = x * 1
+    y, count = Increment.apply(h)
+    assert y is h and not count.requires_grad
+    y.sum().backward()
+    equal(x.grad, [2])
+    with pytest.raises(RuntimeError, match="leaf"):
+        Increment.apply(leaf(1))
+
+
+def test_none_gradients_and_materialize():
+    class Two(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, a, b):
+            assert b is None
+            return a * 2
+
+    x = leaf(1)
+    a, _ = Two.apply(x)
+    a.sum().backward()
+    equal(x.grad, [2])
+
+
+def test_input_returned_as_it_is():
+    class Reverse(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return -g
+
+    x = leaf(1)
+    y = Reverse.apply(x)
+    assert y is not x
+    y.sum().backward()
+    equal(x.grad, [-1])
+    h = leaf(1) * 1
+    assert Reverse.apply(h).view_as(h).grad_fn is not None
+    assert Reverse.apply(h.view(1)).grad_fn.name() == "ReverseBackward"
+
+
+def test_errors_of_the_user():
+    class Wrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, kind):
+            ctx.kind = kind
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.kind == "raise":
+                raise LookupError("mine")
+            return {"count": g, "type": (5, None), "shape": (fb.ones(7), None), "other": (g, g)}[ctx.kind]
+
+    for kind, error, text in (
+        ("raise", LookupError, "mine"),
+        ("count", RuntimeError, "incorrect number of gradients \\(expected 2, got 1\\)"),
+        ("type", TypeError, "returned int as gradient 0"),
+        ("shape", RuntimeError, "WrongBackward.*shape \\(7,\\)"),
+        ("other", RuntimeError, "forward input was not a Variable"),
+    ):
+        with pytest.raises(error, match=text):
+            Wrong.apply(leaf(1, 2), kind).sum().backward()
+    with pytest.raises(TypeError, match="can only save variables"):
+        Wrong2.apply(leaf(1))
+
+
+class Wrong2(fb.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(3)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_once_differentiable():
+    class Once(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_tensors[0]
+
+    x = leaf(3)
+    Once.apply(x).sum().backward()
+    equal(x.grad, [6])
+    (g,) = fb.autograd.grad((Once.apply(x) * x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        g.sum().backward()
+
+
+def test_no_recording_without_need():
+    y = Cube.apply(fb.ones(1, dtype=fb.float64), 2)
+    assert y.grad_fn is None
+    with fb.no_grad():
+        assert Cube.apply(leaf(1), 2).grad_fn is None

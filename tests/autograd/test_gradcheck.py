@@ -1,0 +1,169 @@
+"""gradcheck finds right gradients right and wrong ones wrong, and says where."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as fb
+from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
+
+X = fb.tensor([[0.5, -1.25, 2.0], [1.5, 0.75, -0.5]], dtype=fb.float64, requires_grad=True)
+Y = fb.tensor([0.25, 1.0, -2.0], dtype=fb.float64, requires_grad=True)
+Z = fb.tensor([0.5 + 1j, -1.0 + 0.25j], dtype=fb.complex128, requires_grad=True)
+modes = pytest.mark.parametrize("fast_mode", [False, True])
+
+
+class Wrong(fb.autograd.Function):
+    """x², with a gradient that is half as large again."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3 * ctx.saved_tensors[0]
+
+
+@modes
+def test_right_gradients(fast_mode):
+    assert gradcheck(lambda x: x.sin() * x, X, fast_mode=fast_mode)
+    assert gradcheck(lambda x, y: (x * y, (x * y).sum(), x.detach()), (X, Y), fast_mode=fast_mode)
+    assert gradcheck(lambda x, n: x * n, (X, 3), fast_mode=fast_mode)
+    assert gradcheck(lambda x: x.sum(1), X.detach().T.requires_grad_(), fast_mode=fast_mode)
+
+
+@modes
+def test_complex(fast_mode):
+    assert gradcheck(lambda z: z * z * z.conj(), (Z,), fast_mode=fast_mode)
+    assert gradcheck(lambda z: (z.abs(), z.real), (Z,), fast_mode=fast_mode)
+    assert gradcheck(lambda x: fb.complex(x, x * x), (X,), fast_mode=fast_mode)
+    assert gradgradcheck(lambda z: z * z * z.conj(), (Z,), fast_mode=fast_mode)
+
+
+@modes
+def test_wrong_gradient(fast_mode):
+    with pytest.raises(RuntimeError, match="output 1 with respect to input 0") as caught:
+        gradcheck(lambda x: (x * 2, Wrong.apply(x)), (X,), fast_mode=fast_mode)
+    text = str(caught.value)
+    assert "numerical:" in text and "analytical:" in text and "largest difference" in text
+    assert gradcheck(Wrong.apply, (X,), fast_mode=fast_mode, raise_exception=False) is False
+
+
+def test_wrong_imaginary_part():
+    class Half(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return fb.complex(x, x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.real
+
+    with pytest.raises(RuntimeError, match="the imaginary part of output 0"):
+        gradcheck(Half.apply, (X,))
+
+
+@modes
+def test_second_order(fast_mode):
+    assert gradgradcheck(lambda x: x.sin() * x, (X,), fast_mode=fast_mode)
+    assert gradgradcheck(lambda x, y: (x * y).exp(), (X, Y), fast_mode=fast_mode)
+    assert gradgradcheck(lambda x: x**3, (X,), fast_mode=fast_mode, gen_non_contig_grad_outputs=True)
+    assert gradgradcheck(lambda x: x**3, (X,), fb.ones_like(X).requires_grad_(), fast_mode=fast_mode)
+
+    class SecondWrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x * x.detach()
+
+    assert gradcheck(SecondWrong.apply, (X,), fast_mode=fast_mode)
+    assert not gradgradcheck(SecondWrong.apply, (X,), fast_mode=fast_mode, raise_exception=False)
+
+
+def test_inputs_keep_their_values():
+    before = X.detach().clone()
+    gradcheck(lambda x: x * 2, (X,))
+    assert fb.equal(X.detach(), before)
+
+
+def test_a_function_that_lost_track():
+    with pytest.raises(RuntimeError, match="requires no gradient, but changes with input 0"):
+        gradcheck(lambda x: x.detach() * 2, (X,))
+    assert gradcheck(lambda x: fb.ones(2, dtype=fb.float64), (X,))
+
+
+def test_nondeterministic_backward():
+    class Drifting(fb.autograd.Function):
+        calls = 0
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            Drifting.calls += 1
+            return g * (1 + 1e-9 * Drifting.calls)
+
+    with pytest.raises(RuntimeError, match="two backward passes differ"):
+        gradcheck(Drifting.apply, (X,))
+    assert gradcheck(Drifting.apply, (X,), nondet_tol=1e-3, check_undefined_grad=False)
+
+
+def test_gradients_that_are_not_there():
+    class Careless(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="is not there"):
+        gradcheck(Careless.apply, (X,))
+    assert gradcheck(Careless.apply, (X,), check_undefined_grad=False)
+
+
+def test_backward_that_ignores_its_gradient():
+    class Constant(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return fb.ones_like(g)
+
+    one = fb.tensor([2.0], dtype=fb.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not zero for zero gradients"):
+        gradcheck(Constant.apply, (one,), check_undefined_grad=False)
+
+
+def test_batched_gradients():
+    assert gradcheck(lambda x: x.sin(), (X,), check_batched_grad=True)
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match="no input requires gradients"):
+        gradcheck(fb.sin, (X.detach(),))
+    with pytest.raises(ValueError, match="forward mode"):
+        gradcheck(fb.sin, (X,), check_forward_ad=True)
+    with pytest.raises(ValueError, match="check_backward_ad"):
+        gradcheck(fb.sin, (X,), check_backward_ad=False)
+    with pytest.raises(ValueError, match="forward mode"):
+        gradgradcheck(fb.sin, (X,), check_fwd_over_rev=True)
+    with pytest.raises(ValueError, match="grad_outputs"):
+        gradgradcheck(fb.sin, (X,), [X, X])
+    with pytest.raises(ValueError, match="stride 0"):
+        gradcheck(fb.sin, (fb.ones(1, dtype=fb.float64).expand(3).requires_grad_(),))
+    with pytest.warns(UserWarning, match="float64 or complex128"):
+        gradcheck(lambda x: x * 2, (fb.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)
