@@ -6,8 +6,13 @@ Example:
     flambeau.Size([3, 2])
 """
 
-from flambeau.nn import functional, init, modules, parameter, utils
-from flambeau.nn.modules import *
+from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
+from flambeau.nn.modules import *  # noqa: F403
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from flambeau.nn.parallel import DataParallel
 
-__all__ = [*modules.__all__, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+__all__ = [
+    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init",
+    "modules", "parallel", "parameter", "utils",
+]  # fmt: skip
+__all__ += modules.__all__

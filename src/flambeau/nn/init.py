@@ -27,7 +27,16 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         >>> fb.nn.init.calculate_gain("tanh")
         1.6666666666666667
     """
-    linear = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
+    linear = (
+        "linear",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "sigmoid",
+    )
     if nonlinearity in linear:
         return 1.0
     if nonlinearity == "tanh":
@@ -132,7 +141,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor([[[0., 1., 0.]]])
     """
     if tensor.ndim not in (3, 4, 5):
-        raise ValueError(f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}")
+        raise ValueError(
+            f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}"
+        )
     if tensor.shape[0] % groups:
         raise ValueError(f"dirac_: dim 0 must be divisible by groups, got {tensor.shape[0]} and {groups}")
     per_group = tensor.shape[0] // groups
@@ -189,7 +200,8 @@ def trunc_normal_(
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "trunc_normal_: mean is more than 2 std from [a, b]; the distribution of values may be incorrect", stacklevel=2
+            "trunc_normal_: mean is more than 2 std from [a, b]; the distribution of values may be incorrect",
+            stacklevel=2,
         )
 
     def cdf(x: float) -> float:
@@ -204,9 +216,7 @@ def trunc_normal_(
         return tensor if wide is tensor else tensor.copy_(wide)
 
 
-def _scaled(
-    op: str, tensor: Tensor, fan: Callable[[Tensor], float], gain: float, uniform: bool, generator
-) -> Tensor:
+def _scaled(op: str, tensor: Tensor, fan: Callable[[Tensor], float], gain: float, uniform: bool, generator) -> Tensor:
     """Fills with numbers of mean 0 and standard deviation gain / sqrt(fan)."""
     std = gain / math.sqrt(fan(tensor))
     if uniform:
@@ -297,7 +307,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator=None) -> Tensor:
         True
     """
     if tensor.ndim < 2:
-        raise ValueError(f"orthogonal_: only tensors with 2 or more dimensions are supported, got shape {tuple(tensor.shape)}")
+        raise ValueError(
+            f"orthogonal_: only tensors with 2 or more dimensions are supported, got shape {tuple(tensor.shape)}"
+        )
     if tensor.numel() == 0:
         return tensor
     with fb.no_grad():

@@ -73,7 +73,11 @@ class Parameter(Tensor, metaclass=_Marked):
     __str__ = __repr__
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (type(self), self.detach().as_subclass(Tensor), self.requires_grad), dict(self.__dict__) or None
+        return (
+            _rebuild,
+            (type(self), self.detach().as_subclass(Tensor), self.requires_grad),
+            dict(self.__dict__) or None,
+        )
 
 
 _MARKED["_is_param"] = Parameter
@@ -169,7 +173,9 @@ class UninitializedTensorMixin:
     def __deepcopy__(self, memo):
         if id(self) not in memo:
             memo[id(self)] = type(self)(
-                self.requires_grad, self.device, self.dtype  # type: ignore[attr-defined,call-arg]
+                self.requires_grad,
+                self.device,
+                self.dtype,  # type: ignore[attr-defined,call-arg]
             )
         return memo[id(self)]
 

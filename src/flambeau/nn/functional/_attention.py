@@ -80,7 +80,9 @@ def _check_attention(
         raise ArgumentError(f"{op}: give either attn_mask or is_causal=True, not both")
     if mask is not None and mask.dtype != fb.bool and not mask.is_floating_point():
         raise ArgumentError(f"{op}: attn_mask must be bool or floating, got {mask.dtype}")
-    if gqa and (query.ndim < 3 or key.shape[-3] == 0 or query.shape[-3] % key.shape[-3] or key.shape[-3] != value.shape[-3]):
+    if gqa and (
+        query.ndim < 3 or key.shape[-3] == 0 or query.shape[-3] % key.shape[-3] or key.shape[-3] != value.shape[-3]
+    ):
         raise ArgumentError(f"{op}: enable_gqa needs query's heads to be a multiple of key's and value's, got {shapes}")
 
 
@@ -169,7 +171,9 @@ def multi_head_attention_forward(
     if head * num_heads != embed:
         raise ArgumentError(f"{op}: embed_dim {embed} not divisible by num_heads {num_heads}")
     if key.shape[:2] != value.shape[:2]:
-        raise ArgumentError(f"{op}: key's length and batch {tuple(key.shape[:2])} differ from value's, {tuple(value.shape[:2])}")
+        raise ArgumentError(
+            f"{op}: key's length and batch {tuple(key.shape[:2])} differ from value's, {tuple(value.shape[:2])}"
+        )
     if is_causal and attn_mask is None:
         raise ArgumentError(f"{op}: is_causal=True is a hint about attn_mask, which must be given, too")
 
@@ -227,7 +231,9 @@ def _projections(op: str, packed: Tensor | None, separate: bool, *parts: Tensor 
 
 def _static(op: str, given: Tensor, q: Tensor) -> Tensor:
     if given.ndim != 3 or given.shape[0] != q.shape[0] or given.shape[2] != q.shape[2]:
-        raise ArgumentError(f"{op}: static_k and static_v must be {(q.shape[0], 'S', q.shape[2])}, got {tuple(given.shape)}")
+        raise ArgumentError(
+            f"{op}: static_k and static_v must be {(q.shape[0], 'S', q.shape[2])}, got {tuple(given.shape)}"
+        )
     return given
 
 

@@ -61,6 +61,7 @@ def reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
 
 
 def check_reduction(op: str, reduction: str) -> None:
+    """Refuses a reduction that reduced() does not know."""
     if reduction not in ("none", "mean", "sum"):
         raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
 

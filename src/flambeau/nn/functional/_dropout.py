@@ -83,7 +83,9 @@ def _alpha_dropout(input: Tensor, p: float, training: bool, inplace: bool, shape
 
 def _channel_shape(op: str, input: Tensor) -> tuple[int, ...]:
     if input.ndim < 2:
-        raise ArgumentError(f"{op}: expected at least 2 dimensions (batch, channels, …), got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: expected at least 2 dimensions (batch, channels, …), got shape {tuple(input.shape)}"
+        )
     return (input.shape[0], input.shape[1]) + (1,) * (input.ndim - 2)
 
 

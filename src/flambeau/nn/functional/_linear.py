@@ -216,7 +216,9 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if input.ndim != 1:
         raise ArgumentError(f"{op}: input must be 1-d or 2-d, got shape {tuple(input.shape)}")
     if offsets is None or offsets.ndim != 1:
-        raise ArgumentError(f"{op}: a 1-d input needs 1-d offsets, got {None if offsets is None else tuple(offsets.shape)}")
+        raise ArgumentError(
+            f"{op}: a 1-d input needs 1-d offsets, got {None if offsets is None else tuple(offsets.shape)}"
+        )
     starts = offsets.long()
     if include_last_offset:
         if starts.numel() == 0:
@@ -228,7 +230,9 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         raise ArgumentError(f"{op}: the first offset must be 0, got {int(offsets[0])}")
     lengths = ends - starts
     if lengths.numel() and (int(lengths.min()) < 0 or int(ends[-1]) > input.shape[0]):
-        raise ArgumentError(f"{op}: offsets must ascend and stay within the {input.shape[0]} indices, got {offsets.tolist()}")
+        raise ArgumentError(
+            f"{op}: offsets must ascend and stay within the {input.shape[0]} indices, got {offsets.tolist()}"
+        )
     if int(lengths.sum()) != input.shape[0]:
         raise ArgumentError(f"{op}: the offsets cover {int(lengths.sum())} of {input.shape[0]} indices")
     return starts.numel(), fb.arange(starts.numel()).repeat_interleave(lengths)

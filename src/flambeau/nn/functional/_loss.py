@@ -8,6 +8,7 @@ import warnings
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
     check_same_shape,
@@ -16,7 +17,6 @@ from flambeau.nn.functional._common import (
     reduced,
     wide,
 )
-from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._linear import linear
 
 __all__ = [
@@ -30,7 +30,9 @@ def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, re
     if weight is None:
         return reduced(op, loss, reduction)
     if weight.shape != input.shape:
-        raise ArgumentError(f"{op}: weight of shape {tuple(weight.shape)} must have the shape of input, {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: weight of shape {tuple(weight.shape)} must have the shape of input, {tuple(input.shape)}"
+        )
     check_reduction(op, reduction)
     weighted = loss * weight
     return weighted.sum() / weight.sum() if reduction == "mean" else reduced(op, weighted, reduction)
@@ -172,7 +174,9 @@ def kl_div(
     check_same_shape("kl_div", input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
-        warnings.warn("kl_div: reduction='mean' divides by all elements; 'batchmean' is the mathematical one", stacklevel=2)
+        warnings.warn(
+            "kl_div: reduction='mean' divides by all elements; 'batchmean' is the mathematical one", stacklevel=2
+        )
     loss = target.exp() * (target - input) if log_target else fb.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
@@ -287,7 +291,9 @@ def binary_cross_entropy(
         )
     reduction = legacy_reduction(size_average, reduce, reduction)
     if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
-        raise ArgumentError(f"{op}: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits")
+        raise ArgumentError(
+            f"{op}: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits"
+        )
     x = wide(input)
     loss = -(target * _log_at_least(x) + (1 - target) * _log_at_least(1 - x))
     return reduced(op, narrow_back(loss if weight is None else loss * weight, input), reduction)
@@ -379,7 +385,9 @@ def _nll(
     if target.dtype not in (fb.int64, fb.uint8, fb.int32):
         raise DTypeError(f"{op}: expected classes of dtype int64, got {target.dtype}")
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise ArgumentError(f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}")
+        raise ArgumentError(
+            f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}"
+        )
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
@@ -449,11 +457,15 @@ def _soft_cross_entropy(
     op: str, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float, axis: int
 ) -> Tensor:
     if not target.is_floating_point():
-        raise ArgumentError(f"{op}: a target of the shape of input holds probabilities and must be floating, got {target.dtype}")
+        raise ArgumentError(
+            f"{op}: a target of the shape of input holds probabilities and must be floating, got {target.dtype}"
+        )
     check_reduction(op, reduction)
     classes = input.shape[axis]
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise ArgumentError(f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}")
+        raise ArgumentError(
+            f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}"
+        )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     terms = wide(input).log_softmax(axis) * target

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, OutOfRangeError
-from flambeau.nn.functional._common import check_reduction, check_same_shape, legacy_reduction, reduced
 from flambeau.nn.functional._activation import logsigmoid, softplus
+from flambeau.nn.functional._common import check_reduction, check_same_shape, legacy_reduction, reduced
 from flambeau.nn.functional._linear import pairwise_distance
 
 __all__ = [
@@ -125,7 +125,7 @@ def cosine_embedding_loss(
 
     Example:
         >>> fb.nn.functional.cosine_embedding_loss(fb.ones(1, 2), fb.ones(1, 2), fb.tensor([-1]))
-        tensor(1.0000)
+        tensor(1.)
     """
     op = "cosine_embedding_loss"
     if target.ndim not in (0, 1) or input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
@@ -173,7 +173,9 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentError(f"{op}: p must be 1 or 2, got {p}")
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
-        raise ArgumentError(f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}"
+        )
     scores = input if input.ndim == 2 else input.reshape(1, -1)
     batch, classes = scores.shape
     if target.ndim > 1 or target.numel() != batch:
@@ -216,14 +218,18 @@ def multilabel_margin_loss(
     op = "multilabel_margin_loss"
     reduction = legacy_reduction(size_average, reduce, reduction)
     if input.ndim > 2 or (input.ndim == 2 and input.shape[1] == 0):
-        raise ArgumentError(f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}"
+        )
     if target.shape != input.shape:
         raise ArgumentError(f"{op}: inconsistent target size {tuple(target.shape)} for input {tuple(input.shape)}")
     scores, truth = (t.reshape(1, -1) if t.ndim < 2 else t for t in (input, target))
     classes = scores.shape[1]
     listed = (truth < 0).long().cumsum(1) == 0  # places before the first -1
     if truth.numel() and (int(truth.min()) < -1 or int(truth.max()) >= classes):
-        raise OutOfRangeError(f"{op}: target out of range for {classes} classes, got {int(truth.min())} to {int(truth.max())}")
+        raise OutOfRangeError(
+            f"{op}: target out of range for {classes} classes, got {int(truth.min())} to {int(truth.max())}"
+        )
     safe = truth.masked_fill(~listed, 0)
     marks = fb.zeros((scores.shape[0], classes + 1), dtype=fb.bool)
     marks = marks.scatter(1, truth.masked_fill(~listed, classes), True)[:, :classes]

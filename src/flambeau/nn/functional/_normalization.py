@@ -31,10 +31,14 @@ def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | 
     if not shape:
         raise ArgumentError(f"{op}: normalized_shape must have at least one size")
     if tuple(input.shape[-len(shape) :]) != shape:
-        raise ArgumentError(f"{op}: normalized_shape {shape} must be the last sizes of the input, got {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: normalized_shape {shape} must be the last sizes of the input, got {tuple(input.shape)}"
+        )
     for name, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != shape:
-            raise ArgumentError(f"{op}: {name} must have shape {shape} like normalized_shape, got {tuple(parameter.shape)}")
+            raise ArgumentError(
+                f"{op}: {name} must have shape {shape} like normalized_shape, got {tuple(parameter.shape)}"
+            )
     return tuple(range(-len(shape), 0))
 
 
@@ -102,13 +106,15 @@ def group_norm(
         raise ArgumentError(f"group_norm: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
     channels = input.shape[1]
     if num_groups <= 0 or channels % num_groups:
-        raise ArgumentError(f"group_norm: number of channels {channels} must be divisible by num_groups, got {num_groups}")
+        raise ArgumentError(
+            f"group_norm: number of channels {channels} must be divisible by num_groups, got {num_groups}"
+        )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     if input.numel() == 0:
         return fb.empty_like(input)
     grouped = wide(input).reshape((input.shape[0], num_groups, -1))
     result = _standardised(grouped, (2,), eps).view(input.shape)
-    return _scaled_back(result, _per_channel(weight, input.ndim), _per_channel(bias, input.ndim), input)
+    return _affine(result, weight, bias, input)
 
 
 def _check_channels(op: str, channels: int, **parameters: Tensor | None) -> None:
@@ -119,9 +125,15 @@ def _check_channels(op: str, channels: int, **parameters: Tensor | None) -> None
             )
 
 
-def _per_channel(values: Tensor | None, ndim: int) -> Tensor | None:
+def _per_channel(values: Tensor, ndim: int) -> Tensor:
     """Values of the channels, shaped to meet dimension 1."""
-    return None if values is None else values.view((1, -1) + (1,) * (ndim - 2))
+    return values.view((1, -1) + (1,) * (ndim - 2))
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+    """x · weight + bias by channel, in the input's dtype."""
+    x = x if weight is None else x * _per_channel(weight, x.ndim)
+    return narrow_back(x if bias is None else x + _per_channel(bias, x.ndim), input)
 
 
 def batch_norm(
@@ -163,7 +175,9 @@ def batch_norm(
     if training:
         count = input.numel() // channels if channels else 0
         if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
-            raise ArgumentError(f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}")
+            raise ArgumentError(
+                f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
+            )
         if count == 0:
             return fb.empty_like(input)
         var, mean = fb.var_mean(x, (0, *range(2, ndim)), correction=0)
@@ -222,7 +236,9 @@ def instance_norm(
     positions = math.prod(input.shape[2:])
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise ArgumentError(f"{op}: expected running_mean and running_var to be defined when use_input_stats is False")
+            raise ArgumentError(
+                f"{op}: expected running_mean and running_var to be defined when use_input_stats is False"
+            )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if positions == 1:
         raise ArgumentError(
@@ -236,7 +252,7 @@ def instance_norm(
         flat = (batch, channels)
         _update_running(running_mean, running_var, mean.view(flat).mean(0), var.view(flat).mean(0), positions, momentum)
     result = (x - mean) * (var + eps).rsqrt()
-    return _scaled_back(result, _per_channel(weight, input.ndim), _per_channel(bias, input.ndim), input)
+    return _affine(result, weight, bias, input)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

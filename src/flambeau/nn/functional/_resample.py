@@ -72,7 +72,9 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
         raise ArgumentError(f"{op}: expected 3, 4 or 5 dimensions (N, C, …), got shape {tuple(input.shape)}")
     if mode in ("nearest", "nearest-exact", "area"):
         if align_corners is not None:
-            raise ArgumentError(f"{op}: align_corners applies to linear, bilinear, bicubic and trilinear, not to {mode!r}")
+            raise ArgumentError(
+                f"{op}: align_corners applies to linear, bilinear, bicubic and trilinear, not to {mode!r}"
+            )
     elif mode not in needed:
         raise ArgumentError(f"{op}: mode {mode!r} is not one of nearest, nearest-exact, area, {', '.join(needed)}")
     elif input.ndim != needed[mode]:
@@ -93,7 +95,11 @@ def _target_sizes(
     if size is not None:
         if recompute is not None and recompute:
             raise ArgumentError(f"{op}: recompute_scale_factor is not meaningful with an explicit size")
-        sizes = [int(size)] * dims if not isinstance(size, Sequence) and not isinstance(size, Tensor) else [int(s) for s in size]
+        sizes = (
+            [int(size)] * dims
+            if not isinstance(size, Sequence) and not isinstance(size, Tensor)
+            else [int(s) for s in size]
+        )
         factors: list[float | None] = [None] * dims
     else:
         given = [float(f) for f in scale_factor] if isinstance(scale_factor, Sequence) else [float(scale_factor)] * dims
@@ -197,7 +203,9 @@ def _filter_matrix(n: int, m: int, scale: float, reach: int, a: float | None) ->
     return weights / weights.sum(1, keepdim=True)
 
 
-def upsample(input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """The older name of interpolate().
 
     Example:
@@ -299,7 +307,9 @@ def grid_sample(
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ArgumentError(f"{op}: expected mode to be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ArgumentError(f"{op}: expected padding_mode to be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
+        raise ArgumentError(
+            f"{op}: expected padding_mode to be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+        )
     if dims not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != dims or grid.shape[0] != input.shape[0]:
         raise ArgumentError(
             f"{op}: expected input (N, C, H, W) with grid (N, H, W, 2), or one dimension more each, got "
@@ -310,7 +320,9 @@ def grid_sample(
     if mode == "bicubic" and dims == 3:
         raise ArgumentError(f"{op}: mode 'bicubic' is for 4-d inputs only, got shape {tuple(input.shape)}")
     if 0 in input.shape[2:]:
-        raise ArgumentError(f"{op}: expected input to have non-empty spatial dimensions, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: expected input to have non-empty spatial dimensions, got shape {tuple(input.shape)}"
+        )
     align = _align_default(op, align_corners)
     sizes = tuple(input.shape[2:])
     image, places = wide(input).flatten(2), wide(grid)
@@ -375,7 +387,9 @@ def _read(image: Tensor, at: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
     return pixels * inside.unsqueeze(1)  # type: ignore[union-attr]
 
 
-def _bicubic(image: Tensor, at: list[Tensor], sizes: tuple[int, ...], outside: Callable[[Tensor, int], Tensor]) -> Tensor:
+def _bicubic(
+    image: Tensor, at: list[Tensor], sizes: tuple[int, ...], outside: Callable[[Tensor, int], Tensor]
+) -> Tensor:
     """Sixteen pixels around each place; those outside of the image are brought inside one by one."""
     low = [x.floor() for x in at]
     part = [x - floor for x, floor in zip(at, low, strict=True)]

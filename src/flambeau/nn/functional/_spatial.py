@@ -44,7 +44,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"got {len(margins)} margins for shape {tuple(input.shape)}"
         )
     if any(size == 0 for size in input.shape[1:]):
-        raise ArgumentError(f"pad: mode {mode!r} needs at least one element in each dimension, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"pad: mode {mode!r} needs at least one element in each dimension, got shape {tuple(input.shape)}"
+        )
     for i in range(dims):
         before, after = margins[2 * i : 2 * i + 2]
         if before or after:
@@ -87,7 +89,12 @@ def _block_index(
 
     Unfolding reads these positions, folding adds to them.
     """
-    for name, values, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0), ("stride", stride, 1)):
+    for name, values, least in (
+        ("kernel_size", kernel, 1),
+        ("dilation", dilation, 1),
+        ("padding", padding, 0),
+        ("stride", stride, 1),
+    ):
         if min(values) < least:
             raise ArgumentError(f"{op}: {name} should be at least {least}, got {values}")
     padded = (size[0] + 2 * padding[0], size[1] + 2 * padding[1])
@@ -154,7 +161,9 @@ def fold(input: Tensor, output_size, kernel_size, dilation=1, padding=0, stride=
     """
     op = "fold"
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
-        raise ArgumentError(f"{op}: expected (N, C · block elements, blocks) with elements, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: expected (N, C · block elements, blocks) with elements, got shape {tuple(input.shape)}"
+        )
     size, kernel, dilation, padding, stride = (
         ntuple(op, name, v, 2)
         for name, v in (
@@ -167,7 +176,9 @@ def fold(input: Tensor, output_size, kernel_size, dilation=1, padding=0, stride=
     if input.shape[-2] % area:
         raise ArgumentError(f"{op}: {input.shape[-2]} rows are not divisible by the {area} elements of a block")
     if input.shape[-1] != blocks[0] * blocks[1]:
-        raise ArgumentError(f"{op}: expected {blocks[0]} × {blocks[1]} = {blocks[0] * blocks[1]} blocks, got {input.shape[-1]}")
+        raise ArgumentError(
+            f"{op}: expected {blocks[0]} × {blocks[1]} = {blocks[0] * blocks[1]} blocks, got {input.shape[-1]}"
+        )
     lead = (*input.shape[:-2], input.shape[-2] // area)
     image = input.new_zeros((*lead, padded[0] * padded[1])).index_add(-1, index, input.reshape((*lead, -1)))
     image = image.view((*lead, *padded))

@@ -65,7 +65,9 @@ class MultiheadAttention(Module):
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError(f"MultiheadAttention: embed_dim {embed_dim} must be divisible by num_heads {num_heads}")
+            raise AssertionError(
+                f"MultiheadAttention: embed_dim {embed_dim} must be divisible by num_heads {num_heads}"
+            )
 
         def parameter(*shape: int) -> Parameter:
             return Parameter(fb.empty(shape, device=device, dtype=dtype))

@@ -250,9 +250,9 @@ def _gate_function() -> Any:
     """An autograd Function that is the identity forward and hands all gradients to a function backward."""
     global _gate
     if _gate is None:
-        import flambeau as fb
+        from flambeau.autograd import Function
 
-        class ModuleBackwardHook(fb.autograd.Function):
+        class ModuleBackwardHook(Function):
             @staticmethod
             def forward(ctx, gate, *tensors):
                 ctx.set_materialize_grads(False)

@@ -145,7 +145,7 @@ class CosineEmbeddingLoss(_Loss):
 
     Example:
         >>> fb.nn.CosineEmbeddingLoss()(fb.ones(1, 2), fb.ones(1, 2), fb.tensor([-1]))
-        tensor(1.0000)
+        tensor(1.)
     """
 
     def __init__(self, margin: float = 0.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
@@ -206,7 +206,14 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
-            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap, reduction=self.reduction
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
         )
 
 

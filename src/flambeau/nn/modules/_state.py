@@ -15,9 +15,7 @@ from flambeau.nn.parameter import Parameter, is_lazy
 EXTRA_STATE = "_extra_state"
 
 
-class _IncompatibleKeys(
-    NamedTuple("IncompatibleKeys", [("missing_keys", list[str]), ("unexpected_keys", list[str])])
-):
+class _IncompatibleKeys(NamedTuple("IncompatibleKeys", [("missing_keys", list[str]), ("unexpected_keys", list[str])])):
     """What load_state_dict() returns: keys the module has and the dictionary lacks, and the other way round."""
 
     __slots__ = ()
@@ -167,7 +165,9 @@ class State:
         if strict:
             for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
                 if keys:
-                    errors.append(f"{what} key(s) in state_dict: {', '.join(f'{k!r}' for k in keys)}.".replace("'", '"'))
+                    errors.append(
+                        f"{what} key(s) in state_dict: {', '.join(f'{k!r}' for k in keys)}.".replace("'", '"')
+                    )
         if errors:
             lines = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")
@@ -258,7 +258,7 @@ class State:
 
         Example:
             >>> m = fb.nn.Linear(2, 3)
-            >>> handle = m.register_state_dict_post_hook(lambda m, state, prefix, meta: state.pop(prefix + "bias") and None)
+            >>> handle = m.register_state_dict_post_hook(lambda m, state, prefix, meta: state.__delitem__(prefix + "bias"))
             >>> list(m.state_dict())
             ['weight']
         """

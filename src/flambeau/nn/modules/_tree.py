@@ -64,7 +64,9 @@ class Tree:
                     return
             if isinstance(value, Tensor) and (isinstance(value, Buffer) or name in tables["_buffers"]):
                 known = name in tables["_buffers"] and not isinstance(value, Buffer)
-                persistent = name not in self._non_persistent_buffers_set if known else getattr(value, "persistent", True)
+                persistent = (
+                    name not in self._non_persistent_buffers_set if known else getattr(value, "persistent", True)
+                )
                 self._forget(name, keep="_buffers")
                 self.register_buffer(name, value, persistent)
                 return
@@ -216,7 +218,9 @@ class Tree:
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise AttributeError(f"get_submodule: {type(module).__name__} has no attribute '{name}' (in '{target}')")
+                raise AttributeError(
+                    f"get_submodule: {type(module).__name__} has no attribute '{name}' (in '{target}')"
+                )
             module = getattr(module, name)
             if not isinstance(module, Tree):
                 raise AttributeError(f"get_submodule: '{name}' is not a Module (in '{target}')")

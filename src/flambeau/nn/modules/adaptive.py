@@ -52,7 +52,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
-        if not cutoffs or any(not isinstance(c, int) or not 0 < c < n_classes for c in cutoffs) or sorted(set(cutoffs)) != cutoffs:
+        if (
+            not cutoffs
+            or any(not isinstance(c, int) or not 0 < c < n_classes for c in cutoffs)
+            or sorted(set(cutoffs)) != cutoffs
+        ):
             raise ValueError(
                 f"AdaptiveLogSoftmaxWithLoss: cutoffs should be increasing whole numbers between 1 and n_classes - 1, got {cutoffs}"
             )

@@ -13,7 +13,15 @@ from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "SyncBatchNorm"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]
 
 
 class _NormBase(Module):
@@ -37,7 +45,9 @@ class _NormBase(Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(fb.empty(num_features, device=device, dtype=dtype)) if wanted else None)
+            self.register_parameter(
+                name, Parameter(fb.empty(num_features, device=device, dtype=dtype)) if wanted else None
+            )
         tracked = track_running_stats
         self.register_buffer("running_mean", fb.zeros(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", fb.ones(num_features, device=device, dtype=dtype) if tracked else None)

@@ -46,7 +46,9 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size) -> None:
         super().__init__()
         if not isinstance(dim, int):
-            raise TypeError(f"Unflatten: dim must be a whole number, dimensions have no names here; got {type(dim).__name__}")
+            raise TypeError(
+                f"Unflatten: dim must be a whole number, dimensions have no names here; got {type(dim).__name__}"
+            )
         if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
             raise TypeError(f"Unflatten: unflattened_size must be a tuple of whole numbers, got {unflattened_size!r}")
         self.dim, self.unflattened_size = dim, unflattened_size

@@ -41,7 +41,9 @@ class LazyModuleMixin:
     def _infer_parameters(self, args: tuple, kwargs: dict | None = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
-            raise RuntimeError(f"{type(self).__name__}: parameters are still without shape after initialize_parameters()")
+            raise RuntimeError(
+                f"{type(self).__name__}: parameters are still without shape after initialize_parameters()"
+            )
         self._initialize_hook.remove()
         del self._initialize_hook
         if self.cls_to_become is not None:

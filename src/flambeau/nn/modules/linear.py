@@ -159,7 +159,8 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.has_uninitialized_params():
             with fb.no_grad():
                 self.in_features = input.shape[-1]
-                self.weight.materialize((self.out_features, self.in_features))
-                if self.bias is not None:
-                    self.bias.materialize((self.out_features,))
+                shapes = {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
+                for name, parameter in self._parameters.items():
+                    if isinstance(parameter, UninitializedParameter):
+                        parameter.materialize(shapes[name])
                 self.reset_parameters()

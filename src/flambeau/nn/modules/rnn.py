@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flambeau as fb
@@ -72,9 +72,13 @@ class RNNBase(Module):
         if not isinstance(hidden_size, int):
             raise TypeError(f"{name}: hidden_size should be of type int, got: {type(hidden_size).__name__}")
         if hidden_size <= 0 or num_layers <= 0:
-            raise ValueError(f"{name}: hidden_size and num_layers must be greater than zero, got {hidden_size} and {num_layers}")
+            raise ValueError(
+                f"{name}: hidden_size and num_layers must be greater than zero, got {hidden_size} and {num_layers}"
+            )
         if proj_size < 0 or proj_size >= hidden_size:
-            raise ValueError(f"{name}: proj_size must be at least 0 and smaller than hidden_size {hidden_size}, got {proj_size}")
+            raise ValueError(
+                f"{name}: proj_size must be at least 0 and smaller than hidden_size {hidden_size}, got {proj_size}"
+            )
         if proj_size and mode != "LSTM":
             raise ValueError(f"{name}: proj_size is for LSTM only, got {proj_size}")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
@@ -86,7 +90,7 @@ class RNNBase(Module):
         directions = 2 if bidirectional else 1
         for layer, suffix in self._places():
             features = input_size if layer == 0 else state_size * directions
-            shapes = {"weight_ih": (gates, features), "weight_hh": (gates, state_size)}
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, features), "weight_hh": (gates, state_size)}
             if bias:
                 shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
             if proj_size:
@@ -129,7 +133,7 @@ class RNNBase(Module):
             if hasattr(self, f"{kind}_{suffix}"):
                 yield kind, getattr(self, f"{kind}_{suffix}")
 
-    def _step(self, weights: dict[str, Tensor]) -> Step:
+    def _step(self, weights: Mapping[str, Tensor]) -> Step:
         hidden, bias = weights["weight_hh"], weights.get("bias_hh")
         if self.mode == "LSTM":
             return lstm_step(hidden, bias, weights.get("weight_hr"))
@@ -179,7 +183,9 @@ class RNNBase(Module):
         for name, tensor, shape in zip(("h_0", "c_0"), state, shapes, strict=False):
             expected = shape if batched else (shape[0], shape[2])
             if tuple(tensor.shape) != expected:
-                raise ArgumentError(f"{type(self).__name__}: expected {name} of shape {expected}, got {tuple(tensor.shape)}")
+                raise ArgumentError(
+                    f"{type(self).__name__}: expected {name} of shape {expected}, got {tuple(tensor.shape)}"
+                )
         return state if batched else tuple(s.unsqueeze(1) for s in state)
 
     def _check_features(self, input: Tensor) -> None:
@@ -205,7 +211,9 @@ class RNNBase(Module):
         length, batch, _ = steps.shape
         if length == 0:
             raise ArgumentError(f"{type(self).__name__}: expected sequence length to be larger than 0")
-        rows, end = self._run(steps.reshape(length * batch, -1), [batch] * length, self._start(hx, batch, input, batched))
+        rows, end = self._run(
+            steps.reshape(length * batch, -1), [batch] * length, self._start(hx, batch, input, batched)
+        )
         output = rows.view(length, batch, -1)
         if not batched:
             return output.squeeze(1), self._state_as_given(tuple(s.squeeze(1) for s in end))
@@ -309,7 +317,17 @@ class LSTM(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
         )
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
@@ -343,7 +361,16 @@ class GRU(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
         )
 
 
@@ -366,13 +393,16 @@ class RNNCellBase(Module):
         True
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = num_chunks * hidden_size
-        shapes = {"weight_ih": (gates, input_size), "weight_hh": (gates, hidden_size), "bias_ih": (gates,), "bias_hh": (gates,)}
+        shapes = {
+            "weight_ih": (gates, input_size),
+            "weight_hh": (gates, hidden_size),
+            "bias_ih": (gates,),
+            "bias_hh": (gates,),
+        }
         for name, shape in shapes.items():
             wanted = bias or name.startswith("weight")
             self.register_parameter(name, Parameter(fb.empty(shape, device=device, dtype=dtype)) if wanted else None)
@@ -397,7 +427,9 @@ class RNNCellBase(Module):
         if input.ndim not in (1, 2):
             raise ArgumentError(f"{name}: expected input to be 1D or 2D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:
-            raise ArgumentError(f"{name}: input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
+            raise ArgumentError(
+                f"{name}: input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}"
+            )
         rows = input if input.ndim == 2 else input.unsqueeze(0)
         shape = (rows.shape[0], self.hidden_size)
         if state is None:

@@ -8,12 +8,9 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 
 
 def _convert(module: Any, memory_format: Any, ndim: int) -> Any:
-    import flambeau as fb
-
-    names = ("Conv2d", "ConvTranspose2d") if ndim == 4 else ("Conv3d", "ConvTranspose3d")
-    kinds = tuple(getattr(fb.nn, name) for name in names if hasattr(fb.nn, name))
+    names = {"Conv2d", "ConvTranspose2d"} if ndim == 4 else {"Conv3d", "ConvTranspose3d"}
     for part in module.modules():
-        if isinstance(part, kinds):
+        if any(kind.__name__ in names for kind in type(part).__mro__):
             part.weight.data = part.weight.data.contiguous(memory_format=memory_format)
     return module
 

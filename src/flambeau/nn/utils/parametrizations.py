@@ -201,11 +201,17 @@ def orthogonal(
     if not isinstance(weight, Tensor):
         raise ValueError(f"orthogonal: module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
-        raise ValueError(f"orthogonal: expected a matrix or batch of matrices, got a tensor of {weight.ndim} dimensions")
+        raise ValueError(
+            f"orthogonal: expected a matrix or batch of matrices, got a tensor of {weight.ndim} dimensions"
+        )
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
-        raise ValueError(f"orthogonal: orthogonal_map must be matrix_exp, cayley or householder, got {orthogonal_map!r}")
+        raise ValueError(
+            f"orthogonal: orthogonal_map must be matrix_exp, cayley or householder, got {orthogonal_map!r}"
+        )
     if orthogonal_map == "householder" and weight.is_complex():
         raise ValueError("orthogonal: the householder map does not support complex tensors")
-    return parametrize.register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True)
+    return parametrize.register_parametrization(
+        module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True
+    )

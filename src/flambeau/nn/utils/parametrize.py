@@ -88,12 +88,16 @@ class ParametrizationList(ModuleList):
         else:
             for i, part in enumerate(start):
                 if not isinstance(part, Tensor):
-                    raise ValueError(f"ParametrizationList: right_inverse must return tensors, got {type(part).__name__}")
+                    raise ValueError(
+                        f"ParametrizationList: right_inverse must return tensors, got {type(part).__name__}"
+                    )
                 _register(self, f"original{i}", _keep_as(part, original))
         if not unsafe:
             value = self()
             if not isinstance(value, Tensor):
-                raise ValueError(f"ParametrizationList: a parametrization must return a tensor, got {type(value).__name__}")
+                raise ValueError(
+                    f"ParametrizationList: a parametrization must return a tensor, got {type(value).__name__}"
+                )
             if value.dtype != dtype or value.shape != shape:
                 raise ValueError(
                     f"ParametrizationList: a parametrization must keep shape {tuple(shape)} and dtype {dtype}, got "
@@ -307,7 +311,9 @@ def type_before_parametrizations(module: Module) -> type:
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
     """Gives a module the parametrizations of another, and the tensors they start from.
 
     Args:

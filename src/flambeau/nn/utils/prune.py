@@ -62,7 +62,9 @@ class BasePruningMethod(ABC):
         current = getattr(module, name)
         scores = current if importance_scores is None else importance_scores
         if scores.shape != current.shape:
-            raise AssertionError(f"prune: importance_scores must have shape {tuple(current.shape)}, got {tuple(scores.shape)}")
+            raise AssertionError(
+                f"prune: importance_scores must have shape {tuple(current.shape)}, got {tuple(scores.shape)}"
+            )
         if not previous:
             original = module._parameters.pop(name)
             module.register_parameter(name + "_orig", original)
@@ -88,7 +90,9 @@ class BasePruningMethod(ABC):
         """A tensor with a fresh mask applied."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
-            raise AssertionError(f"prune: importance_scores must have shape {tuple(t.shape)}, got {tuple(scores.shape)}")
+            raise AssertionError(
+                f"prune: importance_scores must have shape {tuple(t.shape)}, got {tuple(scores.shape)}"
+            )
         default = fb.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default)
 
@@ -136,7 +140,9 @@ class PruningContainer(BasePruningMethod):
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"add_pruning_method: expected a BasePruningMethod, got {type(method).__name__}")
         if getattr(method, "_tensor_name", self._tensor_name) != self._tensor_name:
-            raise ValueError(f"add_pruning_method: expected a method for '{self._tensor_name}', got '{method._tensor_name}'")
+            raise ValueError(
+                f"add_pruning_method: expected a method for '{self._tensor_name}', got '{method._tensor_name}'"
+            )
         self._pruning_methods += (method,)
 
     def __len__(self) -> int:
@@ -188,7 +194,9 @@ class _Amount(BasePruningMethod):
         if not isinstance(amount, numbers.Real) or isinstance(amount, bool):
             raise TypeError(f"{type(self).__name__}: amount must be a number, got {type(amount).__name__}")
         if (isinstance(amount, int) and amount < 0) or (not isinstance(amount, int) and not 0 <= float(amount) <= 1):
-            raise ValueError(f"{type(self).__name__}: amount must be a fraction in [0, 1] or a non-negative count, got {amount}")
+            raise ValueError(
+                f"{type(self).__name__}: amount must be a fraction in [0, 1] or a non-negative count, got {amount}"
+            )
         self.amount = amount
 
     def _count(self, size: int) -> int:
@@ -321,7 +329,9 @@ class CustomFromMask(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Both masks together."""
         if default_mask.shape != self.mask.shape:
-            raise AssertionError(f"CustomFromMask: expected a mask of shape {tuple(default_mask.shape)}, got {tuple(self.mask.shape)}")
+            raise AssertionError(
+                f"CustomFromMask: expected a mask of shape {tuple(default_mask.shape)}, got {tuple(self.mask.shape)}"
+            )
         return default_mask * self.mask.to(default_mask.dtype)
 
 

@@ -60,7 +60,11 @@ class PackedSequence(_PackedSequence):
             flambeau.float64
         """
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        return (
+            self
+            if data is self.data
+            else type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        )
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The sequence on the CPU.
@@ -148,12 +152,16 @@ def pack_padded_sequence(
     if steps.ndim < 2 or steps.numel() == 0:
         raise ArgumentError(f"{op}: cannot pack empty tensors, got shape {tuple(input.shape)}")
     if lengths.ndim != 1 or lengths.numel() != steps.shape[1]:
-        raise ArgumentError(f"{op}: expected len(lengths) to be equal to batch size {steps.shape[1]}, got {lengths.numel()}")
+        raise ArgumentError(
+            f"{op}: expected len(lengths) to be equal to batch size {steps.shape[1]}, got {lengths.numel()}"
+        )
     sizes = lengths.tolist()
     if min(sizes) <= 0:
         raise ArgumentError(f"{op}: length of all samples has to be greater than 0, got {min(sizes)}")
     if sizes != sorted(sizes, reverse=True):
-        raise ArgumentError(f"{op}: lengths must be sorted in decreasing order, or pass enforce_sorted=False; got {sizes}")
+        raise ArgumentError(
+            f"{op}: lengths must be sorted in decreasing order, or pass enforce_sorted=False; got {sizes}"
+        )
     if sizes[0] > steps.shape[0]:
         raise ArgumentError(f"{op}: a length of {sizes[0]} is more than the {steps.shape[0]} steps of the input")
     batch_sizes = [sum(n > t for n in sizes) for t in range(sizes[0])]

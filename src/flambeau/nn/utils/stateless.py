@@ -22,7 +22,9 @@ def _tied(module: Module) -> dict[int, list[str]]:
 
 
 @contextmanager
-def swapped(module: Module, tensors: dict[str, Tensor], tie_weights: bool = True, strict: bool = False) -> Iterator[None]:
+def swapped(
+    module: Module, tensors: dict[str, Tensor], tie_weights: bool = True, strict: bool = False
+) -> Iterator[None]:
     """Within this block the module has the given tensors in place of its own; tied ones change together."""
     groups = _tied(module)
     known = {name for names in groups.values() for name in names}
