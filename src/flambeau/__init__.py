@@ -113,9 +113,18 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "fft", "func", "nn", "random", "testing", "utils", "version")
+_LAZY = ("amp", "array_api", "fft", "func", "nn", "optim", "random", "testing", "utils", "version")
 # Names of submodules that stand at the top as well.
-_FROM = {"vmap": "func"}
+_FROM = {"autocast": "amp", "vmap": "func"}
+_FROM |= dict.fromkeys(
+    """
+    autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
+    get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+    set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+    set_autocast_gpu_dtype
+    """.split(),
+    "amp._state",
+)
 
 
 def __getattr__(name: str):

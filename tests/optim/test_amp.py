@@ -355,6 +355,20 @@ def test_lists_do_not_overlap():
     assert not _lists.PROMOTE & (_lists.LOW | _lists.FLOAT32)
 
 
+def test_names_at_the_top():
+    assert fb.autocast is autocast
+    assert fb.is_autocast_enabled is state.is_autocast_enabled
+    assert not fb.is_autocast_cpu_enabled()
+    fb.set_autocast_cpu_enabled(False)
+    fb.set_autocast_cpu_dtype(fb.float16)
+    fb.set_autocast_gpu_dtype(fb.bfloat16)
+    try:
+        assert (fb.get_autocast_cpu_dtype(), fb.get_autocast_gpu_dtype()) == (fb.float16, fb.bfloat16)
+    finally:
+        fb.set_autocast_cpu_dtype(fb.bfloat16)
+        fb.set_autocast_gpu_dtype(fb.float16)
+
+
 @needs_casts
 def test_casts():
     x, y = fb.ones(2, 2), fb.ones(2, 2, dtype=fb.float64)

@@ -65,9 +65,8 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
         device_type: a name such as `"cpu"`.
 
     Example:
-        >>> with fb.amp.autocast("cpu"):
-        ...     fb.is_autocast_enabled("cpu")
-        True
+        >>> fb.is_autocast_enabled("cpu")
+        False
     """
     return _state.enabled.get(_check(device_type), False)
 
@@ -170,3 +169,69 @@ def autocast_decrement_nesting() -> int:
     """
     _state.nesting -= 1
     return _state.nesting
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Older spelling of `is_autocast_enabled("cpu")`.
+
+    Example:
+        >>> fb.is_autocast_cpu_enabled()
+        False
+    """
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Older spelling of `set_autocast_enabled("cpu", enabled)`.
+
+    Args:
+        enabled: on or off.
+
+    Example:
+        >>> fb.set_autocast_cpu_enabled(False)
+    """
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """Older spelling of `get_autocast_dtype("cpu")`.
+
+    Example:
+        >>> fb.get_autocast_cpu_dtype()
+        flambeau.bfloat16
+    """
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: Any) -> None:
+    """Older spelling of `set_autocast_dtype("cpu", dtype)`.
+
+    Args:
+        dtype: float16 or bfloat16.
+
+    Example:
+        >>> fb.set_autocast_cpu_dtype(fb.bfloat16)
+    """
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """Older spelling of `get_autocast_dtype("cuda")`.
+
+    Example:
+        >>> fb.get_autocast_gpu_dtype()
+        flambeau.float16
+    """
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: Any) -> None:
+    """Older spelling of `set_autocast_dtype("cuda", dtype)`.
+
+    Args:
+        dtype: float16 or bfloat16.
+
+    Example:
+        >>> fb.set_autocast_gpu_dtype(fb.float16)
+    """
+    set_autocast_dtype("cuda", dtype)
