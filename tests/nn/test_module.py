@@ -287,7 +287,7 @@ def test_parameter():
     assert type(p + 1) is fb.Tensor and not isinstance(p + 1, nn.Parameter)
     assert not nn.Parameter(fb.zeros(1), requires_grad=False).requires_grad
     assert nn.Parameter().shape == (0,)
-    assert nn.Parameter((p * 2)).grad_fn is None
+    assert nn.Parameter(p * 2).grad_fn is None
     with pytest.raises(TypeError):
         nn.Parameter([1.0])
 
