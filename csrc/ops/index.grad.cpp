@@ -64,7 +64,13 @@ GRAD("index_copy", IN(2), 0, IN(2)) {
 }
 GRAD("index_fill", IN(2), 0, IN(2)) {
     if (c.needs(0)) c.set(0, call<"index_fill">(c.g(), c.integer(1), c.in(2), 0));
-    if (c.needs(3)) c.set(3, sum(index_select(c.g(), c.integer(1), c.in(2))));
+    if (!c.needs(3)) return;
+    // A slice that is named twice is filled once: a mask rather than a sum over the indices.
+    int64_t dim = wrap_dim(c.integer(1), c.dim(0));
+    Dims shape(c.dim(0), 1);
+    if (c.dim(0)) shape[dim] = c.shape(0)[dim];
+    Var filled = call<"index_fill">(full_of(shape, Scalar(false), DType::Bool), dim, c.in(2), 1);
+    c.set(3, masked(c.g(), filled));
 }
 GRAD("scatter_add", 0, 0, IN(2)) {
     c.set(0, c.g());
