@@ -27,6 +27,9 @@ GRAD(
 GRAD("bernoulli_(Tensor input, Tensor|normal(Tensor mean, Tensor std|binomial") { set_zeros(c, 2); }
 GRAD("normal(float mean, Tensor std") { c.set(1, zeros_of(c.shape(1), c.dtype(1))); }
 
+GRAD("_bin_counts") {
+    fail(ErrorKind::NotImplemented, "the derivative for histogram is not implemented; detach() its input");
+}
 GRAD("unique|unique_consecutive") {
     fail(ErrorKind::NotImplemented, "the derivative for unique is not implemented; detach() its input");
 }

@@ -122,15 +122,26 @@ Slopes of_extreme(const By& by, const Var& g, const Var& self, const Var& source
     return {mine * share, theirs * by.read(share)};
 }
 
+}  // namespace
+
+OP("_differentiable_once(Tensor input) -> Tensor", 0) { return clone(a.tensor(0)); }
+GRAD("_differentiable_once") {
+    fail(ErrorKind::NotImplemented,
+         "the second derivative of a product that has more than one zero among its sources is not implemented");
+}
+
+namespace {
+
 // The product of all others. One zero among them makes it the product with that zero left out; two make it zero.
 template <class By>
 Slopes of_product(const By& by, const Var& g, const Var& self, const Var& source, const Var& result, bool with_self) {
     Var nonzero_self = masked_fill(self, self == 0, 1);
     Slopes slopes;
     slopes.self = g * conj(by.product(nonzero_self, source, with_self) / nonzero_self);
-    Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), self.dtype()), cast(zero, self.dtype())));
+    Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), DType::F32), cast(zero, DType::F32)));
     Var single = logical_and(zero, zeros == 1);
     Var without = by.product(self, masked_fill(source, single, 1), with_self);
+    if (grad_enabled() && item(any(zeros > 1).tensor).i) without = call<"_differentiable_once">(without);
     slopes.source =
         where(single, by.read(g * conj(without)), by.read(g * conj(result)) / conj(masked_fill(source, zero, 1)));
     return slopes;
