@@ -101,10 +101,7 @@ void set_requires_grad(const Tensor& t, bool on) {
     own_meta(t).requires_grad = on;
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) {
-    sequence = 0;  // made when the leaf is first used, by an op that has its number already; it comes last all the same
-    add_output(t);
-}
+AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
 
 AccumulateGrad::~AccumulateGrad() {
     GradMeta* meta = grad_meta(leaf.impl());

@@ -1,10 +1,12 @@
 // Arithmetic with arguments: add and sub with alpha, div with a rounding mode, powers, where, clamp, lerp, addcmul.
+#include "backend/cpu/divide.h"
 #include "ops/elementwise.h"
 
 namespace fb::ew {
 namespace {
 
 using namespace fb::m;
+using cpu::Division;
 
 struct AddFn {
     template <class T>
@@ -48,6 +50,13 @@ struct PowFn {
         return pow(x, y);
     }
 };
+
+template <class Fn>
+Kernels rounding_kernels(Division division) {
+    Kernels kernels = binary_kernels<Fn, IF>();
+    for (DType d : {DType::I32, DType::I64}) kernels.by_dtype[static_cast<int>(d)] = cpu::division_tile(d, division);
+    return kernels;
+}
 
 const Kernels& mul_kernels() {
     static const Kernels kernels = binary_kernels<MulFn, ALL>();
@@ -139,8 +148,8 @@ Example:
     >>> fb.div(fb.tensor([5., -5.]), 2, rounding_mode='floor')
     tensor([ 2., -3.])
 )") {
-    static const Kernels plain = binary_kernels<DivFn, FC>(), down = binary_kernels<FloorDivFn, IF>(),
-                         cut = binary_kernels<TruncDivFn, IF>();
+    static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
+                         cut = rounding_kernels<TruncDivFn>(Division::Truncate);
     const Tensor &x = a.tensor(0), &y = a.tensor(1);
     if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
     const std::string& mode = a.text(2);

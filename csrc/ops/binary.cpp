@@ -1,11 +1,13 @@
 // Binary elementwise ops: the rows of binary.def. The kernels of the comparisons and of the rest are compiled in two
 // units (binary.cpp and arithmetic.cpp) to share the work between cores.
+#include "backend/cpu/divide.h"
 #include "ops/elementwise.h"
 
 namespace fb::ew {
 namespace {
 
 using namespace fb::m;
+using cpu::Division;
 
 template <class T>
 inline T copy_sign(T x, T y) {
@@ -37,6 +39,18 @@ constexpr bool is_division(std::string_view name) {
     return name == "floor_divide" || name == "remainder" || name == "fmod";
 }
 
+// Kernels of a row; integer divisions have quicker ones.
+template <class Row, unsigned domain>
+Kernels kernels_of(std::string_view name) {
+    Kernels kernels = binary_kernels<Row, domain>();
+    if (!is_division(name)) return kernels;
+    auto division = name == "floor_divide" ? Division::Floor
+                    : name == "remainder"  ? Division::FloorRemainder
+                                           : Division::TruncateRemainder;
+    for (DType d : {DType::I32, DType::I64}) kernels.by_dtype[static_cast<int>(d)] = cpu::division_tile(d, division);
+    return kernels;
+}
+
 // How the two arguments may be given; see binary.def.
 enum class Operands { TT, TS, SS, TV };
 
@@ -59,7 +73,7 @@ struct RegisterBinary {
         }                                                                                                        \
     };                                                                                                           \
     Value call_##name(Args& a) {                                                                                 \
-        static const Kernels kernels = binary_kernels<Row_##name, domain>();                                     \
+        static const Kernels kernels = kernels_of<Row_##name, domain>(#name);                                    \
         if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                         \
         return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                               \
     }                                                                                                            \

@@ -24,7 +24,7 @@ struct OffsetContext {
 
 void offset_tile(char** data, int64_t n, const void* context) {
     const OffsetContext& c = *static_cast<const OffsetContext*>(context);
-    int64_t* __restrict to = reinterpret_cast<int64_t*>(data[0]);
+    int64_t* to = reinterpret_cast<int64_t*>(data[0]);
     const int64_t* __restrict index = reinterpret_cast<const int64_t*>(data[1]);
     int64_t low = c.wrap && !c.unsigned_bits ? -c.size : 0, size = c.size, stride = c.stride;
     int64_t bad = 0;
@@ -39,8 +39,9 @@ void offset_tile(char** data, int64_t n, const void* context) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] = (index[i] + (index[i] < 0 ? size : 0)) * stride;
     } else {
+        const int64_t* sum = reinterpret_cast<const int64_t*>(data[2]);
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) to[i] += (index[i] + (index[i] < 0 ? size : 0)) * stride;
+        for (int64_t i = 0; i < n; i++) to[i] = sum[i] + (index[i] + (index[i] < 0 ? size : 0)) * stride;
     }
 }
 
@@ -60,10 +61,10 @@ void check_tile(char** data, int64_t n, const void* context) {
 
 void add_offsets(const Tensor& offsets, const Tensor& indices, int64_t dim, int64_t size, int64_t stride, bool wrap,
                  bool set) {
-    const Tensor* operands[] = {&offsets, &indices};
+    const Tensor* operands[] = {&offsets, &indices, &offsets};
     LoopPlan plan;
-    make_plan(plan, offsets.shape(), operands, 2);
-    DType compute[] = {DType::I64, DType::I64};
+    make_plan(plan, offsets.shape(), operands, set ? 2 : 3);
+    DType compute[] = {DType::I64, DType::I64, DType::I64};
     OffsetContext context{dim, size, stride, wrap, set, indices.dtype() == DType::U64};
     run_tiles(plan, compute, 1, offset_tile, &context);
 }

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/lapack_batch.h"
 #include "backend/cpu/lapack_own.h"
 #include "backend/cpu/loops.h"
 
@@ -174,6 +175,15 @@ LU lu_factor(const Tensor& a) {
 }
 
 Tensor cholesky_lower(const Tensor& a, const Tensor& info) {
+    if (int64_t n = a.size(-1); n <= lapack::batch_most && a.numel() >= 4 * n * n && !is_complex(a.dtype())) {
+        Tensor rows = contiguous(a);
+        Columns c = empty_columns(batch_of(a), n, n, a.dtype());
+        dispatch<float, double>(a.dtype(), "float32 or float64", [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            lapack::cholesky_batch<T>(c.at<T>(0), rows.data<T>(), c.count, n, info.data<int>());
+        });
+        return c.tensor;
+    }
     Columns c = to_columns(a);
     cpu::prepare_blas();
     dispatch_lapack(a.dtype(), [&](auto tag) {

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/lapack_qr.h"
 #include "backend/cpu/loops.h"
 #include "ops/linalg.h"
 
@@ -65,6 +66,36 @@ Eigen eig(const Tensor& a, bool vectors) {
     return {values, v.tensor};
 }
 
+// Eigenvalues and eigenvectors of a real symmetric matrix, in place: LAPACK's syevd, with our own product at its end.
+template <class T>
+int symmetric_eigen(bool upper, int n, T* a, T* values) {
+    int64_t size = n;
+    if (upper) {
+        for (int64_t col = 0; col < size; col++) {
+            for (int64_t row = col + 1; row < size; row++) a[row + col * size] = a[col + row * size];
+        }
+    }
+    T most = 0;
+    for (int64_t col = 0; col < size; col++) {
+        for (int64_t row = col; row < size; row++) most = std::max(most, std::abs(a[row + col * size]));
+    }
+    // Squares of very large or small entries would not fit: a power of two brings them near one.
+    int exponent = 0;
+    constexpr T tiny = sizeof(T) == 4 ? T(1e-15) : T(1e-140);
+    if (most > 0 && (most < tiny || most > 1 / tiny)) {
+        std::frexp(most, &exponent);
+        for (int64_t i = 0; i < size * size; i++) a[i] = std::ldexp(a[i], -exponent);
+    }
+    std::vector<T> between(static_cast<size_t>(n)), factors(static_cast<size_t>(n)),
+        z(static_cast<size_t>(size * size));
+    if (int info = lapack::sytrd(n, a, n, values, between.data(), factors.data())) return info;
+    if (int info = lapack::stedc(n, values, between.data(), z.data(), n)) return info;
+    lapack::multiply_q<T>(size - 1, size, size - 1, a + 1, size, factors.data(), z.data() + 1, size);
+    std::copy(z.begin(), z.end(), a);
+    for (int i = 0; exponent != 0 && i < n; i++) values[i] = std::ldexp(values[i], exponent);
+    return 0;
+}
+
 void check_driver(const Args& a, int i) { check(!a.given(i), "driver= is only for CUDA; leave it out"); }
 
 }  // namespace
@@ -113,8 +144,15 @@ Eigen eigh(const Tensor& a, bool upper, bool vectors) {
         using T = typename decltype(tag)::type;
         using R = lapack::Real<T>;
         each_matrix(n ? c.count : 0, 9.0 * n * n * n, [&](int64_t i) {
-            info.data<int>()[i] =
-                lapack::heevd(vectors ? 'V' : 'N', upper ? 'U' : 'L', n, c.at<T>(i), c.ld(), values.data<R>() + i * n);
+            R* to = values.data<R>() + i * n;
+            int& code = info.data<int>()[i];
+            if constexpr (!is_complex_type<T>) {
+                if (vectors) {
+                    code = symmetric_eigen<T>(upper, n, c.at<T>(i), to);
+                    return;
+                }
+            }
+            code = lapack::heevd(vectors ? 'V' : 'N', upper ? 'U' : 'L', n, c.at<T>(i), c.ld(), to);
         });
     });
     check_info(info, no_convergence);

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/lapack_qr.h"
 #include "backend/cpu/loops.h"
 #include "ops/linalg.h"
 
@@ -30,7 +31,9 @@ Reflectors geqrf(const Tensor& a) {
     dispatch_lapack(a.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         each_matrix(r.matrix.count, qr_work(r.matrix), [&](int64_t i) {
-            lapack::geqrf(r.matrix.rows, r.matrix.cols, r.matrix.at<T>(i), r.matrix.ld(), r.tau.data<T>() + i * k);
+            T *x = r.matrix.at<T>(i), *tau = r.tau.data<T>() + i * k;
+            if constexpr (is_complex_type<T>) lapack::geqrf(r.matrix.rows, r.matrix.cols, x, r.matrix.ld(), tau);
+            else lapack::factor_qr<T>(r.matrix.rows, r.matrix.cols, x, r.matrix.ld(), tau);
         });
     });
     return r;
@@ -48,7 +51,10 @@ Tensor householder(const Tensor& a, const Tensor& tau, int64_t cols) {
     dispatch_lapack(a.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         each_matrix(q.count, qr_work(q), [&](int64_t i) {
-            lapack::orgqr(q.rows, q.cols, static_cast<int>(k), q.at<T>(i), q.ld(), factors.data<T>() + i * k);
+            const T* scales = factors.data<T>() + i * k;
+            if constexpr (is_complex_type<T>)
+                lapack::orgqr(q.rows, q.cols, static_cast<int>(k), q.at<T>(i), q.ld(), scales);
+            else lapack::form_q<T>(q.rows, q.cols, k, q.at<T>(i), q.ld(), scales);
         });
     });
     return q.tensor;

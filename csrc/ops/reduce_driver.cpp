@@ -8,34 +8,6 @@
 namespace fb {
 namespace {
 
-// Every step-th element; a step known to the compiler becomes shuffles instead of single loads.
-template <class T, int64_t step>
-void pick(char* to, const char* from, int64_t n) {
-    T* __restrict y = reinterpret_cast<T*>(to);
-    const T* __restrict x = reinterpret_cast<const T*>(from);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
-}
-
-// copy_strided into contiguous memory, quicker for the strides that short rows and slices have.
-void pack(char* to, DType to_dtype, const char* from, DType from_dtype, int64_t from_stride, int64_t n) {
-    if (to_dtype == from_dtype && itemsize(to_dtype) == 4) {
-        switch (from_stride) {
-            case 8:
-                return pick<uint32_t, 2>(to, from, n);
-            case 12:
-                return pick<uint32_t, 3>(to, from, n);
-            case 16:
-                return pick<uint32_t, 4>(to, from, n);
-            case 32:
-                return pick<uint32_t, 8>(to, from, n);
-            default:
-                break;
-        }
-    }
-    cpu::copy_strided(to, to_dtype, itemsize(to_dtype), from, from_dtype, from_stride, n);
-}
-
 constexpr int64_t acc_capacity = 16384;  // bytes of accumulators per batch
 constexpr int64_t pack_elements = 2048;  // elements packed at a time
 constexpr int64_t narrow_columns = 64;   // below this many columns several rows are read as one
@@ -51,7 +23,8 @@ struct Plan {
     char* out[2];
     Axis kept[max_dims], reduced[max_dims];
     int nkept = 0, nreduced = 0;
-    bool columns;   // the innermost loop runs over kept elements
+    bool columns;  // the innermost loop runs over kept elements
+    bool between = false;
     int64_t width;  // outputs per batch, along kept[0]
     Plan() {}
 };
@@ -139,6 +112,10 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
         int64_t row = 1;
         for (int d = 0; d < plan.nreduced; d++) row *= plan.reduced[d].size;
         most = std::clamp<int64_t>(parallel_grain / 2 / std::max<int64_t>(1, row), 1, 256);
+        // Rows of several outputs lie between those of one: read all in the order of memory.
+        plan.between =
+            plan.nreduced > 1 && plan.kept[0].in < plan.reduced[1].in && plan.reduced[0].size <= reduce_block;
+        if (plan.between) most = std::min<int64_t>(256, acc_capacity / kernel.acc_bytes);
     }
     plan.width = std::min(plan.kept[0].size, most);
 }
@@ -166,10 +143,25 @@ class Task {
             }
             for (int64_t i = 0; i < inner.size; i += pack_elements) {
                 int64_t n = std::min(pack_elements, inner.size - i);
-                pack(pack_, kernel_.input, q + i * inner.in, dtype_, inner.in, n);
+                cpu::copy_strided(pack_, kernel_.input, item_, q + i * inner.in, dtype_, inner.in, n);
                 kernel_.row(acc, pack_, n);
                 if (kernel_.done && kernel_.done(acc)) return;
             }
+        });
+    }
+
+    // Accumulates `count` outputs, whose inputs lie `step` bytes apart, row by row or all of them side by side.
+    void lines(char* acc, const char* p, int64_t step, int64_t count, bool between) {
+        const Axis& inner = reduced_[0];
+        bool direct = same_ && (inner.in == item_ || inner.size == 1);
+        if (!direct || inner.size > reduce_block || (nreduced_ > 1 && !between)) {
+            for (int64_t i = 0; i < count; i++) row(acc + i * kernel_.acc_bytes, p + i * step);
+            return;
+        }
+        walk(reduced_, 1, nreduced_, [&](int64_t offset) {
+            const char* q = p + offset;
+            if (kernel_.lines) return kernel_.lines(acc, q, step, count, inner.size);
+            for (int64_t i = 0; i < count; i++) kernel_.row(acc + i * kernel_.acc_bytes, q + i * step, inner.size);
         });
     }
 
@@ -190,7 +182,8 @@ class Task {
                     continue;
                 }
                 for (int64_t r = 0; r < rows; r++) {
-                    pack(pack_ + r * cols * item_, kernel_.input, at + r * inner.in, dtype_, stride, cols);
+                    cpu::copy_strided(pack_ + r * cols * item_, kernel_.input, item_, at + r * inner.in, dtype_, stride,
+                                      cols);
                 }
                 kernel_.rows(acc, pack_, cols * item_, rows, cols);
             }
@@ -303,8 +296,7 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
                          if (plan.columns) {
                              task.columns(acc, p, plan.kept[0].in, n);
                          } else {
-                             for (int64_t i = 0; i < n; i++)
-                                 task.row(acc + i * kernel.acc_bytes, p + i * plan.kept[0].in);
+                             task.lines(acc, p, plan.kept[0].in, n, plan.between);
                          }
                          if (splits == 1) write(kernel, outs, plan.kept[0], at, acc, n, context);
                      }

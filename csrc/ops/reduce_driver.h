@@ -22,6 +22,8 @@ struct ReduceKernel {
     void (*finish)(char* const* out, const char* acc, int64_t n, const void* context);
     // The accumulator cannot change any more (any, all); may be null.
     bool (*done)(const char* acc) = nullptr;
+    // row() for `count` accumulators, with rows of n elements `stride` bytes apart: spares a call per row; may be null.
+    void (*lines)(char* acc, const char* x, int64_t stride, int64_t count, int64_t n) = nullptr;
 };
 
 inline constexpr int64_t reduce_block = 4096;

@@ -60,6 +60,19 @@ inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
     return Op::widen(fold_lanes<Op, width>(lanes));
 }
 
+// Neighbours onto each other, n lanes to n / 2, until `left` are left.
+template <class Op, int64_t n, int64_t left>
+inline void fold_neighbours(const typename Op::L* __restrict from, typename Op::L* __restrict to) {
+    if constexpr (n == 2 * left) {
+        for (int64_t i = 0; i < left; i++) to[i] = Op::fold(from[2 * i], from[2 * i + 1]);
+    } else {
+        alignas(64) typename Op::L half[n / 2];
+#pragma omp simd
+        for (int64_t i = 0; i < n / 2; i++) half[i] = Op::fold(from[2 * i], from[2 * i + 1]);
+        fold_neighbours<Op, n / 2, left>(half, to);
+    }
+}
+
 template <class Op>
 struct KernelOf {
     using T = typename Op::T;
@@ -83,6 +96,31 @@ struct KernelOf {
             for (int64_t i = 0; i < n; i++) lane = Op::step(lane, x[i]);
             a = Op::join(a, Op::widen(lane));
         }
+    }
+    // Sixteen rows at a time, sixteen lanes each, then all lanes folded together.
+    static void lines(char* acc, const char* x, int64_t stride, int64_t count, int64_t n) {
+        constexpr int64_t group = 16, width = 16;
+        bool short_rows = n >= width && n <= 16 * width;
+        int64_t whole = short_rows ? count / group * group : 0;
+        for (int64_t first = 0; first < whole; first += group) {
+            alignas(64) L lanes[group * width], folded[group];
+            for (int64_t r = 0; r < group; r++) {
+                const T* __restrict p = reinterpret_cast<const T*>(x + (first + r) * stride);
+                L* __restrict to = lanes + r * width;
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++) to[j] = Op::step(Op::unit(), p[j]);
+                int64_t i = width;
+                for (; i + width <= n; i += width) {
+#pragma omp simd
+                    for (int64_t j = 0; j < width; j++) to[j] = Op::step(to[j], p[i + j]);
+                }
+                for (int64_t j = 0; i + j < n; j++) to[j] = Op::step(to[j], p[i + j]);
+            }
+            fold_neighbours<Op, group * width, group>(lanes, folded);
+            A* a = reinterpret_cast<A*>(acc) + first;
+            for (int64_t r = 0; r < group; r++) a[r] = Op::join(a[r], Op::widen(folded[r]));
+        }
+        for (int64_t i = whole; i < count; i++) row(acc + i * static_cast<int64_t>(sizeof(A)), x + i * stride, n);
     }
     static void rows(char* acc, const char* x, int64_t stride, int64_t rows, int64_t cols) {
         A* __restrict a = reinterpret_cast<A*>(acc);
@@ -111,7 +149,7 @@ struct KernelOf {
         for (int64_t i = 0; i < n; i++) y[i] = Op::result(a[i], context);
     }
     static constexpr ReduceKernel kernel() {
-        return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish};
+        return {dtype_of<T>(), dtype_of<R>(), sizeof(A), 1, init, row, rows, merge, finish, nullptr, lines};
     }
 };
 

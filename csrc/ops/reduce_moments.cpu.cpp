@@ -181,7 +181,8 @@ void power_tile(char** data, int64_t n, const void* context) {
 void root_tile(char** data, int64_t n, const void* context) {
     double inverse = 1 / *static_cast<const double*>(context);
     double* y = reinterpret_cast<double*>(data[0]);
-    for (int64_t i = 0; i < n; i++) y[i] = std::pow(y[i], inverse);
+    const double* x = reinterpret_cast<const double*>(data[1]);
+    for (int64_t i = 0; i < n; i++) y[i] = std::pow(x[i], inverse);
 }
 
 template <Order order>
@@ -225,11 +226,9 @@ Tensor absolute_power(const Tensor& t, double ord) {
 
 void take_root(const Tensor& t, double ord) {
     LoopPlan plan;
-    const Tensor* operands[] = {&t};
-    make_plan(plan, t.shape(), operands, 1);
-    DType compute[] = {DType::F64};
-    // The tile is an output, so it is not read by the driver: only for contiguous float64.
-    check(t.is_contiguous() && t.dtype() == DType::F64, "internal: roots are taken of contiguous float64");
+    const Tensor* operands[] = {&t, &t};
+    make_plan(plan, t.shape(), operands, 2);
+    DType compute[] = {DType::F64, DType::F64};
     cpu::run_tiles(plan, compute, 1, root_tile, &ord, 20);
 }
 

@@ -1,4 +1,5 @@
 // Copies and writes of a whole tensor: contiguous, clone, copy_, fill_, resize_, set_.
+#include "autograd/node.h"
 #include "ops/create.h"
 #include "ops/shape.h"
 
@@ -108,6 +109,7 @@ Example:
 
 static Tensor resize(const Tensor& t, const Dims& shape, MemoryFormat format) {
     check(format != MemoryFormat::Preserve, "preserve_format is not supported here");
+    if (requires_grad(t)) fail_state("cannot resize variables that require grad; resize a detach() of it");
     int64_t numel = checked_numel(shape);
     if (t.shape() == shape && format == MemoryFormat::Contiguous) return t;
     Dims strides = format_strides(shape, format);

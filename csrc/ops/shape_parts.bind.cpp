@@ -1,6 +1,7 @@
 // Signatures of the views that show a part of a tensor, or its elements in another light.
 #include "ops/create.h"
 #include "ops/shape.h"
+#include "ops/views.h"
 
 namespace fb {
 
@@ -134,23 +135,7 @@ Example:
             [1, 3],
             [2, 4]])
 )") {
-    return as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3));
-}
-OP("as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", FUNCTION | METHOD,
-   R"(Gives this tensor itself another shape and strides over its storage.
-
-Args:
-    input: the tensor.
-    size: the shape.
-    stride: elements between neighbours, per dimension.
-    storage_offset: the first element; that of the input when not given.
-
-Example:
-    >>> fb.arange(4).as_strided_((2, 2), (1, 2))
-    tensor([[0, 2],
-            [1, 3]])
-)") {
-    return become(a.tensor(0), as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3)));
+    return recorded_as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3));
 }
 
 OP("view_as_real(Tensor input) -> Tensor", FUNCTION | METHOD,

@@ -1,5 +1,6 @@
 // Splitting into views, and tensors of at least so many dimensions.
 #include "ops/shape.h"
+#include "ops/var.h"
 
 namespace fb {
 namespace {
@@ -77,8 +78,12 @@ Tensor at_least(const Tensor& t, int64_t dims) {
 }
 
 std::vector<Tensor> all_at_least(const std::vector<Tensor>& tensors, int64_t dims) {
+    // Some are views and some the tensors themselves: each is an op of its own for the graph.
     std::vector<Tensor> result;
-    for (const Tensor& t : tensors) result.push_back(at_least(t, dims));
+    for (const Var t : tensors) {
+        Var more = dims == 1 ? call<"atleast_1d">(t) : dims == 2 ? call<"atleast_2d">(t) : call<"atleast_3d">(t);
+        result.push_back(std::move(more.tensor));
+    }
     return result;
 }
 

@@ -1,33 +1,12 @@
 #include "ops/views.h"
 
 #include "ops/common.h"
+#include "ops/create.h"
 #include "ops/dispatch.h"
+#include "ops/shape.h"
 
 namespace fb {
 namespace {
-
-// The memory of a base, laid out anew: `flat` holds its elements where the base's strides put them.
-struct Layout {
-    Tensor flat;
-    Tensor base;  // the base's shape over `flat`
-    int64_t low;  // first element of the storage that `flat` stands for
-};
-
-Layout lay_out(const Dims& shape, const Dims& strides, int64_t offset, DType dtype) {
-    int64_t low = offset, high = offset;
-    for (int64_t d = 0; d < shape.size(); d++) {
-        int64_t reach = std::max<int64_t>(shape[d] - 1, 0) * strides[d];
-        (reach < 0 ? low : high) += reach;
-    }
-    // An even start keeps complex views of real memory aligned.
-    low -= low % 2;
-    Layout layout;
-    layout.flat = zeros({checked_numel(shape) ? high - low + 1 : 0}, dtype);
-    layout.base = make_view(layout.flat.storage_ref(), dtype, shape, strides, offset - low);
-    check(!may_overlap_itself(layout.base), "the base of this view refers to one memory location more than once");
-    layout.low = low;
-    return layout;
-}
 
 // Arguments 1..: base_shape, base_strides, base_offset, base_dtype, shape, strides, offset, dtype.
 struct Geometry {
@@ -47,12 +26,58 @@ Geometry geometry(const From& from) {
     return {from.dims(1), from.dims(2), from.integer(3), from.dtype_at(4),
             from.dims(5), from.dims(6), from.integer(7), from.dtype_at(8)};
 }
+struct FromCall {
+    const GradCall& c;
+    const Dims& dims(int i) const { return c.dims(i); }
+    int64_t integer(int i) const { return c.integer(i); }
+    DType dtype_at(int i) const { return std::get<DType>(c.value(i)); }
+};
 struct FromArgs {
     const Args& a;
     const Dims& dims(int i) const { return a.dims(i); }
     int64_t integer(int i) const { return a.integer(i); }
     DType dtype_at(int i) const { return std::get<DType>(a.values[i]); }
 };
+
+// The memory of a base and a view of it, laid out anew: `flat` holds the elements where their strides put them.
+struct Layout {
+    Tensor flat;
+    Tensor base;  // the base's shape over `flat`
+    int64_t low;  // first element of the storage that `flat` stands for
+};
+
+// The first element in memory, and one past the last.
+std::pair<int64_t, int64_t> reach(const Dims& shape, const Dims& strides, int64_t offset) {
+    int64_t low = offset, high = offset;
+    for (int64_t d = 0; d < shape.size(); d++) {
+        int64_t way = (shape[d] - 1) * strides[d];
+        (way < 0 ? low : high) += way;
+    }
+    return {low, high + 1};
+}
+// Of the base and the view together, in elements of the base: a view by as_strided may leave its base.
+std::pair<int64_t, int64_t> reach(const Geometry& g) {
+    auto [low, high] = reach(g.base_shape, g.base_strides, g.base_offset);
+    auto [first, last] = reach(g.shape, g.strides, g.offset);
+    int64_t own = itemsize(g.dtype), base = itemsize(g.base_dtype);
+    first = first * own / base;
+    last = (last * own + base - 1) / base;
+    bool shown = checked_numel(g.shape) > 0;
+    if (!checked_numel(g.base_shape)) low = shown ? first : 0, high = shown ? last : 0;
+    else if (shown) low = std::min(low, first), high = std::max(high, last);
+    // A round start keeps views of another item size aligned.
+    return {low - low % 16, high};
+}
+
+Layout lay_out(const Geometry& g) {
+    auto [low, high] = reach(g);
+    Layout layout;
+    layout.flat = zeros({high - low}, g.base_dtype);
+    layout.base = make_view(layout.flat.storage_ref(), g.base_dtype, g.base_shape, g.base_strides, g.base_offset - low);
+    check(!may_overlap_itself(layout.base), "the base of this view refers to one memory location more than once");
+    layout.low = low;
+    return layout;
+}
 
 Tensor view_in(const Layout& layout, const Geometry& g) {
     // The offset of `flat`'s start, in elements of the view's dtype.
@@ -129,7 +154,7 @@ class ViewChange final : public Node {
 // The part of a base that a view shows, as a tensor of its own.
 OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g.base_shape, g.base_strides, g.base_offset, g.base_dtype);
+    Layout layout = lay_out(g);
     copy_into(layout.base, a.tensor(0));
     return clone(view_in(layout, g));
 }
@@ -138,7 +163,7 @@ GRAD("_view_read") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_write", 
 // Zeros in the shape of the base with a view's part put in its place; added up where the view overlaps itself.
 OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g.base_shape, g.base_strides, g.base_offset, g.base_dtype);
+    Layout layout = lay_out(g);
     Tensor view = view_in(layout, g);
     if (!may_overlap_itself(view)) {
         copy_into(view, a.tensor(0));
@@ -165,12 +190,59 @@ GRAD("_view_write") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_read", 
 // A base's values with zero where the view is.
 OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g.base_shape, g.base_strides, g.base_offset, g.base_dtype);
+    Layout layout = lay_out(g);
     copy_into(layout.base, a.tensor(0));
     fill(view_in(layout, g), Scalar(0));
     return contiguous(layout.base);
 }
 GRAD("_view_erase") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_erase", c.g().tensor, c)))); }
+
+// as_strided with all that its gradient has to know.
+OP("_as_strided(Tensor input, " GEOMETRY ") -> Tensor", 0) {
+    return as_strided(a.tensor(0), a.dims(5), a.dims(6), a.integer(7));
+}
+OP("_as_strided_(Tensor input, " GEOMETRY ") -> Tensor", METHOD, R"(The work behind as_strided_().
+
+Args:
+    base_shape: the shape as it is.
+    base_strides: the strides as they are.
+    base_offset: the first element as it is.
+    base_dtype: the dtype.
+    shape: the new shape.
+    strides: the new strides.
+    offset: the new first element.
+    dtype: the dtype.
+)") {
+    return become(a.tensor(0), as_strided(a.tensor(0), a.dims(5), a.dims(6), a.integer(7)));
+}
+
+// Elements of an input that share memory share the gradient of that memory evenly.
+static Var spread_evenly(const GradCall& c, const Geometry& g) {
+    auto [low, high] = reach(g);
+    Tensor places = arange(high - low);
+    auto seen = [&](const Dims& shape, const Dims& strides, int64_t offset) {
+        Tensor indices = make_view(places.storage_ref(), DType::I64, shape, strides, offset - low);
+        return Var(reshape(indices, {indices.numel()}));
+    };
+    Var base = seen(g.base_shape, g.base_strides, g.base_offset), view = seen(g.shape, g.strides, g.offset);
+    Var none = zeros_of({high - low}, g.base_dtype);
+    Var sums = index_add(none, 0, view, reshape(c.g(), Dims{view.numel()}));
+    Var sharers = index_add(none, 0, base, full_of({base.numel()}, Scalar(1), g.base_dtype));
+    return reshape(index_select(sums / masked_fill(sharers, sharers == 0, 1), 0, base), g.base_shape);
+}
+GRAD("_as_strided|_as_strided_") {
+    Geometry g = geometry(FromCall{c});
+    auto [low, high] = reach(g);
+    Tensor flat = empty({high - low}, g.base_dtype);
+    if (may_overlap_itself(view_of(flat, g.base_shape, g.base_strides, g.base_offset - low))) c.set(0, spread_evenly(c, g));
+    else c.set(0, Var(std::get<Tensor>(with_geometry("_view_write", c.g().tensor, c))));
+}
+
+Tensor recorded_as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
+    Tensor view = as_strided(t, size, stride, offset);
+    if (!should_record({t})) return view;
+    return std::get<Tensor>(call_geometry("_as_strided", t, geometry_values(t, view)));
+}
 
 Ref<Node> view_node(const Tensor& base, const Tensor& view) {
     auto node = make_ref<OpNode>(op_entry("_view_read").overloads.front());

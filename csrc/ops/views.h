@@ -8,5 +8,7 @@ namespace fb {
 Ref<Node> view_node(const Tensor& base, const Tensor& view);
 // `change` is the history of a view of `base` that was just changed in place: the history of the whole base after it.
 Ref<Node> change_of_view(const Tensor& base, const Tensor& view, const Ref<Node>& change);
+// as_strided as a recorded operation.
+Tensor recorded_as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset);
 
 }  // namespace fb

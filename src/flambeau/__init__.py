@@ -69,11 +69,10 @@ cdouble = complex128
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
+from flambeau import autograd
 from flambeau._legacy import *  # noqa: F403
 from flambeau._system import *  # noqa: F403
 from flambeau._tensor import *  # noqa: F403
-
-
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,
@@ -112,14 +111,27 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("array_api", "autograd", "fft", "func", "random", "testing", "utils", "version")
+_LAZY = ("amp", "array_api", "fft", "func", "optim", "random", "testing", "utils", "version")
+# Names of submodules that stand at the top as well.
+_FROM = {"autocast": "amp", "vmap": "func"}
+_FROM |= dict.fromkeys(
+    """
+    autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
+    get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+    set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+    set_autocast_gpu_dtype
+    """.split(),
+    "amp._state",
+)
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return _importlib.import_module(f"flambeau.{name}")
+    if name in _FROM:
+        return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted(set(globals()) | set(_LAZY) | set(_FROM))

@@ -1,6 +1,8 @@
-"""Hooks as methods of a tensor."""
+"""Hooks as methods of tensors and nodes."""
 
 from __future__ import annotations
+
+from flambeau import _C
 
 
 def _register_hook(self, hook):
@@ -49,6 +51,24 @@ def _register_post_accumulate_grad_hook(self, hook):
     number = self._add_post_hook(hook)
     return Handle(lambda: self._remove_hook(number))
 
+
+def _register_node_hook(self, fn):
+    """Calls fn(grad_inputs, grad_outputs) after this node's backward; what it returns replaces grad_inputs."""
+    from flambeau.autograd.graph import Handle
+
+    number = self._add_hook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+def _register_prehook(self, fn):
+    """Calls fn(grad_outputs) before this node's backward; what it returns replaces them."""
+    from flambeau.autograd.graph import Handle
+
+    number = self._add_prehook(fn)
+    return Handle(lambda: self._remove_hook(number))
+
+
+_C.Node.register_hook, _C.Node.register_prehook = _register_node_hook, _register_prehook
 
 METHODS = {
     "register_hook": _register_hook,

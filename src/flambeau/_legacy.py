@@ -342,7 +342,7 @@ def _install() -> None:
     table = {
         "untyped_storage": _untyped_storage, "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
         "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
-        "dim_order": _dim_order, "detach_": _itself("detach_", "it has no history to lose"),
+        "dim_order": _dim_order,
         "to_dense": _itself("to_dense", "every tensor is dense"),
     }  # fmt: skip
     for name, method in table.items():

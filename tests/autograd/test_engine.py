@@ -513,7 +513,7 @@ def test_long_chains_do_not_recurse():
 def test_graph_is_freed_by_reference_counting():
     gc.disable()
     try:
-        before = fb.memory_stats()["allocated_bytes.all.current"]
+        before = fb.memory_stats()["allocated_bytes"]
         x = fb.ones(1000, requires_grad=True)
         y = (x * x).exp()
         probe = weakref.ref(y)
@@ -523,7 +523,7 @@ def test_graph_is_freed_by_reference_counting():
         assert probe() is None
         x.grad = None
         del x
-        assert fb.memory_stats()["allocated_bytes.all.current"] == before
+        assert fb.memory_stats()["allocated_bytes"] == before
     finally:
         gc.enable()
 
@@ -536,13 +536,13 @@ def test_backward_frees_as_it_goes():
         y = y.exp() * 1e-3  # exp keeps its result, mul its number
     loss = y.sum()
     del y
-    held = fb.memory_stats()["allocated_bytes.all.current"]
+    held = fb.memory_stats()["allocated_bytes"]
     fb.reset_peak_memory_stats()
     loss.backward()
-    peak = fb.memory_stats()["allocated_bytes.all.peak"]
+    peak = fb.memory_stats()["allocated_bytes_peak"]
     # A few gradients of one layer at a time on top of what the graph held.
     assert peak - held <= 4 * n * 4
-    assert fb.memory_stats()["allocated_bytes.all.current"] <= held - (depth - 3) * n * 4
+    assert fb.memory_stats()["allocated_bytes"] <= held - (depth - 3) * n * 4
 
 
 def test_backward_from_several_threads():

@@ -176,7 +176,7 @@ def test_errors_of_the_user():
         ("other", RuntimeError, "forward input was not a Variable"),
     ):
         with pytest.raises(error, match=text):
-            Wrong.apply(leaf(1), kind).sum().backward()
+            Wrong.apply(leaf(1, 2), kind).sum().backward()
     with pytest.raises(TypeError, match="can only save variables"):
         Wrong2.apply(leaf(1))
 

@@ -44,16 +44,28 @@ void convert_loop(char* to, int64_t to_stride, const char* from, int64_t from_st
             convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
 }
 
+using ConvertFn = void (*)(char*, int64_t, const char*, int64_t, int64_t);
+
+struct Table {
+    ConvertFn at[dtype_count][dtype_count];  // [to][from]
+};
+template <class To, class... From>
+void fill_row(Table& table) {
+    ((table.at[static_cast<int>(dtype_of<To>())][static_cast<int>(dtype_of<From>())] = convert_loop<To, From>), ...);
+}
+template <class... All>
+Table make_table() {
+    Table table;
+    (fill_row<All, All...>(table), ...);
+    return table;
+}
+
 }  // namespace
 
 void convert_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype,
                      int64_t from_stride, int64_t n) {
-    dispatch_all(from_dtype, [&](auto from_tag) {
-        dispatch_all(to_dtype, [&](auto to_tag) {
-            convert_loop<typename decltype(to_tag)::type, typename decltype(from_tag)::type>(to, to_stride, from,
-                                                                                             from_stride, n);
-        });
-    });
+    static const Table table = make_table<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>();
+    table.at[static_cast<int>(to_dtype)][static_cast<int>(from_dtype)](to, to_stride, from, from_stride, n);
 }
 
 }  // namespace fb::cpu

@@ -11,12 +11,15 @@
 namespace fb::cpu {
 namespace {
 
+// depth: of a panel. Without AVX-512 a panel of b fits the first-level cache; with it, the second level is quick enough
+// to read it from there, and longer sums mean fewer visits to c.
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64, tall = 14;
+constexpr int64_t depth = 512;
 #else
 constexpr int vector_bytes = 32, tall = 6;
+constexpr int64_t depth = 256;
 #endif
-constexpr int64_t depth = 256;                 // of a panel: one panel of b fits the first-level cache
 constexpr int64_t block_bytes = 192 * 1024;    // packed rows of a, for the second level
 constexpr int64_t panels_bytes = 1024 * 1024;  // packed panels of b
 
@@ -114,15 +117,8 @@ struct Packed {
 
     static constexpr int64_t wide = Lanes<T>::wide, width = Lanes<T>::width, row = Lanes<T>::row;
 
-    // Rows per register block, spread evenly; rows of a that are packed at a time.
-    int64_t rows_each() const {
-        int64_t blocks = (m + tall - 1) / tall;
-        return (m + blocks - 1) / blocks;
-    }
-    int64_t rows_packed() const {
-        int64_t each = rows_each(), most = block_bytes / static_cast<int64_t>(sizeof(T)) / row;
-        return each * std::max<int64_t>(1, most / each);
-    }
+    // Columns of b that are packed at a time.
+    static constexpr int64_t columns_packed = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth / wide * wide;
 
     // Columns [first, last) of rows p … p + depth of b as panels; a narrow last panel is one vector wide.
     void pack_b(T* to, int64_t first, int64_t last, int64_t p, int64_t height) const {
@@ -154,69 +150,62 @@ struct Packed {
         }
     }
 
-    // Rows [top, bottom) times the packed columns [first, last).
+    // Rows [top, bottom) times the packed columns [first, last); register blocks share the rows evenly.
     void rows_times_panels(const T* panels, int64_t first, int64_t last, int64_t p, int64_t height, int64_t top,
                            int64_t bottom) const {
         thread_local std::vector<Line> lines;
-        int64_t each = rows_each(), most = rows_packed();
-        T* left = buffer<T>(lines, most * row);
+        constexpr int64_t together = std::max<int64_t>(1, block_bytes / static_cast<int64_t>(sizeof(T)) / row / tall);
+        T* left = buffer<T>(lines, together * tall * row);
         Store<T> store{alpha, p == 0 ? beta : T(1)};
-        for (int64_t i = top; i < bottom; i += most) {
-            int64_t height_here = std::min(most, bottom - i);
-            pack_rows(left, row, a + i * a_row + p * a_col, a_row, a_col, height_here, height);
+        int64_t blocks = (bottom - top + tall - 1) / tall;
+        auto start = [&](int64_t block) { return top + (bottom - top) * block / blocks; };
+        for (int64_t block = 0; block < blocks; block += together) {
+            int64_t end = std::min(blocks, block + together), i = start(block);
+            pack_rows(left, row, a + i * a_row + p * a_col, a_row, a_col, start(end) - i, height);
             for (int64_t j = first; j < last; j += wide) {
                 const T* panel = panels + (j - first) * height;
                 int64_t cols = std::min(wide, n - j);
-                for (int64_t r = 0; r < height_here; r += each) {
-                    tile(std::min(each, height_here - r), height, left + r * row, panel, c + (i + r) * c_row + j, cols,
-                         store);
+                for (int64_t q = block; q < end; q++) {
+                    int64_t r = start(q);
+                    tile(start(q + 1) - r, height, left + (r - i) * row, panel, c + r * c_row + j, cols, store);
                 }
             }
         }
     }
 
-    // Columns [first, last) on the calling thread.
-    void columns(int64_t first, int64_t last) const {
+    // Rows [top, bottom) of columns [first, last), on the calling thread.
+    void part(int64_t top, int64_t bottom, int64_t first, int64_t last) const {
         thread_local std::vector<Line> lines;
-        int64_t most = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth;
-        T* panels = buffer<T>(lines, most * depth);
-        for (int64_t j = first; j < last; j += most) {
-            int64_t end = std::min(last, j + most);
+        T* panels = buffer<T>(lines, columns_packed * depth);
+        for (int64_t j = first; j < last; j += columns_packed) {
+            int64_t end = std::min(last, j + columns_packed);
             for (int64_t p = 0; p < k; p += depth) {
                 int64_t height = std::min(depth, k - p);
                 pack_b(panels, j, end, p, height);
-                rows_times_panels(panels, j, end, p, height, 0, m);
+                rows_times_panels(panels, j, end, p, height, top, bottom);
             }
         }
     }
 
-    // All of it, on as many threads as pay.
+    // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is
+    // quicker than reading what another one has in its cache.
     void run() const {
         int64_t work = m * n * k, threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
-        int64_t panels_across = (n + wide - 1) / wide, blocks_down = (m + tall - 1) / tall;
-        if (threads <= 1) return columns(0, n);
-        if (panels_across >= blocks_down || (work < (int64_t(1) << 25) && panels_across >= 2 * threads)) {
-            parallel_for(panels_across, std::max<int64_t>(1, panels_across / threads),
-                         [&](int64_t begin, int64_t end) { columns(begin * wide, std::min(n, end * wide)); });
-            return;
+        if (threads <= 1) return part(0, m, 0, n);
+        constexpr int64_t packing = 8;  // what an element of a or b costs to pack, in products
+        int64_t panels = (n + wide - 1) / wide, down = 1, across = 1, least = INT64_MAX;
+        for (int64_t y = 1; y <= threads; y++) {
+            int64_t x = threads / y, rows = (m + y - 1) / y, cols = (panels + x - 1) / x * wide;
+            int64_t cost = rows * cols + packing * (rows + cols);
+            if (cost < least) least = cost, down = y, across = x;
         }
-        // Rows are shared out; the panels of b are packed together, once.
-        thread_local std::vector<Line> lines;
-        int64_t most = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth, each = rows_each(),
-                blocks = (m + each - 1) / each;
-        T* panels = buffer<T>(lines, most * depth);
-        for (int64_t j = 0; j < n; j += most) {
-            int64_t end = std::min(n, j + most), count = (end - j + wide - 1) / wide;
-            for (int64_t p = 0; p < k; p += depth) {
-                int64_t height = std::min(depth, k - p);
-                parallel_for(count, std::max<int64_t>(1, 65536 / (wide * height)), [&](int64_t from, int64_t to) {
-                    pack_b(panels + from * wide * height, j + from * wide, std::min(end, j + to * wide), p, height);
-                });
-                parallel_for(blocks, 1, [&](int64_t from, int64_t to) {
-                    rows_times_panels(panels, j, end, p, height, from * each, std::min(m, to * each));
-                });
+        parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; t++) {
+                int64_t y = t / across, x = t % across;
+                part(m * y / down, m * (y + 1) / down, panels * x / across * wide,
+                     std::min(n, panels * (x + 1) / across * wide));
             }
-        }
+        });
     }
 };
 

@@ -137,6 +137,9 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
     extern "C" {                                                                                                       \
     void scipy_##p##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, \
                            int*, size_t, size_t);                                                                      \
+    void scipy_##p##sytrd_(const char*, const int*, T*, const int*, T*, T*, T*, T*, const int*, int*, size_t);         \
+    void scipy_##p##stedc_(const char*, const int*, T*, T*, T*, const int*, T*, const int*, int*, const int*, int*,    \
+                           size_t);                                                                                    \
     void scipy_##p##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*,            \
                           const int*, T*, const int*, int*, size_t, size_t);                                           \
     void scipy_##p##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*,    \
@@ -156,6 +159,27 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
         std::vector<T> work(static_cast<size_t>(lwork));                                                               \
         std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
         scipy_##p##syevd_(&job, &uplo, &n, a, &lda, w, work.data(), &lwork, iwork.data(), &liwork, &info, 1, 1);       \
+        return info;                                                                                                   \
+    }                                                                                                                  \
+    /* Lower triangle to tridiagonal form: diagonal d, off-diagonal e, reflections below it. */                        \
+    inline int sytrd(int n, T* a, int lda, T* d, T* e, T* tau) {                                                       \
+        char uplo = 'L';                                                                                               \
+        return with_workspace<T>([&](T* work, int lwork) {                                                             \
+            int info = 0;                                                                                              \
+            scipy_##p##sytrd_(&uplo, &n, a, &lda, d, e, tau, work, &lwork, &info, 1);                                  \
+            return info;                                                                                               \
+        });                                                                                                            \
+    }                                                                                                                  \
+    /* Eigenvalues (into d) and eigenvectors of a tridiagonal matrix, by divide and conquer. */                        \
+    inline int stedc(int n, T* d, T* e, T* z, int ldz) {                                                               \
+        char job = 'I';                                                                                                \
+        T size = 0;                                                                                                    \
+        int isize = 0, ask = -1, info = 0;                                                                             \
+        scipy_##p##stedc_(&job, &n, d, e, z, &ldz, &size, &ask, &isize, &ask, &info, 1);                               \
+        int lwork = std::max(1, static_cast<int>(size)), liwork = std::max(1, isize);                                  \
+        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
+        scipy_##p##stedc_(&job, &n, d, e, z, &ldz, work.data(), &lwork, iwork.data(), &liwork, &info, 1);              \
         return info;                                                                                                   \
     }                                                                                                                  \
     inline int geev(bool vectors, int n, T* a, int lda, std::complex<T>* w, std::complex<T>* v) {                      \

@@ -1,5 +1,9 @@
 #include "backend/cpu/loops.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #include <cstring>
 
 #include "backend/cpu/convert.h"
@@ -14,6 +18,36 @@ struct Tile {
     alignas(64) char bytes[tile_bytes];
 };
 
+// Outputs this large will have left every cache when they are read: they are written past the caches, which spares
+// reading the old contents from memory.
+#ifdef __AVX2__
+constexpr int64_t stream_bytes = int64_t(64) << 20;
+constexpr int64_t stream_elements = 512;  // short tiles keep loads and stores under way at the same time
+
+// From a tile to memory, without filling caches; whole lines where the processor can.
+#ifdef __AVX512F__
+using Vector = __m512i;
+void put(char* to, const char* from) { _mm512_stream_si512(reinterpret_cast<Vector*>(to), _mm512_loadu_si512(from)); }
+#else
+using Vector = __m256i;
+void put(char* to, const char* from) {
+    _mm256_stream_si256(reinterpret_cast<Vector*>(to), _mm256_loadu_si256(reinterpret_cast<const Vector*>(from)));
+}
+#endif
+void stream(char* to, const char* from, int64_t bytes) {
+    constexpr int64_t width = sizeof(Vector);
+    int64_t i = std::min<int64_t>(bytes, -reinterpret_cast<intptr_t>(to) & (width - 1));
+    std::memcpy(to, from, static_cast<size_t>(i));
+    for (; i + width <= bytes; i += width) put(to + i, from + i);
+    std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
+}
+void end_stream() { _mm_sfence(); }
+#else
+constexpr int64_t stream_bytes = INT64_MAX;
+void stream(char* to, const char* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+void end_stream() {}
+#endif
+
 // One thread's walk over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
 class Walk {
   public:
@@ -24,9 +58,15 @@ class Walk {
             same_[k] = plan.operands[k].dtype == compute[k];
             size_[k] = itemsize(compute[k]);
             filled_from_[k] = nullptr;
-            filled_[k] = 0;
+            streams_[k] = k < outputs && same_[k] && plan.numel >= stream_bytes / size_[k];
+            streaming_ |= streams_[k];
         }
     }
+    ~Walk() {
+        if (streaming_) end_stream();
+    }
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
 
     // Whole rows, several at a time when they are short.
     void rows(int64_t first, int64_t last) {
@@ -59,7 +99,7 @@ class Walk {
 
     // Part [begin, end) of a one-dimensional plan.
     void line(int64_t begin, int64_t end) {
-        bool direct = true;
+        bool direct = !streaming_;
         for (int k = 0; k < plan_.count; k++) direct &= same_[k] && plan_.operands[k].strides[0] == size_[k];
         char* at[max_operands];
         for (int k = 0; k < plan_.count; k++) at[k] = plan_.operands[k].data;
@@ -68,7 +108,8 @@ class Walk {
             fn_(at, end - begin, context_);
             return;
         }
-        for (int64_t i = begin; i < end; i += tile_elements) tile(at, i, std::min(tile_elements, end - i), 1);
+        int64_t step = streaming_ ? stream_elements : tile_elements;
+        for (int64_t i = begin; i < end; i += step) tile(at, i, std::min(step, end - i), 1);
     }
 
   private:
@@ -85,35 +126,54 @@ class Walk {
     // n elements starting at `begin` of `run` successive rows.
     void tile(char* const* at, int64_t begin, int64_t n, int64_t run) {
         char* data[max_operands];
-        bool staged[max_operands];
-        int64_t inner = n * run;
+        bool plain[max_operands];  // adjacent elements of the type that is computed with
         for (int k = 0; k < plan_.count; k++) {
             const auto& o = plan_.operands[k];
             int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
             char* p = at[k] + begin * s0;
-            staged[k] = !(same_[k] && (s0 == size_[k] || n == 1) && (run == 1 || s1 == n * size_[k]));
-            data[k] = staged[k] ? tiles_[k].bytes : p;
-            if (!staged[k] || k < outputs_) continue;
-            if (s0 == 0 && (run == 1 || s1 == 0)) {
-                // A constant: fill once, reuse while it stays the same.
-                if (filled_from_[k] == p && filled_[k] >= inner) continue;
-                copy_strided(data[k], compute_[k], size_[k], p, o.dtype, 0, inner);
-                filled_from_[k] = p;
-                filled_[k] = inner;
-                continue;
-            }
-            filled_from_[k] = nullptr;
-            for (int64_t r = 0; r < run; r++)
-                copy_strided(data[k] + r * n * size_[k], compute_[k], size_[k], p + r * s1, o.dtype, s0, n);
+            plain[k] = same_[k] && (s0 == size_[k] || n == 1) && (run == 1 || s1 == n * size_[k]);
+            data[k] = plain[k] && !streams_[k] ? p : tiles_[k].bytes;
+            if (!plain[k] && k >= outputs_) pack(k, p, s0, s1, n, run);
         }
-        fn_(data, inner, context_);
+        fn_(data, n * run, context_);
+        for (int k = outputs_; streaming_ && k < plan_.count; k++) {
+            // While the stores drain, the tile after the next one can be on its way.
+            int64_t bytes = plain[k] ? n * run * size_[k] : 0;
+            for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(data[k] + 2 * bytes + i);
+        }
         for (int k = 0; k < outputs_; k++) {
-            if (!staged[k]) continue;
+            if (plain[k] && !streams_[k]) continue;
             const auto& o = plan_.operands[k];
             int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
             char* p = at[k] + begin * s0;
+            if (plain[k]) {
+                stream(p, data[k], n * run * size_[k]);
+                continue;
+            }
             for (int64_t r = 0; r < run; r++)
                 copy_strided(p + r * s1, o.dtype, s0, data[k] + r * n * size_[k], compute_[k], size_[k], n);
+        }
+    }
+
+    // Operand k into its tile. A constant, or one row that repeats, is filled in once and kept while it stays the same.
+    void pack(int k, const char* p, int64_t s0, int64_t s1, int64_t n, int64_t run) {
+        char* to = tiles_[k].bytes;
+        DType from = plan_.operands[k].dtype;
+        bool constant = s0 == 0 && (run == 1 || s1 == 0), repeats = constant || (s1 == 0 && run > 1);
+        int64_t period = constant ? 1 : n, total = n * run;
+        if (repeats && filled_from_[k] == p && period_[k] == period && filled_[k] >= total) return;
+        filled_from_[k] = repeats ? p : nullptr;
+        period_[k] = period;
+        filled_[k] = total;
+        if (constant) {
+            copy_strided(to, compute_[k], size_[k], p, from, 0, total);
+        } else if (repeats) {
+            copy_strided(to, compute_[k], size_[k], p, from, s0, n);
+            for (int64_t done = n; done < total; done *= 2)
+                std::memcpy(to + done * size_[k], to, static_cast<size_t>(std::min(done, total - done) * size_[k]));
+        } else {
+            for (int64_t r = 0; r < run; r++)
+                copy_strided(to + r * n * size_[k], compute_[k], size_[k], p + r * s1, from, s0, n);
         }
     }
 
@@ -125,7 +185,8 @@ class Walk {
     bool same_[max_operands];
     int64_t size_[max_operands];
     const char* filled_from_[max_operands];
-    int64_t filled_[max_operands];
+    int64_t period_[max_operands], filled_[max_operands];
+    bool streams_[max_operands], streaming_ = false;
     Tile tiles_[max_operands];
 };
 
@@ -175,6 +236,34 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn f
 // ---- copy
 // ------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Every step-th element; a step known to the compiler becomes shuffles instead of single loads.
+template <class T, int64_t step>
+void pick(char* to, const char* from, int64_t n) {
+    T* __restrict y = reinterpret_cast<T*>(to);
+    const T* __restrict x = reinterpret_cast<const T*>(from);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
+}
+template <class T>
+bool pick_known(char* to, const char* from, int64_t step, int64_t n) {
+    switch (step) {
+        case 2:
+            return pick<T, 2>(to, from, n), true;
+        case 3:
+            return pick<T, 3>(to, from, n), true;
+        case 4:
+            return pick<T, 4>(to, from, n), true;
+        case 8:
+            return pick<T, 8>(to, from, n), true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
 void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride,
                   int64_t n) {
     if (to_dtype == from_dtype) {
@@ -189,6 +278,10 @@ void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from,
                 T value = *reinterpret_cast<const T*>(from);
                 std::fill_n(reinterpret_cast<T*>(to), n, value);
                 return;
+            }
+            if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+                if (to_stride == size && from_stride % size == 0 && pick_known<T>(to, from, from_stride / size, n))
+                    return;
             }
             for (int64_t i = 0; i < n; i++)
                 *reinterpret_cast<T*>(to + i * to_stride) = *reinterpret_cast<const T*>(from + i * from_stride);
@@ -222,8 +315,29 @@ void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t f
     }
 }
 
-void copy_tile(char** data, int64_t n, const void* context) {
-    std::memcpy(data[0], data[1], static_cast<size_t>(n * *static_cast<const int64_t*>(context)));
+// Rows [first, last) of the plan, straight from one place to the other.
+void copy_rows(const LoopPlan& plan, int64_t first, int64_t last) {
+    const auto &t = plan.operands[0], &f = plan.operands[1];
+    int64_t index[max_dims], rest = first;
+    char* to = t.data;
+    const char* from = f.data;
+    for (int d = 1; d < plan.ndim; d++) {
+        index[d] = rest % plan.shape[d];
+        rest /= plan.shape[d];
+        to += index[d] * t.strides[d];
+        from += index[d] * f.strides[d];
+    }
+    for (int64_t row = first; row < last; row++) {
+        copy_strided(to, t.dtype, t.strides[0], from, f.dtype, f.strides[0], plan.shape[0]);
+        for (int d = 1; d < plan.ndim; d++) {
+            to += t.strides[d];
+            from += f.strides[d];
+            if (++index[d] < plan.shape[d]) break;
+            index[d] = 0;
+            to -= t.strides[d] * plan.shape[d];
+            from -= f.strides[d] * plan.shape[d];
+        }
+    }
 }
 
 }  // namespace
@@ -254,8 +368,16 @@ void copy(const Tensor& to, const Tensor& from) {
         }
         return;
     }
-    DType compute[] = {t.dtype, t.dtype};
-    run_tiles(plan, compute, 1, copy_tile, &size, 0.5);
+    if (plan.ndim <= 1) {
+        int64_t to_step = plan.ndim ? t.strides[0] : size, from_step = plan.ndim ? f.strides[0] : itemsize(f.dtype);
+        parallel_for(plan.numel, 2 * parallel_grain, [&](int64_t begin, int64_t end) {
+            copy_strided(t.data + begin * to_step, t.dtype, to_step, f.data + begin * from_step, f.dtype, from_step,
+                         end - begin);
+        });
+        return;
+    }
+    parallel_for(plan.numel / plan.shape[0], std::max<int64_t>(1, 2 * parallel_grain / plan.shape[0]),
+                 [&](int64_t begin, int64_t end) { copy_rows(plan, begin, end); });
 }
 
 }  // namespace fb::cpu

@@ -23,6 +23,29 @@ def adjoint(input):
     return input.transpose(-2, -1).conj()
 
 
+@composite(
+    "as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", method=True
+)
+def as_strided_(input, size, stride, storage_offset):
+    """Gives this tensor itself another shape and strides over its storage.
+
+    Args:
+        input: the tensor.
+        size: the shape.
+        stride: elements between neighbours, per dimension.
+        storage_offset: the first element; that of the input when not given.
+
+    Example:
+        >>> fb.arange(4).as_strided_((2, 2), (1, 2))
+        tensor([[0, 2],
+                [1, 3]])
+    """
+    offset = input.storage_offset()
+    start = offset if storage_offset is None else storage_offset
+    # Once the layout has changed only these arguments tell the gradient what it was.
+    return input._as_strided_(input.shape, input.stride(), offset, input.dtype, size, stride, start, input.dtype)
+
+
 @composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=True)
 def combinations(input, r, with_replacement):
     """All combinations of r elements of a vector, as rows.

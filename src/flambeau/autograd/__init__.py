@@ -17,15 +17,14 @@ from flambeau._C import Tensor
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
 from flambeau.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "grad_mode",
     "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
-_LAZY = {
-    "anomaly_mode", "forward_ad", "functional", "grad_mode", "graph", "gradcheck", "profiler", "function",
-}  # fmt: skip
+_LAZY = ("functional", "graph")
 
 
 def _tuple(value: Any) -> tuple:
@@ -201,8 +200,6 @@ def Variable(data, requires_grad=False, volatile=False):
 
 
 def __getattr__(name: str):
-    if name in ("gradcheck", "gradgradcheck"):
-        return getattr(_importlib.import_module("flambeau.autograd.gradcheck"), name)
     if name in _LAZY:
         return _importlib.import_module(f"flambeau.autograd.{name}")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

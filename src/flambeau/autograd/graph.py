@@ -60,18 +60,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*tensor._gradient_edge())
 
 
-def _register_hook(self: Any, fn: Callable[..., Any]) -> Handle:
-    """Calls fn(grad_inputs, grad_outputs) after this node's backward; what it returns replaces grad_inputs."""
-    number = self._add_hook(fn)
-    return Handle(lambda: self._remove_hook(number))
-
-
-def _register_prehook(self: Any, fn: Callable[..., Any]) -> Handle:
-    """Calls fn(grad_outputs) before this node's backward; what it returns replaces them."""
-    number = self._add_prehook(fn)
-    return Handle(lambda: self._remove_hook(number))
-
-
 class saved_tensors_hooks:
     """Tensors kept for backward inside go through pack; what it returns is kept, and unpack turns it back.
 

@@ -1,0 +1,13 @@
+// Integer division in vectors. Processors divide doubles eight at a time but integers one by one; below 2⁵³ the
+// double quotient, rounded to a whole number, is exact.
+#pragma once
+#include "backend/cpu/loops.h"
+
+namespace fb::cpu {
+
+enum class Division { Floor, FloorRemainder, Truncate, TruncateRemainder };
+
+// For int32 and int64; null for other dtypes. Divisors must not be zero.
+TileFn division_tile(DType dtype, Division division);
+
+}  // namespace fb::cpu

@@ -1,0 +1,237 @@
+"""What autocast has switched on, per thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import flambeau as fb
+from flambeau import _C, errors
+from flambeau.amp import _lists
+
+# Devices whose names programs may use, with the dtype that autocast chooses there. Only the CPU exists here.
+DEFAULT_DTYPES = {"cpu": fb.bfloat16, "cuda": fb.float16, "xpu": fb.float16, "mps": fb.float16}
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.enabled: dict[str, bool] = {}
+        self.dtype: dict[str, Any] = {}
+        self.cache_enabled = True
+        self.nesting = 0
+
+
+_state = _State()
+
+
+def _check(device_type: str) -> str:
+    if device_type not in DEFAULT_DTYPES:
+        raise errors.StateError(
+            f"autocast: unknown device_type {device_type!r}; expected one of {sorted(DEFAULT_DTYPES)}"
+        )
+    return device_type
+
+
+def _tell_core(enabled: bool) -> None:
+    """The casts are made where ops are called, in the core, which has its own copy of what holds for this thread."""
+    dtype = get_autocast_dtype("cpu") if enabled else None
+    if hasattr(_C, "set_autocast"):
+        _C.set_autocast(dtype, _state.cache_enabled)
+    elif dtype is not None:
+        raise errors.StateError("autocast: this build of the core makes no casts; run without autocast")
+
+
+if hasattr(_C, "set_autocast_lists"):
+    _C.set_autocast_lists(sorted(_lists.LOW), sorted(_lists.FLOAT32), sorted(_lists.PROMOTE))
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast knows a kind of device.
+
+    Args:
+        device_type: a name such as `"cpu"`.
+
+    Example:
+        >>> fb.amp.is_autocast_available("cpu")
+        True
+    """
+    return device_type in DEFAULT_DTYPES
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a kind of device in this thread.
+
+    Args:
+        device_type: a name such as `"cpu"`.
+
+    Example:
+        >>> fb.is_autocast_enabled("cpu")
+        False
+    """
+    return _state.enabled.get(_check(device_type), False)
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switches autocast on or off for a kind of device in this thread; `autocast` is the usual way.
+
+    Args:
+        device_type: a name such as `"cpu"`.
+        enabled: on or off.
+
+    Example:
+        >>> fb.set_autocast_enabled("cpu", False)
+    """
+    if enabled is None:
+        device_type, enabled = "cuda", bool(device_type)
+    name = _check(str(device_type))
+    if name == "cpu":
+        _tell_core(enabled)
+    _state.enabled[name] = enabled
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The dtype that autocast uses for a kind of device in this thread.
+
+    Args:
+        device_type: a name such as `"cpu"`.
+
+    Example:
+        >>> fb.get_autocast_dtype("cpu")
+        flambeau.bfloat16
+    """
+    return _state.dtype.get(_check(device_type), DEFAULT_DTYPES[device_type])
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Sets the dtype that autocast uses for a kind of device in this thread.
+
+    Args:
+        device_type: a name such as `"cpu"`.
+        dtype: float16 or bfloat16.
+
+    Example:
+        >>> fb.set_autocast_dtype("cpu", fb.bfloat16)
+    """
+    _state.dtype[_check(device_type)] = dtype
+    _tell_core(is_autocast_enabled("cpu"))
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost autocast block ends.
+
+    Example:
+        >>> fb.is_autocast_cache_enabled()
+        True
+    """
+    return _state.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Says whether casts of parameters are kept until the outermost autocast block ends.
+
+    Args:
+        enabled: on or off.
+
+    Example:
+        >>> fb.set_autocast_cache_enabled(True)
+    """
+    _state.cache_enabled = enabled
+    _tell_core(is_autocast_enabled("cpu"))
+
+
+def clear_autocast_cache() -> None:
+    """Forgets the casts of parameters.
+
+    Example:
+        >>> fb.clear_autocast_cache()
+    """
+    if hasattr(_C, "clear_autocast_cache"):
+        _C.clear_autocast_cache()
+
+
+def autocast_increment_nesting() -> int:
+    """Enters one more autocast block; answers how many there are.
+
+    Example:
+        >>> fb.autocast_increment_nesting(), fb.autocast_decrement_nesting()
+        (1, 0)
+    """
+    _state.nesting += 1
+    return _state.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """Leaves an autocast block; answers how many are left.
+
+    Example:
+        >>> fb.autocast_increment_nesting(), fb.autocast_decrement_nesting()
+        (1, 0)
+    """
+    _state.nesting -= 1
+    return _state.nesting
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Older spelling of `is_autocast_enabled("cpu")`.
+
+    Example:
+        >>> fb.is_autocast_cpu_enabled()
+        False
+    """
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Older spelling of `set_autocast_enabled("cpu", enabled)`.
+
+    Args:
+        enabled: on or off.
+
+    Example:
+        >>> fb.set_autocast_cpu_enabled(False)
+    """
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """Older spelling of `get_autocast_dtype("cpu")`.
+
+    Example:
+        >>> fb.get_autocast_cpu_dtype()
+        flambeau.bfloat16
+    """
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: Any) -> None:
+    """Older spelling of `set_autocast_dtype("cpu", dtype)`.
+
+    Args:
+        dtype: float16 or bfloat16.
+
+    Example:
+        >>> fb.set_autocast_cpu_dtype(fb.bfloat16)
+    """
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """Older spelling of `get_autocast_dtype("cuda")`.
+
+    Example:
+        >>> fb.get_autocast_gpu_dtype()
+        flambeau.float16
+    """
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: Any) -> None:
+    """Older spelling of `set_autocast_dtype("cuda", dtype)`.
+
+    Args:
+        dtype: float16 or bfloat16.
+
+    Example:
+        >>> fb.set_autocast_gpu_dtype(fb.float16)
+    """
+    set_autocast_dtype("cuda", dtype)

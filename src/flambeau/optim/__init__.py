@@ -1,0 +1,54 @@
+"""Optimizers and learning rate schedulers.
+
+Example:
+    >>> p = fb.tensor([1.0, -1.0], requires_grad=True)
+    >>> optimizer = fb.optim.SGD([p], lr=0.1)
+    >>> scheduler = fb.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(3):
+    ...     optimizer.zero_grad()
+    ...     (p * p).sum().backward()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> p.detach()
+    tensor([ 0.6840, -0.6840])
+"""
+
+from flambeau.optim import lr_scheduler
+from flambeau.optim._adafactor import Adafactor
+from flambeau.optim._muon import Muon
+from flambeau.optim._swap import swap_in_optimizer_params_and_state
+from flambeau.optim.adadelta import Adadelta
+from flambeau.optim.adagrad import Adagrad
+from flambeau.optim.adam import Adam
+from flambeau.optim.adamax import Adamax
+from flambeau.optim.adamw import AdamW
+from flambeau.optim.asgd import ASGD
+from flambeau.optim.lbfgs import LBFGS
+from flambeau.optim.nadam import NAdam
+from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.radam import RAdam
+from flambeau.optim.rmsprop import RMSprop
+from flambeau.optim.rprop import Rprop
+from flambeau.optim.sgd import SGD
+from flambeau.optim.sparse_adam import SparseAdam
+
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+    "swap_in_optimizer_params_and_state",
+]

@@ -1,0 +1,230 @@
+"""What the optimizers share: the loop over groups, checks of options, numbers or tensors as options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor, errors
+from flambeau.optim.optimizer import Optimizer, _use_grad_for_differentiable
+
+Number = float | Tensor
+
+
+class GroupOptimizer(Optimizer):
+    """An optimizer whose step is one `_update` per parameter group.
+
+    A subclass says what the state of a parameter begins with, and how lists of parameters, gradients and states change.
+    """
+
+    # Options that checkpoints of older versions may lack, with the value that means "as before".
+    _later_options: dict[str, Any] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        if defaults.get("fused"):
+            name = type(self).__name__
+            if defaults["differentiable"]:
+                raise errors.StateError(f"{name}: fused=True does not go with differentiable=True; leave one out")
+            if defaults["foreach"]:
+                raise errors.StateError(f"{name}: fused=True does not go with foreach=True; leave one out")
+        self._say_whether_step_unscales()
+
+    def _say_whether_step_unscales(self) -> None:
+        """GradScaler leaves unscaling and the skipping of overflowed steps to optimizers with this attribute."""
+        if all(group.get("fused") for group in self.param_groups):
+            self._step_supports_amp_scaling = True
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for option, value in self._later_options.items():
+                group.setdefault(option, value)
+            for p in group["params"]:
+                of_p = self.state.get(p, {})
+                if "step" in of_p and not isinstance(of_p["step"], Tensor):
+                    of_p["step"] = step_count(float(of_p["step"]), p, group)
+        self._say_whether_step_unscales()
+
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """State of a parameter before its first step; empty if the optimizer needs none."""
+        return {}
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        """Moves the parameters of a group that have a gradient."""
+        raise NotImplementedError(f"{type(self).__name__}: _update is not defined")
+
+    def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
+        """Refuses a parameter this optimizer cannot change."""
+        if group.get("fused") and not param.is_floating_point():
+            raise errors.StateError(
+                f"{type(self).__name__}: fused=True needs real floating-point parameters, got {param.dtype}; "
+                "pass fused=False"
+            )
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Changes every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss and its gradients again, and returns the loss.
+
+        Returns:
+            What the closure returned, or None.
+
+        Example:
+            >>> p = fb.ones(2, requires_grad=True)
+            >>> p.sum().backward()
+            >>> fb.optim.SGD([p], lr=0.5).step()
+            >>> p.detach()
+            tensor([0.5000, 0.5000])
+        """
+        loss = None
+        if closure is not None:
+            with fb.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params, grads, states = [], [], []
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                self._check_parameter(p, group)
+                state = self.state.get(p)
+                if not state:
+                    state = self._new_state(p, p.grad, group)
+                    if state:
+                        self.state[p] = state
+                params.append(p)
+                grads.append(p.grad)
+                states.append(state)
+            if params:
+                self._update(group, params, grads, states)
+        return loss
+
+    def _scaling(self) -> dict[str, Any]:
+        """What GradScaler left here for a step that unscales by itself."""
+        return {"grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
+
+
+def column(states: Sequence[dict[str, Any]], key: str) -> list[Any]:
+    """One entry of every state."""
+    return [state[key] for state in states]
+
+
+def step_dtype() -> Any:
+    """Steps are counted in float32, which is exact up to 16 million, or in float64 if that is the default dtype."""
+    return fb.float64 if fb.get_default_dtype() == fb.float64 else fb.float32
+
+
+def step_count(value: float, param: Tensor, group: dict[str, Any]) -> Tensor:
+    """A step counter; capturable and fused optimizers keep theirs next to the parameter."""
+    dtype = fb.float32 if group.get("fused") else step_dtype()
+    beside = group.get("capturable") or group.get("fused")
+    return fb.full((), value, dtype=dtype, device=param.device if beside else None)
+
+
+def zeros(param: Tensor) -> Tensor:
+    """Zeros like a parameter, for its state."""
+    return fb.zeros_like(param, memory_format=fb.preserve_format)
+
+
+def check_lr(name: str, lr: Number) -> None:
+    """A learning rate is a number or a tensor with one element, and not negative."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise errors.ArgumentError(f"{name}: lr as a tensor must have one element, got {lr.numel()}")
+    check_not_negative(name, lr=lr)
+
+
+def check_not_negative(name: str, **values: Number) -> None:
+    """Refuses negative options, and nan."""
+    for option, value in values.items():
+        if not value >= 0.0:
+            raise errors.ArgumentError(f"{name}: {option} must be at least 0, got {value}")
+
+
+def check_betas(name: str, betas: Sequence[Number]) -> None:
+    """Decay rates are in [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise errors.ArgumentError(f"{name}: betas[{i}] must be at least 0 and less than 1, got {beta}")
+
+
+def check_path(
+    name: str,
+    params: Sequence[Tensor],
+    steps: Sequence[Tensor] = (),
+    *,
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+) -> None:
+    """Refuses combinations of options that have no meaning here, before anything is changed."""
+    if not all(isinstance(step, Tensor) for step in steps):
+        raise errors.StateError(f"{name}: step counts must be tensors with one element, got numbers")
+    if foreach and differentiable:
+        raise AssertionError(f"{name}: foreach=True does not go with differentiable=True; leave one out")
+    if capturable and any(p.device.type == "cpu" for p in params):
+        raise AssertionError(
+            f"{name}: capturable=True is for parameters on an accelerator, got parameters on the cpu; pass capturable=False"
+        )
+
+
+def unscaled(
+    name: str, grads: Sequence[Tensor], fused: bool | None, grad_scale: Tensor | None, found_inf: Tensor | None
+) -> bool:
+    """Divides gradients by GradScaler's scale; answers False if one of them overflowed and the step is to be skipped."""
+    if grad_scale is None and found_inf is None:
+        return True
+    if not fused:
+        raise AssertionError(f"{name}: grad_scale and found_inf need fused=True; unscale the gradients before the step")
+    if found_inf is not None and found_inf.item():
+        return False
+    if grad_scale is not None:
+        for grad in grads:
+            grad.div_(grad_scale)
+    return True
+
+
+def plain(*values: Number) -> Any:
+    """Options as numbers, except tensors that gradients have to reach: those without dimensions."""
+    recording = fb.is_grad_enabled()
+
+    def one(value: Number) -> Number:
+        if not isinstance(value, Tensor):
+            return value
+        return value.squeeze() if recording and value.requires_grad else value.item()
+
+    return one(values[0]) if len(values) == 1 else [one(value) for value in values]
+
+
+def real(*tensors: Tensor) -> Sequence[Tensor]:
+    """Complex tensors as real ones with a last dimension of two, which all update rules treat as independent numbers."""
+    return [fb.view_as_real(t) for t in tensors] if tensors[0].is_complex() else tensors
+
+
+def decayed(grad: Tensor, param: Tensor, weight_decay: Number) -> Tensor:
+    """grad + weight_decay · param"""
+    if isinstance(weight_decay, Tensor):
+        return grad + param.clone() * weight_decay
+    return grad.add(param, alpha=weight_decay) if weight_decay != 0 else grad
+
+
+def shrink_(param: Tensor, factor: Number) -> None:
+    """param ← param · factor"""
+    # A factor that wants a gradient needs the value before the change, hence the copy.
+    param.copy_(param.clone() * factor) if isinstance(factor, Tensor) else param.mul_(factor)
+
+
+def blend_(average: Tensor, value: Tensor, weight: Number) -> None:
+    """average ← average + weight · (value - average)"""
+    if isinstance(weight, Tensor):
+        average.copy_(average.clone().lerp(value, weight.to(average.dtype)))
+    else:
+        average.lerp_(value, weight)
+
+
+def move_(param: Tensor, direction: Tensor, size: Number) -> None:
+    """param ← param - size · direction"""
+    # The direction may be a buffer that the next step changes.
+    param.sub_(direction.clone() * size) if isinstance(size, Tensor) else param.add_(direction, alpha=-size)

@@ -1,0 +1,218 @@
+"""Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor, errors
+from flambeau.optim._update import (
+    GroupOptimizer,
+    Number,
+    blend_,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    check_path,
+    column,
+    decayed,
+    plain,
+    real,
+    shrink_,
+    step_count,
+    unscaled,
+    zeros,
+)
+from flambeau.optim.optimizer import ParamsT
+
+__all__ = ["Adam", "adam"]
+
+
+class Adam(GroupOptimizer):
+    """Adam: steps of the average gradient over the root of the average squared gradient.
+
+    With g the gradient, t the number of the step and m, v averages that begin with zero::
+
+        g ← g + weight_decay · p             decoupled: p ← p · (1 - lr · weight_decay)
+        m ← beta1 · m + (1 - beta1) · g
+        v ← beta2 · v + (1 - beta2) · g²     with amsgrad the largest v so far is used below
+        p ← p - lr · m / (1 - beta1^t) / (√(v / (1 - beta2^t)) + eps)
+
+    Args:
+        params: parameters, named parameters or parameter groups.
+        lr: learning rate, a number or a tensor with one element.
+        betas: decay rates of the two averages, both numbers or both tensors with one element.
+        eps: added to the denominator.
+        weight_decay: strength of the pull towards zero.
+        amsgrad: divide by the largest average so far.
+        foreach, fused: which implementation runs; results do not depend on it.
+        maximize: climb instead of descend.
+        capturable: for accelerators only.
+        differentiable: record the step, so that gradients flow through it.
+        decoupled_weight_decay: shrink parameters directly, as AdamW does, instead of through the gradient.
+
+    Example:
+        >>> p = fb.ones(2, requires_grad=True)
+        >>> optimizer = fb.optim.Adam([p], lr=0.1)
+        >>> (p * p).sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([0.9000, 0.9000])
+    """
+
+    _later_options = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Number = 1e-3,
+        betas: tuple[Number, Number] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        name = type(self).__name__
+        check_lr(name, lr)
+        check_not_negative(name, eps=eps, weight_decay=weight_decay)
+        check_betas(name, betas)
+        kinds = {Tensor if isinstance(beta, Tensor) else type(beta) for beta in betas}
+        if kinds not in ({float}, {Tensor}):
+            raise errors.ArgumentError(f"{name}: betas must be two floats or two tensors, got {betas}")
+        for option, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if isinstance(value, Tensor) and foreach and not capturable:
+                raise errors.ArgumentError(
+                    f"{name}: {option} as a tensor does not go with foreach=True; leave foreach out"
+                )
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise errors.ArgumentError(f"{name}: {option} as a tensor must have one element, got {value.numel()}")
+        defaults = {
+            "lr": lr,
+            "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
+        return state | {"max_exp_avg_sq": zeros(param)} if group["amsgrad"] else state
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        steps = column(states, "step")
+        if group["differentiable"] and any(step.requires_grad for step in steps):
+            raise errors.StateError(f"{type(self).__name__}: step counts cannot require a gradient")
+        if group["foreach"] and isinstance(group["lr"], Tensor) and not group["capturable"]:
+            raise errors.StateError(f"{type(self).__name__}: lr as a tensor does not go with foreach=True")
+        adam(
+            params,
+            grads,
+            column(states, "exp_avg"),
+            column(states, "exp_avg_sq"),
+            column(states, "max_exp_avg_sq") if group["amsgrad"] else [],
+            steps,
+            foreach=group["foreach"],
+            capturable=group["capturable"],
+            differentiable=group["differentiable"],
+            fused=group["fused"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            amsgrad=group["amsgrad"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+            **self._scaling(),
+        )
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: Number,
+    beta2: Number,
+    lr: Number,
+    weight_decay: Number,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adam on lists of tensors.
+
+    `has_complex` is a hint that changes nothing: complex tensors are recognised.
+
+    Example:
+        >>> p, g, m, v, t = fb.ones(2), fb.ones(2), fb.zeros(2), fb.zeros(2), fb.tensor(0.0)
+        >>> fb.optim.adam.adam([p], [g], [m], [v], [], [t], amsgrad=False, beta1=0.9, beta2=0.999, lr=0.5,
+        ...                    weight_decay=0, eps=1e-8, maximize=False)
+        >>> p
+        tensor([0.5000, 0.5000])
+    """
+    check_path("Adam", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
+    if not unscaled("Adam", grads, fused, grad_scale, found_inf):
+        return
+    lr, beta1, beta2, weight_decay = plain(lr, beta1, beta2, weight_decay)
+    for i, param in enumerate(params):
+        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
+        grad = -grad if maximize else grad
+        state_steps[i] += 1
+        t = state_steps[i].item()
+        if decoupled_weight_decay:
+            if weight_decay != 0:
+                shrink_(param, 1 - lr * weight_decay)
+        else:
+            grad = decayed(grad, param, weight_decay)
+        blend_(exp_avg, grad, 1 - beta1)
+        if isinstance(beta2, Tensor):
+            blend_(exp_avg_sq, grad.square(), 1 - beta2)
+        else:
+            exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        second = exp_avg_sq
+        if amsgrad:
+            (second,) = real(max_exp_avg_sqs[i])
+            if differentiable:
+                second.copy_(fb.maximum(second.clone(), exp_avg_sq.clone()))
+            else:
+                fb.maximum(second, exp_avg_sq, out=second)
+        step_size = lr / (1 - beta1**t)
+        denominator = (second.sqrt() / (1 - beta2**t) ** 0.5).add_(eps)
+        if differentiable:
+            # The average changes again at the next step, its value now is what the gradient needs.
+            param.sub_(exp_avg.clone() / denominator * step_size)
+        else:
+            param.addcdiv_(exp_avg, denominator, value=-step_size)

@@ -1,0 +1,172 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import Tensor
+from flambeau.optim._update import (
+    GroupOptimizer,
+    Number,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    check_path,
+    column,
+    decayed,
+    move_,
+    plain,
+    real,
+    shrink_,
+    step_count,
+    zeros,
+)
+from flambeau.optim.optimizer import ParamsT
+
+__all__ = ["RAdam", "radam"]
+
+
+class RAdam(GroupOptimizer):
+    """Adam that trusts the average squared gradient only when enough steps have been averaged.
+
+    With m, v averages as in Adam, t the number of the step, ρ∞ = 2 / (1 - beta2) - 1 and
+    ρ = ρ∞ - 2 · t · beta2^t / (1 - beta2^t)::
+
+        p ← p - lr · m / (1 - beta1^t) · r · √(1 - beta2^t) / (√v + eps)      if ρ > 5
+        p ← p - lr · m / (1 - beta1^t)                                        otherwise
+
+    where r = √((ρ - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ)).
+
+    Args:
+        params: parameters, named parameters or parameter groups.
+        lr: learning rate, a number or a tensor with one element.
+        betas: decay rates of the two averages.
+        eps: added to the denominator.
+        weight_decay: strength of the pull towards zero.
+        decoupled_weight_decay: shrink parameters directly, as AdamW does, instead of through the gradient.
+        foreach: which implementation runs; results do not depend on it.
+        maximize: climb instead of descend.
+        capturable: for accelerators only.
+        differentiable: record the step, so that gradients flow through it.
+
+    Example:
+        >>> p = fb.ones(2, requires_grad=True)
+        >>> optimizer = fb.optim.RAdam([p], lr=0.1)
+        >>> (p * p).sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([0.8000, 0.8000])
+    """
+
+    _later_options = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Number = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr("RAdam", lr)
+        check_not_negative("RAdam", eps=eps, weight_decay=weight_decay)
+        check_betas("RAdam", betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        radam(
+            params,
+            grads,
+            column(states, "exp_avg"),
+            column(states, "exp_avg_sq"),
+            column(states, "step"),
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            foreach=group["foreach"],
+            differentiable=group["differentiable"],
+            capturable=group["capturable"],
+            maximize=group["maximize"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+        )
+
+
+def radam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: Number,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step of RAdam on lists of tensors.
+
+    `has_complex` is a hint that changes nothing: complex tensors are recognised.
+
+    Example:
+        >>> p, m, v, t = fb.ones(2), fb.zeros(2), fb.zeros(2), fb.tensor(0.0)
+        >>> fb.optim.radam.radam([p], [fb.ones(2)], [m], [v], [t], beta1=0.9, beta2=0.999, lr=0.5, weight_decay=0, eps=1e-8)
+        >>> p
+        tensor([0.5000, 0.5000])
+    """
+    check_path("RAdam", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
+    lr, weight_decay = plain(lr, weight_decay)
+    rho_inf = 2 / (1 - beta2) - 1
+    for i, param in enumerate(params):
+        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
+        grad = -grad if maximize else grad
+        state_steps[i] += 1
+        t = state_steps[i].item()
+        if decoupled_weight_decay:
+            if weight_decay != 0:
+                shrink_(param, 1 - lr * weight_decay)
+        else:
+            grad = decayed(grad, param, weight_decay)
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        direction = exp_avg / (1 - beta1**t)
+        bias_correction2 = 1 - beta2**t
+        rho = rho_inf - 2 * t * beta2**t / bias_correction2
+        if rho > 5.0:
+            rectified = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
+            direction = direction / exp_avg_sq.sqrt().add(eps) * (bias_correction2**0.5 * rectified)
+        move_(param, direction, lr)

@@ -1,0 +1,131 @@
+"""Rprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor, errors
+from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_path, column, plain, real, step_count, zeros
+from flambeau.optim.optimizer import ParamsT
+
+__all__ = ["Rprop", "rprop"]
+
+
+class Rprop(GroupOptimizer):
+    """Resilient backpropagation: every element has its own step size, only the signs of gradients count.
+
+    An element's step grows by `etas[1]` while its gradient keeps its sign and shrinks by `etas[0]` when the sign
+    changes, in which case the element rests for one step.
+
+    Args:
+        params: parameters, named parameters or parameter groups.
+        lr: size of the first step, a number or a tensor with one element.
+        etas: factors by which steps shrink and grow.
+        step_sizes: smallest and largest step.
+        capturable: for accelerators only.
+        foreach: which implementation runs; results do not depend on it.
+        maximize: climb instead of descend.
+        differentiable: record the step, so that gradients flow through it.
+
+    Example:
+        >>> p = fb.ones(2, requires_grad=True)
+        >>> optimizer = fb.optim.Rprop([p], lr=0.1)
+        >>> (p * p).sum().backward()
+        >>> optimizer.step()
+        >>> p.detach()
+        tensor([0.9000, 0.9000])
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Number = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr("Rprop", lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise errors.ArgumentError(f"Rprop: etas must be a factor between 0 and 1 and one above 1, got {etas}")
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        size = plain(group["lr"])
+        if param.is_complex():
+            size = complex(size, size)
+        return {
+            "step": step_count(0.0, param, group),
+            "prev": zeros(param),
+            "step_size": fb.full_like(grad, size),
+        }
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        options = ("foreach", "capturable", "maximize", "differentiable")
+        rprop(
+            params,
+            grads,
+            column(states, "prev"),
+            column(states, "step_size"),
+            column(states, "step"),
+            step_size_min=group["step_sizes"][0],
+            step_size_max=group["step_sizes"][1],
+            etaminus=group["etas"][0],
+            etaplus=group["etas"][1],
+            **{option: group[option] for option in options},
+        )
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    step_sizes: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step of Rprop on lists of tensors.
+
+    `has_complex` is a hint that changes nothing: complex tensors are recognised.
+
+    Example:
+        >>> p, before, size, t = fb.ones(2), fb.zeros(2), fb.full((2,), 0.5), fb.tensor(0.0)
+        >>> fb.optim.rprop.rprop([p], [fb.ones(2)], [before], [size], [t], step_size_min=0.1, step_size_max=1.0,
+        ...                      etaminus=0.5, etaplus=1.2)
+        >>> p
+        tensor([0.5000, 0.5000])
+    """
+    check_path("Rprop", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
+    for i, param in enumerate(params):
+        param, grad, prev, step_size = real(param, grads[i], prevs[i], step_sizes[i])
+        grad = -grad if maximize else grad
+        state_steps[i] += 1
+        agreement = grad * prev
+        turned = agreement < 0
+        factor = fb.ones_like(grad).masked_fill_(agreement > 0, etaplus).masked_fill_(turned, etaminus)
+        step_size.mul_(factor).clamp_(step_size_min, step_size_max)
+        grad = grad.masked_fill(turned, 0)
+        param.addcmul_(grad.sign(), step_size.clone() if differentiable else step_size, value=-1)
+        prev.copy_(grad)

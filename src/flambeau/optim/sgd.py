@@ -1,0 +1,132 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import Tensor, errors
+from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_not_negative, decayed, move_, plain, unscaled
+from flambeau.optim.optimizer import ParamsT
+
+__all__ = ["SGD", "sgd"]
+
+
+class SGD(GroupOptimizer):
+    """Stochastic gradient descent, with momentum if asked for.
+
+    With g the gradient, b the momentum buffer (g at the first step) and p the parameter::
+
+        g ← g + weight_decay · p
+        b ← momentum · b + (1 - dampening) · g
+        p ← p - lr · b                       with nesterov: p ← p - lr · (g + momentum · b)
+
+    Args:
+        params: parameters, named parameters or parameter groups.
+        lr: learning rate, a number or a tensor with one element.
+        momentum: how much of the previous direction is kept.
+        dampening: how much of the gradient is left out of the direction.
+        weight_decay: strength of the pull towards zero.
+        nesterov: look ahead along the new direction; needs momentum and no dampening.
+        maximize: climb instead of descend.
+        foreach, fused: which implementation runs; results do not depend on it.
+        differentiable: record the step, so that gradients flow through it.
+
+    Example:
+        >>> p = fb.ones(2, requires_grad=True)
+        >>> optimizer = fb.optim.SGD([p], lr=0.1, momentum=0.9)
+        >>> for _ in range(2):
+        ...     optimizer.zero_grad()
+        ...     (p * p).sum().backward()
+        ...     optimizer.step()
+        >>> p.detach()
+        tensor([0.4600, 0.4600])
+    """
+
+    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Number = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Number = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr("SGD", lr)
+        check_not_negative("SGD", momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise errors.ArgumentError(
+                f"SGD: nesterov needs momentum > 0 and dampening 0, got momentum {momentum} and dampening {dampening}"
+            )
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"momentum_buffer": None} if group["momentum"] != 0 else {}
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+        buffers = [state.get("momentum_buffer") for state in states]
+        options = ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize", "foreach", "fused")
+        sgd(params, grads, buffers, **{option: group[option] for option in options}, **self._scaling())
+        if group["momentum"] != 0:
+            for state, buffer in zip(states, buffers, strict=True):
+                state["momentum_buffer"] = buffer
+
+
+def sgd(
+    params: list[Tensor],
+    d_p_list: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: Number,
+    momentum: float,
+    lr: Number,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of SGD on lists of tensors; entries of `momentum_buffer_list` that are None are filled in.
+
+    `has_sparse_grad` is a hint that changes nothing: gradients are dense.
+
+    Example:
+        >>> p = fb.ones(2)
+        >>> fb.optim.sgd.sgd([p], [fb.ones(2)], [None], weight_decay=0, momentum=0, lr=0.5, dampening=0,
+        ...                  nesterov=False, maximize=False)
+        >>> p
+        tensor([0.5000, 0.5000])
+    """
+    if not unscaled("SGD", d_p_list, fused, grad_scale, found_inf):
+        return
+    lr, weight_decay = plain(lr, weight_decay)
+    for i, (param, grad) in enumerate(zip(params, d_p_list, strict=True)):
+        grad = decayed(-grad if maximize else grad, param, weight_decay)
+        if momentum != 0:
+            buffer = momentum_buffer_list[i]
+            if buffer is None:
+                buffer = momentum_buffer_list[i] = grad.clone()
+            else:
+                buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
+            grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
+        move_(param, grad, lr)
