@@ -47,6 +47,6 @@ GRAD("topk", RESULT(1)) { c.set(0, place_many(c, c.out(1), c.integer(2))); }
 GRAD("msort", IN(0)) { c.set(0, place_many(c, argsort(c.in(0), 0), 0)); }
 
 // Places, counts and answers.
-NO_GRAD("argmax|argmin|argsort|searchsorted|bucketize|isin|histc|bincount|_bin_counts");
+NO_GRAD("argmax|argmin|argsort|searchsorted|bucketize|isin|histc|bincount|_bin_counts|unique|unique_consecutive");
 
 }  // namespace fb
