@@ -32,12 +32,8 @@ Var used_part(const Var& source, const Dims& shape) {
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-GRAD("gather", IN(2)) {
-    c.set(0, scatter_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g()));
-}
-GRAD("index_select", IN(2)) {
-    c.set(0, index_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g()));
-}
+GRAD("gather", IN(2)) { c.set(0, scatter_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g())); }
+GRAD("index_select", IN(2)) { c.set(0, index_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g())); }
 GRAD("take", IN(1)) { c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0)), c.in(1), c.g(), true)); }
 GRAD("take_along_dim", IN(1)) {
     Var index = c.in(1);
@@ -129,8 +125,8 @@ Slopes of_product(const By& by, const Var& g, const Var& self, const Var& source
     Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), self.dtype()), cast(zero, self.dtype())));
     Var single = logical_and(zero, zeros == 1);
     Var without = by.product(self, masked_fill(source, single, 1), with_self);
-    slopes.source = where(single, by.read(g * conj(without)),
-                          by.read(g * conj(result)) / conj(masked_fill(source, zero, 1)));
+    slopes.source =
+        where(single, by.read(g * conj(without)), by.read(g * conj(result)) / conj(masked_fill(source, zero, 1)));
     return slopes;
 }
 
@@ -172,8 +168,9 @@ GRAD("scatter(Tensor input, int dim, Tensor index, Tensor src", IN(2), 0, IN(2))
     if (c.needs(0)) c.set(0, add ? c.g() : by.erase(c.g()));
     if (c.needs(3)) c.set(3, as_source(by.read(c.g()), c.shape(3)));
 }
-GRAD("scatter(Tensor input, int dim, Tensor index, Scalar value|scatter(Tensor input, int dim, Tensor index, Scalar src",
-     IN(2)) {
+GRAD(
+    "scatter(Tensor input, int dim, Tensor index, Scalar value|scatter(Tensor input, int dim, Tensor index, Scalar src",
+    IN(2)) {
     if (!c.given(4)) return c.set(0, scatter(c.g(), c.integer(1), c.in(2), 0.0));
     if (c.text(4) == "add") return c.set(0, c.g());
     Var factors = scatter(ones_like(c.g()), c.integer(1), c.in(2), c.scalar(3), "multiply");

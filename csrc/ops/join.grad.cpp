@@ -66,8 +66,7 @@ static Var along(const Var& grid, int64_t dim) {
 GRAD("meshgrid") {
     bool swap = c.given(1) && c.text(1) == "xy" && c.count(0) >= 2;
     for (int k = 0; k < c.count(0); k++) {
-        if (c.needs(0, k) && c.has(k))
-            c.set(0, k, reshape(along(c.g(k), swap && k < 2 ? 1 - k : k), c.shape(0, k)));
+        if (c.needs(0, k) && c.has(k)) c.set(0, k, reshape(along(c.g(k), swap && k < 2 ? 1 - k : k), c.shape(0, k)));
     }
 }
 GRAD("cartesian_prod") {

@@ -1,8 +1,9 @@
 // Gradients of views, rearrangements and copies. Most are the inverse rearrangement of the gradient.
+#include "ops/shape.h"
+
 #include "ops/common.h"
 #include "ops/dispatch.h"
 #include "ops/index_item.h"
-#include "ops/shape.h"
 
 namespace fb {
 namespace {
@@ -247,8 +248,7 @@ GRAD("select_scatter") {
 GRAD("slice_scatter") {
     int64_t dim = c.integer(2), step = c.integer(5);
     std::optional<int64_t> start = c.integer_or_none(3), stop = c.integer_or_none(4);
-    if (c.needs(0))
-        c.set(0, call<"slice_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), dim, start, stop, step));
+    if (c.needs(0)) c.set(0, call<"slice_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), dim, start, stop, step));
     if (!c.needs(1)) return;
     std::vector<IndexItem> items(static_cast<size_t>(wrap_dim(dim, c.dim(0))),
                                  IndexItem::slice(IndexItem::open_low, IndexItem::open_high, 1));
@@ -257,8 +257,7 @@ GRAD("slice_scatter") {
 }
 GRAD("diagonal_scatter") {
     int64_t offset = c.integer(2), dim1 = c.integer(3), dim2 = c.integer(4);
-    if (c.needs(0))
-        c.set(0, call<"diagonal_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), offset, dim1, dim2));
+    if (c.needs(0)) c.set(0, call<"diagonal_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), offset, dim1, dim2));
     if (c.needs(1)) c.set(1, diagonal(c.g(), offset, dim1, dim2));
 }
 

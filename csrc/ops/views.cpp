@@ -234,7 +234,8 @@ GRAD("_as_strided|_as_strided_") {
     Geometry g = geometry(FromCall{c});
     auto [low, high] = reach(g);
     Tensor flat = empty({high - low}, g.base_dtype);
-    if (may_overlap_itself(view_of(flat, g.base_shape, g.base_strides, g.base_offset - low))) c.set(0, spread_evenly(c, g));
+    if (may_overlap_itself(view_of(flat, g.base_shape, g.base_strides, g.base_offset - low)))
+        c.set(0, spread_evenly(c, g));
     else c.set(0, Var(std::get<Tensor>(with_geometry("_view_write", c.g().tensor, c))));
 }
 
