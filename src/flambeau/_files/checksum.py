@@ -1,0 +1,33 @@
+"""Checksums: crc32 for each part of a file."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import flambeau as fb
+
+PARALLEL = 1 << 23
+
+
+def crc(parts: Iterable[memoryview | bytes]) -> int:
+    """The crc32 of these bytes, one after the other."""
+    total = 0
+    for part in parts:
+        total = zlib.crc32(part, total)
+    return total
+
+
+def crcs(makers: list[Callable[[], Iterable[memoryview | bytes]]], total: int) -> list[int]:
+    """The crc32 of each; by several threads when there is much to read."""
+    threads = fb.get_num_threads()
+    if threads < 2 or total < PARALLEL:
+        return [crc(make()) for make in makers]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda make: crc(make()), makers))
+
+
+def labelled(label: str, data_crc: int) -> str:
+    """The checksum of data together with what is said about it, so that a flipped dtype or shape is noticed too."""
+    return f"{zlib.crc32(label.encode('utf-8', 'surrogatepass'), data_crc):08x}"

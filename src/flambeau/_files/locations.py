@@ -1,0 +1,73 @@
+"""map_location: on which device what was saved on some device comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau import _C
+from flambeau._files.problems import FileError, Passing
+
+
+def location_tag(storage: Any) -> str:
+    """The name a file gives to the place of a storage."""
+    where = storage.device
+    return where.type if where.index is None else f"{where.type}:{where.index}"
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage on the device it was saved from."""
+    return _on(storage, location, f"a tensor saved on '{location}'")
+
+
+def _on(storage: Any, location: str, what: str) -> Any:
+    try:
+        where = fb.device(location)
+        if where.type == "cpu":
+            return storage
+        return fb.UntypedStorage(_C.storage_bytes(storage._tensor).to(where))
+    except RuntimeError as error:
+        raise FileError(f"{what}: {error}; load with map_location='cpu'") from None
+
+
+class Mapper:
+    """Puts freshly read storages where map_location says."""
+
+    def __init__(self, map_location: Any) -> None:
+        wanted = map_location
+        if isinstance(wanted, (fb.device, str)):
+            fb.device(wanted)  # the error for a name that is none
+        elif isinstance(wanted, int) and not isinstance(wanted, bool):
+            wanted = fb.device(wanted)
+        elif wanted is not None and not isinstance(wanted, dict) and not callable(wanted):
+            raise TypeError(
+                f"load: map_location must be a device, a string, a dict or a function, got {type(wanted).__name__}"
+            )
+        self._wanted = wanted
+
+    def place(self, raw: fb.Tensor, location: str) -> fb.Tensor:
+        """The bytes on the right device; raw is a uint8 tensor on the CPU."""
+        wanted = self._wanted
+        if wanted is None and location == "cpu":
+            return raw
+        storage = fb.UntypedStorage(raw)
+        if callable(wanted):
+            placed = self._ask(wanted, storage, location)
+        elif isinstance(wanted, dict):
+            placed = _on(storage, wanted.get(location, location), f"a tensor saved on '{location}'")
+        elif wanted is not None:
+            placed = _on(storage, str(wanted), f"map_location='{wanted}'")
+        else:
+            placed = default_restore_location(storage, location)
+        return _C.storage_bytes(placed._tensor)
+
+    def _ask(self, function: Any, storage: Any, location: str) -> Any:
+        try:
+            answer = function(storage, location)
+        except Exception as error:
+            raise Passing(error) from None
+        if answer is None:
+            return default_restore_location(storage, location)
+        if not isinstance(answer, fb.UntypedStorage):
+            raise Passing(TypeError(f"load: map_location must return a storage or None, got {type(answer).__name__}"))
+        return answer

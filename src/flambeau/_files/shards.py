@@ -1,0 +1,100 @@
+"""Checkpoints in several files: model-00001-of-00002.safetensors … and model.safetensors.index.json, which says what is where."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+from typing import Any
+
+import flambeau as fb
+from flambeau._files.locations import Mapper
+from flambeau._files.problems import MAX_HEADER, FileError
+from flambeau._files.safetensors_format import Entry, File, assemble, described, parse, plan, read_ours, write
+from flambeau._files.source import Source
+from flambeau._files.target import staged
+from flambeau.errors import ArgumentError
+
+SUFFIX = ".index.json"
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def bytes_in(size: Any) -> int:
+    """5_000_000 or "5GB" as a number of bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    if isinstance(size, bool) or not found or found[2].upper() not in _UNITS:
+        raise ArgumentError(f"save: max_shard_size must be a number of bytes or a text such as '5GB', got {size!r}")
+    count = int(float(found[1]) * _UNITS[found[2].upper()])
+    if count < 1:
+        raise ArgumentError(f"save: max_shard_size must be at least one byte, got {size!r}")
+    return count
+
+
+def split(entries: list[Entry], limit: int) -> list[list[Entry]]:
+    """Entries in their order, as many in a file as the limit allows; a larger one has a file of its own."""
+    files: list[list[Entry]] = [[]]
+    room = limit
+    for entry in entries:
+        if entry.nbytes > room and files[-1]:
+            files.append([])
+            room = limit
+        files[-1].append(entry)
+        room -= entry.nbytes
+    return files
+
+
+def save(path: str, tensors: dict[str, fb.Tensor], tree: Any, limit: int) -> None:
+    """Writes shards and their index, all or nothing; one plain file when everything fits into it."""
+    entries, extra = plan(tensors)
+    parts = split(entries, limit)
+    with staged() as files:
+        if len(parts) == 1:
+            with files.file(path) as writer:
+                write(writer, entries, tree, extra)
+            return
+        stem, ending = os.path.splitext(path)
+        mark = secrets.token_hex(8)
+        where = {}
+        for number, part in enumerate(parts, 1):
+            name = f"{stem}-{number:05d}-of-{len(parts):05d}{ending}"
+            with files.file(name) as writer:
+                write(writer, part, None, {"shard_of": mark})
+            where.update({entry.name: os.path.basename(name) for entry in part})
+        total = sum(entry.nbytes for entry in entries)
+        metadata = {"total_size": total, **described(tree, {**extra, "shard_of": mark})}
+        with files.file(path + SUFFIX) as writer:
+            writer.write(json.dumps({"metadata": metadata, "weight_map": where}, indent=1).encode())
+    # What was saved under this very name before would be found first.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) -> Any:
+    """Reads what an index describes."""
+    if source.size > MAX_HEADER:
+        raise FileError(f"an index of {source.size} bytes; at most {MAX_HEADER} are read")
+    index = parse(source.read(0, source.size))
+    where, metadata = index["weight_map"], index.get("metadata") or {}
+    ours = read_ours(metadata)
+    entries: dict[str, fb.Tensor] = {}
+    for name in dict.fromkeys(where.values()):
+        if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
+            raise FileError(f"the index names {name!r}, which is not a file of its own folder")
+        try:
+            shard = Source(os.path.join(os.path.dirname(path), name), mapped, verify)
+        except FileNotFoundError:
+            raise FileError(f"the shard '{name}' is missing") from None
+        with shard:
+            try:
+                file = File(shard, mapper, verify)
+                if ours.get("shard_of") != file.ours.get("shard_of"):
+                    raise FileError("it belongs to another save than the index")
+                entries.update(file.read())
+            except FileError as error:
+                raise type(error)(f"shard '{name}': {error}") from None
+    missing = [name for name in where if name not in entries]
+    if missing:
+        raise FileError(f"tensor '{missing[0]}' is not in the shard that the index names")
+    return assemble(entries, ours) if ours else {name: entries[name] for name in where}

@@ -1,0 +1,164 @@
+"""Where bytes come from: a path, an open file or an object with read(); read at once or mapped."""
+
+from __future__ import annotations
+
+import io
+import mmap as _mmap
+import os
+import stat
+import threading
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import flambeau as fb
+from flambeau import _C
+from flambeau._files.problems import FileError, cut_short
+from flambeau.errors import ArgumentError
+
+CHUNK = 1 << 17  # read and summed while it is in the cache
+PARALLEL = 1 << 23  # from this many bytes on, several threads read
+
+
+def name_of(f: Any) -> str:
+    """What errors call the file."""
+    if isinstance(f, (str, os.PathLike)):
+        return f"'{os.fspath(f)}'"
+    known = getattr(f, "name", None)
+    return f"'{known}'" if isinstance(known, str) else "a file object"
+
+
+class Source:
+    """Bytes at offsets 0 to size, from a descriptor or from memory.
+
+    Args:
+        f: a path, or an object with read(); what is read starts at its present position.
+        mapped: map the file instead of reading it: bytes are fetched when used, and writes stay in this process.
+        summed: compute checksums while reading.
+    """
+
+    def __init__(self, f: Any, mapped: bool = False, summed: bool = True) -> None:
+        self.name = name_of(f)
+        self._descriptor: int | None = None
+        self._map: Any = None
+        self._start, self._summed = 0, summed
+        self._file: Any = None
+        if isinstance(f, (str, bytes, os.PathLike)):
+            with open(f, "rb", buffering=0) as stream:
+                self._from_object(stream)
+            self._file = None
+        elif hasattr(f, "read"):
+            self._from_object(f)
+        else:
+            raise TypeError(f"load: expected a path or an object with read(), got {type(f).__name__}")
+        if mapped and self._descriptor is None:
+            raise ArgumentError(f"load: mmap=True needs a path or an open file on disk, got {self.name}")
+        if mapped and self.size:
+            # Private: a write to a tensor copies the page, the file stays as it is.
+            self._map = _mmap.mmap(self._descriptor or 0, self._start + self.size, access=_mmap.ACCESS_COPY)
+
+    def _is_regular(self) -> bool:
+        return self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+
+    def _from_object(self, f: Any) -> None:
+        try:
+            descriptor, start = os.dup(f.fileno()), f.tell()
+        except (AttributeError, OSError, ValueError):  # no file of the system, or none with a position
+            self._keep(f.read())
+            return
+        self._descriptor, self._start = descriptor, start
+        if isinstance(f, io.TextIOBase) or not self._is_regular():
+            os.close(descriptor)
+            self._descriptor = None
+            self._keep(f.read())
+            return
+        self.size = max(os.fstat(descriptor).st_size - start, 0)
+        self._file = f
+
+    def _keep(self, data: Any) -> None:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"load: the file object must give bytes, got {type(data).__name__}; open it with mode 'rb'")
+        self._memory, self.size, self._start = memoryview(data), len(data), 0
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @property
+    def mapped(self) -> bool:
+        """Whether tensors are maps of the file."""
+        return self._map is not None
+
+    def leave_at(self, offset: int) -> None:
+        """Moves the caller's file object behind what was read."""
+        if self._file is not None:
+            self._file.seek(self._start + offset)
+
+    def read(self, offset: int, count: int, what: str = "the file") -> bytes:
+        """These bytes, or the error that they are not there."""
+        self.check(offset, count, what)
+        if self._descriptor is None:
+            return bytes(self._memory[offset : offset + count])
+        parts, at = [], offset
+        while at < offset + count:
+            part = os.pread(self._descriptor, offset + count - at, self._start + at)
+            if not part:
+                raise cut_short(what, offset + count - at)
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def check(self, offset: int, count: int, what: str) -> None:
+        """Raises unless these bytes are there."""
+        if offset < 0 or count < 0:
+            raise FileError(f"{what}: a negative position or length")
+        if offset + count > self.size:
+            raise cut_short(what, offset + count - self.size)
+
+    def tensor(self, offset: int, count: int, what: str, itemsize: int = 8) -> tuple[fb.Tensor, int | None]:
+        """The bytes as a uint8 tensor with a storage of its own, and their crc32 (None when nobody asked or nothing was read).
+
+        Bytes of a map that do not lie at a multiple of the item size are copied.
+        """
+        self.check(offset, count, what)
+        if count == 0:
+            return fb.empty(0, dtype=fb.uint8), 0
+        if self._map is not None and (self._start + offset) % min(itemsize, 8) == 0:
+            import numpy as np
+
+            view = np.frombuffer(self._map, dtype=np.uint8, count=count, offset=self._start + offset)
+            address = view.__array_interface__["data"][0]
+            return _C.from_address("load", address, fb.uint8, (count,), (1,), view, False), None
+        room = fb.empty(count, dtype=fb.uint8)
+        return room, self._fill(memoryview(cast(Any, room)), offset, what)
+
+    def _fill(self, room: memoryview, offset: int, what: str) -> int | None:
+        total = 0
+        for at in range(0, len(room), CHUNK):
+            part = room[at : at + CHUNK]
+            done = 0
+            while done < len(part):
+                if self._descriptor is None:
+                    part[:] = self._memory[offset + at : offset + at + len(part)]
+                    got = len(part)
+                else:
+                    got = os.preadv(self._descriptor, [part[done:]], self._start + offset + at + done)
+                if got == 0:
+                    raise cut_short(what, len(room) - at - done)
+                done += got
+            total = zlib.crc32(part, total) if self._summed else 0
+        return total if self._summed else None
+
+    def tensors(self, regions: dict[Any, tuple[int, int, str, int]]) -> dict[Any, tuple[fb.Tensor, int | None]]:
+        """tensor() for many regions at once, by several threads when that pays."""
+        threads = fb.get_num_threads()
+        total = sum(region[1] for region in regions.values())
+        if threads < 2 or total < PARALLEL or self.mapped or threading.current_thread() is not threading.main_thread():
+            return {key: self.tensor(*region) for key, region in regions.items()}
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(lambda region: self.tensor(*region), regions.values())
+            return dict(zip(regions, parts, strict=True))

@@ -1,0 +1,103 @@
+"""Where bytes go: a path, replaced in one step when everything is on the disk, or an object with write()."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+WRITE = 1 << 26  # bytes per system call
+
+
+class Writer:
+    """Counts what it writes."""
+
+    def __init__(self, write: Any) -> None:
+        self._write, self.position = write, 0
+
+    def write(self, data: Any) -> None:
+        """Writes bytes or a memoryview, however large."""
+        view = memoryview(data)
+        for at in range(0, len(view), WRITE):
+            part = view[at : at + WRITE]
+            while len(part):
+                done = self._write(part)
+                part = part[len(part) if done is None else done :]
+        self.position += len(view)
+
+    def align(self, size: int) -> None:
+        """Zeros up to a multiple of size."""
+        self.write(bytes(-self.position % size))
+
+
+class Staged:
+    """Files written under temporary names in the folder of their target; commit() renames them all."""
+
+    def __init__(self) -> None:
+        self._files: list[tuple[str, str]] = []
+
+    @contextlib.contextmanager
+    def file(self, path: str) -> Iterator[Writer]:
+        """A writer for what will be at path after commit()."""
+        folder, name = os.path.split(os.path.realpath(path))
+        temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._files.append((temporary, os.path.join(folder, name)))
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(descriptor, stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode))
+            yield Writer(lambda part: os.write(descriptor, part))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def commit(self) -> None:
+        """Puts every file in its place; the last one written comes last."""
+        while self._files:
+            temporary, path = self._files[0]
+            os.replace(temporary, path)
+            self._files.pop(0)
+            folder = os.open(os.path.dirname(path), os.O_RDONLY)
+            try:
+                # The rename itself must survive a power failure too.
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Removes what was not committed."""
+        for temporary, _ in self._files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+        self._files.clear()
+
+
+@contextlib.contextmanager
+def staged() -> Iterator[Staged]:
+    """Commits when the block ends well; leaves no trace when it does not."""
+    files = Staged()
+    try:
+        yield files
+        files.commit()
+    finally:
+        files.discard()
+
+
+@contextlib.contextmanager
+def opened(f: Any) -> Iterator[Writer]:
+    """A writer for a path (atomic, unless it is a device or pipe) or for an object with write()."""
+    if isinstance(f, (str, bytes, os.PathLike)):
+        path = os.fsdecode(f)
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb", buffering=0) as stream:
+                yield Writer(stream.write)
+            return
+        with staged() as files, files.file(path) as writer:
+            yield writer
+    elif hasattr(f, "write"):
+        yield Writer(f.write)
+    else:
+        raise TypeError(f"save: expected a path or an object with write(), got {type(f).__name__}")

@@ -1,0 +1,372 @@
+"""Writes .pt files: a pickle of plain data and the bytes of each storage, as torch.load(weights_only=True) reads them."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import struct
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flambeau as fb
+from flambeau._files import classes, zip_format
+from flambeau._files.known import STORAGES
+from flambeau._files.layout import Block, blocks, row_major_bytes
+from flambeau._files.problems import MAX_DEPTH
+from flambeau._files.safetensors_format import row_major
+from flambeau._files.target import Writer
+from flambeau._files.torch_read import MAGIC, PROTOCOL
+from flambeau._files.tree import FACTORIES, SPACES, check_tensor
+from flambeau.errors import ArgumentError
+
+_STORAGE_NAMES = {dtype: name for name, dtype in STORAGES.items()}
+
+
+class Stored:
+    """One storage of the file: a block of memory, or one tensor copied to be without gaps."""
+
+    def __init__(self, key: str, block: Block) -> None:
+        self.key, self._block = key, block
+        kinds = {t.dtype for t in block.tensors}
+        # Bytes seen as several types, or of a type without a storage class, are stored without one.
+        self.dtype = next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_STORAGE_NAMES) else None
+        first = block.tensors[0]
+        backwards = any(step < 0 for t in block.tensors for step in t.stride())
+        if backwards and not block.alone:
+            raise ArgumentError(
+                "save: PyTorch's format has no negative strides, and a reversed view shares its memory with another tensor; "
+                "clone() one of them, or save as safetensors"
+            )
+        gaps = first.numel() * first.itemsize < block.end - block.start
+        self._copied = block.alone and (backwards or gaps)
+        self.nbytes = first.numel() * first.itemsize if self._copied else block.nbytes
+
+    def parts(self) -> Iterable[memoryview]:
+        """The bytes."""
+        return [row_major_bytes(self._block.tensors[0])] if self._copied else self._block.parts()
+
+    def place(self, t: fb.Tensor) -> tuple[int, tuple[int, ...]]:
+        """Offset and strides of a tensor in this storage."""
+        return (0, row_major(tuple(t.shape))) if self._copied else (self._block.offset(t), tuple(t.stride()))
+
+    @property
+    def count(self) -> int:
+        """Its length in elements of its dtype."""
+        return self.nbytes // (self.dtype.itemsize if self.dtype else 1)
+
+
+class Pickler:
+    """Writes a pickle of protocol 2.
+
+    Args:
+        storage: gives the storage of a tensor; None on a first round that only collects tensors.
+        legacy: whether references to storages have the sixth element of the older format.
+    """
+
+    def __init__(self, storage: Callable[[fb.Tensor], Stored] | None, legacy: bool) -> None:
+        self._storage, self._legacy = storage, legacy
+        self._out: list[bytes] = []
+        self._memo: dict[int, int] = {}
+        self._alive: list[Any] = []  # an address in the memo must not become another object's
+        self._open: set[int] = set()
+        self.tensors: list[fb.Tensor] = []
+
+    def dump(self, value: Any) -> bytes:
+        """The pickle."""
+        self._out = [b"\x80\x02"]
+        self._put(value, ())
+        return b"".join([*self._out, b"."])
+
+    # ---- pieces
+
+    def _emit(self, *parts: bytes) -> None:
+        self._out.extend(parts)
+
+    def _name(self, module: str, name: str) -> None:
+        self._emit(f"c{module}\n{name}\n".encode())
+
+    def _text(self, value: str) -> None:
+        body = value.encode("utf-8", "surrogatepass")
+        self._emit(b"X", struct.pack("<I", len(body)), body)
+
+    def _integer(self, value: int) -> None:
+        if 0 <= value < 256:
+            self._emit(b"K", bytes([value]))
+        elif -(1 << 31) <= value < 1 << 31:
+            self._emit(b"J", struct.pack("<i", value))
+        else:
+            body = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+            self._emit(b"\x8a" + bytes([len(body)]) if len(body) < 256 else b"\x8b" + struct.pack("<I", len(body)), body)
+
+    def _remember(self, value: Any) -> None:
+        index = len(self._memo)
+        self._memo[id(value)] = index
+        self._alive.append(value)
+        self._emit(b"q" + bytes([index]) if index < 256 else b"r" + struct.pack("<I", index))
+
+    def _items(self, values: Iterable[Any], path: tuple[str, ...]) -> None:
+        for i, value in enumerate(values):
+            self._put(value, (*path, str(i)))
+
+    def _tuple(self, values: tuple, path: tuple[str, ...]) -> None:
+        if not values:
+            self._emit(b")")
+        elif len(values) < 4:
+            self._items(values, path)
+            self._emit(bytes([0x84 + len(values)]))
+        else:
+            self._emit(b"(")
+            self._items(values, path)
+            self._emit(b"t")
+
+    def _pairs(self, value: Any, path: tuple[str, ...]) -> None:
+        if value:
+            self._emit(b"(")
+            for k, v in value.items():
+                self._put(k, (*path, "key"))
+                self._put(v, (*path, str(k)))
+            self._emit(b"u")
+
+    def _call(self, module: str, name: str, arguments: tuple, path: tuple[str, ...]) -> None:
+        self._name(module, name)
+        self._tuple(arguments, path)
+        self._emit(b"R")
+
+    def _state(self, attributes: dict[str, Any], path: tuple[str, ...]) -> None:
+        if attributes:
+            self._emit(b"}")
+            self._pairs(attributes, path)
+            self._emit(b"b")
+
+    # ---- values
+
+    def _put(self, value: Any, path: tuple[str, ...]) -> None:
+        kind = type(value)
+        if value is None or kind is bool:
+            self._emit({None: b"N", True: b"\x88", False: b"\x89"}[value])
+        elif kind is int:
+            self._integer(value)
+        elif kind is float:
+            self._emit(b"G", struct.pack(">d", value))
+        elif kind is str:
+            self._text(value)
+        elif id(value) in self._memo:
+            index = self._memo[id(value)]
+            self._emit(b"h" + bytes([index]) if index < 256 else b"j" + struct.pack("<I", index))
+        elif id(value) in self._open:
+            raise ArgumentError(f"save: the {kind.__name__} at '{'.'.join(path)}' contains itself")
+        elif len(path) > MAX_DEPTH:
+            raise ArgumentError(f"save: containers are nested deeper than {MAX_DEPTH} levels")
+        else:
+            self._open.add(id(value))
+            if isinstance(value, fb.Tensor):
+                self._tensor(value, path)
+            elif not self._container(value, kind, path):
+                self._object(value, kind, path)
+            self._open.discard(id(value))
+            if kind not in (tuple, bytes, fb.dtype):
+                self._remember(value)
+
+    def _container(self, value: Any, kind: type, path: tuple[str, ...]) -> bool:
+        if kind is dict:
+            self._emit(b"}")
+            self._pairs(value, path)
+        elif kind is list:
+            self._emit(b"]")
+            if value:
+                self._emit(b"(")
+                self._items(value, path)
+                self._emit(b"e")
+        elif kind is tuple:
+            self._tuple(value, path)
+        elif kind is collections.OrderedDict:
+            self._call("collections", "OrderedDict", (), path)
+            self._pairs(value, path)
+            self._state(value.__dict__, path)
+        elif kind is collections.Counter:
+            self._call("collections", "Counter", (dict(value),), path)
+        elif kind is collections.defaultdict:
+            factory = value.default_factory
+            if factory is not None and FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
+                raise self._refusal(value, path, "its default_factory is a function; convert it with dict()")
+            self._name("collections", "defaultdict")
+            if factory is None:
+                self._emit(b")R")
+            else:
+                self._name("__builtin__", factory.__name__)
+                self._emit(b"\x85R")
+            self._pairs(value, path)
+        elif kind is collections.deque:
+            self._call("collections", "deque", (list(value), value.maxlen), path)
+        elif kind in (set, frozenset):
+            self._call("__builtin__", kind.__name__, (list(value),), path)
+        else:
+            return False
+        return True
+
+    def _object(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
+        name = kind.__name__
+        if kind is bytes:
+            self._call("_codecs", "encode", (value.decode("latin1"), "latin1"), path)
+        elif kind is bytearray:
+            self._call("__builtin__", "bytearray", (bytes(value),), path)
+        elif kind is complex:
+            self._call("__builtin__", "complex", (value.real, value.imag), path)
+        elif kind in (slice, range):
+            self._call("__builtin__", "slice" if kind is slice else "xrange", (value.start, value.stop, value.step), path)
+        elif kind is fb.Size:
+            self._call("torch", "Size", (tuple(value),), path)
+        elif kind is fb.dtype:
+            self._name("torch", value.name)
+        elif kind is fb.device:
+            self._call("torch", "device", (value.type,) if value.index is None else (value.type, value.index), path)
+        elif name in SPACES and SPACES[name] is kind:
+            self._name(kind.__module__, name)
+            self._emit(b")\x81" if name == "Namespace" else b")R")
+            self._state(vars(value), path)
+        elif kind.__module__ == "numpy":
+            self._numpy(value, path)
+        else:
+            self._registered(value, kind, path)
+
+    def _registered(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
+        full = classes.registered_name(kind)
+        if full is None:
+            way = "save its state_dict()" if hasattr(value, "state_dict") else "save plain containers and tensors, or use safetensors"
+            raise self._refusal(value, path, way)
+        self._name(kind.__module__, kind.__qualname__)
+        if isinstance(value, enum.Enum):
+            self._tuple((value.value,), path)
+            self._emit(b"R")
+        elif isinstance(value, tuple):
+            self._tuple(tuple(value), path)
+            self._emit(b"\x81")
+        else:
+            self._emit(b")\x81")
+            self._state(classes.attributes_of(value), path)
+
+    def _numpy(self, value: Any, path: tuple[str, ...]) -> None:
+        import numpy as np
+
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
+            raise self._refusal(value, path, "NumPy arrays and scalars can be saved when they hold bools or numbers")
+        array = isinstance(value, np.ndarray)
+        self._name("numpy.core.multiarray", "_reconstruct" if array else "scalar")
+        if array:
+            self._name("numpy", "ndarray")
+            self._tuple((0,), path)
+            self._put(b"b", path)
+            self._emit(b"\x87R(")
+            self._integer(1)
+            self._tuple(value.shape, path)
+        self._call("numpy", "dtype", (value.dtype.str[1:], False, True), path)
+        order = value.dtype.str[0]
+        self._tuple((3, order, None, None, None, -1, -1, 0), path)
+        self._emit(b"b")
+        if array:
+            self._put(False, path)
+        self._put(value.tobytes(), path)
+        self._emit(b"tb" if array else b"\x86R")
+
+    # ---- tensors
+
+    def _tensor(self, t: fb.Tensor, path: tuple[str, ...]) -> None:
+        self.tensors.append(t)
+        attributes = dict(t.__dict__)
+        if check_tensor(t):
+            self._name("torch._utils", "_rebuild_parameter_with_state" if attributes else "_rebuild_parameter")
+            self._emit(b"(")
+            self._rebuilt(t, False, path)
+            self._put(bool(t.requires_grad), path)
+            self._call("collections", "OrderedDict", (), path)
+            if attributes:
+                self._put(attributes, path)
+            self._emit(b"tR")
+        elif attributes:
+            self._name("torch._tensor", "_rebuild_from_type_v2")
+            self._emit(b"(")
+            self._arguments(t, bool(t.requires_grad), path, between=lambda: self._name("torch", "Tensor"))
+            self._put(attributes, path)
+            self._emit(b"tR")
+        else:
+            self._rebuilt(t, bool(t.requires_grad), path)
+
+    def _rebuilt(self, t: fb.Tensor, requires_grad: bool, path: tuple[str, ...]) -> None:
+        self._arguments(t, requires_grad, path)
+        self._emit(b"R")
+
+    def _arguments(self, t: fb.Tensor, requires_grad: bool, path: tuple[str, ...], between: Any = None) -> None:
+        stored = self._storage(t) if self._storage else None
+        typed = stored is None or stored.dtype is not None
+        self._name("torch._utils", "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3")
+        if between:
+            between()
+        self._emit(b"((")
+        self._text("storage")
+        if stored is None:
+            self._emit(b"tt")
+            return
+        if stored.dtype is None:
+            self._name("torch.storage", "UntypedStorage")
+        else:
+            self._name("torch", _STORAGE_NAMES[stored.dtype])
+        self._text(stored.key)
+        self._text("cpu")
+        self._integer(stored.count)
+        self._emit(b"NtQ" if self._legacy else b"tQ")
+        offset, strides = stored.place(t)
+        self._integer(offset)
+        self._tuple(tuple(t.shape), path)
+        self._tuple(strides, path)
+        self._put(requires_grad, path)
+        self._call("collections", "OrderedDict", (), path)
+        if stored.dtype is None:
+            self._name("torch", t.dtype.name)
+        self._emit(b"t")
+
+    def _refusal(self, value: Any, path: tuple[str, ...], way: str) -> ArgumentError:
+        where = f" at '{'.'.join(path)}'" if path else ""
+        return ArgumentError(f"save: an object of type {type(value).__name__}{where} is not data that a .pt file can hold; {way}")
+
+
+def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
+    scout = Pickler(None, legacy)
+    scout.dump(value)
+    tensors = scout.tensors
+    stored: list[Stored] = []
+    home: dict[int, Stored] = {}
+    for block in blocks(tensors):
+        stored.append(Stored(str(len(stored)), block))
+        home.update({id(tensors[i]): stored[-1] for i in block.members})
+    return Pickler(lambda t: home[id(t)], legacy).dump(value), stored
+
+
+def write_zip(writer: Writer, value: Any) -> None:
+    """Today's format."""
+    data, stored = _planned(value, False)
+    order = sys.byteorder.encode()
+    records: list[zip_format.Record] = [("archive/data.pkl", len(data), lambda: [data])]
+    records.append(("archive/byteorder", len(order), lambda: [order]))
+    records += [(f"archive/data/{s.key}", s.nbytes, s.parts) for s in stored]
+    records.append(("archive/version", 2, lambda: [b"3\n"]))
+    zip_format.write(writer, records)
+
+
+def write_legacy(writer: Writer, value: Any) -> None:
+    """The format before PyTorch 1.6."""
+    data, stored = _planned(value, True)
+    if any(s.dtype is None for s in stored):
+        raise ArgumentError(
+            "save: uint16, uint32, uint64 and memory seen as two dtypes are unknown to PyTorch's old format; leave "
+            "_use_new_zipfile_serialization=True"
+        )
+    machine = {"protocol_version": PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    for head in (MAGIC, PROTOCOL, machine):
+        writer.write(Pickler(None, True).dump(head))
+    writer.write(data)
+    writer.write(Pickler(None, True).dump([s.key for s in stored]))
+    for s in stored:
+        writer.write(struct.pack("<q", s.count))
+        for part in s.parts():
+            writer.write(part)

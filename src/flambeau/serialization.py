@@ -1,0 +1,341 @@
+"""Saving and loading. Files hold data and nothing else: loading one never runs code, whoever wrote it.
+
+The format of our own is safetensors, with the structure of containers as JSON in its metadata. PyTorch's .pt and .pth files
+are read and written too, without PyTorch.
+
+Example:
+    >>> import os, tempfile
+    >>> from flambeau.serialization import load, save
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> save({"weight": fb.ones(2), "epoch": 3}, path)
+    >>> load(path)
+    {'weight': tensor([1., 1.]), 'epoch': 3}
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._files import classes, locations, safetensors_format, shards, source, target, tree
+from flambeau._files.problems import FileError, ForbiddenError, translated
+from flambeau.errors import ArgumentError
+
+__all__ = [
+    "FileError", "ForbiddenError", "add_safe_globals", "clear_safe_globals", "default_restore_location", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "location_tag", "remove_safe_globals", "safe_globals", "save",
+]  # fmt: skip
+
+_TORCH_ENDINGS = (".pt", ".pth", ".pt.tar", ".pth.tar")
+_ZIP, _LEGACY = b"PK\x03\x04", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+
+
+def save(
+    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True,
+    *, format: str | None = None, max_shard_size: int | str | None = None,
+) -> None:  # fmt: skip
+    """Saves tensors and containers of them to a file.
+
+    Containers may be dicts, lists, tuples, sets and their kin, holding tensors, numbers, text, bytes, dtypes, devices,
+    sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Tensors that
+    share memory share it again when loaded; of a larger storage only the bytes in use are written.
+
+    A path is replaced in one step, when everything is on the disk: there is never half a file under its name.
+
+    Args:
+        obj: what to save.
+        f: a path, or an object with write().
+        pickle_module: None or the standard pickle, for PyTorch's sake; nothing is pickled by it.
+        pickle_protocol: 2, the protocol of the pickle in .pt files.
+        _use_new_zipfile_serialization: False writes .pt files in the format before PyTorch 1.6.
+        format: "safetensors" or "pt"; by default "pt" for names that end in .pt or .pth, "safetensors" for all others.
+        max_shard_size: splits what is larger into several files and an index: bytes, or a text such as "5GB"; only for
+            paths and safetensors. load() takes the same path again.
+
+    Example:
+        >>> import io
+        >>> from flambeau.serialization import load, save
+        >>> f = io.BytesIO()
+        >>> save([fb.arange(3), "text"], f)
+        >>> n = f.seek(0)
+        >>> load(f)
+        [tensor([0, 1, 2]), 'text']
+    """
+    _check_pickle_module("save", pickle_module)
+    if pickle_protocol != 2:
+        raise ArgumentError(f"save: pickle_protocol must be 2, what torch.load(weights_only=True) reads, got {pickle_protocol!r}")
+    kind = format or _format_of(f)
+    if kind not in ("safetensors", "pt"):
+        raise ArgumentError(f"save: format must be 'safetensors' or 'pt', got {format!r}")
+    is_path = isinstance(f, (str, bytes, os.PathLike))
+    if max_shard_size is not None and (kind != "safetensors" or not is_path):
+        raise ArgumentError("save: max_shard_size needs a path and the format 'safetensors'")
+    if not is_path and not hasattr(f, "write"):
+        raise TypeError(f"save: expected a path or an object with write(), got {type(f).__name__}")
+    if kind == "pt":
+        from flambeau._files import torch_write
+
+        write = torch_write.write_zip if _use_new_zipfile_serialization else torch_write.write_legacy
+        with target.opened(f) as writer:
+            write(writer, obj)
+        return
+    encoder = tree.Encoder()
+    structure = encoder.encode(obj)
+    if max_shard_size is not None:
+        shards.save(os.fsdecode(f), encoder.tensors, structure, shards.bytes_in(max_shard_size))
+        return
+    entries, extra = safetensors_format.plan(encoder.tensors)
+    with target.opened(f) as writer:
+        safetensors_format.write(writer, entries, structure, extra)
+
+
+def load(
+    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+    mmap: bool | None = None, verify: bool | None = None, **pickle_load_args: Any,
+) -> Any:  # fmt: skip
+    """Loads what save() wrote, any safetensors file (or index of shards), or a .pt or .pth file of PyTorch.
+
+    Loading never runs code from a file. PyTorch's pickles are read opcode by opcode, and a class or function that is not
+    on the list of plain data is an error that names it; weights_only=False does not change that, because a file can come
+    from anyone.
+
+    Args:
+        f: a path, or an object with read().
+        map_location: where tensors go: a device, a dict from saved to wanted devices, or a function of (storage, location)
+            that returns a storage or None.
+        pickle_module: None or the standard pickle, for PyTorch's sake; nothing is unpickled by it.
+        weights_only: accepted for PyTorch's sake: every load is one of data only.
+        mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
+            neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
+        verify: whether checksums are compared; by default yes, except for mapped files, which would be read whole.
+        pickle_load_args: encoding="utf-8", "latin1", "ascii" or "bytes" for the strings of Python 2.
+
+    Example:
+        >>> import io
+        >>> from flambeau.serialization import load, save
+        >>> f = io.BytesIO()
+        >>> save({"a": fb.ones(2)}, f, format="pt")
+        >>> n = f.seek(0)
+        >>> load(f, map_location="cpu", weights_only=True)
+        {'a': tensor([1., 1.])}
+    """
+    _check_pickle_module("load", pickle_module)
+    if weights_only not in (None, True, False):
+        raise TypeError(f"load: weights_only must be True, False or None, got {weights_only!r}")
+    encoding = pickle_load_args.pop("encoding", "utf-8")
+    if encoding not in ("utf-8", "utf8", "latin1", "latin-1", "ascii", "bytes", "ASCII"):
+        raise ArgumentError(f"load: encoding must be 'utf-8', 'latin1', 'ascii' or 'bytes', got {encoding!r}")
+    if pickle_load_args:
+        raise TypeError(f"load: unknown argument {next(iter(pickle_load_args))!r}")
+    mapper = locations.Mapper(map_location)
+    check = not mmap if verify is None else verify
+    path = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else ""
+    if path and not os.path.exists(path) and os.path.exists(path + shards.SUFFIX):
+        path = f = path + shards.SUFFIX
+    with source.Source(f, bool(mmap), check) as bytes_in, translated(bytes_in.name):
+        return _read(bytes_in, path, mapper, check, encoding)
+
+
+def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str) -> Any:
+    head = file.read(0, min(file.size, 512))
+    if not head:
+        raise FileError("the file is empty")
+    if path.endswith(shards.SUFFIX):
+        return shards.load(path, file, mapper, verify, file.mapped)
+    if safetensors_format.looks_like(head):
+        opened = safetensors_format.File(file, mapper, verify)
+        return safetensors_format.assemble(opened.read(), opened.ours)
+    reader = _torch_reader(file, head, mapper, verify, encoding)
+    if reader is None:
+        raise FileError("not a safetensors file, nor one of PyTorch's formats")
+    return reader()
+
+
+def _torch_reader(file: source.Source, head: bytes, mapper: Any, verify: bool, encoding: str, find: Any = None) -> Any:
+    from flambeau._files import known, torch_read
+
+    reader = torch_read.Reader(file, mapper, verify, encoding, find or known.find)
+    if head.startswith(_ZIP):
+        return lambda: torch_read.read_zip(reader)
+    if head[: len(_LEGACY)] == _LEGACY[: len(head)]:
+        return lambda: torch_read.read_legacy(reader)
+    if head[257:262] == b"ustar" or (len(head) == 512 and head[:9] in (b"storages\0", b"tensors\0\0", b"pickle\0\0\0")):
+        return lambda: torch_read.read_tar(reader)
+    return None
+
+
+def _format_of(f: Any) -> str:
+    name = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else getattr(f, "name", "")
+    return "pt" if isinstance(name, str) and name.lower().endswith(_TORCH_ENDINGS) else "safetensors"
+
+
+def _check_pickle_module(op: str, module: Any) -> None:
+    if module is not None and module is not pickle:
+        raise ArgumentError(f"{op}: pickle_module must be None or the standard pickle; no other module is used")
+
+
+# ---- classes a file may name -----------------------------------------------------------------------------------------------
+
+
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Lets files hold objects of these classes: named tuples, enumerations and plain Python classes.
+
+    Their objects are made without running any of their code: attributes are put in place, __init__, __new__ and
+    __setstate__ are not called. A function cannot be added, since it could only be run.
+
+    Args:
+        safe_globals: classes, or pairs of a class and the full name that files use for it.
+
+    Example:
+        >>> import collections, io
+        >>> from flambeau.serialization import load, save
+        >>> Point = collections.namedtuple("Point", "x y")
+        >>> fb.serialization.add_safe_globals([Point])
+        >>> f = io.BytesIO()
+        >>> save(Point(1, fb.ones(2)), f)
+        >>> n = f.seek(0)
+        >>> load(f)
+        Point(x=1, y=tensor([1., 1.]))
+        >>> fb.serialization.clear_safe_globals()
+    """
+    from flambeau._files import known
+
+    new: dict[str, type] = {}
+    for item in safe_globals:
+        name = f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', '')}"
+        if not known.is_built_in(name):
+            new.update([classes.checked(item)])
+    classes.registered.update(new)
+
+
+def get_safe_globals() -> list[Any]:
+    """The classes that add_safe_globals() named.
+
+    Example:
+        >>> fb.serialization.get_safe_globals()
+        []
+    """
+    return list(dict.fromkeys(classes.registered.values()))
+
+
+def clear_safe_globals() -> None:
+    """Forgets the classes that add_safe_globals() named.
+
+    Example:
+        >>> fb.serialization.clear_safe_globals()
+    """
+    classes.registered.clear()
+
+
+def remove_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Forgets some of the classes that add_safe_globals() named.
+
+    Example:
+        >>> class Settings:
+        ...     pass
+        >>> fb.serialization.add_safe_globals([Settings])
+        >>> fb.serialization.remove_safe_globals([Settings])
+        >>> fb.serialization.get_safe_globals()
+        []
+    """
+    gone = [item[0] if isinstance(item, tuple) else item for item in safe_globals]
+    for name in [name for name, cls in classes.registered.items() if cls in gone]:
+        del classes.registered[name]
+
+
+class safe_globals:
+    """add_safe_globals() for the length of a block.
+
+    Args:
+        safe_globals: classes, or pairs of a class and the full name that files use for it.
+
+    Example:
+        >>> class Settings:
+        ...     pass
+        >>> with fb.serialization.safe_globals([Settings]):
+        ...     len(fb.serialization.get_safe_globals())
+        1
+        >>> len(fb.serialization.get_safe_globals())
+        0
+    """
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self._wanted = list(safe_globals)
+        self._before: dict[str, type] = {}
+
+    def __enter__(self) -> None:
+        self._before = dict(classes.registered)
+        add_safe_globals(self._wanted)
+
+    def __exit__(self, *_: object) -> None:
+        classes.registered.clear()
+        classes.registered.update(self._before)
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The classes and functions that a .pt file names and load() would refuse.
+
+    Args:
+        f: a path, or an object with read().
+
+    Example:
+        >>> import io
+        >>> from flambeau.serialization import load, save
+        >>> f = io.BytesIO()
+        >>> save({"a": fb.ones(2)}, f, format="pt")
+        >>> n = f.seek(0)
+        >>> fb.serialization.get_unsafe_globals_in_checkpoint(f)
+        []
+    """
+    from flambeau._files import known, opcodes, torch_read, zip_format
+
+    found: dict[str, None] = {}
+    with source.Source(f) as file, translated(file.name):
+        head = file.read(0, min(file.size, torch_read.MAX_PICKLE))
+        if head.startswith(_ZIP):
+            archive = zip_format.Archive(file)
+            names = [name for name in archive.names() if name.endswith("/data.pkl")]
+            pickles = [(archive.read(name, torch_read.MAX_PICKLE), 0) for name in names]
+        elif head.startswith(_LEGACY):
+            start = 0
+            for _ in range(3):
+                start = opcodes.end_of(head, start, len(head) == file.size)
+            pickles = [(head, start)]
+        else:
+            raise FileError("not a .pt file of PyTorch")
+        for data, start in pickles:
+            for module, name in opcodes.names(data, start):
+                try:
+                    known.find(module, name)
+                except FileError:
+                    found[f"{module}.{name}"] = None
+    return list(found)
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------------
+
+
+def location_tag(storage: Any) -> str:
+    """The name a file gives to the place of a storage.
+
+    Example:
+        >>> fb.serialization.location_tag(fb.zeros(2).untyped_storage())
+        'cpu'
+    """
+    return locations.location_tag(storage)
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage on the device it was saved from; what load() does without map_location.
+
+    Args:
+        storage: an UntypedStorage on the CPU.
+        location: the device's name in the file.
+
+    Example:
+        >>> fb.serialization.default_restore_location(fb.zeros(2).untyped_storage(), "cpu")
+        UntypedStorage of 8 bytes on cpu
+    """
+    return locations.default_restore_location(storage, location)
