@@ -12,6 +12,7 @@ from flambeau.nn.functional import (
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )
@@ -22,6 +23,7 @@ from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin import *  # noqa: F403
 from flambeau.nn.functional._normalization import *  # noqa: F403
+from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 from flambeau.nn.functional._spatial import *  # noqa: F403
 
@@ -29,5 +31,5 @@ from flambeau.nn.functional._spatial import *  # noqa: F403
 _core = dict(_fb._C.namespaces.get("nn.functional", {}))
 globals().update(_core)
 
-_FAMILIES = (_activation, _attention, _dropout, _linear, _loss, _margin, _normalization, _resample, _spatial)
+_FAMILIES = (_activation, _attention, _dropout, _linear, _loss, _margin, _normalization, _pooling, _resample, _spatial)
 __all__ = sorted({name for family in _FAMILIES for name in family.__all__} | set(_core))  # noqa: PLE0605
