@@ -176,7 +176,8 @@ Value run_recorded(const OpOverload& op, Args& a) {
         node->outputs[i] = {t.shape(), t.dtype()};
         keep_real_base(t, a);
         if (uses & RESULT(static_cast<int>(i))) node->results[i] = Saved(t, true);
-        if (differentiable(t.dtype())) set_history(t, base, i);
+        bool constant = gradient && gradient->constants >> i & 1;
+        if (differentiable(t.dtype()) && !constant) set_history(t, base, i);
     });
     return value;
 }

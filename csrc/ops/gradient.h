@@ -27,6 +27,7 @@ struct Gradient {
     std::vector<uint32_t> uses;
     GradFn fn = nullptr;     // neither fn nor python: results do not depend on the inputs smoothly (argmax, rand_like)
     void* python = nullptr;  // a formula in Python instead
+    uint32_t constants = 0;  // bit k: result k does not depend on the inputs smoothly and gets no history
 };
 std::deque<Gradient>& gradient_table();
 void link_gradient(const Gradient& gradient);
