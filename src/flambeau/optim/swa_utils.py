@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.nn import Module
+from flambeau.nn.modules.module import Module
 from flambeau.optim.lr_scheduler._base import LRScheduler, Rate, per_group, warn_if_asked_directly
 from flambeau.optim.optimizer import Optimizer
 
