@@ -352,9 +352,11 @@ Taken taken(const GradCall& c, int first) {
 GRAD("convolution", IN(1), IN(0), 0) {
     Taken o{c.dims(3), c.dims(4), c.dims(5), c.dims(7), c.integer(8)};
     bool transposed = c.flag(6);
-    if (c.needs(0)) c.set(0, transposed ? conv_of(c.g(), c.in(1), o) : input_of(c.g(), c.in(1), c.shape(0), o));
+    if (c.needs(0))
+        c.set(0, transposed ? conv_of(c.g(), conj(c.in(1)), o) : input_of(c.g(), conj(c.in(1)), c.shape(0), o));
     if (c.needs(1))
-        c.set(1, transposed ? weight_of(c.in(0), c.g(), c.shape(1), o) : weight_of(c.g(), c.in(0), c.shape(1), o));
+        c.set(1, transposed ? weight_of(conj(c.in(0)), c.g(), c.shape(1), o)
+                            : weight_of(c.g(), conj(c.in(0)), c.shape(1), o));
     if (c.needs(2)) {
         Dims over = {0};
         for (int64_t d = 2; d < c.dim(0); d++) over.push_back(d);
@@ -363,13 +365,13 @@ GRAD("convolution", IN(1), IN(0), 0) {
 }
 GRAD("_conv_input_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);
-    if (c.needs(0)) c.set(0, conv_of(c.g(), c.in(1), o));
-    if (c.needs(1)) c.set(1, weight_of(c.in(0), c.g(), c.shape(1), o));
+    if (c.needs(0)) c.set(0, conv_of(c.g(), conj(c.in(1)), o));
+    if (c.needs(1)) c.set(1, weight_of(conj(c.in(0)), c.g(), c.shape(1), o));
 }
 GRAD("_conv_weight_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);
-    if (c.needs(0)) c.set(0, conv_of(c.in(1), c.g(), o));
-    if (c.needs(1)) c.set(1, input_of(c.in(0), c.g(), c.shape(1), o));
+    if (c.needs(0)) c.set(0, conv_of(conj(c.in(1)), c.g(), o));
+    if (c.needs(1)) c.set(1, input_of(conj(c.in(0)), c.g(), c.shape(1), o));
 }
 
 }  // namespace fb
