@@ -91,6 +91,8 @@ def _load_ops() -> None:
         if file.endswith(".py") and not file.startswith("_"):
             _importlib.import_module(f"flambeau._ops.{file[:-3]}")
     for space, functions in _C.namespaces.items():
+        if space.startswith("nn"):
+            continue  # flambeau.nn.functional takes them when it is first used
         if not space:
             globals().update({k: v for k, v in functions.items() if k not in globals()})
             continue
@@ -111,7 +113,7 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("amp", "array_api", "fft", "func", "optim", "random", "testing", "utils", "version")
+_LAZY = ("amp", "array_api", "fft", "func", "nn", "optim", "random", "testing", "utils", "version")
 # Names of submodules that stand at the top as well.
 _FROM = {"autocast": "amp", "vmap": "func"}
 _FROM |= dict.fromkeys(

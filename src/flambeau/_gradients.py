@@ -12,6 +12,7 @@ the argument's dtype afterwards. Everything in it is differentiable ops, so it c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ def run(formula: Callable, args: dict, results: list, grads: tuple, needs: dict,
 def gradient(key: str, uses: dict[str, str] | None = None) -> Callable[[Callable], Callable]:
     """Registers a formula for the op `key` (a name, or the beginning of one signature)."""
     name = key.split("(")[0]
-    signatures = [s for s, _, python in _C.registry()[name][0] if s.startswith(key) and not python]
+    signatures = [s for s, _, python in _registry()[name][0] if s.startswith(key) and not python]
     if not signatures:
         raise ValueError(f"gradient: no op of the core matches {key!r}")
 
@@ -62,6 +63,10 @@ def gradient(key: str, uses: dict[str, str] | None = None) -> Callable[[Callable
         return formula
 
     return register
+
+
+# Building it takes a while, and the ops of the core do not change.
+_registry = functools.cache(_C.registry)
 
 
 def _split(text: str) -> list[str]:

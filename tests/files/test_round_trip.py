@@ -183,6 +183,44 @@ def test_gradients_are_recorded_again_and_history_is_not_kept(there_and_back):
     assert back["leaf"].grad.tolist() == [[3, 3, 3], [3, 3, 3]]
 
 
+def train(parameter, optimizer, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = (parameter * parameter - fb.rand(4)).pow(2)
+        loss.backward(fb.ones(4))
+        optimizer.step()
+    return parameter.detach().clone()
+
+
+def test_optimizer_and_random_state_resume_bit_for_bit(there_and_back):
+    fb.manual_seed(3)
+    parameter = fb.arange(4.0).requires_grad_()
+    optimizer = fb.optim.Adam([parameter], lr=0.1)
+    train(parameter, optimizer, 3)
+    saved = there_and_back({"p": parameter, "optimizer": optimizer.state_dict(), "rng": fb.get_rng_state()})
+    expected = train(parameter, optimizer, 3)
+    resumed = saved["p"]
+    again = fb.optim.Adam([resumed], lr=0.1)
+    again.load_state_dict(saved["optimizer"])
+    fb.set_rng_state(saved["rng"])
+    assert bytes(train(resumed, again, 3)) == bytes(expected)
+
+
+def test_modules_and_parameters(there_and_back):
+    nn = pytest.importorskip("flambeau.nn")
+    model = nn.Linear(3, 2)
+    fixed = nn.Parameter(fb.ones(2), requires_grad=False)
+    fixed.note = "kept"
+    back = there_and_back({"state": model.state_dict(), "p": model.weight, "fixed": fixed})
+    assert type(back["p"]) is nn.Parameter and back["p"].requires_grad and back["p"].is_leaf
+    assert type(back["fixed"]) is nn.Parameter and not back["fixed"].requires_grad and back["fixed"].note == "kept"
+    other = nn.Linear(3, 2)
+    other.load_state_dict(back["state"])
+    assert fb.equal(other.weight, model.weight) and back["state"]._metadata == model.state_dict()._metadata
+    with pytest.raises(ValueError, match=r"Linear.*save its state_dict\(\)"):
+        there_and_back(model)
+
+
 # ---- memory --------------------------------------------------------------------------------------------------------------
 
 

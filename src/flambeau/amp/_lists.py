@@ -8,7 +8,8 @@ float32 inputs are cast; float64 and integers stay as they are. Names are those 
 
 LOW = frozenset(
     """
-    addbmm addmm baddbmm bmm chain_matmul linear linalg.vecdot matmul mm prelu scaled_dot_product_attention
+    addbmm addmm baddbmm bmm chain_matmul einsum inner linear linalg.matmul linalg.vecdot matmul mm prelu
+    scaled_dot_product_attention
     conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
     gru lstm multi_head_attention_forward rnn_relu rnn_tanh
     """.split()

@@ -5,11 +5,11 @@ Example:
     tensor([2., 4.])
 """
 
-from flambeau.func._modules import functional_call, stack_module_state
+from flambeau.func._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from flambeau.func._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from flambeau.func._vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "vjp",
-    "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.errors import ArgumentError
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(
@@ -145,3 +145,25 @@ def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         stacked = fb.stack([tensor.detach() for tensor in tensors])
         result[name] = stacked.requires_grad_() if grads.pop() else stacked
     return result
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Makes every batch normalisation in a module use the statistics of its batch, and forget the running ones.
+
+    Running statistics are written in place, which examples inside vmap cannot share.
+
+    Args:
+        root: the module; changed in place and returned.
+
+    Example:
+        >>> net = fb.func.replace_all_batch_norm_modules_(fb.nn.Sequential(fb.nn.BatchNorm1d(3)))
+        >>> net[0].running_mean is None
+        True
+    """
+    from flambeau.nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root

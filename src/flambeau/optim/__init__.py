@@ -1,4 +1,4 @@
-"""Optimizers and learning rate schedulers.
+"""Optimizers, learning rate schedulers and averages of weights.
 
 Example:
     >>> p = fb.tensor([1.0, -1.0], requires_grad=True)
@@ -12,6 +12,8 @@ Example:
     >>> p.detach()
     tensor([ 0.6840, -0.6840])
 """
+
+import importlib as _importlib
 
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
@@ -50,5 +52,13 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
     "swap_in_optimizer_params_and_state",
 ]
+
+
+def __getattr__(name: str):
+    # swa_utils needs nn, which most uses of optimizers have not loaded yet.
+    if name == "swa_utils":
+        return _importlib.import_module("flambeau.optim.swa_utils")
+    raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'")

@@ -126,7 +126,7 @@ def step_count(value: float, param: Tensor, group: dict[str, Any]) -> Tensor:
 
 def zeros(param: Tensor) -> Tensor:
     """Zeros like a parameter, for its state."""
-    return fb.zeros_like(param, memory_format=fb.preserve_format)
+    return fb.zeros_like(param.detach(), memory_format=fb.preserve_format)
 
 
 def check_lr(name: str, lr: Number) -> None:

@@ -98,7 +98,7 @@ class Adagrad(GroupOptimizer):
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         start = self.defaults["initial_accumulator_value"]
         value = complex(start, start) if param.is_complex() else start
-        total = fb.full_like(param, value, memory_format=fb.preserve_format)
+        total = fb.full_like(param.detach(), value, memory_format=fb.preserve_format)
         return {"step": step_count(0.0, param, group), "sum": total}
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:

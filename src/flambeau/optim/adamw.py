@@ -96,9 +96,9 @@ def adamw(
     Example:
         >>> p, g, m, v, t = fb.ones(2), fb.ones(2), fb.zeros(2), fb.zeros(2), fb.tensor(0.0)
         >>> fb.optim.adamw.adamw([p], [g], [m], [v], [], [t], amsgrad=False, beta1=0.9, beta2=0.999, lr=0.5,
-        ...                      weight_decay=1, eps=1e-8, maximize=False)
+        ...                      weight_decay=0.5, eps=1e-8, maximize=False)
         >>> p
-        tensor([0., 0.])
+        tensor([0.2500, 0.2500])
     """
     adam(
         params,

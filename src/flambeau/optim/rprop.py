@@ -70,7 +70,7 @@ class Rprop(GroupOptimizer):
         return {
             "step": step_count(0.0, param, group),
             "prev": zeros(param),
-            "step_size": fb.full_like(grad, size),
+            "step_size": fb.full_like(grad.detach(), size),
         }
 
     def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
@@ -124,7 +124,7 @@ def rprop(
         state_steps[i] += 1
         agreement = grad * prev
         turned = agreement < 0
-        factor = fb.ones_like(grad).masked_fill_(agreement > 0, etaplus).masked_fill_(turned, etaminus)
+        factor = fb.ones_like(grad.detach()).masked_fill_(agreement > 0, etaplus).masked_fill_(turned, etaminus)
         step_size.mul_(factor).clamp_(step_size_min, step_size_max)
         grad = grad.masked_fill(turned, 0)
         param.addcmul_(grad.sign(), step_size.clone() if differentiable else step_size, value=-1)

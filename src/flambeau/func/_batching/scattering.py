@@ -15,13 +15,12 @@ def same_rank(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     """Tensor arguments have one rank: all get the batch in front."""
     x = arguments["input"]
     scalar = x.ndim == 0
-    new = {}
+    new = {**arguments, "dim": frame.dim(arguments["dim"], x.ndim)}
     for key, value in arguments.items():
         if isinstance(value, Tensor):
             physical = frame.physical(value)
             new[key] = physical.unsqueeze(1) if scalar and physical.ndim == 1 else physical
-    rest = {key: value for key, value in arguments.items() if key not in new and (key != "reduce" or value is not None)}
-    result = call(name, {**rest, **new, "dim": frame.dim(arguments["dim"], x.ndim)} | {"input": new["input"]})
+    result = call(name, new)
     return result.squeeze(1) if scalar and arguments["index"].ndim == 0 else result
 
 
@@ -58,11 +57,10 @@ def along_index(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
         raise StateError(f"{name}: 0-d examples are not supported inside vmap; add a dimension with unsqueeze(0)")
     if frame.is_batched(index):
         return frame.physical(_as_scatter(name, {**arguments, "dim": dim - 1}))
-    new = {k: frame.physical(v) for k, v in arguments.items() if isinstance(v, Tensor) and k not in ("index", "value")}
-    value = arguments.get("value")
-    if isinstance(value, Tensor) and frame.is_batched(value):
+    if frame.is_batched(arguments.get("value")):
         return frame.physical(_as_scatter(name, {**arguments, "dim": dim - 1}))
-    return call(name, {**arguments, **new, "dim": dim, "index": index.reshape((-1,))} | {"input": frame.physical(x)})
+    new = {k: frame.physical(v) for k, v in arguments.items() if isinstance(v, Tensor) and k not in ("index", "value")}
+    return call(name, {**arguments, **new, "dim": dim, "index": index.reshape((-1,))})
 
 
 def _as_scatter(name: str, arguments: dict[str, Any]) -> Tensor:

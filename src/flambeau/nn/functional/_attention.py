@@ -1,0 +1,267 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn.functional._common import narrow_back, wide
+from flambeau.nn.functional._dropout import dropout
+from flambeau.nn.functional._linear import linear
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query · keyᵀ · scale + mask) · value.
+
+    A query that may see no key gets zeros.
+
+    Args:
+        query: (…, heads, L, E).
+        key: (…, heads, S, E).
+        value: (…, heads, S, Ev).
+        attn_mask: broadcasts to (…, heads, L, S): True where a key takes part, or a number to add.
+        dropout_p: dropout of the weights; pass 0 in evaluation.
+        is_causal: whether query i sees the keys up to i only.
+        scale: 1 / sqrt(E) by default.
+        enable_gqa: whether key and value may have fewer heads, each shared by several of query's.
+
+    Example:
+        >>> q = fb.zeros(1, 1, 2)
+        >>> fb.nn.functional.scaled_dot_product_attention(q, fb.zeros(1, 2, 2), fb.tensor([[[1.0], [3.0]]]))
+        tensor([[[2.]]])
+    """
+    op = "scaled_dot_product_attention"
+    _check_attention(op, query, key, value, attn_mask, is_causal, enable_gqa)
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        shared = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
+    scores = (wide(query) * scale) @ wide(key).transpose(-2, -1)
+    if is_causal:
+        attn_mask = fb.ones((query.shape[-2], key.shape[-2]), dtype=fb.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == fb.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = scores.softmax(-1)
+    if attn_mask is not None:
+        # a row without any key is a softmax of -inf only
+        weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
+    weights = dropout(weights, dropout_p) if dropout_p > 0 else weights
+    return narrow_back(weights @ wide(value), query)
+
+
+def _check_attention(
+    op: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
+) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ArgumentError(f"{op}: expected query, key and value to have at least 2 dimensions, got {shapes}")
+    if not query.dtype == key.dtype == value.dtype:
+        raise ArgumentError(
+            f"{op}: expected query, key and value to have the same dtype, got {query.dtype}, {key.dtype} and {value.dtype}"
+        )
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ArgumentError(f"{op}: expected query (…, L, E), key (…, S, E) and value (…, S, Ev), got {shapes}")
+    if mask is not None and is_causal:
+        raise ArgumentError(f"{op}: give either attn_mask or is_causal=True, not both")
+    if mask is not None and mask.dtype != fb.bool and not mask.is_floating_point():
+        raise ArgumentError(f"{op}: attn_mask must be bool or floating, got {mask.dtype}")
+    if gqa and (
+        query.ndim < 3 or key.shape[-3] == 0 or query.shape[-3] % key.shape[-3] or key.shape[-3] != value.shape[-3]
+    ):
+        raise ArgumentError(f"{op}: enable_gqa needs query's heads to be a multiple of key's and value's, got {shapes}")
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """What MultiheadAttention computes, with its parameters as arguments.
+
+    Args:
+        query: (L, N, E) or (L, E).
+        key: (S, N, kdim) or (S, kdim).
+        value: (S, N, vdim) or (S, vdim).
+        embed_dim_to_check: E.
+        num_heads: into how many heads E is split.
+        in_proj_weight: (3E, E), the three projections in one.
+        in_proj_bias: (3E,).
+        bias_k: (1, 1, E), one more key.
+        bias_v: (1, 1, E), one more value.
+        add_zero_attn: whether one more key and value of zeros is added.
+        dropout_p: dropout of the weights, in training.
+        out_proj_weight: (E, E).
+        out_proj_bias: (E,).
+        training: whether dropout is on.
+        key_padding_mask: (N, S) or (S,): True where a key is left out, or a number to add.
+        need_weights: whether the weights are returned.
+        attn_mask: (L, S) or (N · num_heads, L, S): True where a key is left out, or a number to add.
+        use_separate_proj_weight: whether the next three are used in place of in_proj_weight.
+        q_proj_weight: (E, E).
+        k_proj_weight: (E, kdim).
+        v_proj_weight: (E, vdim).
+        static_k: (N · num_heads, S, E / num_heads), in place of projected keys.
+        static_v: (N · num_heads, S, E / num_heads), in place of projected values.
+        average_attn_weights: whether the returned weights are averaged over the heads.
+        is_causal: a hint that attn_mask is the causal mask; needs attn_mask.
+
+    Returns:
+        The output (L, N, E), and the weights (N, L, S), (N, num_heads, L, S), or None.
+
+    Example:
+        >>> m = fb.nn.MultiheadAttention(4, 2)
+        >>> x = fb.zeros(3, 1, 4)
+        >>> out, weights = fb.nn.functional.multi_head_attention_forward(
+        ...     x, x, x, 4, 2, m.in_proj_weight, m.in_proj_bias, None, None, False, 0.0, m.out_proj.weight, m.out_proj.bias)
+        >>> out.shape, weights.shape
+        (flambeau.Size([3, 1, 4]), flambeau.Size([1, 3, 3]))
+    """
+    op = "multi_head_attention_forward"
+    batched = query.ndim == 3
+    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise ArgumentError(
+            f"{op}: expected query, key and value to be all 2-d or all 3-d, got {tuple(query.shape)}, {tuple(key.shape)} "
+            f"and {tuple(value.shape)}"
+        )
+    if not batched:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, batch, embed = query.shape
+    source = key.shape[0]
+    head = embed // num_heads
+    if embed != embed_dim_to_check:
+        raise ArgumentError(f"{op}: was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
+    if head * num_heads != embed:
+        raise ArgumentError(f"{op}: embed_dim {embed} not divisible by num_heads {num_heads}")
+    if key.shape[:2] != value.shape[:2]:
+        raise ArgumentError(
+            f"{op}: key's length and batch {tuple(key.shape[:2])} differ from value's, {tuple(value.shape[:2])}"
+        )
+    if is_causal and attn_mask is None:
+        raise ArgumentError(f"{op}: is_causal=True is a hint about attn_mask, which must be given, too")
+
+    weights = _projections(op, in_proj_weight, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    mask = _added_mask(op, attn_mask, (length, source), batch, num_heads, query.dtype)
+    padding = _padding_mask(op, key_padding_mask, batch, source, query.dtype)
+
+    extra = 0
+    if bias_k is not None and bias_v is not None:
+        if static_k is not None or static_v is not None:
+            raise ArgumentError(f"{op}: bias_k and bias_v cannot be added to static_k and static_v")
+        k, v = fb.cat([k, bias_k.expand(1, batch, -1)]), fb.cat([v, bias_v.expand(1, batch, -1)])
+        extra += 1
+    q = q.reshape(length, batch * num_heads, head).transpose(0, 1)
+    k = k.reshape(k.shape[0], batch * num_heads, head).transpose(0, 1) if static_k is None else _static(op, static_k, q)
+    v = v.reshape(v.shape[0], batch * num_heads, head).transpose(0, 1) if static_v is None else _static(op, static_v, q)
+    if add_zero_attn:
+        k, v = (fb.cat([x, x.new_zeros((x.shape[0], 1, head))], 1) for x in (k, v))
+        extra += 1
+    source = k.shape[1]
+    q, k, v = (x.reshape(batch, num_heads, -1, head) for x in (q, k, v))
+    if padding is not None:
+        padding = fb.constant_pad_nd(padding, [0, extra]).view(batch, 1, 1, source)
+    if mask is not None:
+        mask = fb.constant_pad_nd(mask, [0, extra])
+    bias = mask if padding is None else padding if mask is None else mask + padding
+    p = dropout_p if training else 0.0
+    if need_weights:
+        scores = (q * math.sqrt(1 / head)) @ k.transpose(-2, -1)
+        shares = dropout((scores if bias is None else scores + bias).softmax(-1), p)
+        mixed = shares @ v
+    else:
+        shares = None
+        mixed = scaled_dot_product_attention(q, k, v, bias, p)
+    mixed = mixed.permute(2, 0, 1, 3).reshape(length * batch, embed)
+    output = linear(mixed, out_proj_weight, out_proj_bias).view(length, batch, -1)
+    if shares is not None and average_attn_weights:
+        shares = shares.mean(1)
+    if not batched:
+        return output.squeeze(1), None if shares is None else shares.squeeze(0)
+    return output, shares
+
+
+def _projections(op: str, packed: Tensor | None, separate: bool, *parts: Tensor | None) -> tuple[Tensor, ...]:
+    if not separate:
+        if packed is None:
+            raise ArgumentError(f"{op}: in_proj_weight must be given when use_separate_proj_weight is False")
+        return packed.chunk(3)
+    if any(part is None for part in parts):
+        raise ArgumentError(f"{op}: use_separate_proj_weight needs q_proj_weight, k_proj_weight and v_proj_weight")
+    return parts  # type: ignore[return-value]
+
+
+def _static(op: str, given: Tensor, q: Tensor) -> Tensor:
+    if given.ndim != 3 or given.shape[0] != q.shape[0] or given.shape[2] != q.shape[2]:
+        raise ArgumentError(
+            f"{op}: static_k and static_v must be {(q.shape[0], 'S', q.shape[2])}, got {tuple(given.shape)}"
+        )
+    return given
+
+
+def _as_summand(op: str, name: str, mask: Tensor, dtype) -> Tensor:
+    """A mask to be added to the scores: -inf where a bool one is True."""
+    if mask.dtype == fb.bool:
+        return fb.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+    if not mask.is_floating_point():
+        raise ArgumentError(f"{op}: {name} must be bool or floating, got {mask.dtype}")
+    return mask
+
+
+def _added_mask(op: str, mask: Tensor | None, shape: tuple[int, int], batch: int, heads: int, dtype) -> Tensor | None:
+    if mask is None:
+        return None
+    mask = _as_summand(op, "attn_mask", mask, dtype)
+    if tuple(mask.shape) == shape:
+        return mask.view(1, 1, *shape)
+    if tuple(mask.shape) == (batch * heads, *shape):
+        return mask.view(batch, heads, *shape)
+    raise ArgumentError(
+        f"{op}: attn_mask must have shape {shape} or {(batch * heads, *shape)}, got {tuple(mask.shape)}"
+    )
+
+
+def _padding_mask(op: str, mask: Tensor | None, batch: int, source: int, dtype) -> Tensor | None:
+    if mask is None:
+        return None
+    if tuple(mask.shape) != (batch, source):
+        raise ArgumentError(f"{op}: key_padding_mask must have shape {(batch, source)}, got {tuple(mask.shape)}")
+    return _as_summand(op, "key_padding_mask", mask, dtype)

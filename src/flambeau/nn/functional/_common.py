@@ -1,0 +1,78 @@
+"""What several functions share: computing half precision in float32, reductions of losses, sizes given as one or many."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+
+_HALF = (fb.float16, fb.bfloat16)
+
+
+def wide(x: Tensor) -> Tensor:
+    """The tensor itself, or in float32 if it is of half precision: several steps would each round."""
+    return x.float() if x.dtype in _HALF else x
+
+
+def narrow_back(result: Tensor, like: Tensor) -> Tensor:
+    """The result in the half precision of the tensor it was computed from."""
+    return result.to(like.dtype) if like.dtype in _HALF else result
+
+
+def recording(*tensors: Tensor | None) -> bool:
+    """Whether an op on these tensors becomes part of a graph."""
+    return fb.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def ntuple(op: str, name: str, value: Any, n: int) -> tuple:
+    """A number n times, or a sequence of n numbers."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (value,) * n
+    sizes = tuple(value)
+    if len(sizes) == 1:
+        return sizes * n
+    if len(sizes) != n:
+        raise ArgumentError(f"{op}: {name} must be a number or {n} numbers, got {sizes}")
+    return sizes
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, or what the deprecated arguments size_average and reduce mean."""
+    if size_average is None and reduce is None:
+        return reduction
+    average = True if size_average is None else size_average
+    meant = ("mean" if average else "sum") if reduce is None or reduce else "none"
+    warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=3)
+    return meant
+
+
+def reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+    """The loss of all elements as it was asked for: their mean, their sum, or as they are."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def check_reduction(op: str, reduction: str) -> None:
+    """Refuses a reduction that reduced() does not know."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def check_same_shape(op: str, input: Tensor, target: Tensor) -> None:
+    """A loss of shapes that merely broadcast compares everything with everything, which nobody means.
+
+    A 0-d operand is a number, and is compared with every element on purpose.
+    """
+    if input.shape != target.shape and input.ndim and target.ndim:
+        raise ArgumentError(
+            f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} differ, and would "
+            f"broadcast by accident; reshape one (target.view_as(input)), or say target.expand_as(input) if you mean it"
+        )

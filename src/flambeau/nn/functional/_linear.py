@@ -1,0 +1,306 @@
+"""Linear maps, embeddings, distances."""
+
+from __future__ import annotations
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.nn.functional._common import narrow_back, recording, wide
+
+__all__ = [
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance", "pdist",
+]  # fmt: skip
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input · weightᵀ + bias.
+
+    Args:
+        input: (…, in_features).
+        weight: (out_features, in_features), or (in_features,).
+        bias: (out_features,), or 0-d.
+
+    Example:
+        >>> fb.nn.functional.linear(fb.ones(2), fb.ones(3, 2), fb.zeros(3))
+        tensor([2., 2., 2.])
+    """
+    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+        raise ArgumentError(
+            f"linear: input of shape {tuple(input.shape)} does not fit weight of shape {tuple(weight.shape)}; "
+            f"expected (…, {weight.shape[-1]})"
+        )
+    if bias is not None and input.ndim == 2 and weight.ndim == 2:
+        return fb.addmm(bias, input, weight.t())
+    product = input.matmul(weight.t())
+    return product if bias is None else product + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1ᵀ · weight[k] · input2 + bias[k] for every output feature k.
+
+    Args:
+        input1: (…, in1_features).
+        input2: (…, in2_features), with the same leading sizes.
+        weight: (out_features, in1_features, in2_features).
+        bias: (out_features,).
+
+    Example:
+        >>> fb.nn.functional.bilinear(fb.ones(1, 2), fb.ones(1, 3), fb.ones(1, 2, 3))
+        tensor([[6.]])
+    """
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise ArgumentError(
+            f"bilinear: inputs of shapes {tuple(input1.shape)} and {tuple(input2.shape)} must agree in all but the last size"
+        )
+    if weight.ndim != 3 or input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
+        raise ArgumentError(
+            f"bilinear: weight of shape {tuple(weight.shape)} does not fit inputs of shapes {tuple(input1.shape)} and "
+            f"{tuple(input2.shape)}; expected (out_features, {input1.shape[-1]}, {input2.shape[-1]})"
+        )
+    result = fb.einsum("...i,oij,...j->...o", input1, weight, input2)
+    return result if bias is None else result + bias
+
+
+# ---- embeddings --------------------------------------------------------------------------------------------------------
+
+
+def _check_indices(op: str, input: Tensor, rows: int) -> None:
+    if input.dtype not in (fb.int64, fb.int32):
+        raise DTypeError(f"{op}: indices must be int64 or int32, got {input.dtype}")
+    if input.numel() and (int(input.min()) < 0 or int(input.max()) >= rows):
+        raise OutOfRangeError(
+            f"{op}: index out of range: indices run from {int(input.min())} to {int(input.max())}, "
+            f"but the weight has {rows} rows"
+        )
+
+
+def _row(op: str, padding_idx: int, rows: int) -> int:
+    if not -rows <= padding_idx < rows:
+        raise ArgumentError(f"{op}: padding_idx must be within the {rows} embeddings, got {padding_idx}")
+    return padding_idx % rows if rows else padding_idx
+
+
+def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scales the rows in use that are longer than max_norm, in place and outside of the graph."""
+    with fb.no_grad():
+        rows = input.reshape(-1).unique()
+        used = wide(weight.detach().index_select(0, rows))
+        norms = fb.linalg.vector_norm(used, norm_type, dim=1, keepdim=True)
+        scaled = fb.where(norms > max_norm, used * (max_norm / (norms + 1e-7)), used)
+        weight.detach().index_copy_(0, rows, scaled.to(weight.dtype))
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of the weight, looked up by index.
+
+    Args:
+        input: indices, any shape.
+        weight: (rows, features).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows in use that are longer are scaled to this norm, in place.
+        norm_type: which norm, the 2-norm by default.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in input.
+        sparse: accepted; gradients are dense either way.
+
+    Example:
+        >>> fb.nn.functional.embedding(fb.tensor([1, 0]), fb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [1., 2.]])
+    """
+    if weight.ndim != 2:
+        raise ArgumentError(f"embedding: weight must be a matrix, got shape {tuple(weight.shape)}")
+    _check_indices("embedding", input, weight.shape[0])
+    if padding_idx is not None:
+        padding_idx = _row("embedding", padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _limit_norms(weight, input, max_norm, norm_type)
+    result = weight.index_select(0, input.reshape(-1)).view((*input.shape, weight.shape[1]))
+    if recording(weight) and (padding_idx is not None or scale_grad_by_freq):
+        result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, scale_grad_by_freq, grad.dtype))
+    return result
+
+
+def _row_factors(input: Tensor, padding_idx: int | None, by_frequency: bool, dtype) -> Tensor:
+    """What the gradient of each looked-up row is multiplied with."""
+    factors = fb.ones(input.shape, dtype=dtype)
+    if padding_idx is not None:
+        factors = factors.masked_fill(input == padding_idx, 0)
+    if by_frequency:
+        _, inverse, counts = input.unique(return_inverse=True, return_counts=True)
+        factors = factors / counts[inverse].to(dtype)
+    return factors.unsqueeze(-1)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima of bags of rows of the weight.
+
+    Args:
+        input: indices; (bags, size), or one row of indices with offsets.
+        weight: (rows, features).
+        offsets: where each bag begins in a 1-d input.
+        max_norm: rows in use that are longer are scaled to this norm, in place.
+        norm_type: which norm.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+        mode: "sum", "mean" or "max".
+        sparse: accepted; gradients are dense either way.
+        per_sample_weights: factors for the rows, like input; for "sum" only.
+        include_last_offset: whether offsets end with the length of input.
+        padding_idx: a row that is left out.
+
+    Example:
+        >>> table = fb.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> fb.nn.functional.embedding_bag(fb.tensor([0, 1, 1]), table, fb.tensor([0, 2]), mode="sum")
+        tensor([[4., 6.],
+                [3., 4.]])
+    """
+    op = "embedding_bag"
+    if mode not in ("sum", "mean", "max"):
+        raise ArgumentError(f"{op}: mode has to be one of sum, mean or max, got {mode!r}")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ArgumentError(f"{op}: max mode does not support scale_grad_by_freq or sparse")
+    if per_sample_weights is not None and mode != "sum":
+        raise ArgumentError(f"{op}: per_sample_weights need mode='sum', got mode={mode!r}")
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ArgumentError(
+            f"{op}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of input, "
+            f"{tuple(input.shape)}"
+        )
+    if weight.ndim != 2:
+        raise ArgumentError(f"{op}: weight must be a matrix, got shape {tuple(weight.shape)}")
+    _check_indices(op, input, weight.shape[0])
+    bags, bag_of = _bags(input, offsets, include_last_offset)
+    flat = input.reshape(-1)
+    rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    if padding_idx is not None:
+        kept = (flat != _row(op, padding_idx, weight.shape[0])).nonzero().squeeze(1)
+        rows, bag_of = rows.index_select(0, kept), bag_of.index_select(0, kept)
+    empty = weight.new_zeros((bags, weight.shape[1]))
+    if mode == "max":
+        where = bag_of.unsqueeze(1).expand(-1, weight.shape[1])
+        return empty.scatter_reduce(0, where, rows, "amax", include_self=False)
+    total = wide(empty).index_add(0, bag_of, wide(rows))
+    if mode == "mean":
+        total = total / fb.bincount(bag_of, minlength=bags).clamp(min=1).to(total.dtype).unsqueeze(1)
+    return narrow_back(total, weight)
+
+
+def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[int, Tensor]:
+    """How many bags there are, and in which one each index lies."""
+    op = "embedding_bag"
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ArgumentError(f"{op}: offsets must be None for a 2-d input, whose rows are the bags")
+        return input.shape[0], fb.arange(input.shape[0]).repeat_interleave(input.shape[1])
+    if input.ndim != 1:
+        raise ArgumentError(f"{op}: input must be 1-d or 2-d, got shape {tuple(input.shape)}")
+    if offsets is None or offsets.ndim != 1:
+        raise ArgumentError(
+            f"{op}: a 1-d input needs 1-d offsets, got {None if offsets is None else tuple(offsets.shape)}"
+        )
+    starts = offsets.long()
+    if include_last_offset:
+        if starts.numel() == 0:
+            raise ArgumentError(f"{op}: include_last_offset needs at least one offset")
+        ends, starts = starts[1:], starts[:-1]
+    else:
+        ends = fb.cat([starts[1:], starts.new_full((1,), input.shape[0])]) if starts.numel() else starts
+    if offsets.numel() and int(offsets[0]) != 0:
+        raise ArgumentError(f"{op}: the first offset must be 0, got {int(offsets[0])}")
+    lengths = ends - starts
+    if lengths.numel() and (int(lengths.min()) < 0 or int(ends[-1]) > input.shape[0]):
+        raise ArgumentError(
+            f"{op}: offsets must ascend and stay within the {input.shape[0]} indices, got {offsets.tolist()}"
+        )
+    if int(lengths.sum()) != input.shape[0]:
+        raise ArgumentError(f"{op}: the offsets cover {int(lengths.sum())} of {input.shape[0]} indices")
+    return starts.numel(), fb.arange(starts.numel()).repeat_interleave(lengths)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Ones at the given classes, zeros elsewhere, in a new last dimension.
+
+    Args:
+        tensor: classes, int64.
+        num_classes: the size of the new dimension; one more than the largest class by default.
+
+    Example:
+        >>> fb.nn.functional.one_hot(fb.tensor([0, 2]))
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
+    """
+    if tensor.dtype != fb.int64:
+        raise DTypeError(f"one_hot: is only applicable to int64 tensors of classes, got {tensor.dtype}")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise ArgumentError("one_hot: cannot infer the number of classes from an empty tensor; pass num_classes")
+        return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64)
+    if int(tensor.min()) < 0:
+        raise ArgumentError(f"one_hot: class values must be non-negative, got {int(tensor.min())}")
+    largest = int(tensor.max())
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif num_classes < 1:
+        raise ArgumentError(f"one_hot: num_classes should be positive, got {num_classes}")
+    elif largest >= num_classes:
+        raise ArgumentError(f"one_hot: class values must be smaller than num_classes {num_classes}, got {largest}")
+    return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+# ---- distances ---------------------------------------------------------------------------------------------------------
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 · x2 / (max(|x1|, eps) · max(|x2|, eps)) along a dimension.
+
+    Example:
+        >>> fb.nn.functional.cosine_similarity(fb.tensor([[1.0, 0.0]]), fb.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
+    """
+    kind = fb.promote_types(x1.dtype, x2.dtype)
+    if not kind.is_floating_point:
+        raise DTypeError(f"cosine_similarity: expected floating tensors, got {x1.dtype} and {x2.dtype}")
+    a, b = fb.broadcast_tensors(wide(x1.to(kind)), wide(x2.to(kind)))
+    norms = [fb.linalg.vector_norm(x, 2, dim, keepdim=True).clamp(min=eps) for x in (a, b)]
+    return ((a / norms[0]) * (b / norms[1])).sum(dim).to(kind)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension.
+
+    Example:
+        >>> fb.nn.functional.pairwise_distance(fb.zeros(1, 2), fb.tensor([[3.0, 4.0]]))
+        tensor([5.0000])
+    """
+    return fb.linalg.vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
+
+
+def pdist(input: Tensor, p: float = 2) -> Tensor:
+    """Distances of all pairs of rows, in one vector.
+
+    Example:
+        >>> fb.nn.functional.pdist(fb.tensor([[0.0], [1.0], [3.0]]))
+        tensor([1., 3., 2.])
+    """
+    return fb.pdist(input, p)

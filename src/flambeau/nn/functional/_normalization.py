@@ -1,0 +1,293 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import math
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn.functional._common import narrow_back, wide
+
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
+]  # fmt: skip
+
+
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """(x - mean) / sqrt(var + eps) over some dimensions."""
+    var, mean = fb.var_mean(x, dims, correction=0, keepdim=True)
+    return (x - mean) * (var + eps).rsqrt()
+
+
+def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | None) -> tuple[int, ...]:
+    """The dimensions to normalise over, after a check that all shapes fit."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise ArgumentError(f"{op}: normalized_shape must have at least one size")
+    if tuple(input.shape[-len(shape) :]) != shape:
+        raise ArgumentError(
+            f"{op}: normalized_shape {shape} must be the last sizes of the input, got {tuple(input.shape)}"
+        )
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter.shape) != shape:
+            raise ArgumentError(
+                f"{op}: {name} must have shape {shape} like normalized_shape, got {tuple(parameter.shape)}"
+            )
+    return tuple(range(-len(shape), 0))
+
+
+def layer_norm(
+    input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) · weight + bias, with mean and variance over the last dimensions.
+
+    Args:
+        input: the tensor.
+        normalized_shape: the last sizes of input, over which to normalise.
+        weight: factors of that shape.
+        bias: summands of that shape.
+        eps: keeps the root from 0.
+
+    Example:
+        >>> fb.nn.functional.layer_norm(fb.tensor([1.0, 3.0]), (2,), eps=0.0)
+        tensor([-1.,  1.])
+    """
+    dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    return _scaled_back(_standardised(wide(input), dims, eps), weight, bias, input)
+
+
+def _scaled_back(x: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+    return narrow_back(_scaled(x, weight, bias), input)
+
+
+def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """x / sqrt(mean(x²) + eps) · weight, with the mean over the last dimensions.
+
+    Args:
+        input: the tensor.
+        normalized_shape: the last sizes of input, over which to normalise.
+        weight: factors of that shape.
+        eps: keeps the root from 0; the dtype's machine epsilon by default.
+
+    Example:
+        >>> fb.nn.functional.rms_norm(fb.tensor([3.0, 3.0]), (2,))
+        tensor([1., 1.])
+    """
+    dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
+    x = wide(input)
+    eps = fb.finfo(x.dtype).eps if eps is None else eps
+    square = (x * x.conj()).real if x.is_complex() else x.square()
+    return _scaled_back(x * (square.mean(dims, keepdim=True) + eps).rsqrt(), weight, None, input)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalises over groups of channels (dimension 1) and all positions, for each sample.
+
+    Args:
+        input: (N, C, …).
+        num_groups: into how many groups the channels are split.
+        weight: (C,).
+        bias: (C,).
+        eps: keeps the root from 0.
+
+    Example:
+        >>> fb.nn.functional.group_norm(fb.tensor([[1.0, 3.0, 2.0, 6.0]]), 2, eps=0.0)
+        tensor([[-1.,  1., -1.,  1.]])
+    """
+    if input.ndim < 2:
+        raise ArgumentError(f"group_norm: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
+    channels = input.shape[1]
+    if num_groups <= 0 or channels % num_groups:
+        raise ArgumentError(
+            f"group_norm: number of channels {channels} must be divisible by num_groups, got {num_groups}"
+        )
+    _check_channels("group_norm", channels, weight=weight, bias=bias)
+    if input.numel() == 0:
+        return fb.empty_like(input)
+    grouped = wide(input).reshape((input.shape[0], num_groups, -1))
+    result = _standardised(grouped, (2,), eps).view(input.shape)
+    return _affine(result, weight, bias, input)
+
+
+def _check_channels(op: str, channels: int, **parameters: Tensor | None) -> None:
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter.shape) != (channels,):
+            raise ArgumentError(
+                f"{op}: {name} should contain {channels} elements, one for each channel, got shape {tuple(parameter.shape)}"
+            )
+
+
+def _per_channel(values: Tensor, ndim: int) -> Tensor:
+    """Values of the channels, shaped to meet dimension 1."""
+    return values.view((1, -1) + (1,) * (ndim - 2))
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+    """x · weight + bias by channel, in the input's dtype."""
+    x = x if weight is None else x * _per_channel(weight, x.ndim)
+    return narrow_back(x if bias is None else x + _per_channel(bias, x.ndim), input)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises every channel (dimension 1) over the batch and all positions.
+
+    In training the statistics are the batch's own, and the running ones move towards them by momentum; otherwise the
+    running ones are used.
+
+    Args:
+        input: (N, C, …).
+        running_mean: (C,), updated in training.
+        running_var: (C,), updated in training, with the unbiased variance.
+        weight: (C,).
+        bias: (C,).
+        training: which statistics to use.
+        momentum: weight of the new statistics.
+        eps: keeps the root from 0.
+
+    Example:
+        >>> fb.nn.functional.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
+        tensor([[-1.],
+                [ 1.]])
+    """
+    op = "batch_norm"
+    if input.ndim < 2:
+        raise ArgumentError(f"{op}: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
+    channels, ndim = input.shape[1], input.ndim
+    _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    x = wide(input)
+    if training:
+        count = input.numel() // channels if channels else 0
+        if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
+            raise ArgumentError(
+                f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
+            )
+        if count == 0:
+            return fb.empty_like(input)
+        var, mean = fb.var_mean(x, (0, *range(2, ndim)), correction=0)
+        _update_running(running_mean, running_var, mean, var, count, momentum)
+    elif running_mean is None or running_var is None:
+        raise ArgumentError(f"{op}: expected running_mean and running_var to be defined when training=False")
+    else:
+        mean, var = wide(running_mean), wide(running_var)
+    factor = (var + eps).rsqrt()
+    factor = factor if weight is None else factor * weight
+    result = (x - _per_channel(mean, ndim)) * _per_channel(factor, ndim)
+    return narrow_back(result if bias is None else result + _per_channel(bias, ndim), input)
+
+
+def _update_running(
+    running_mean: Tensor | None, running_var: Tensor | None, mean: Tensor, var: Tensor, count: int, momentum: float
+) -> None:
+    with fb.no_grad():
+        if running_mean is not None:
+            running_mean.copy_((1 - momentum) * running_mean + momentum * mean.detach())
+        if running_var is not None:
+            unbiased = var.detach() * (count / max(count - 1, 1))
+            running_var.copy_((1 - momentum) * running_var + momentum * unbiased)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises every channel of every sample over all positions.
+
+    Args:
+        input: (N, C, …).
+        running_mean: (C,), updated with the mean over the samples.
+        running_var: (C,), updated with the mean over the samples.
+        weight: (C,).
+        bias: (C,).
+        use_input_stats: whether the input's own statistics are used, else the running ones.
+        momentum: weight of the new statistics.
+        eps: keeps the root from 0.
+
+    Example:
+        >>> fb.nn.functional.instance_norm(fb.tensor([[[1.0, 3.0]]]), eps=0.0)
+        tensor([[[-1.,  1.]]])
+    """
+    op = "instance_norm"
+    if input.ndim < 3:
+        raise ArgumentError(f"{op}: expected at least 3 dimensions (N, C, …), got shape {tuple(input.shape)}")
+    batch, channels = input.shape[:2]
+    positions = math.prod(input.shape[2:])
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ArgumentError(
+                f"{op}: expected running_mean and running_var to be defined when use_input_stats is False"
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if positions == 1:
+        raise ArgumentError(
+            f"{op}: expected more than 1 spatial element when training, got input size {tuple(input.shape)}"
+        )
+    _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    x = wide(input)
+    dims = tuple(range(2, input.ndim))
+    var, mean = fb.var_mean(x, dims, correction=0, keepdim=True)
+    if running_mean is not None or running_var is not None:
+        flat = (batch, channels)
+        _update_running(running_mean, running_var, mean.view(flat).mean(0), var.view(flat).mean(0), positions, momentum)
+    result = (x - mean) * (var + eps).rsqrt()
+    return _affine(result, weight, bias, input)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta.
+
+    Example:
+        >>> fb.nn.functional.local_response_norm(fb.ones(1, 1, 1), 1, alpha=1.0, beta=1.0)
+        tensor([[[0.5000]]])
+    """
+    if input.ndim < 3:
+        raise ArgumentError(f"local_response_norm: expected at least 3 dimensions, got shape {tuple(input.shape)}")
+    if size < 1:
+        raise ArgumentError(f"local_response_norm: size must be positive, got {size}")
+    if input.numel() == 0:
+        return input
+    x = wide(input)
+    margins = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]
+    total = fb.constant_pad_nd(x.square(), margins).unfold(1, size, 1).sum(-1)
+    mean = total / size if x.is_floating_point() else total.div(size, rounding_mode="trunc")
+    return narrow_back(x / (mean * alpha + k).pow(beta), input)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """x / max(‖x‖, eps) along a dimension.
+
+    Args:
+        input: the tensor.
+        p: which norm.
+        dim: the dimension.
+        eps: keeps the divisor from 0.
+        out: where to write the result.
+
+    Example:
+        >>> fb.nn.functional.normalize(fb.tensor([3.0, 4.0]), dim=0)
+        tensor([0.6000, 0.8000])
+    """
+    length = fb.linalg.vector_norm(input, p, dim, keepdim=True).clamp(min=eps).expand_as(input)
+    return input / length if out is None else fb.div(input, length, out=out)

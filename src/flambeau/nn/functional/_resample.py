@@ -1,0 +1,403 @@
+"""Changing the resolution of images, and reading them at arbitrary places."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn.functional._common import narrow_back, wide
+
+__all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
+
+_CUBIC, _CUBIC_ANTIALIAS = -0.75, -0.5
+
+
+def interpolate(
+    input: Tensor,
+    size=None,
+    scale_factor=None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Resizes the dimensions behind (N, C).
+
+    Args:
+        input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: the new sizes, one number or one for each dimension.
+        scale_factor: factors in place of sizes.
+        mode: "nearest", "nearest-exact", "linear" (3-d), "bilinear", "bicubic" (4-d), "trilinear" (5-d) or "area".
+        align_corners: whether the centres of the corner pixels, and not the corners, stay in place.
+        recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
+        antialias: whether a filter is applied when shrinking; for "bilinear" and "bicubic".
+
+    Example:
+        >>> fb.nn.functional.interpolate(fb.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+    """
+    op, dims = "interpolate", input.ndim - 2
+    _check_mode(op, mode, align_corners, antialias, input)
+    sizes, factors = _target_sizes(op, input, size, scale_factor, recompute_scale_factor)
+    if mode == "area":
+        matrices = [_area_matrix(n, m) for n, m in zip(input.shape[2:], sizes, strict=True)]
+        return _through_matrices(input, matrices)
+    corners = bool(align_corners)
+    scales = [_step(n, m, f, corners) for n, m, f in zip(input.shape[2:], sizes, factors, strict=True)]
+    if mode in ("nearest", "nearest-exact"):
+        shift = 0.5 if mode == "nearest-exact" else 0.0
+        result = input
+        for d in range(dims):
+            places = (fb.arange(sizes[d], dtype=fb.float32) + shift) * scales[d]
+            result = result.index_select(d + 2, places.floor().long().clamp(0, input.shape[d + 2] - 1))
+        return result if result is not input else input.clone()
+    if antialias:
+        reach, a = (2, _CUBIC_ANTIALIAS) if mode == "bicubic" else (1, None)
+        matrices = [_filter_matrix(n, m, s, reach, a) for n, m, s in zip(input.shape[2:], sizes, scales, strict=True)]
+        return _through_matrices(input, matrices)
+    taps = _cubic_taps if mode == "bicubic" else _linear_taps
+    result = _computable(input)
+    for d in range(dims):
+        result = _along(result, d + 2, taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype))
+    return _like(result, input)
+
+
+def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool, input: Tensor) -> None:
+    needed = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+    if input.ndim not in (3, 4, 5):
+        raise ArgumentError(f"{op}: expected 3, 4 or 5 dimensions (N, C, …), got shape {tuple(input.shape)}")
+    if mode in ("nearest", "nearest-exact", "area"):
+        if align_corners is not None:
+            raise ArgumentError(
+                f"{op}: align_corners applies to linear, bilinear, bicubic and trilinear, not to {mode!r}"
+            )
+    elif mode not in needed:
+        raise ArgumentError(f"{op}: mode {mode!r} is not one of nearest, nearest-exact, area, {', '.join(needed)}")
+    elif input.ndim != needed[mode]:
+        raise ArgumentError(f"{op}: mode {mode!r} needs {needed[mode]} dimensions, got shape {tuple(input.shape)}")
+    if antialias and not (mode in ("bilinear", "bicubic") and input.ndim == 4):
+        raise ArgumentError(f"{op}: antialias=True is for modes bilinear and bicubic, got {mode!r}")
+    if 0 in input.shape[1:]:
+        raise ArgumentError(f"{op}: expected elements in every dimension but the batch, got shape {tuple(input.shape)}")
+
+
+def _target_sizes(
+    op: str, input: Tensor, size, scale_factor, recompute: bool | None
+) -> tuple[list[int], list[float | None]]:
+    """The new sizes, and the factors the user insists on (None where it follows from the sizes)."""
+    dims = input.ndim - 2
+    if (size is None) == (scale_factor is None):
+        raise ArgumentError(f"{op}: give either size or scale_factor, got {'neither' if size is None else 'both'}")
+    if size is not None:
+        if recompute is not None and recompute:
+            raise ArgumentError(f"{op}: recompute_scale_factor is not meaningful with an explicit size")
+        sizes = (
+            [int(size)] * dims
+            if not isinstance(size, Sequence) and not isinstance(size, Tensor)
+            else [int(s) for s in size]
+        )
+        factors: list[float | None] = [None] * dims
+    else:
+        given = [float(f) for f in scale_factor] if isinstance(scale_factor, Sequence) else [float(scale_factor)] * dims
+        if len(given) != dims:
+            raise ArgumentError(f"{op}: expected {dims} scale factors for shape {tuple(input.shape)}, got {given}")
+        sizes = [math.floor(n * f) for n, f in zip(input.shape[2:], given, strict=True)]
+        factors = [None] * dims if recompute else list(given)
+    if len(sizes) != dims:
+        raise ArgumentError(f"{op}: expected {dims} sizes for shape {tuple(input.shape)}, got {tuple(sizes)}")
+    if min(sizes) < 1:
+        raise ArgumentError(f"{op}: input and output sizes should be greater than 0, got output {tuple(sizes)}")
+    return sizes, factors
+
+
+def _step(n: int, m: int, factor: float | None, align_corners: bool) -> float:
+    """How far the source moves when the result moves by one."""
+    if align_corners:
+        return (n - 1) / (m - 1) if m > 1 else 0.0
+    return 1 / factor if factor else n / m
+
+
+def _computable(x: Tensor) -> Tensor:
+    return wide(x) if x.is_floating_point() else x.float()
+
+
+def _like(result: Tensor, input: Tensor) -> Tensor:
+    """The result in the input's dtype; integers are rounded and kept in their range."""
+    if input.is_floating_point():
+        return narrow_back(result, input)
+    limits = fb.iinfo(input.dtype)
+    return result.round().clamp(limits.min, limits.max).to(input.dtype)
+
+
+def _positions(m: int, scale: float, align_corners: bool, dtype) -> Tensor:
+    i = fb.arange(m, dtype=dtype)
+    return i * scale if align_corners else (i + 0.5) * scale - 0.5
+
+
+Taps = list[tuple[Tensor, Tensor]]
+
+
+def _linear_taps(n: int, m: int, scale: float, align_corners: bool, dtype) -> Taps:
+    """Two source indices for each result and their weights."""
+    at = _positions(m, scale, align_corners, dtype).clamp(min=0)
+    low = at.long().clamp(max=n - 1)
+    part = (at - low).clamp(0, 1)
+    return [(low, 1 - part), ((low + 1).clamp(max=n - 1), part)]
+
+
+def _cubic_taps(n: int, m: int, scale: float, align_corners: bool, dtype) -> Taps:
+    """Four source indices for each result and their weights; places outside repeat the border."""
+    at = _positions(m, scale, align_corners, dtype)
+    low = at.floor()
+    part = at - low
+    return [((low.long() + k).clamp(0, n - 1), _cubic((part - k).abs(), _CUBIC)) for k in (-1, 0, 1, 2)]
+
+
+def _cubic(x: Tensor, a: float) -> Tensor:
+    """The cubic convolution kernel at distances x >= 0."""
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return fb.where(x <= 1, near, fb.where(x < 2, far, fb.zeros_like(x)))
+
+
+def _along(x: Tensor, dim: int, taps: Taps) -> Tensor:
+    shape = [1] * x.ndim
+    shape[dim] = -1
+    terms = [x.index_select(dim, index) * weight.view(shape) for index, weight in taps]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _through_matrices(input: Tensor, matrices: list[Tensor]) -> Tensor:
+    """Multiplies each dimension behind (N, C) with a matrix of weights."""
+    result = _computable(input)
+    for d, matrix in enumerate(matrices):
+        result = (result.movedim(d + 2, -1) @ matrix.to(result.dtype).t()).movedim(-1, d + 2)
+    return _like(result.contiguous(), input)
+
+
+def _area_matrix(n: int, m: int) -> Tensor:
+    """Row i averages the sources from floor(i·n/m) to ceil((i+1)·n/m)."""
+    i, j = fb.arange(m).unsqueeze(1), fb.arange(n).unsqueeze(0)
+    inside = (j >= (i * n).div(m, rounding_mode="floor")) & (j < -((-(i + 1) * n).div(m, rounding_mode="floor")))
+    weights = inside.double()
+    return weights / weights.sum(1, keepdim=True)
+
+
+def _filter_matrix(n: int, m: int, scale: float, reach: int, a: float | None) -> Tensor:
+    """Weights of a linear or cubic filter that widens when shrinking."""
+    stretch = max(scale, 1.0)
+    centre = (fb.arange(m, dtype=fb.float64) + 0.5) * scale
+    low = (centre - reach * stretch + 0.5).trunc().clamp(min=0)
+    high = (centre + reach * stretch + 0.5).trunc().clamp(max=n)
+    j = fb.arange(n, dtype=fb.float64).unsqueeze(0)
+    distance = ((j - centre.unsqueeze(1) + 0.5) / stretch).abs()
+    weights = (1 - distance).clamp(min=0) if a is None else _cubic(distance, a)
+    weights = weights.masked_fill((j < low.unsqueeze(1)) | (j >= high.unsqueeze(1)), 0)
+    return weights / weights.sum(1, keepdim=True)
+
+
+def upsample(
+    input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The older name of interpolate().
+
+    Example:
+        >>> fb.nn.functional.upsample(fb.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+    """
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
+    """interpolate() with mode "nearest".
+
+    Example:
+        >>> fb.nn.functional.upsample_nearest(fb.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
+    """interpolate() with mode "bilinear" and align_corners=True.
+
+    Example:
+        >>> fb.nn.functional.upsample_bilinear(fb.ones(1, 1, 1, 2), scale_factor=2).shape
+        flambeau.Size([1, 1, 2, 4])
+    """
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# ---- grids -------------------------------------------------------------------------------------------------------------
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid of an affine transformation, for grid_sample().
+
+    Args:
+        theta: (N, 2, 3) or (N, 3, 4).
+        size: of the output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 mean the centres of the corner pixels, not the image's corners.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
+
+    Example:
+        >>> fb.nn.functional.affine_grid(fb.tensor([[[1.0, 0, 0], [0, 1.0, 0]]]), (1, 1, 1, 2), align_corners=False)
+        tensor([[[[-0.5000,  0.0000],
+                  [ 0.5000,  0.0000]]]])
+    """
+    op, dims = "affine_grid", len(size) - 2
+    if not theta.is_floating_point():
+        raise ArgumentError(f"{op}: expected theta to have a floating dtype, got {theta.dtype}")
+    if dims not in (2, 3) or tuple(theta.shape) != (size[0], dims, dims + 1):
+        raise ArgumentError(
+            f"{op}: theta of shape {tuple(theta.shape)} does not fit size {tuple(size)}; expected (N, 2, 3) for 4 sizes or "
+            f"(N, 3, 4) for 5"
+        )
+    if min(size) < 1:
+        raise ArgumentError(f"{op}: expected sizes greater than 0, got {tuple(size)}")
+    align = _align_default(op, align_corners)
+    axes = []
+    for n in size[2:]:
+        steps = fb.linspace(-1, 1, n, dtype=theta.dtype) if n > 1 else theta.new_zeros((1,))
+        axes.append(steps if align else steps * ((n - 1) / n))
+    where = fb.meshgrid(*axes, indexing="ij")
+    points = fb.stack([*where[::-1], fb.ones_like(where[0])], -1).view(1, -1, dims + 1)
+    grid = points.expand(size[0], -1, -1) @ theta.transpose(1, 2)
+    return grid.view(size[0], *size[2:], dims)
+
+
+def _align_default(op: str, align_corners: bool | None) -> bool:
+    if align_corners is None:
+        warnings.warn(f"{op}: align_corners is False by default; pass it to say which you mean", stacklevel=3)
+        return False
+    return bool(align_corners)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Reads an image at the places of a grid, between -1 and 1 in each direction.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, H', W', 2) or (N, D', H', W', 3), x first.
+        mode: "bilinear", "nearest" or, for 4-d inputs, "bicubic".
+        padding_mode: what lies outside: "zeros", "border" or "reflection".
+        align_corners: whether -1 and 1 mean the centres of the corner pixels, not the image's corners.
+
+    Example:
+        >>> image = fb.tensor([[[[1.0, 3.0]]]])
+        >>> fb.nn.functional.grid_sample(image, fb.zeros(1, 1, 1, 2), align_corners=False)
+        tensor([[[[2.]]]])
+    """
+    op, dims = "grid_sample", input.ndim - 2
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ArgumentError(f"{op}: expected mode to be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ArgumentError(
+            f"{op}: expected padding_mode to be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+        )
+    if dims not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != dims or grid.shape[0] != input.shape[0]:
+        raise ArgumentError(
+            f"{op}: expected input (N, C, H, W) with grid (N, H, W, 2), or one dimension more each, got "
+            f"{tuple(input.shape)} and {tuple(grid.shape)}"
+        )
+    if input.dtype != grid.dtype:
+        raise ArgumentError(f"{op}: expected input and grid to have the same dtype, got {input.dtype} and {grid.dtype}")
+    if mode == "bicubic" and dims == 3:
+        raise ArgumentError(f"{op}: mode 'bicubic' is for 4-d inputs only, got shape {tuple(input.shape)}")
+    if 0 in input.shape[2:]:
+        raise ArgumentError(
+            f"{op}: expected input to have non-empty spatial dimensions, got shape {tuple(input.shape)}"
+        )
+    align = _align_default(op, align_corners)
+    sizes = tuple(input.shape[2:])
+    image, places = wide(input).flatten(2), wide(grid)
+    # one coordinate for each dimension of the image; the grid has x, the last dimension, first
+    at = [_unnormalised(places[..., dims - 1 - d], sizes[d], align) for d in range(dims)]
+
+    def outside(x: Tensor, n: int) -> Tensor:
+        return _placed(x, n, padding_mode, align)
+
+    if mode == "bicubic":
+        return narrow_back(_bicubic(image, at, sizes, outside), input)
+    at = [outside(x, n) for x, n in zip(at, sizes, strict=True)]
+    if mode == "nearest":
+        return narrow_back(_read(image, [x.round() for x in at], sizes), input)
+    low = [x.floor() for x in at]
+    total = None
+    for corner in range(2**dims):
+        bits = [corner >> d & 1 for d in range(dims)]
+        weight = None
+        for x, floor, bit in zip(at, low, bits, strict=True):
+            part = x - floor if bit else floor + 1 - x
+            weight = part if weight is None else weight * part
+        term = _read(image, [floor + bit for floor, bit in zip(low, bits, strict=True)], sizes) * weight.unsqueeze(1)  # type: ignore[union-attr]
+        total = term if total is None else total + term
+    return narrow_back(total, input)  # type: ignore[arg-type]
+
+
+def _unnormalised(x: Tensor, n: int, align: bool) -> Tensor:
+    return (x + 1) / 2 * (n - 1) if align else ((x + 1) * n - 1) / 2
+
+
+def _placed(x: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
+    """Coordinates outside of the image brought inside, as the padding mode says."""
+    if padding_mode == "zeros":
+        return x
+    if padding_mode == "reflection":
+        x = _reflected(x, 0.0 if align else -0.5, n - 1 if align else n - 0.5)
+    return x.clamp(0, n - 1)
+
+
+def _reflected(x: Tensor, low: float, high: float) -> Tensor:
+    span = high - low
+    if span == 0:
+        return x * 0
+    distance = (x - low).abs()
+    turns = (distance / span).floor().detach()
+    rest = distance - turns * span
+    return fb.where(turns % 2 == 0, rest + low, span - rest + low)
+
+
+def _read(image: Tensor, at: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
+    """Pixels at whole coordinates; zero outside. The image is (N, C, all pixels), the result (N, C, places…)."""
+    inside, index = None, None
+    for x, n in zip(at, sizes, strict=True):
+        ok = (x >= 0) & (x <= n - 1)
+        here = x.masked_fill(~ok, 0).long()
+        inside = ok if inside is None else inside & ok
+        index = here if index is None else index * n + here
+    batch, channels = image.shape[:2]
+    flat = index.reshape(batch, 1, -1).expand(-1, channels, -1)  # type: ignore[union-attr]
+    pixels = image.gather(2, flat).view(batch, channels, *at[0].shape[1:])
+    return pixels * inside.unsqueeze(1)  # type: ignore[union-attr]
+
+
+def _bicubic(
+    image: Tensor, at: list[Tensor], sizes: tuple[int, ...], outside: Callable[[Tensor, int], Tensor]
+) -> Tensor:
+    """Sixteen pixels around each place; those outside of the image are brought inside one by one."""
+    low = [x.floor() for x in at]
+    part = [x - floor for x, floor in zip(at, low, strict=True)]
+    weights = [[_cubic((p - k).abs(), _CUBIC) for k in (-1, 0, 1, 2)] for p in part]
+    rows, columns = ([outside(floor + k, n) for k in (-1, 0, 1, 2)] for floor, n in zip(low, sizes, strict=True))
+    total = None
+    for row, row_weight in zip(rows, weights[0], strict=True):
+        for column, column_weight in zip(columns, weights[1], strict=True):
+            term = _read(image, [row, column], sizes) * (row_weight * column_weight).unsqueeze(1)
+            total = term if total is None else total + term
+    return total  # type: ignore[return-value]

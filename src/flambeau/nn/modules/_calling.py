@@ -1,0 +1,209 @@
+"""How a Module is called: forward, the hooks around it, and the module's path in errors."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.nn.modules._hooks import (
+    BackwardGates,
+    RemovableHandle,
+    add_hook,
+    global_always_called,
+    global_hooks,
+    global_with_kwargs,
+)
+
+_pre, _post, _back_pre, _back = (global_hooks[k] for k in ("forward_pre", "forward", "backward_pre", "backward"))
+
+
+class Calling:
+    """The part of Module that runs forward() and its hooks."""
+
+    forward: Callable[..., Any]
+    _modules: dict[str, Any]
+    _forward_hooks: OrderedDict[int, Callable]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _forward_pre_hooks: OrderedDict[int, Callable]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _backward_hooks: OrderedDict[int, Callable]
+    _backward_pre_hooks: OrderedDict[int, Callable]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward() with the arguments, and the hooks around it."""
+        own = self.__dict__  # quicker than attributes, which a class with __getattr__ looks up slowly
+        try:
+            if (
+                own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+                or _pre or _post or _back_pre or _back
+            ):  # fmt: skip
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            _note_path(self, error)
+            raise
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return Calling.__call__(self, *args, **kwargs)
+
+    def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
+        called: set[int] = set()
+        try:
+            return self._forward_between_hooks(args, kwargs, called)
+        except Exception:
+            self._call_after_failure(args, kwargs, called)
+            raise
+
+    def _forward_between_hooks(self, args: tuple, kwargs: dict, called: set[int]) -> Any:
+        for number, hook in (*_pre.items(), *self._forward_pre_hooks.items()):
+            if number in self._forward_pre_hooks_with_kwargs:
+                answer = hook(self, args, kwargs)
+                if answer is not None:
+                    if not (isinstance(answer, tuple) and len(answer) == 2):
+                        raise RuntimeError(
+                            f"forward pre-hook: with_kwargs=True expects None or a pair (args, kwargs), got {answer!r}"
+                        )
+                    args, kwargs = answer
+            else:
+                answer = hook(self, args)
+                if answer is not None:
+                    args = answer if isinstance(answer, tuple) else (answer,)
+        gates = None
+        if self._backward_pre_hooks or self._backward_hooks or _back_pre or _back:
+            gates = BackwardGates(
+                self,
+                [*_back_pre.values(), *self._backward_pre_hooks.values()],
+                [*_back.values(), *self._backward_hooks.values()],
+            )
+            args = gates.enter(args)
+        output = self.forward(*args, **kwargs)
+        for number, hook in (*_post.items(), *self._forward_hooks.items()):
+            called.add(number)
+            if number in self._forward_hooks_with_kwargs or number in global_with_kwargs:
+                answer = hook(self, args, kwargs, output)
+            else:
+                answer = hook(self, args, output)
+            if answer is not None:
+                output = answer
+        return output if gates is None else gates.leave(output)
+
+    def _call_after_failure(self, args: tuple, kwargs: dict, called: set[int]) -> None:
+        """Hooks with always_call run although forward raised; that error is the one that is reported."""
+        for number, hook in (*_post.items(), *self._forward_hooks.items()):
+            always = number in self._forward_hooks_always_called or number in global_always_called
+            if not always or number in called:
+                continue
+            try:
+                if number in self._forward_hooks_with_kwargs or number in global_with_kwargs:
+                    hook(self, args, kwargs, None)
+                else:
+                    hook(self, args, None)
+            except Exception as error:
+                warnings.warn(f"forward hook with always_call=True raised after forward did: {error}", stacklevel=2)
+
+    # ---- registering hooks ---------------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls hook(module, args) before forward(); what it returns, unless None, replaces the arguments.
+
+        Args:
+            hook: the function; hook(module, args, kwargs) with with_kwargs, which returns None or (args, kwargs).
+            prepend: whether it runs before the hooks there are.
+            with_kwargs: whether keyword arguments are passed to it.
+
+        Example:
+            >>> m = fb.nn.ReLU()
+            >>> handle = m.register_forward_pre_hook(lambda module, args: args[0] + 1)
+            >>> m(fb.zeros(1))
+            tensor([1.])
+        """
+        extra = self._forward_pre_hooks_with_kwargs if with_kwargs else None
+        return add_hook(self._forward_pre_hooks, hook, prepend, extra)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Calls hook(module, args, output) after forward(); what it returns, unless None, is the output.
+
+        Args:
+            hook: the function; hook(module, args, kwargs, output) with with_kwargs.
+            prepend: whether it runs before the hooks there are.
+            with_kwargs: whether keyword arguments are passed to it.
+            always_call: whether it is called when forward raises, too, with None as output.
+
+        Example:
+            >>> m = fb.nn.ReLU()
+            >>> handle = m.register_forward_hook(lambda module, args, output: output + 1)
+            >>> m(fb.zeros(1))
+            tensor([1.])
+        """
+        extra = self._forward_hooks_with_kwargs if with_kwargs else None
+        handle = add_hook(self._forward_hooks, hook, prepend, extra)
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Calls hook(module, grad_output) when the gradients of the outputs are known.
+
+        What it returns, unless None, takes the place of these gradients.
+
+        Example:
+            >>> m = fb.nn.ReLU()
+            >>> handle = m.register_full_backward_pre_hook(lambda module, grads: (grads[0] * 2,))
+            >>> x = fb.ones(1, requires_grad=True)
+            >>> m(x).sum().backward()
+            >>> x.grad
+            tensor([2.])
+        """
+        return add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known.
+
+        What it returns, unless None, takes the place of grad_input. Entries are None for arguments that are no tensors
+        or need no gradient.
+
+        Example:
+            >>> m = fb.nn.ReLU()
+            >>> handle = m.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 3,))
+            >>> x = fb.ones(1, requires_grad=True)
+            >>> m(x).sum().backward()
+            >>> x.grad
+            tensor([3.])
+        """
+        return add_hook(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """Calls hook(module, grad_input, grad_output) backward: an older name of register_full_backward_hook().
+
+        Example:
+            >>> m = fb.nn.ReLU()
+            >>> handle = m.register_backward_hook(lambda module, inputs, outputs: None)
+        """
+        return self.register_full_backward_hook(hook)
+
+
+def _note_path(module: Any, error: Exception) -> None:
+    """Tells in a note of the exception which module raised it; each module it passes completes the path."""
+    trail = error.__dict__.get("_flambeau_trail")
+    if trail is None:
+        # The note's place, the class that raised, the path so far and the module it starts from.
+        trail = [len(getattr(error, "__notes__", ())), type(module).__name__, "", module]
+        error.add_note("")
+        error.__dict__["_flambeau_trail"] = trail
+    elif trail[3] is not module:
+        name = next((path for path, m in module.named_modules() if m is trail[3]), None)
+        if name is None:
+            return
+        trail[2] = f"{name}.{trail[2]}" if trail[2] and name else name or trail[2]
+        trail[3] = module
+    place, kind, path, _ = trail
+    notes = getattr(error, "__notes__", [])
+    if place < len(notes):
+        notes[place] = f"raised in forward() of {path} ({kind})" if path else f"raised in forward() of {kind}"

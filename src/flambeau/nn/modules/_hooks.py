@@ -1,0 +1,267 @@
+"""Hooks: functions that a module, or every module, calls on the way forward or backward."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import Tensor
+
+_ids = itertools.count()
+
+# Hooks for all modules, by kind. Each value of a table is a Hook.
+global_hooks: dict[str, OrderedDict[int, Any]] = {
+    kind: OrderedDict() for kind in ("forward_pre", "forward", "backward_pre", "backward")
+}
+registration_hooks: dict[str, OrderedDict[int, Any]] = {
+    kind: OrderedDict() for kind in ("parameter", "buffer", "module")
+}
+
+
+class RemovableHandle:
+    """What registering a hook returns: remove() takes the hook away; a `with` block removes it at the end.
+
+    Example:
+        >>> m = fb.nn.ReLU()
+        >>> with m.register_forward_hook(lambda module, args, output: output + 1):
+        ...     print(m(fb.zeros(1)))
+        tensor([1.])
+        >>> m(fb.zeros(1))
+        tensor([0.])
+    """
+
+    def __init__(self, hooks_dict: OrderedDict, *, extra_dict: Any = None) -> None:
+        self.id = next(_ids)
+        self._table = weakref.ref(hooks_dict)
+        extras = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
+        self._extras = [weakref.ref(extra) for extra in extras]
+
+    def remove(self) -> None:
+        """Takes the hook away; a second call does nothing.
+
+        Example:
+            >>> handle = fb.nn.ReLU().register_forward_hook(print)
+            >>> handle.remove()
+        """
+        for table in (self._table(), *(extra() for extra in self._extras)):
+            if table is not None:
+                table.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+    def __getstate__(self):
+        return self._table(), self.id
+
+    def __setstate__(self, state) -> None:
+        table, self.id = state
+        self._table = weakref.ref(OrderedDict() if table is None else table)
+        self._extras = []
+
+
+def add_hook(table: OrderedDict, hook: Any, prepend: bool = False, extra: OrderedDict | None = None) -> RemovableHandle:
+    """Puts a hook into a table; an extra table marks it under the same number, for a flag of that hook."""
+    handle = RemovableHandle(table, extra_dict=extra)
+    table[handle.id] = hook
+    if extra is not None:
+        extra[handle.id] = True
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+global_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+global_always_called: OrderedDict[int, bool] = OrderedDict()
+
+
+def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, args) before the forward of every module; what it returns, unless None, replaces args.
+
+    Example:
+        >>> with fb.nn.modules.module.register_module_forward_pre_hook(lambda m, args: print(type(m).__name__)):
+        ...     fb.nn.ReLU()(fb.zeros(1))
+        ReLU
+        tensor([0.])
+    """
+    return add_hook(global_hooks["forward_pre"], hook)
+
+
+def register_module_forward_hook(
+    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Calls hook(module, args, output) after the forward of every module; what it returns, unless None, is the output.
+
+    Args:
+        hook: the function; hook(module, args, kwargs, output) with with_kwargs.
+        with_kwargs: whether keyword arguments are passed to it.
+        always_call: whether it is called when forward raises, too.
+
+    Example:
+        >>> with fb.nn.modules.module.register_module_forward_hook(lambda m, args, output: output + 1):
+        ...     fb.nn.ReLU()(fb.zeros(1))
+        tensor([1.])
+    """
+    handle = add_hook(global_hooks["forward"], hook)
+    for flag, table in ((with_kwargs, global_with_kwargs), (always_call, global_always_called)):
+        if flag:
+            table[handle.id] = True
+            handle._extras.append(weakref.ref(table))
+    return handle
+
+
+def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, grad_output) when the gradients of any module's outputs are known.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_full_backward_pre_hook(lambda module, grads: None)
+        >>> handle.remove()
+    """
+    return add_hook(global_hooks["backward_pre"], hook)
+
+
+def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, grad_input, grad_output) when the gradients of any module's inputs are known.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_full_backward_hook(lambda module, inputs, outputs: None)
+        >>> handle.remove()
+    """
+    return add_hook(global_hooks["backward"], hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, name, param) when a parameter is registered; what it returns, unless None, is registered.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_parameter_registration_hook(lambda m, name, p: None)
+        >>> handle.remove()
+    """
+    return add_hook(registration_hooks["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, name, buffer) when a buffer is registered; what it returns, unless None, is registered.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_buffer_registration_hook(lambda m, name, b: None)
+        >>> handle.remove()
+    """
+    return add_hook(registration_hooks["buffer"], hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
+    """Calls hook(module, name, submodule) when a submodule is registered; what it returns, unless None, is registered.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_module_registration_hook(lambda m, name, sub: None)
+        >>> handle.remove()
+    """
+    return add_hook(registration_hooks["module"], hook)
+
+
+# ---- gradients on their way through a module ---------------------------------------------------------------------------
+
+
+class BackwardGates:
+    """The two gates of one call: gradients of the outputs pass the first, gradients of the inputs the second."""
+
+    def __init__(self, module: Any, pre_hooks: list, hooks: list) -> None:
+        self.module, self.pre_hooks, self.hooks = module, pre_hooks, hooks
+        self.grad_output: tuple | None = None
+        self.has_input_gate = False
+        self.inputs = 0
+
+    def enter(self, args: tuple) -> tuple:
+        """The arguments, behind the gate that their gradients will pass."""
+        self.inputs = len(args)
+        passed, self.has_input_gate = _behind_gate(args, self._input_gradients)
+        return passed
+
+    def leave(self, output: Any) -> Any:
+        """The output, before the gate that its gradients will pass."""
+        single = isinstance(output, Tensor)
+        values = (output,) if single else output
+        if not isinstance(values, (tuple, list)):
+            return output
+        passed, _ = _behind_gate(tuple(values), self._output_gradients)
+        if single:
+            return passed[0]
+        return type(output)(*passed) if hasattr(output, "_fields") else type(output)(passed)
+
+    def _output_gradients(self, grads: tuple) -> tuple:
+        for hook in self.pre_hooks:
+            answer = hook(self.module, grads)
+            if answer is not None:
+                grads = _as_many("backward pre", answer, grads)
+        self.grad_output = grads
+        if not self.has_input_gate:
+            self._run_hooks((None,) * self.inputs)
+        return grads
+
+    def _input_gradients(self, grads: tuple) -> tuple:
+        return self._run_hooks(grads) if self.grad_output is not None else grads
+
+    def _run_hooks(self, grads: tuple) -> tuple:
+        for hook in self.hooks:
+            answer = hook(self.module, grads, self.grad_output)
+            if answer is not None:
+                grads = _as_many("backward", answer, grads)
+        return grads
+
+
+def _as_many(kind: str, answer: Any, grads: tuple) -> tuple:
+    answer = answer if isinstance(answer, tuple) else (answer,)
+    if len(answer) != len(grads):
+        raise RuntimeError(f"{kind} hook: returned {len(answer)} gradients, expected {len(grads)}")
+    return answer
+
+
+def _behind_gate(values: tuple, callback: Callable[[tuple], tuple]) -> tuple[tuple, bool]:
+    """The values with tensors that need gradients replaced by themselves behind a gate that calls back with them."""
+    import flambeau as fb
+
+    where = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+    if not where or not fb.is_grad_enabled():
+        return values, False
+
+    def gate(grads: tuple) -> tuple:
+        full: list = [None] * len(values)
+        for i, grad in zip(where, grads, strict=True):
+            full[i] = grad
+        answer = callback(tuple(full))
+        return tuple(answer[i] for i in where)
+
+    passed = list(values)
+    for i, tensor in zip(where, _gate_function().apply(gate, *(values[i] for i in where)), strict=True):
+        passed[i] = tensor
+    return tuple(passed), True
+
+
+_gate: Any = None
+
+
+def _gate_function() -> Any:
+    """An autograd Function that is the identity forward and hands all gradients to a function backward."""
+    global _gate
+    if _gate is None:
+        from flambeau.autograd import Function
+
+        class ModuleBackwardHook(Function):
+            @staticmethod
+            def forward(ctx, gate, *tensors):
+                ctx.set_materialize_grads(False)
+                ctx.gate = gate
+                return tuple(t.view_as(t) for t in tensors)
+
+            @staticmethod
+            def backward(ctx, *grads):
+                return (None, *ctx.gate(grads))
+
+        _gate = ModuleBackwardHook
+    return _gate

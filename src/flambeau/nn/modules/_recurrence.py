@@ -1,0 +1,82 @@
+"""What recurrent layers compute, step by step.
+
+Sequences are packed: the rows of all steps one below the other, with the number of rows of each step, which never grows.
+A padded batch is the case where all steps have the same number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.nn import functional as F
+
+State = tuple[Tensor, ...]
+# (what the inputs give to the gates, the state) to the new state
+Step = Callable[[Tensor, State], State]
+
+
+def rnn_step(weight: Tensor, bias: Tensor | None, activation: Callable[[Tensor], Tensor]) -> Step:
+    """h' = activation(W x + b + W' h + b')."""
+
+    def step(x: Tensor, state: State) -> State:
+        return (activation(x + F.linear(state[0], weight, bias)),)
+
+    return step
+
+
+def lstm_step(weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> Step:
+    """c' = f · c + i · g and h' = o · tanh(c'), with the gates i, f, g, o; h' is projected if there is a matrix for it."""
+
+    def step(x: Tensor, state: State) -> State:
+        h, c = state
+        i, f, g, o = (x + F.linear(h, weight, bias)).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        return (h if projection is None else F.linear(h, projection), c)
+
+    return step
+
+
+def gru_step(weight: Tensor, bias: Tensor | None) -> Step:
+    """h' = (1 - z) · n + z · h, with n = tanh(W x + r · (W' h)) and the gates r and z."""
+
+    def step(x: Tensor, state: State) -> State:
+        h = state[0]
+        xr, xz, xn = x.chunk(3, 1)
+        hr, hz, hn = F.linear(h, weight, bias).chunk(3, 1)
+        z = (xz + hz).sigmoid()
+        n = (xn + (xr + hr).sigmoid() * hn).tanh()
+        return (n + z * (h - n),)
+
+    return step
+
+
+def forwards(step: Step, gates: Tensor, sizes: list[int], state: State) -> tuple[Tensor, State]:
+    """All steps from first to last: the outputs, packed, and the last state of each sequence."""
+    outputs, ended, at = [], [], 0
+    for n in sizes:
+        if n < state[0].shape[0]:  # shorter sequences are at their end
+            ended.append(tuple(s[n:] for s in state))
+            state = tuple(s[:n] for s in state)
+        state = step(gates[at : at + n], state)
+        outputs.append(state[0])
+        at += n
+    if ended:
+        state = tuple(fb.cat([s, *(e[i] for e in reversed(ended))]) for i, s in enumerate(state))
+    return fb.cat(outputs), state
+
+
+def backwards(step: Step, gates: Tensor, sizes: list[int], start: State) -> tuple[Tensor, State]:
+    """All steps from last to first; a sequence begins at its own last step."""
+    outputs, at = [], gates.shape[0]
+    state = tuple(s[: sizes[-1]] for s in start)
+    for n in reversed(sizes):
+        have = state[0].shape[0]
+        if n > have:
+            state = tuple(fb.cat([s, s0[have:n]]) for s, s0 in zip(state, start, strict=True))
+        at -= n
+        state = step(gates[at : at + n], state)
+        outputs.append(state[0])
+    return fb.cat(outputs[::-1]), state

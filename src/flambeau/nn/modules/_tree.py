@@ -1,0 +1,423 @@
+"""What a Module holds: parameters, buffers and submodules, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flambeau import Tensor
+from flambeau.nn.modules._hooks import registration_hooks
+from flambeau.nn.parameter import Buffer, Parameter
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Tree:
+    """The part of Module that registers members and walks over them."""
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    training: bool
+
+    # ---- attributes ----------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        tables = self.__dict__
+        if "_modules" in tables:
+            if name in tables["_parameters"]:
+                return tables["_parameters"][name]
+            if name in tables["_modules"]:
+                return tables["_modules"][name]
+            if name in tables["_buffers"]:
+                return tables["_buffers"][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A Parameter, Module or Buffer is registered; anything else is a plain attribute.
+
+        Once a name belongs to one of the three, only such a value or None may be assigned to it.
+        """
+        tables = self.__dict__
+        if isinstance(value, Parameter):
+            self._need_init("parameters", name)
+            self._forget(name, keep="_parameters")
+            self.register_parameter(name, value)
+            return
+        if isinstance(value, Tree):
+            self._need_init("modules", name)
+            self._forget(name, keep="_modules")
+            for hook in registration_hooks["module"].values():
+                value = _replaced(hook(self, name, value), value)
+            tables["_modules"][name] = value
+            return
+        if "_modules" in tables:
+            for table, kind in (("_parameters", "Parameter"), ("_modules", "Module")):
+                if name in tables[table]:
+                    if value is not None:
+                        raise TypeError(
+                            f"setattr: '{name}' is a registered {kind}, got {type(value).__name__}; assign a {kind} or "
+                            f"None, or remove it first with del"
+                        )
+                    tables[table][name] = None
+                    return
+            if isinstance(value, Tensor) and (isinstance(value, Buffer) or name in tables["_buffers"]):
+                known = name in tables["_buffers"] and not isinstance(value, Buffer)
+                persistent = (
+                    name not in self._non_persistent_buffers_set if known else getattr(value, "persistent", True)
+                )
+                self._forget(name, keep="_buffers")
+                self.register_buffer(name, value, persistent)
+                return
+            if name in tables["_buffers"]:
+                if value is not None:
+                    raise TypeError(
+                        f"setattr: '{name}' is a registered buffer, got {type(value).__name__}; assign a tensor or None"
+                    )
+                tables["_buffers"][name] = None
+                return
+        elif isinstance(value, Buffer):
+            self._need_init("buffers", name)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for table in _TABLES:
+            if name in self.__dict__[table]:
+                del self.__dict__[table][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        members = [key for table in _TABLES for key in self.__dict__[table]]
+        names = {*dir(type(self)), *self.__dict__, *members}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def _need_init(self, what: str, name: str) -> None:
+        if "_modules" not in self.__dict__:
+            raise AttributeError(
+                f"cannot assign {what} before Module.__init__() call: '{name}' of {type(self).__name__}; "
+                f"begin its __init__ with super().__init__()"
+            )
+
+    def _forget(self, name: str, keep: str) -> None:
+        """The name is about to mean something else: removes it from wherever it is, except from one table."""
+        self.__dict__.pop(name, None)
+        for table in _TABLES:
+            if table != keep:
+                self.__dict__[table].pop(name, None)
+        if keep != "_buffers":
+            self._non_persistent_buffers_set.discard(name)
+
+    def _check_name(self, op: str, name: Any, table: str) -> None:
+        self._need_init({"_parameters": "parameters", "_buffers": "buffers", "_modules": "modules"}[table], str(name))
+        if not isinstance(name, str):
+            raise TypeError(f"{op}: expected a string as name, got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f"{op}: name '{name}' may not contain a dot, which separates the names of submodules")
+        if name == "":
+            raise KeyError(f"{op}: the name may not be empty")
+        if hasattr(self, name) and name not in self.__dict__[table]:
+            raise KeyError(f"{op}: attribute '{name}' already exists in {type(self).__name__}")
+
+    # ---- registering ---------------------------------------------------------------------------------------------------
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Adds a tensor that belongs to the state of the module but is not learned.
+
+        Args:
+            name: the attribute under which it is found.
+            tensor: its value; None is allowed, and left out of the state_dict.
+            persistent: whether state_dict() contains it.
+
+        Example:
+            >>> m = fb.nn.Module()
+            >>> m.register_buffer("steps", fb.tensor(0))
+            >>> m.state_dict()["steps"]
+            tensor(0)
+        """
+        self._check_name("register_buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer: '{name}' must be a tensor or None, got {type(tensor).__name__}")
+        for hook in registration_hooks["buffer"].values():
+            tensor = _replaced(hook(self, name, tensor), tensor)
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Adds a parameter.
+
+        Args:
+            name: the attribute under which it is found.
+            param: the parameter; None keeps the name with no value.
+
+        Example:
+            >>> m = fb.nn.Module()
+            >>> m.register_parameter("scale", fb.nn.Parameter(fb.ones(1)))
+            >>> [name for name, _ in m.named_parameters()]
+            ['scale']
+        """
+        self._check_name("register_parameter", name, "_parameters")
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(
+                    f"register_parameter: '{name}' must be a Parameter or None, got {type(param).__name__}; "
+                    f"wrap it in nn.Parameter()"
+                )
+            if param.grad_fn is not None:
+                raise ValueError(
+                    f"register_parameter: '{name}' is the result of an op; a parameter must be a leaf: "
+                    f"compute it in forward(), or wrap it in nn.Parameter()"
+                )
+        for hook in registration_hooks["parameter"].values():
+            param = _replaced(hook(self, name, param), param)
+        self._parameters[name] = param
+
+    def add_module(self, name: str, module: Any) -> None:
+        """Adds a submodule.
+
+        Args:
+            name: the attribute under which it is found.
+            module: the submodule; None keeps the name with no value.
+
+        Example:
+            >>> m = fb.nn.Module()
+            >>> m.add_module("act", fb.nn.ReLU())
+            >>> m.act
+            ReLU()
+        """
+        self._check_name("add_module", name, "_modules")
+        if module is not None and not isinstance(module, Tree):
+            raise TypeError(f"add_module: '{name}' must be a Module or None, got {type(module).__name__}")
+        for hook in registration_hooks["module"].values():
+            module = _replaced(hook(self, name, module), module)
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Any) -> None:
+        """Adds a submodule; the same as add_module().
+
+        Example:
+            >>> m = fb.nn.Module()
+            >>> m.register_module("act", fb.nn.ReLU())
+            >>> m.act
+            ReLU()
+        """
+        self.add_module(name, module)
+
+    # ---- finding by path -----------------------------------------------------------------------------------------------
+
+    def get_submodule(self, target: str) -> Any:
+        """The submodule at a dotted path; the module itself for an empty one.
+
+        Example:
+            >>> m = fb.nn.Sequential(fb.nn.Sequential(fb.nn.ReLU()))
+            >>> m.get_submodule("0.0")
+            ReLU()
+        """
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(
+                    f"get_submodule: {type(module).__name__} has no attribute '{name}' (in '{target}')"
+                )
+            module = getattr(module, name)
+            if not isinstance(module, Tree):
+                raise AttributeError(f"get_submodule: '{name}' is not a Module (in '{target}')")
+        return module
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Puts a module at a dotted path.
+
+        Args:
+            target: the path; all but its last part must exist.
+            module: what to put there.
+            strict: whether the last part must exist already.
+
+        Example:
+            >>> m = fb.nn.Sequential(fb.nn.ReLU())
+            >>> m.set_submodule("0", fb.nn.Tanh())
+            >>> m[0]
+            Tanh()
+        """
+        if target == "":
+            raise ValueError("set_submodule: the path is empty; a module cannot replace itself")
+        if not isinstance(module, Tree):
+            raise ValueError(f"set_submodule: expected a Module, got {type(module).__name__}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"set_submodule: {type(parent).__name__} has no attribute '{name}' (in '{target}')")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Tree):
+            raise AttributeError(f"set_submodule: '{name}' is not a Module (in '{target}')")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path.
+
+        Example:
+            >>> m = fb.nn.Sequential(fb.nn.Linear(2, 3))
+            >>> m.get_parameter("0.weight").shape
+            flambeau.Size([3, 2])
+        """
+        path, _, name = target.rpartition(".")
+        found = getattr(self.get_submodule(path), name, None)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"get_parameter: '{target}' is {_kind(found)}, not a Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path.
+
+        Example:
+            >>> fb.nn.BatchNorm1d(2).get_buffer("running_mean")
+            tensor([0., 0.])
+        """
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if name not in owner._buffers:
+            raise AttributeError(f"get_buffer: '{target}' is {_kind(getattr(owner, name, None))}, not a buffer")
+        return owner._buffers[name]
+
+    # ---- walking -------------------------------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """Names and direct submodules, each module once.
+
+        Example:
+            >>> [name for name, _ in fb.nn.Sequential(fb.nn.ReLU()).named_children()]
+            ['0']
+        """
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Any]:
+        """Direct submodules, each once.
+
+        Example:
+            >>> list(fb.nn.Sequential(fb.nn.ReLU()).children())
+            [ReLU()]
+        """
+        for _, module in self.named_children():
+            yield module
+
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Paths and modules: this one first, then all below it.
+
+        Args:
+            memo: modules already seen.
+            prefix: put in front of every path.
+            remove_duplicate: whether a module reached by two paths comes once.
+
+        Example:
+            >>> [path for path, _ in fb.nn.Sequential(fb.nn.ReLU()).named_modules()]
+            ['', '0']
+        """
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+        """This module and all below it.
+
+        Args:
+            remove_duplicate: whether a module reached by two paths comes once.
+
+        Example:
+            >>> len(list(fb.nn.Sequential(fb.nn.ReLU()).modules()))
+            2
+        """
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def _named_members(
+        self, get_members_fn: Callable, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Paths and what a function lists of every module, without None and, on request, without repetition."""
+        seen: set = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield f"{path}.{name}" if path else name, member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Paths and parameters.
+
+        Args:
+            prefix: put in front of every path.
+            recurse: whether submodules are included.
+            remove_duplicate: whether a parameter reached by two paths comes once.
+
+        Example:
+            >>> [name for name, _ in fb.nn.Linear(2, 3).named_parameters()]
+            ['weight', 'bias']
+        """
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters, as an optimiser takes them.
+
+        Args:
+            recurse: whether submodules are included.
+
+        Example:
+            >>> sum(p.numel() for p in fb.nn.Linear(2, 3).parameters())
+            9
+        """
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Paths and buffers.
+
+        Args:
+            prefix: put in front of every path.
+            recurse: whether submodules are included.
+            remove_duplicate: whether a buffer reached by two paths comes once.
+
+        Example:
+            >>> [name for name, _ in fb.nn.BatchNorm1d(2).named_buffers()]
+            ['running_mean', 'running_var', 'num_batches_tracked']
+        """
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers.
+
+        Args:
+            recurse: whether submodules are included.
+
+        Example:
+            >>> len(list(fb.nn.BatchNorm1d(2).buffers()))
+            3
+        """
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+
+def _replaced(answer: Any, value: Any) -> Any:
+    """What a registration hook answers stands in for the value, unless it is None."""
+    return value if answer is None else answer
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,563 @@
+"""Activations as modules."""
+
+from __future__ import annotations
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn import functional as F
+from flambeau.nn import init as initialise
+from flambeau.nn.modules._attention import MultiheadAttention
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "MultiheadAttention", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax",
+    "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+
+class _InPlace(Module):
+    """An activation with no other setting than whether it works in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+def _and_inplace(text: str, inplace: bool) -> str:
+    return text + ", inplace=True" if inplace else text
+
+
+class ReLU(_InPlace):
+    """max(x, 0).
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.ReLU()(fb.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.relu(input, self.inplace)
+
+
+class RReLU(Module):
+    """leaky_relu with a random slope in training.
+
+    Args:
+        lower: the least slope.
+        upper: the greatest slope.
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.RReLU(0.5, 0.5).eval()(fb.tensor([-1.0, 2.0]))
+        tensor([-0.5000,  2.0000])
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _and_inplace(f"lower={self.lower}, upper={self.upper}", self.inplace)
+
+
+class Hardtanh(Module):
+    """x limited to [min_val, max_val].
+
+    Args:
+        min_val: the least value.
+        max_val: the greatest value.
+        inplace: whether the input is overwritten.
+        min_value: an older name of min_val.
+        max_value: an older name of max_val.
+
+    Example:
+        >>> fb.nn.Hardtanh()(fb.tensor([-3.0, 3.0]))
+        tensor([-1.,  1.])
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if self.max_val <= self.min_val:
+            raise ArgumentError(f"Hardtanh: max_val must be larger than min_val, got {self.max_val} and {self.min_val}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _and_inplace(f"min_val={self.min_val}, max_val={self.max_val}", self.inplace)
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6).
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.ReLU6()(fb.tensor([-1.0, 9.0]))
+        tensor([0., 6.])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x)).
+
+    Example:
+        >>> fb.nn.Sigmoid()(fb.zeros(1))
+        tensor([0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.sigmoid()
+
+
+class Tanh(Module):
+    """The hyperbolic tangent.
+
+    Example:
+        >>> fb.nn.Tanh()(fb.zeros(1))
+        tensor([0.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.tanh()
+
+
+class Hardsigmoid(_InPlace):
+    """relu6(x + 3) / 6.
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.Hardsigmoid()(fb.zeros(1))
+        tensor([0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardswish(_InPlace):
+    """x · relu6(x + 3) / 6.
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.Hardswish()(fb.tensor([3.0]))
+        tensor([3.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class SiLU(_InPlace):
+    """x · sigmoid(x).
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.SiLU()(fb.tensor([2.0]))
+        tensor([1.7616])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.silu(input, self.inplace)
+
+
+class Mish(_InPlace):
+    """x · tanh(softplus(x)).
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.Mish()(fb.tensor([2.0]))
+        tensor([1.9440])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.mish(input, self.inplace)
+
+
+class SELU(_InPlace):
+    """A scaled ELU that keeps mean 0 and variance 1.
+
+    Args:
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.SELU()(fb.tensor([1.0]))
+        tensor([1.0507])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.selu(input, self.inplace)
+
+
+class ELU(Module):
+    """x where x > 0, else alpha · (exp(x) - 1).
+
+    Args:
+        alpha: the limit on the left, negated.
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.ELU()(fb.tensor([-1.0]))
+        tensor([-0.6321])
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _and_inplace(f"alpha={self.alpha}", self.inplace)
+
+
+class CELU(ELU):
+    """x where x > 0, else alpha · (exp(x / alpha) - 1).
+
+    Args:
+        alpha: the limit on the left, negated.
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.CELU(2.0)(fb.tensor([-1.0]))
+        tensor([-0.7869])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.celu(input, self.alpha, self.inplace)
+
+
+class GLU(Module):
+    """The first half of a dimension times the sigmoid of the second half.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> fb.nn.GLU()(fb.tensor([1.0, 0.0]))
+        tensor([0.5000])
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class GELU(Module):
+    """x · Φ(x), Φ the normal distribution function.
+
+    Args:
+        approximate: "none" or "tanh".
+
+    Example:
+        >>> fb.nn.GELU()(fb.tensor([2.0]))
+        tensor([1.9545])
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class _Shrink(Module):
+    """Values within lambd of 0 vanish."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """x where |x| > lambd, else 0.
+
+    Args:
+        lambd: the threshold.
+
+    Example:
+        >>> fb.nn.Hardshrink()(fb.tensor([-1.0, 0.2]))
+        tensor([-1.,  0.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by lambd.
+
+    Args:
+        lambd: by how much.
+
+    Example:
+        >>> fb.nn.Softshrink()(fb.tensor([-1.0, 0.2]))
+        tensor([-0.5000,  0.0000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softshrink(input, self.lambd)
+
+
+class LeakyReLU(Module):
+    """x where x > 0, else negative_slope · x.
+
+    Args:
+        negative_slope: of the left half.
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.LeakyReLU(0.5)(fb.tensor([-1.0, 2.0]))
+        tensor([-0.5000,  2.0000])
+    """
+
+    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _and_inplace(f"negative_slope={self.negative_slope}", self.inplace)
+
+
+class LogSigmoid(Module):
+    """log(1 / (1 + exp(-x))).
+
+    Example:
+        >>> fb.nn.LogSigmoid()(fb.zeros(1))
+        tensor([-0.6931])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.logsigmoid(input)
+
+
+class Softplus(Module):
+    """log(1 + exp(beta · x)) / beta.
+
+    Args:
+        beta: how sharp the bend is.
+        threshold: beyond it the function is x itself.
+
+    Example:
+        >>> fb.nn.Softplus()(fb.zeros(1))
+        tensor([0.6931])
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class PReLU(Module):
+    """x where x > 0, else weight · x, with a learned weight.
+
+    Args:
+        num_parameters: 1, or the number of channels.
+        init: the weight to start with.
+        device: where the weight is.
+        dtype: of the weight.
+
+    Example:
+        >>> fb.nn.PReLU()(fb.tensor([-1.0])).tolist()
+        [-0.25]
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(fb.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the weight to its first value."""
+        initialise.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softsign(Module):
+    """x / (1 + |x|).
+
+    Example:
+        >>> fb.nn.Softsign()(fb.tensor([3.0]))
+        tensor([0.7500])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x).
+
+    Example:
+        >>> fb.nn.Tanhshrink()(fb.tensor([1.0]))
+        tensor([0.2384])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.tanhshrink(input)
+
+
+class Threshold(Module):
+    """x where x > threshold, else value.
+
+    Args:
+        threshold: the threshold.
+        value: what stands below it.
+        inplace: whether the input is overwritten.
+
+    Example:
+        >>> fb.nn.Threshold(2.0, -1.0)(fb.tensor([1.0, 3.0]))
+        tensor([-1.,  3.])
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _and_inplace(f"threshold={self.threshold}, value={self.value}", self.inplace)
+
+
+class _AlongDim(Module):
+    """A function along a dimension."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """exp(x) / sum(exp(x)) along a dimension.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> fb.nn.Softmax(dim=0)(fb.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmin(_AlongDim):
+    """softmax(-x) along a dimension.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> fb.nn.Softmin(dim=0)(fb.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+
+class LogSoftmax(_AlongDim):
+    """log(softmax(x)) along a dimension.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> fb.nn.LogSoftmax(dim=0)(fb.zeros(2))
+        tensor([-0.6931, -0.6931])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """softmax over the channels of (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> fb.nn.Softmax2d()(fb.zeros(2, 1, 1)).flatten()
+        tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ArgumentError(f"Softmax2d: expected input to be 3D or 4D, got shape {tuple(input.shape)}")
+        return F.softmax(input, -3)

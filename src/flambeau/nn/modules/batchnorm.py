@@ -1,0 +1,368 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]
+
+
+class _NormBase(Module):
+    """Parameters and running statistics of batch and instance normalisation."""
+
+    _version = 2  # 1 had no num_batches_tracked
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(
+                name, Parameter(fb.empty(num_features, device=device, dtype=dtype)) if wanted else None
+            )
+        tracked = track_running_stats
+        self.register_buffer("running_mean", fb.zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", fb.ones(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", fb.tensor(0, dtype=fb.int64) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Sets the running mean to zeros, the running variance to ones, and the count to 0."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Sets the running statistics back, the weight to ones and the bias to zeros."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """A subclass says which shapes it takes."""
+
+    def _expect_ndim(self, input: Tensor, *allowed: int) -> None:
+        if input.ndim not in allowed:
+            names = " or ".join(f"{n}D" for n in allowed)
+            raise ArgumentError(f"{type(self).__name__}: expected {names} input (got {input.ndim}D input)")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list,
+        error_msgs: list,
+    ) -> None:  # fmt: skip
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = fb.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain average over all batches
+                factor = 1.0 / float(self.num_batches_tracked)
+        own_statistics = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.weight,
+            self.bias,
+            own_statistics,
+            factor,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalises every channel of (N, C) or (N, C, L) over the batch.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.BatchNorm1d(1, affine=False, eps=0.0)(fb.tensor([[1.0], [3.0]]))
+        tensor([[-1.],
+                [ 1.]])
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalises every channel of (N, C, H, W) over the batch and all positions.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.BatchNorm2d(1, affine=False, eps=0.0)(fb.tensor([[[[1.0, 3.0]]]]))
+        tensor([[[[-1.,  1.]]]])
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalises every channel of (N, C, D, H, W) over the batch and all positions.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.BatchNorm3d(1, affine=False, eps=0.0)(fb.tensor([[[[[1.0, 3.0]]]]]))
+        tensor([[[[[-1.,  1.]]]]])
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes; in a single process the same as BatchNorm.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        process_group: must be None: there is one process.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.SyncBatchNorm(1, affine=False, eps=0.0)(fb.tensor([[1.0], [3.0]]))
+        tensor([[-1.],
+                [ 1.]])
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        if process_group is not None:
+            raise ArgumentError("SyncBatchNorm: process_group must be None; statistics are those of this process")
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ArgumentError(f"SyncBatchNorm: expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replaces every BatchNorm of a module by a SyncBatchNorm with the same parameters.
+
+        Args:
+            module: the module.
+            process_group: must be None.
+
+        Example:
+            >>> fb.nn.SyncBatchNorm.convert_sync_batchnorm(fb.nn.Sequential(fb.nn.BatchNorm2d(3)))[0].num_features
+            3
+        """
+        result = module
+        if isinstance(module, _BatchNorm):
+            result = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group,
+                bias=module.bias is not None,
+            )  # fmt: skip
+            result.weight, result.bias = module.weight, module.bias
+            result.running_mean, result.running_var = module.running_mean, module.running_var
+            result.num_batches_tracked, result.training = module.num_batches_tracked, module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """A normalisation that takes num_features from its first input."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, False, False)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = fb.tensor(0, dtype=fb.int64)
+
+    def reset_parameters(self) -> None:
+        """Sets parameters and statistics back, once their shape is known."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Gives parameters and statistics their shape."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+                if tensor is not None:
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm1d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyBatchNorm1d()
+        >>> _ = m(fb.randn(4, 3))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = BatchNorm1d
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 2, 3)
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm2d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyBatchNorm2d()
+        >>> _ = m(fb.randn(4, 3, 2, 2))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = BatchNorm2d
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 4)
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm3d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyBatchNorm3d()
+        >>> _ = m(fb.randn(4, 3, 2, 2, 2))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = BatchNorm3d
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, 5)

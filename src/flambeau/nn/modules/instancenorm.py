@@ -1,0 +1,220 @@
+"""Instance normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import Tensor
+from flambeau.errors import ArgumentError
+from flambeau.nn import functional as F
+from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
+
+__all__ = [
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d",
+]  # fmt: skip
+
+
+class _InstanceNorm(_NormBase):
+    """Normalises every channel of every sample; running statistics are off by default."""
+
+    _no_batch_ndim: int  # dimensions of one sample
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        self._expect_ndim(input, self._no_batch_ndim, self._no_batch_ndim + 1)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        channels = input.shape[-self._no_batch_ndim]
+        if self.affine and channels != self.num_features:
+            raise ArgumentError(
+                f"{type(self).__name__}: expected {self.num_features} channels (num_features), got {channels} in input of "
+                f"shape {tuple(input.shape)}"
+            )
+        if input.ndim == self._no_batch_ndim:
+            return self._normalised(input.unsqueeze(0)).squeeze(0)
+        return self._normalised(input)
+
+    def _normalised(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list,
+        error_msgs: list,
+    ) -> None:  # fmt: skip
+        """States of version 1 held statistics although none were tracked: that deserves an explanation."""
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            stale = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+            if stale:
+                error_msgs.append(
+                    f"{type(self).__name__} with track_running_stats=False does not take running statistics: remove "
+                    f"{', '.join(stale)} from the state_dict, or set track_running_stats=True"
+                )
+                for key in stale:
+                    state_dict.pop(key)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
+    """An instance normalisation that takes num_features from its first input."""
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Gives parameters and statistics their shape."""
+        batched = input.ndim == self._no_batch_ndim + 1
+        super().initialize_parameters(input if batched else input.unsqueeze(0))
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalises every channel of every sample of (N, C, L) or (C, L).
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.InstanceNorm1d(1, eps=0.0)(fb.tensor([[[1.0, 3.0]]]))
+        tensor([[[-1.,  1.]]])
+    """
+
+    _no_batch_ndim = 2
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalises every channel of every sample of (N, C, H, W) or (C, H, W).
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.InstanceNorm2d(1, eps=0.0)(fb.tensor([[[[1.0, 3.0]]]]))
+        tensor([[[[-1.,  1.]]]])
+    """
+
+    _no_batch_ndim = 3
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalises every channel of every sample of (N, C, D, H, W) or (C, D, H, W).
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> fb.nn.InstanceNorm3d(1, eps=0.0)(fb.tensor([[[[[1.0, 3.0]]]]]))
+        tensor([[[[[-1.,  1.]]]]])
+    """
+
+    _no_batch_ndim = 4
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm):
+    """An InstanceNorm1d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyInstanceNorm1d()
+        >>> _ = m(fb.randn(4, 3, 2))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = InstanceNorm1d
+    _no_batch_ndim = 2
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm):
+    """An InstanceNorm2d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyInstanceNorm2d()
+        >>> _ = m(fb.randn(4, 3, 2, 2))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = InstanceNorm2d
+    _no_batch_ndim = 3
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm):
+    """An InstanceNorm3d that takes num_features from its first input.
+
+    Args:
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+
+    Example:
+        >>> m = fb.nn.LazyInstanceNorm3d()
+        >>> _ = m(fb.randn(4, 3, 2, 2, 2))
+        >>> m.num_features
+        3
+    """
+
+    cls_to_become = InstanceNorm3d
+    _no_batch_ndim = 4

@@ -1,0 +1,359 @@
+"""Module: the base of everything that holds parameters."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.nn.modules._calling import Calling
+from flambeau.nn.modules._hooks import (
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from flambeau.nn.modules._state import State
+from flambeau.nn.modules._tree import Tree
+
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+register_module_backward_hook = register_module_full_backward_hook
+
+_HOOK_TABLES = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+class Module(Tree, Calling, State):
+    """A piece of a model: parameters, buffers, submodules, and a forward().
+
+    Assign parameters and submodules in __init__, after super().__init__(), and compute in forward(); call the module
+    itself, which runs its hooks too.
+
+    Example:
+        >>> class Affine(fb.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.scale = fb.nn.Parameter(fb.full((2,), 3.0))
+        ...
+        ...     def forward(self, x):
+        ...         return x * self.scale
+        >>> Affine()(fb.ones(2)).tolist()
+        [3.0, 3.0]
+    """
+
+    dump_patches = False
+    call_super_init = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            given = f"{len(args)} positional" if args else f"'{next(iter(kwargs))}'"
+            raise TypeError(f"{type(self).__name__}.__init__: Module takes no arguments, got {given}")
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
+        own["_non_persistent_buffers_set"] = set()
+        for table in _HOOK_TABLES:
+            own[table] = OrderedDict()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        for table in _HOOK_TABLES:
+            self.__dict__.setdefault(table, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def __getstate__(self) -> dict:
+        return self.__dict__.copy()
+
+    def _forward_is_missing(self, *input: Any) -> Any:
+        """What the module computes; every subclass defines it.
+
+        Example:
+            >>> fb.nn.Identity().forward(3)
+            3
+        """
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    forward: Callable[..., Any] = _forward_is_missing
+
+    # ---- conversion ----------------------------------------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Replaces every parameter's data, every gradient and every buffer by a function of it."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with fb.no_grad():
+            for param in self._parameters.values():
+                if param is None:
+                    continue
+                gradient = param.grad
+                param.data = fn(param.data)
+                if gradient is not None:
+                    param.grad = fn(gradient.detach()).requires_grad_(gradient.requires_grad)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    def apply(self, fn: Callable[[Any], None]) -> Any:
+        """Calls a function with every submodule, then with the module itself.
+
+        Example:
+            >>> fb.nn.Sequential(fb.nn.ReLU()).apply(lambda m: print(type(m).__name__))
+            ReLU
+            Sequential
+            Sequential(
+              (0): ReLU()
+            )
+        """
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """to(device=None, dtype=None, non_blocking=False) / to(dtype) / to(tensor) / to(memory_format=...)
+
+        Converts parameters and buffers in place; a dtype applies to the floating ones and the complex ones only.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).to(fb.float64).weight.dtype
+            flambeau.float64
+        """
+        device, dtype, memory_format = _parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"to: modules are converted to floating or complex dtypes only, got {dtype}")
+
+        def convert(t: Tensor) -> Tensor:
+            kind = dtype if dtype is not None and (t.is_floating_point() or t.is_complex()) else None
+            if memory_format is not None and t.ndim in (4, 5):
+                return t.to(device, kind, memory_format=memory_format)
+            return t.to(device, kind)
+
+        return self._apply(convert)
+
+    def _to_floating(self, dtype: Any) -> Any:
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+    def float(self) -> Any:
+        """Converts floating parameters and buffers to float32.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).double().float().weight.dtype
+            flambeau.float32
+        """
+        return self._to_floating(fb.float32)
+
+    def double(self) -> Any:
+        """Converts floating parameters and buffers to float64.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).double().weight.dtype
+            flambeau.float64
+        """
+        return self._to_floating(fb.float64)
+
+    def half(self) -> Any:
+        """Converts floating parameters and buffers to float16.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).half().weight.dtype
+            flambeau.float16
+        """
+        return self._to_floating(fb.float16)
+
+    def bfloat16(self) -> Any:
+        """Converts floating parameters and buffers to bfloat16.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).bfloat16().weight.dtype
+            flambeau.bfloat16
+        """
+        return self._to_floating(fb.bfloat16)
+
+    def type(self, dst_type: Any) -> Any:
+        """Converts all parameters and buffers to a dtype.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).type(fb.float64).weight.dtype
+            flambeau.float64
+        """
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cpu(self) -> Any:
+        """Moves parameters and buffers to the CPU.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).cpu().weight.device
+            device(type='cpu')
+        """
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        """Raises when the module holds tensors: this build has no CUDA backend.
+
+        Example:
+            >>> fb.nn.ReLU().cuda()
+            ReLU()
+        """
+        return self._apply(lambda t: t.cuda(device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Moves parameters and buffers to a device without their values.
+
+        Args:
+            device: where to.
+            recurse: whether submodules are included.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).to_empty(device="cpu").weight.shape
+            flambeau.Size([3, 2])
+        """
+        return self._apply(lambda t: fb.empty_like(t, device=device), recurse=recurse)
+
+    def share_memory(self) -> Any:
+        """Moves parameters and buffers into memory that child processes share.
+
+        Example:
+            >>> fb.nn.ReLU().share_memory()
+            ReLU()
+        """
+        return self._apply(lambda t: t.share_memory_())
+
+    # ---- mode ----------------------------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Any:
+        """Sets `training` of this module and all below it.
+
+        Example:
+            >>> fb.nn.Dropout().train(False).training
+            False
+        """
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: training mode is expected to be boolean, got {mode.__class__.__name__}")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Any:
+        """Sets `training` to False here and below: dropout is off, batch norm uses its running statistics.
+
+        Example:
+            >>> fb.nn.Dropout().eval().training
+            False
+        """
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Sets whether gradients are recorded for the parameters.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).requires_grad_(False).weight.requires_grad
+            False
+        """
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Removes the gradients of all parameters.
+
+        Args:
+            set_to_none: whether they become None; otherwise they are set to zero.
+
+        Example:
+            >>> m = fb.nn.Linear(2, 1)
+            >>> m(fb.ones(2)).sum().backward()
+            >>> m.zero_grad()
+            >>> m.weight.grad is None
+            True
+        """
+        for param in self.parameters():
+            if param.grad is not None:
+                if set_to_none:
+                    param.grad = None
+                else:
+                    param.grad = param.grad.detach().zero_()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted and without effect: there is no compiler yet, the module runs as it is.
+
+        Example:
+            >>> fb.nn.ReLU().compile()
+        """
+
+    # ---- text ----------------------------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return self.__class__.__name__
+
+    def extra_repr(self) -> str:
+        """What to print in the parentheses of this module's text; override it.
+
+        Example:
+            >>> fb.nn.Linear(2, 3).extra_repr()
+            'in_features=2, out_features=3, bias=True'
+        """
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indented(repr(module))}" for name, module in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({extra})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        body = "\n".join(f"  {line}" for line in lines + children)
+        return f"{self._get_name()}(\n{body}\n)"
+
+
+def _indented(text: str) -> str:
+    """All lines but the first two spaces further right."""
+    return text.replace("\n", "\n  ")
+
+
+def _parse_to(
+    device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False, *,
+    tensor: Tensor | None = None, memory_format: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Device, dtype and memory format from the arguments of to(), in any of its forms."""
+    if isinstance(device, Tensor):
+        tensor, device = device, None
+    if isinstance(device, fb.dtype):
+        device, dtype = None, device
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
+    if dtype is not None and not isinstance(dtype, fb.dtype):
+        raise TypeError(f"to: expected a dtype, got {dtype.__class__.__name__}")
+    return device, dtype, memory_format

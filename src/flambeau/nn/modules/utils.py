@@ -1,0 +1,46 @@
+"""Small helpers of the modules."""
+
+from __future__ import annotations
+
+import collections.abc
+from collections import OrderedDict
+from itertools import repeat
+from typing import Any
+
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
+
+def _ntuple(n: int):
+    """A function that makes a tuple of n: from one value, or from an iterable as it is."""
+
+    def parse(x: Any) -> tuple:
+        return tuple(x) if isinstance(x, collections.abc.Iterable) else tuple(repeat(x, n))
+
+    return parse
+
+
+_single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
+
+
+def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
+    """Elements from last to first, each n times: padding of each dimension as F.pad() wants it."""
+    return tuple(x for x in reversed(t) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Removes a prefix from the keys of a state_dict, in place.
+
+    Example:
+        >>> state = {"module.weight": 1}
+        >>> fb.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+        >>> state
+        {'weight': 1}
+    """
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if isinstance(metadata, (dict, OrderedDict)):
+        for key in list(metadata):
+            if key and key.startswith(prefix.rstrip(".")):
+                metadata[key[len(prefix) :]] = metadata.pop(key)

@@ -1,0 +1,233 @@
+"""Tensors that a Module registers when they are assigned to it: parameters and buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import StateError
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+
+class _Marked(type(Tensor)):  # type: ignore[misc]  # the metaclass of a compiled type
+    """isinstance() also holds for tensors of other classes that carry the mark `_is_param` or `_is_buffer`."""
+
+    _mark: str
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return cls is _MARKED.get(cls._mark) and isinstance(instance, Tensor) and hasattr(instance, cls._mark)
+
+
+_MARKED: dict[str, type] = {}
+
+
+class Parameter(Tensor, metaclass=_Marked):
+    """A tensor that is learned: assigned to a Module it appears in parameters() and state_dict().
+
+    A tensor of a class of its own keeps that class and is marked as a parameter.
+
+    Args:
+        data: the values; the memory is shared, the history is not.
+        requires_grad: whether gradients are recorded for it.
+
+    Example:
+        >>> fb.nn.Parameter(fb.zeros(2), requires_grad=False)
+        Parameter containing:
+        tensor([0., 0.])
+    """
+
+    _mark = "_is_param"
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
+        if data is None:
+            data = fb.empty(0)
+        elif not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: expected a tensor, got {type(data).__name__}; make one with fb.tensor()")
+        if type(data) is Tensor or type(data) is Parameter or cls is not Parameter:
+            return data.detach().as_subclass(cls).requires_grad_(requires_grad)
+        own = data.detach().as_subclass(type(data)).requires_grad_(requires_grad)
+        own._is_param = True
+        return own
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            copy = self.detach().clone().as_subclass(type(self)).requires_grad_(self.requires_grad)
+            memo[id(self)] = copy
+            _copy_attributes(self, copy, memo)
+        return memo[id(self)]
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return "Parameter containing:\n" + super().__repr__()
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self, protocol):
+        return (
+            _rebuild,
+            (type(self), self.detach().as_subclass(Tensor), self.requires_grad),
+            dict(self.__dict__) or None,
+        )
+
+
+_MARKED["_is_param"] = Parameter
+
+
+def _copy_attributes(source: Tensor, target: Tensor, memo: dict) -> None:
+    if source.__dict__:
+        import copy
+
+        target.__dict__.update(copy.deepcopy(source.__dict__, memo))
+
+
+def _rebuild(cls: type, data: Tensor, requires_grad: bool) -> Tensor:
+    """The parameter of a pickle."""
+    return data.as_subclass(cls).requires_grad_(requires_grad)
+
+
+class Buffer(Tensor, metaclass=_Marked):
+    """A tensor that belongs to a Module's state without being learned: assigned to a Module it appears in buffers().
+
+    The result is the tensor's own class, marked as a buffer: isinstance(result, Buffer) holds.
+
+    Args:
+        data: the values; the memory is shared.
+        persistent: whether state_dict() contains it.
+
+    Example:
+        >>> m = fb.nn.Module()
+        >>> m.mean = fb.nn.Buffer(fb.zeros(2))
+        >>> [name for name, _ in m.named_buffers()]
+        ['mean']
+    """
+
+    _mark = "_is_buffer"
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
+        if data is None:
+            data = fb.empty(0)
+        elif not isinstance(data, Tensor):
+            raise TypeError(f"Buffer: expected a tensor, got {type(data).__name__}; make one with fb.tensor()")
+        own = data.detach().as_subclass(type(data)).requires_grad_(data.requires_grad)
+        own.persistent = persistent
+        own._is_buffer = True
+        return own
+
+
+_MARKED["_is_buffer"] = Buffer
+
+
+class UninitializedTensorMixin:
+    """A tensor without shape or values yet; materialize() gives it both."""
+
+    _become: type = Tensor
+
+    def materialize(self, shape, device=None, dtype=None) -> None:
+        """Gives the tensor its shape; the values stay uninitialised.
+
+        Args:
+            shape: sizes of the dimensions.
+            device: where to put it; where the placeholder is by default.
+            dtype: element type; the placeholder's by default.
+
+        Example:
+            >>> p = fb.nn.UninitializedParameter()
+            >>> p.materialize((2, 3))
+            >>> p.shape
+            flambeau.Size([2, 3])
+        """
+        device = Tensor.device.__get__(self) if device is None else device  # type: ignore[attr-defined]
+        dtype = Tensor.dtype.__get__(self) if dtype is None else dtype  # type: ignore[attr-defined]
+        self.__class__ = self._become  # type: ignore[assignment]
+        self.data = fb.empty(shape, device=device, dtype=dtype)
+
+    @property
+    def shape(self):
+        """Raises: there is no shape before materialize()."""
+        raise StateError(
+            "shape: an uninitialized parameter has none; run a forward pass of the module first, or call materialize()"
+        )
+
+    def share_memory_(self):
+        """Raises: there is no memory before materialize()."""
+        raise StateError("share_memory_: an uninitialized parameter has no memory; call materialize() first")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (Tensor.requires_grad.__get__(self),)  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(
+                self.requires_grad,
+                self.device,
+                self.dtype,  # type: ignore[attr-defined,call-arg]
+            )
+        return memo[id(self)]
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet, as lazy modules hold before their first forward.
+
+    Args:
+        requires_grad: whether gradients are recorded for it.
+        device: where it will be.
+        dtype: the element type it will have.
+
+    Example:
+        >>> p = fb.nn.UninitializedParameter()
+        >>> fb.nn.parameter.is_lazy(p)
+        True
+    """
+
+    _become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
+        return fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet, as lazy modules hold before their first forward.
+
+    Args:
+        requires_grad: whether gradients are recorded for it.
+        device: where it will be.
+        dtype: the element type it will have.
+        persistent: whether state_dict() contains it.
+
+    Example:
+        >>> fb.nn.parameter.is_lazy(fb.nn.UninitializedBuffer())
+        True
+    """
+
+    _become = Tensor
+
+    def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
+        own = fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)
+        own.persistent = persistent
+        own._is_buffer = True
+        return own
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer still waits for its shape.
+
+    Example:
+        >>> fb.nn.parameter.is_lazy(fb.nn.Parameter(fb.zeros(2)))
+        False
+    """
+    return isinstance(param, UninitializedTensorMixin)

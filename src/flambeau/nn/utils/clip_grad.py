@@ -1,0 +1,135 @@
+"""Limiting gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
+) -> Tensor:
+    """The norm of all tensors, as if their elements were one vector.
+
+    Args:
+        tensors: one or several.
+        norm_type: which norm; inf for the largest absolute value.
+        error_if_nonfinite: whether a norm of nan or inf is an error.
+        foreach: accepted, there is one way to compute it.
+
+    Example:
+        >>> fb.nn.utils.get_total_norm([fb.tensor([3.0]), fb.tensor([4.0])])
+        tensor(5.)
+    """
+    with fb.no_grad():
+        norms = [fb.linalg.vector_norm(t, float(norm_type)) for t in _listed(tensors)]
+        if not norms:
+            return fb.tensor(0.0)
+        total = fb.linalg.vector_norm(fb.stack(norms), float(norm_type))
+        if error_if_nonfinite and not bool(fb.isfinite(total)):
+            raise RuntimeError(
+                f"get_total_norm: the norm of order {norm_type} is {total.item()}; pass error_if_nonfinite=False to go on"
+            )
+        return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: Any = None
+) -> None:
+    """Scales the gradients by max_norm / total_norm if that is below 1.
+
+    Args:
+        parameters: whose gradients to scale, in place.
+        max_norm: the norm they may have.
+        total_norm: the norm they have.
+        foreach: accepted, there is one way to compute it.
+
+    Example:
+        >>> p = fb.nn.Parameter(fb.zeros(1))
+        >>> p.grad = fb.tensor([4.0])
+        >>> fb.nn.utils.clip_grads_with_norm_([p], 2.0, fb.tensor(4.0))
+        >>> p.grad
+        tensor([2.0000])
+    """
+    with fb.no_grad():
+        # always multiplied, with at most 1, so that nothing waits for the value
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for parameter in _listed(parameters):
+            if parameter.grad is not None:
+                parameter.grad.detach().mul_(factor.to(parameter.grad.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,
+) -> Tensor:
+    """Scales the gradients of all parameters so that their norm together is at most max_norm.
+
+    Args:
+        parameters: whose gradients to scale, in place.
+        max_norm: the norm they may have.
+        norm_type: which norm; inf for the largest absolute value.
+        error_if_nonfinite: whether a norm of nan or inf is an error.
+        foreach: accepted, there is one way to compute it.
+
+    Returns:
+        The norm before.
+
+    Example:
+        >>> p = fb.nn.Parameter(fb.zeros(2))
+        >>> p.grad = fb.tensor([3.0, 4.0])
+        >>> fb.nn.utils.clip_grad_norm_(p, 1.0)
+        tensor(5.)
+        >>> p.grad
+        tensor([0.6000, 0.8000])
+    """
+    if not isinstance(parameters, Tensor):
+        is_generator = not hasattr(parameters, "__len__")
+        parameters = list(parameters)
+        if is_generator and not parameters:
+            warnings.warn("clip_grad_norm_: the generator of parameters is empty, nothing is clipped", stacklevel=2)
+    parameters = _listed(parameters)
+    total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: Any = None) -> None:
+    """Limits every element of the gradients to [-clip_value, clip_value].
+
+    Args:
+        parameters: whose gradients to limit, in place.
+        clip_value: the limit.
+        foreach: accepted, there is one way to compute it.
+
+    Example:
+        >>> p = fb.nn.Parameter(fb.zeros(2))
+        >>> p.grad = fb.tensor([3.0, -0.5])
+        >>> fb.nn.utils.clip_grad_value_(p, 1.0)
+        >>> p.grad
+        tensor([ 1.0000, -0.5000])
+    """
+    limit = float(clip_value)
+    with fb.no_grad():
+        for parameter in _listed(parameters):
+            if parameter.grad is not None:
+                parameter.grad.detach().clamp_(-limit, limit)
+
+
+def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
+    """The older name of clip_grad_norm_()."""
+    warnings.warn("clip_grad_norm is deprecated in favor of clip_grad_norm_", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(*args, **kwargs)

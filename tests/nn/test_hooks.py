@@ -1,0 +1,141 @@
+"""Hooks around forward and backward."""
+
+import copy
+import warnings
+
+import pytest
+
+import flambeau as fb
+from flambeau import nn
+from flambeau.nn.modules import module as M
+
+
+class Double(nn.Module):
+    def forward(self, x, *, add=0.0):
+        return 2 * x + add
+
+
+def test_forward_hooks_see_and_replace():
+    m, seen = Double(), []
+    handle = m.register_forward_hook(lambda mod, args, out: seen.append((mod is m, args[0].item(), out.item())))
+    m(fb.tensor(3.0))
+    assert seen == [(True, 3.0, 6.0)]
+    handle.remove()
+    handle.remove()
+    m(fb.tensor(3.0))
+    assert len(seen) == 1
+    with m.register_forward_hook(lambda mod, args, out: out + 1):
+        assert m(fb.tensor(3.0)).item() == 7.0
+    assert m(fb.tensor(3.0)).item() == 6.0
+
+
+def test_forward_pre_hooks_replace_arguments():
+    m = Double()
+    with m.register_forward_pre_hook(lambda mod, args: args[0] + 1):
+        assert m(fb.tensor(1.0)).item() == 4.0
+    with m.register_forward_pre_hook(lambda mod, args: (args[0] + 2,)):
+        assert m(fb.tensor(1.0)).item() == 6.0
+    with m.register_forward_pre_hook(lambda mod, args, kw: (args, {"add": kw["add"] * 10}), with_kwargs=True):
+        assert m(fb.tensor(1.0), add=1.0).item() == 12.0
+    with m.register_forward_pre_hook(lambda mod, args, kw: 3, with_kwargs=True), pytest.raises(RuntimeError, match="pair"):
+        m(fb.tensor(1.0))
+
+
+def test_hooks_run_in_order_and_can_go_first():
+    m, order = Double(), []
+    m.register_forward_hook(lambda *a: order.append("a"))
+    m.register_forward_hook(lambda *a: order.append("b"), prepend=True)
+    m.register_forward_hook(lambda mod, args, kw, out: order.append(kw["add"]), with_kwargs=True)
+    with M.register_module_forward_hook(lambda *a: order.append("global")):
+        m(fb.tensor(1.0), add=5.0)
+    assert order == ["global", "b", "a", 5.0]
+    order.clear()
+    with M.register_module_forward_pre_hook(lambda mod, args: order.append(type(mod).__name__)):
+        nn.Sequential(nn.ReLU())(fb.zeros(1))
+    assert order == ["Sequential", "ReLU"]
+
+
+def test_always_called_hooks_run_after_a_failure():
+    class Fails(nn.Module):
+        def forward(self):
+            raise ValueError("mine")
+
+    m, seen = Fails(), []
+    m.register_forward_hook(lambda mod, args, out: seen.append(out), always_call=True)
+    m.register_forward_hook(lambda mod, args, out: seen.append("not me"))
+    with pytest.raises(ValueError, match="mine"):
+        m()
+    assert seen == [None]
+    m.register_forward_hook(lambda mod, args, out: 1 / 0, always_call=True)
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(ValueError, match="mine"):
+        warnings.simplefilter("always")
+        m()
+    assert any("always_call" in str(w.message) for w in caught)
+
+
+def test_full_backward_hooks():
+    m, seen = Double(), []
+    m.register_full_backward_hook(lambda mod, gi, go: seen.append((gi[0].item(), go[0].item())))
+    x = fb.tensor(3.0, requires_grad=True)
+    (m(x) * 5).backward()
+    assert seen == [(10.0, 5.0)] and x.grad.item() == 10.0
+
+    m = Double()
+    m.register_full_backward_pre_hook(lambda mod, go: (go[0] * 3,))
+    m.register_full_backward_hook(lambda mod, gi, go: (gi[0] + 1,))
+    x = fb.tensor(3.0, requires_grad=True)
+    m(x).backward()
+    assert x.grad.item() == 7.0
+
+
+def test_backward_hooks_of_inputs_without_gradient():
+    m, seen = nn.Linear(2, 1), []
+    m.register_full_backward_hook(lambda mod, gi, go: seen.append((gi, tuple(go[0].shape))))
+    m(fb.ones(3, 2)).sum().backward()
+    assert seen == [((None,), (3, 1))]
+    assert m.weight.grad.tolist() == [[3.0, 3.0]]
+
+
+def test_backward_hooks_with_several_inputs_and_outputs():
+    class Pair(nn.Module):
+        def forward(self, x, n, y):
+            return x * n, x + y
+
+    m, seen = Pair(), []
+    m.register_full_backward_hook(lambda mod, gi, go: seen.append([None if g is None else g.item() for g in gi + go]))
+    x, y = fb.tensor(3.0, requires_grad=True), fb.tensor(4.0, requires_grad=True)
+    a, b = m(x, 2, y)
+    (a * 10 + b).backward()
+    assert seen == [[21.0, None, 1.0, 10.0, 1.0]]
+    wrong = Pair()
+    wrong.register_full_backward_hook(lambda mod, gi, go: (gi[0],))
+    with pytest.raises(RuntimeError, match="expected 3"):
+        wrong(x, 2, y)[0].backward()
+
+
+def test_global_backward_hooks():
+    seen = []
+    with (
+        M.register_module_full_backward_hook(lambda mod, gi, go: seen.append("after")),
+        M.register_module_full_backward_pre_hook(lambda mod, go: seen.append("before")),
+    ):
+        x = fb.tensor(1.0, requires_grad=True)
+        Double()(x).backward()
+    assert seen == ["before", "after"]
+
+
+def test_registration_hooks():
+    seen = []
+    with (
+        M.register_module_parameter_registration_hook(lambda mod, name, p: seen.append(name)),
+        M.register_module_buffer_registration_hook(lambda mod, name, b: seen.append(name)),
+        M.register_module_module_registration_hook(lambda mod, name, child: seen.append(name)),
+    ):
+        nn.Sequential(nn.BatchNorm1d(2))
+    assert seen == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked", "0"]
+
+
+def test_hooks_are_copied():
+    m = Double()
+    m.register_forward_hook(lambda mod, args, out: out + 1)
+    assert copy.deepcopy(m)(fb.tensor(1.0)).item() == 3.0
