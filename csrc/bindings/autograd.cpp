@@ -343,12 +343,12 @@ Tensor same_memory(const Tensor& t) {
     return result;
 }
 PyObject* m_detach(PyObject* o, PyObject*) {
-    return guarded([&] { return wrap(same_memory(tensor_of(o))); });
+    return guarded([&] { return wrap(same_memory(settled(o))); });
 }
 // What `.data` gives: like detach(), but writes through it go unnoticed by the checks of backward.
 PyObject* m_untracked(PyObject* o, PyObject*) {
     return guarded([&] {
-        Tensor t = same_memory(tensor_of(o));
+        Tensor t = same_memory(settled(o));
         t.impl()->untracked = true;
         return wrap(t);
     });

@@ -44,7 +44,7 @@ void survey_shape(PyObject* o, Survey& survey) {
 void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
     int64_t ndim = survey.shape.size();
     if (is_tensor(o)) {
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         check(t.dim() == ndim - depth, "expected a tensor of ", ndim - depth, " dimensions at depth ", depth,
               " of the data, got shape ", t.shape());
         for (int64_t d = 0; d < t.dim(); d++) {
@@ -170,7 +170,7 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* at) {
 PyObject* tolist(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         return list_of(t, 0, t.raw());
     });
 }

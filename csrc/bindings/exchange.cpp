@@ -98,7 +98,7 @@ PyObject* from_plain_array(PyObject*, PyObject* array) {
 PyObject* storage_bytes(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         return wrap(make_view(t.storage_ref(), DType::U8, {static_cast<int64_t>(t.storage().bytes())}, {1}, 0));
     });
 }
@@ -112,7 +112,7 @@ PyObject* over_storage(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         Dims sizes, steps;
         if (!dims_of(shape, sizes) || !dims_of(strides, steps)) fail_type("shape and strides must be tuples of ints");
-        return wrap(make_view(tensor_of(base).storage_ref(), dtype_of(dtype), sizes, steps, offset));
+        return wrap(make_view(settled(base).storage_ref(), dtype_of(dtype), sizes, steps, offset));
     });
 }
 
@@ -120,7 +120,7 @@ PyObject* over_storage(PyObject*, PyObject* args) {
 PyObject* lend(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         t.storage().lend();
         return wrap(alias(t));
     });
@@ -199,7 +199,7 @@ bool wants(int flags, int which) { return (flags & which) == which; }
 
 int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
-        Tensor t = tensor_of(self);
+        Tensor t = settled(self);
         const char* format = buffer_format(t.dtype());
         if (!format)
             return refuse(view,

@@ -73,7 +73,7 @@ std::vector<IndexItem> parse_index(PyObject* index) {
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     return guarded([&]() -> PyObject* {
         OpScope scope("index");
-        Tensor t = tensor_of(self);
+        Tensor t = settled(self);
         if (t.impl()->functorial) return hand_over(self, "getitem", {{"input", self}, {"index", index}});
         if (grad_enabled() && requires_grad(t)) current_location = here();
         else if (PyLong_CheckExact(index) && grad_enabled()) {
@@ -95,7 +95,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     return guarded_int([&] {
         OpScope scope("index_put");
         if (!value) fail_type("elements of a tensor cannot be deleted");
-        Tensor t = tensor_of(self);
+        Tensor t = settled(self);
         Tensor source;
         Scalar s;
         if (t.impl()->functorial || (is_tensor(value) && tensor_of(value).impl()->functorial)) {

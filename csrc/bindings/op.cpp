@@ -632,7 +632,7 @@ PyObject* registry(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned dict(ok(PyDict_New()));
         for (auto& [name, handle] : handles()) {
-            if (!handle->flags) continue;  // only gradient formulas use it
+            if (!(handle->flags & (FUNCTION | METHOD | INPLACE))) continue;  // only gradient formulas use it
             Owned list(ok(PyList_New(0)));
             for (auto& o : handle->overloads) {
                 Owned row(Py_BuildValue("sIO", o->signature.text.c_str(), o->flags, o->python ? Py_True : Py_False));

@@ -81,6 +81,12 @@ extern PyObject* error_classes[8];
 
 inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
 inline Tensor tensor_of(PyObject* o) { return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl)); }
+// For those who look at strides or memory.
+inline Tensor settled(PyObject* o) {
+    Tensor t = tensor_of(o);
+    settle(t);
+    return t;
+}
 // New reference; the same object for the same tensor while it lives.
 PyObject* wrap(const Tensor& t);
 // As `type`, a subclass of Tensor: a new object on the same tensor data.

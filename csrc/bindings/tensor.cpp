@@ -276,23 +276,23 @@ PyObject* m_size(PyObject* o, PyObject* args, PyObject* kwargs) {
     return one_of(args, kwargs, cast(o)->impl->shape, "size", true);
 }
 PyObject* m_stride(PyObject* o, PyObject* args, PyObject* kwargs) {
-    return one_of(args, kwargs, cast(o)->impl->strides, "stride", false);
+    return one_of(args, kwargs, settled(o).strides(), "stride", false);
 }
 PyObject* m_dim(PyObject* o, PyObject*) { return get_ndim(o, nullptr); }
 PyObject* m_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->numel); }
 PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }
 PyObject* m_data_ptr(PyObject* o, PyObject*) {
-    Tensor t = tensor_of(o);
+    Tensor t = settled(o);
     return PyLong_FromVoidPtr(t.numel() ? t.raw() : nullptr);
 }
-PyObject* m_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->offset); }
-PyObject* m_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(cast(o)->impl->storage->bytes()); }
-PyObject* m_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(cast(o)->impl->storage->data()); }
+PyObject* m_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(settled(o).offset()); }
+PyObject* m_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(settled(o).storage().bytes()); }
+PyObject* m_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(settled(o).storage().data()); }
 PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(cast(o)->impl->dtype)); }
 PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
 PyObject* m_is_signed(PyObject* o, PyObject*) { return PyBool_FromLong(info(cast(o)->impl->dtype).is_signed); }
 PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    if (nargs == 0 && !kwnames) return PyBool_FromLong(cast(o)->impl->contiguous);
+    if (nargs == 0 && !kwnames) return PyBool_FromLong(settled(o).is_contiguous());
     return guarded([&]() -> PyObject* {
         OpScope scope("is_contiguous");
         Param param;
@@ -303,7 +303,7 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
         if (nargs + (named ? 1 : 0) != 1 || (kwnames && !named)) fail_type("takes one argument, memory_format");
         if (!convert_arg(args[0], param, value))
             fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         int64_t format = std::get<Scalar>(value).i;
         if (format == 0) return PyBool_FromLong(t.is_contiguous());
         check(format == 2 || format == 3,
@@ -316,7 +316,7 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
         return PyBool_FromLong(permute(t, order).is_contiguous());
     });
 }
-PyObject* m_row_major(PyObject* o, PyObject*) { return PyBool_FromLong(cast(o)->impl->contiguous); }
+PyObject* m_row_major(PyObject* o, PyObject*) { return PyBool_FromLong(settled(o).is_contiguous()); }
 PyObject* m_item(PyObject* o, PyObject*) {
     return guarded([&] { return wrap(single(o, "item")); });
 }
@@ -325,7 +325,7 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
         OpScope scope("as_subclass");
         if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
             fail_type("expected a subclass of Tensor");
-        Tensor t = tensor_of(o);
+        Tensor t = settled(o);
         Tensor same = should_record({t}) ? call<"view_as">(Var(t), Var(t)).tensor
                                          : make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
         return wrap_as(same, reinterpret_cast<PyTypeObject*>(type));
@@ -335,7 +335,7 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
 PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
-        TensorImpl &to = *cast(o)->impl, &from = *cast(other)->impl;
+        TensorImpl &to = *settled(o).impl(), &from = *settled(other).impl();
         to.storage = from.storage;
         to.offset = from.offset;
         to.shape = from.shape;

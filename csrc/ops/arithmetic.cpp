@@ -81,7 +81,7 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     return product;
 }
 
-OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE,
+OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
    R"(input + alpha * other, with broadcasting.
 
 Args:
@@ -107,7 +107,7 @@ Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) 
     }
     return binary(a, x, scaled(x, y, alpha), kernels, Result::Same);
 }
-OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE,
+OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
    R"(input - alpha * other, with broadcasting.
 
 Args:
@@ -136,7 +136,7 @@ Example:
     return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2));
 }
 
-OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE,
+OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
    R"(Quotient of two tensors, with broadcasting.
 
 Args:
@@ -208,7 +208,7 @@ Tensor power(Args& a, const Tensor& x, const Tensor& y) {
     }
     return binary(a, x, y, kernels, Result::Same, 10);
 }
-OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE, R"(input to the power of exponent, with broadcasting.
+OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE, R"(input to the power of exponent, with broadcasting.
 
 Args:
     input: the base.
@@ -222,7 +222,7 @@ Example:
 }
 OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return power(a, a.tensor(0), a.tensor(1)); }
 
-OP("square(Tensor input) -> Tensor", POINTWISE, R"(Each element times itself.
+OP("square(Tensor input) -> Tensor", POINTWISE | FREE, R"(Each element times itself.
 
 Args:
     input: the tensor.
@@ -320,7 +320,7 @@ Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) 
     if (low.defined() && high.defined()) return ternary(a, x, low, high, both);
     return low.defined() ? binary(a, x, low, below, Result::Same) : binary(a, x, high, above, Result::Same);
 }
-OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE,
+OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE | FREE,
    R"(Elements limited to the range from min to max.
 
 Args:
@@ -335,7 +335,7 @@ Example:
     return clamped(a, a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2));
 }
 OP_ALIAS("clip", "clamp");
-OP("clamp_min(Tensor input, Operand min) -> Tensor", POINTWISE, R"(Elements not below min.
+OP("clamp_min(Tensor input, Operand min) -> Tensor", POINTWISE | FREE, R"(Elements not below min.
 
 Args:
     input: the tensor.
@@ -347,7 +347,7 @@ Example:
 )") {
     return clamped(a, a.tensor(0), a.tensor(1), {});
 }
-OP("clamp_max(Tensor input, Operand max) -> Tensor", POINTWISE, R"(Elements not above max.
+OP("clamp_max(Tensor input, Operand max) -> Tensor", POINTWISE | FREE, R"(Elements not above max.
 
 Args:
     input: the tensor.
@@ -368,7 +368,7 @@ struct LerpFn {
         else return fabs(w) < T(0.5) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
     }
 };
-OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE,
+OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE,
    R"(Linear interpolation: input + weight * (end - input).
 
 Args:
@@ -428,7 +428,7 @@ Tensor addc(Args& a, const Kernels& kernels) {
     return launch(a, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, compute, {compute, compute, compute},
                   kernels[compute], &context, 2);
 }
-OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE,
+OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
    R"(input + value * tensor1 * tensor2.
 
 Args:
@@ -444,7 +444,7 @@ Example:
     static const Kernels kernels = make_kernels<IFC>([]<class T>(TypeTag<T>) -> TileFn { return addcmul_tile<T>; });
     return addc(a, kernels);
 }
-OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE,
+OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
    R"(input + value * tensor1 / tensor2.
 
 Args:

@@ -59,7 +59,7 @@ struct RegisterBinary {
         std::string head = name;
         const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Operand other) -> Tensor", "(Tensor input, Tensor values) -> Tensor"};
-        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE, fn, doc);
+        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE, fn, doc);
         if (operands == Operands::SS)
             Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
     }

@@ -174,10 +174,18 @@ Value run(const OpOverload& op, Given* args, size_t count) {
 
 }  // namespace call_detail
 
-Var operator+(const Var& x, const Var& y) { return call<"add">(x, y); }
-Var operator-(const Var& x, const Var& y) { return call<"sub">(x, y); }
-Var operator*(const Var& x, const Var& y) { return call<"mul">(x, y); }
-Var operator/(const Var& x, const Var& y) { return call<"div">(x, y); }
+// Two Python numbers make another one, in double; the dtype they would meet in as tensors is the default one.
+template <call_detail::Name name>
+static Var arithmetic(const Var& x, const Var& y) {
+    if (!x.tensor.is_wrapped_number() || !y.tensor.is_wrapped_number()) return call<name>(x, y);
+    Var result = call<name>(detached(x), detached(y));
+    result.tensor.impl()->wrapped_number = true;
+    return result;
+}
+Var operator+(const Var& x, const Var& y) { return arithmetic<"add">(x, y); }
+Var operator-(const Var& x, const Var& y) { return arithmetic<"sub">(x, y); }
+Var operator*(const Var& x, const Var& y) { return arithmetic<"mul">(x, y); }
+Var operator/(const Var& x, const Var& y) { return arithmetic<"div">(x, y); }
 Var operator-(const Var& x) { return call<"neg">(x); }
 Var operator>(const Var& x, const Var& y) { return call<"gt">(x, y); }
 Var operator<(const Var& x, const Var& y) { return call<"lt">(x, y); }

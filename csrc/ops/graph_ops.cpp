@@ -1,4 +1,5 @@
 // What the graph borrows from the ops: sums, copies, and looking for numbers that are none.
+#include "backend/cpu/loops.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
 #include "ops/views.h"
@@ -95,6 +96,7 @@ std::string statistics(const Tensor& t) {
 
 [[maybe_unused]] const bool ready = [] {
     graph_ops = {add, add_into, copy, fit, view_node, has_nan};
+    copy_elements = cpu::copy;
     return true;
 }();
 

@@ -64,7 +64,13 @@ GRAD("index_copy", IN(2), 0, IN(2)) {
 }
 GRAD("index_fill", IN(2), 0, IN(2)) {
     if (c.needs(0)) c.set(0, call<"index_fill">(c.g(), c.integer(1), c.in(2), 0));
-    if (c.needs(3)) c.set(3, sum(index_select(c.g(), c.integer(1), c.in(2))));
+    if (!c.needs(3)) return;
+    // A slice that is named twice is filled once: a mask rather than a sum over the indices.
+    int64_t dim = wrap_dim(c.integer(1), c.dim(0));
+    Dims shape(c.dim(0), 1);
+    if (c.dim(0)) shape[dim] = c.shape(0)[dim];
+    Var filled = call<"index_fill">(full_of(shape, Scalar(false), DType::Bool), dim, c.in(2), 1);
+    c.set(3, masked(c.g(), filled));
 }
 GRAD("scatter_add", 0, 0, IN(2)) {
     c.set(0, c.g());
@@ -116,15 +122,26 @@ Slopes of_extreme(const By& by, const Var& g, const Var& self, const Var& source
     return {mine * share, theirs * by.read(share)};
 }
 
+}  // namespace
+
+OP("_differentiable_once(Tensor input) -> Tensor", 0) { return clone(a.tensor(0)); }
+GRAD("_differentiable_once") {
+    fail(ErrorKind::NotImplemented,
+         "the second derivative of a product that has more than one zero among its sources is not implemented");
+}
+
+namespace {
+
 // The product of all others. One zero among them makes it the product with that zero left out; two make it zero.
 template <class By>
 Slopes of_product(const By& by, const Var& g, const Var& self, const Var& source, const Var& result, bool with_self) {
     Var nonzero_self = masked_fill(self, self == 0, 1);
     Slopes slopes;
     slopes.self = g * conj(by.product(nonzero_self, source, with_self) / nonzero_self);
-    Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), self.dtype()), cast(zero, self.dtype())));
+    Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), DType::F32), cast(zero, DType::F32)));
     Var single = logical_and(zero, zeros == 1);
     Var without = by.product(self, masked_fill(source, single, 1), with_self);
+    if (grad_enabled() && item(any(zeros > 1).tensor).i) without = call<"_differentiable_once">(without);
     slopes.source =
         where(single, by.read(g * conj(without)), by.read(g * conj(result)) / conj(masked_fill(source, zero, 1)));
     return slopes;

@@ -1,6 +1,4 @@
-// Gradients of matrix products: matrix products with one factor turned over, as a view. einsum's is einsum again.
-#include <map>
-
+// Gradients of matrix products: matrix products with one factor turned over, as a view.
 #include "ops/gradient.h"
 
 namespace fb {

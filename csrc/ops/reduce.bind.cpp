@@ -5,7 +5,7 @@
 
 namespace fb {
 
-OP("sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON,
+OP("sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON | FREE,
    R"(Sum of all elements, or along given dimensions.
 
 Bools and integers are summed as int64; float16 and bfloat16 are accumulated in float32.
@@ -40,7 +40,7 @@ Example:
     return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), dtype);
 }
 
-OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON,
+OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", COMMON | FREE,
    R"(Arithmetic mean of all elements, or along given dimensions.
 
 Args:

@@ -174,19 +174,17 @@ static void norm_gradient(GradCall& c, double p) {
         x = cast(x, is_complex(x.dtype()) ? complex_of(norm.dtype()) : norm.dtype());
     if (p == 0) return c.set(0, zeros_of(c.shape(0), c.dtype(0)));
     if (p == 1) return c.set(0, g * sgn(x));
-    if (p == 2) return c.set(0, x * masked_fill(g / norm, norm == 0, 0));
+    // 1 instead of 0 where a factor of zero stands by it, so that no 0 / 0 comes back in gradients of this.
+    Var zero = norm == 0, safe = masked_fill(norm, zero, 1);
+    if (p == 2) return c.set(0, x * masked_fill(g / safe, zero, 0));
     Var size = abs(x);
     if (std::isinf(p)) {
         Var at = logical_or(size == norm, logical_and(isnan(size), isnan(norm)));
         return c.set(0, sgn(x) * (at * (g / sum(at, dims, true))));
     }
-    Var zero = norm == 0;
-    if (p < 1) {
-        Var slope = masked_fill(pow(size, p - 1), size == 0, 0);
-        return c.set(0, sgn(x) * slope * (g * pow(norm, 1 - p)));
-    }
-    Var scale = masked_fill(g / pow(norm, p - 1), zero, 0);
-    c.set(0, p < 2 ? sgn(x) * pow(size, p - 1) * scale : x * pow(size, p - 2) * scale);
+    Var scale = masked_fill(g / pow(safe, p - 1), zero, 0);
+    if (p > 2) return c.set(0, x * pow(size, p - 2) * scale);
+    c.set(0, sgn(x) * pow(masked_fill(size, size == 0, 1), p - 1) * scale);
 }
 GRAD("norm(Tensor input, Scalar p|linalg.vector_norm", IN(0) | RESULT(0)) { norm_gradient(c, c.number(1)); }
 GRAD("norm(Tensor input, str? p", IN(0) | RESULT(0)) {

@@ -23,8 +23,10 @@ using OpFn = Value (*)(Args&);
 enum OpFlags : unsigned {
     FUNCTION = 1,
     METHOD = 2,
-    INPLACE = 4,  // also name_(), writing the result into the first argument
-    OUT = 8,      // also out=
+    INPLACE = 4,     // also name_(), writing the result into the first argument
+    OUT = 8,         // also out=
+    FREE = 16,       // takes tensors of free layout as they are (Note [Layout freedom])
+    COMPOSITE = 32,  // made of other ops, which are recorded instead
     COMMON = FUNCTION | METHOD | OUT,
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };

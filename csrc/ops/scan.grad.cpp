@@ -54,13 +54,12 @@ GRAD("cumprod", IN(0) | RESULT(0)) {
 GRAD("logcumsumexp", IN(0) | RESULT(0)) {
     // exp(y[i] - y[i + 1]) is at most 1, so that nothing overflows. Where y is -inf there is nothing yet to weigh.
     int64_t dim = c.integer(1);
-    Var x = c.in(0), y = c.out();
-    auto weight = [](const Var& part, const Var& whole) {
-        Var empty = (is_complex(whole.dtype()) ? real(whole) : whole) == -infinity;
-        return conj(masked_fill(exp(part - masked_fill(whole, empty, 0)), empty, 0));
+    Var x = c.in(0), y = c.out(), none = (is_complex(y.dtype()) ? real(y) : y) == -infinity;
+    auto weight = [&](const Var& part, const Var& without) {
+        return conj(masked_fill(exp(part - masked_fill(y, without, 0)), without, 0));
     };
-    Var step = weight(neighbour(y, dim, false, -infinity), y);
-    c.set(0, weight(x, y) * linear_scan(c.g(), step, dim, true));
+    Var step = weight(neighbour(y, dim, false, -infinity), logical_not(call<"isfinite">(y)));
+    c.set(0, weight(x, none) * linear_scan(c.g(), step, dim, true));
 }
 GRAD("cummax|cummin", RESULT(1)) {
     if (c.dim(0) == 0) return c.set(0, c.g());

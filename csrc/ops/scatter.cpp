@@ -5,10 +5,12 @@
 #include <limits>
 
 #include "ops/create.h"
+#include "ops/dispatch.h"
 #include "ops/gather.h"
 #include "ops/index.h"
 #include "ops/index_advanced.h"
 #include "ops/shape.h"
+#include "ops/views.h"
 
 namespace fb {
 
@@ -306,6 +308,8 @@ Example:
     check(part.shape() == a.tensor(1).shape(), "expected src to have the given size: src ", a.tensor(1).shape(),
           ", size ", part.shape());
     copy_into(part, a.tensor(1));
+    if (should_record({t, a.tensor(1)}))
+        return recorded_as_strided_scatter(t, as_strided(t, a.dims(2), a.dims(3), a.integer_or_none(4)), a.tensor(1));
     return clone(view_of(storage, t.shape(), t.strides(), t.offset()));
 }
 

@@ -152,8 +152,8 @@ GRAD("diagonal|linalg.diagonal") {
     Var zero = zeros_of(c.shape(0), c.dtype(0));
     c.set(0, call<"diagonal_scatter">(zero, c.g(), c.integer(1), c.integer(2), c.integer(3)));
 }
-// Made of _as_strided, which knows the layout of its input (views.cpp).
-NO_GRAD("as_strided");
+// Made of recorded ops that know the layout of their input (views.cpp).
+NO_GRAD("as_strided|as_strided_scatter");
 
 GRAD("view_as_real") { c.set(0, call<"view_as_complex">(contiguous(c.g()))); }
 GRAD("view_as_complex") { c.set(0, call<"view_as_real">(c.g())); }

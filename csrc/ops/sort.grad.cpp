@@ -19,12 +19,12 @@ Var place_many(const GradCall& c, const Var& index, int64_t dim) {
     if (c.dim(0) == 0) return reshape(c.g(), c.shape(0));
     return scatter(zeros_of(c.shape(0), c.out_dtype()), wrap_dim(dim, c.dim(0)), index, c.g());
 }
-// Where two operands are equal each gets one half.
-void larger(GradCall& c, const Var& x, const Var& y, int large, int small) {
+// The first operand was chosen where x > y, the second where x < y; where they are equal each gets one half.
+void choose(GradCall& c, const Var& x, const Var& y) {
     Var g = c.g(), equal = x == y;
     if (is_true(any(equal))) g = where(equal, g * 0.5, g);
-    if (c.needs(large)) c.set(large, masked_fill(g, x < y, 0));
-    if (c.needs(small)) c.set(small, masked_fill(g, x > y, 0));
+    if (c.needs(0)) c.set(0, masked_fill(g, x < y, 0));
+    if (c.needs(1)) c.set(1, masked_fill(g, x > y, 0));
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ GRAD("max(Tensor input, int dim|min(Tensor input, int dim", RESULT(1)) { place_o
 GRAD("median(Tensor input, int|nanmedian(Tensor input, int|mode", RESULT(1)) { place_one(c, c.integer(1), c.flag(2)); }
 GRAD("kthvalue", RESULT(1)) { place_one(c, c.integer(2), c.flag(3)); }
 
-GRAD("max(Tensor input, Tensor other", IN(0) | IN(1), IN(0) | IN(1)) { larger(c, c.in(0), c.in(1), 0, 1); }
-GRAD("min(Tensor input, Tensor other", IN(0) | IN(1), IN(0) | IN(1)) { larger(c, c.in(1), c.in(0), 1, 0); }
+GRAD("max(Tensor input, Tensor other", IN(0) | IN(1), IN(0) | IN(1)) { choose(c, c.in(0), c.in(1)); }
+GRAD("min(Tensor input, Tensor other", IN(0) | IN(1), IN(0) | IN(1)) { choose(c, c.in(1), c.in(0)); }
 
 GRAD("sort(Tensor input, int dim", RESULT(1)) { c.set(0, place_many(c, c.out(1), c.integer(1))); }
 GRAD("sort(Tensor input, bool", RESULT(1)) { c.set(0, place_many(c, c.out(1), c.integer(2))); }
@@ -47,6 +47,6 @@ GRAD("topk", RESULT(1)) { c.set(0, place_many(c, c.out(1), c.integer(2))); }
 GRAD("msort", IN(0)) { c.set(0, place_many(c, argsort(c.in(0), 0), 0)); }
 
 // Places, counts and answers.
-NO_GRAD("argmax|argmin|argsort|searchsorted|bucketize|isin|histc|bincount|_bin_counts");
+NO_GRAD("argmax|argmin|argsort|searchsorted|bucketize|isin|histc");
 
 }  // namespace fb

@@ -68,7 +68,7 @@ inline bool sign_bit(T x) {
         static const Kernels kernels = unary_kernels<Row_##name, domain>();                                  \
         return unary(a, a.tensor(0), kernels, Result::result, cost);                                         \
     }                                                                                                        \
-    const Register register_##name(#name "(Tensor input) -> Tensor", POINTWISE, call_##name,                 \
+    const Register register_##name(#name "(Tensor input) -> Tensor", POINTWISE | FREE, call_##name,          \
                                    summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
                                            "\n    " shown "\n");
 #include "ops/unary.def"

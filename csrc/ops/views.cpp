@@ -245,6 +245,13 @@ Tensor recorded_as_strided(const Tensor& t, const Dims& size, const Dims& stride
     return std::get<Tensor>(call_geometry("_as_strided", t, geometry_values(t, view)));
 }
 
+Tensor recorded_as_strided_scatter(const Tensor& t, const Tensor& part, const Tensor& source) {
+    Small<Value, 1> values = geometry_values(t, part);
+    Var rest = std::get<Tensor>(call_geometry("_view_erase", t, values));
+    Var written = std::get<Tensor>(call_geometry("_view_write", source, values));
+    return (rest + written).tensor;
+}
+
 Ref<Node> view_node(const Tensor& base, const Tensor& view) {
     auto node = make_ref<OpNode>(op_entry("_view_read").overloads.front());
     OpNode::Slot slot;

@@ -10,5 +10,7 @@ Ref<Node> view_node(const Tensor& base, const Tensor& view);
 Ref<Node> change_of_view(const Tensor& base, const Tensor& view, const Ref<Node>& change);
 // as_strided as a recorded operation.
 Tensor recorded_as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset);
+// `t` with its view `part` replaced by `source`, of the same shape, as recorded operations.
+Tensor recorded_as_strided_scatter(const Tensor& t, const Tensor& part, const Tensor& source);
 
 }  // namespace fb

@@ -133,6 +133,22 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
     return Tensor(std::move(impl));
 }
 
+void (*copy_elements)(const Tensor& to, const Tensor& from) = nullptr;
+
+void settle(const Tensor& t) {
+    TensorImpl& impl = *t.impl();
+    if (!impl.free_layout) return;
+    impl.free_layout = false;
+    if (impl.contiguous) return;
+    Tensor settled = empty(impl.shape, impl.dtype, t.device());
+    copy_elements(settled, t);
+    settled.storage().take_version(*impl.storage);
+    impl.storage = settled.storage_ref();
+    impl.offset = 0;
+    impl.strides = settled.strides();
+    impl.contiguous = true;
+}
+
 Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, const Dims& strides, int64_t offset) {
     Tensor view = make_view(base.storage_ref(), dtype, shape, strides, offset);
     TensorImpl &to = *view.impl(), &from = *base.impl();
@@ -207,7 +223,9 @@ Scalar item(const Tensor& t) {
 
 Tensor empty_like(const Tensor& t, DType dtype) {
     if (t.is_contiguous() || !is_dense(t)) return empty(t.shape(), dtype, t.device());
-    return empty_strided(t.shape(), t.strides(), dtype, t.device());
+    Tensor result = empty_strided(t.shape(), t.strides(), dtype, t.device());
+    result.impl()->free_layout = t.impl()->free_layout;
+    return result;
 }
 
 }  // namespace fb

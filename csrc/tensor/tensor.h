@@ -38,6 +38,11 @@ class Storage final : public RefCounted {
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
     // One more write, by the op and the line that run on this thread.
     void bump();
+    void take_version(const Storage& other) {
+        version_ = other.version();
+        writer_ = other.writer_;
+        written_at_ = other.written_at_;
+    }
     const char* last_writer() const { return writer_; }
     Location last_write() const { return written_at_; }
     // Grows to at least `bytes`, keeping the contents; only for memory of our own.
@@ -70,12 +75,14 @@ struct TensorImpl final : public RefCounted {
     DType dtype = DType::F32;
     bool contiguous = true;
     bool wrapped_number = false;  // a Python scalar: loses to every tensor of its kind in promotion
-    bool untracked = false;       // `.data` and its views: writes do not count as a new version
-    bool plain_view = false;      // a view made while nothing was recorded: it has no part in the base's history
-    bool inference = false;       // made in inference mode
-    bool functorial = false;      // an object of a class that takes over op calls (flambeau.func)
-    Ref<TensorImpl> base;         // the tensor this one is a view of (never itself a view)
-    uint64_t version_seen = 0;    // of a view: storage version its history belongs to
+    // Nobody has looked at the strides yet, and they are not what the user was promised (row-major): see settle().
+    bool free_layout = false;
+    bool untracked = false;     // `.data` and its views: writes do not count as a new version
+    bool plain_view = false;    // a view made while nothing was recorded: it has no part in the base's history
+    bool inference = false;     // made in inference mode
+    bool functorial = false;    // an object of a class that takes over op calls (flambeau.func)
+    Ref<TensorImpl> base;       // the tensor this one is a view of (never itself a view)
+    uint64_t version_seen = 0;  // of a view: storage version its history belongs to
     std::unique_ptr<AutogradMeta> autograd;
     void* pyobj = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
@@ -124,6 +131,13 @@ class Tensor {
 Tensor empty(const Dims& shape, DType dtype, Device device = {});
 // Uninitialised with given strides; storage just large enough. Strides must be ≥ 0 here.
 Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device = {});
+// Note [Layout freedom]: a convolution works best channels-last, while its caller expects row-major strides. Its result
+// may be held channels-last as long as nobody looks (free_layout); ops that keep their input's layout pass the freedom
+// on. Whoever is about to look at strides or memory, or makes a view, settles the tensor first: its elements move into
+// row-major order, in new memory. A tensor with free layout owns its storage alone.
+void settle(const Tensor& t);
+// How settle() copies; set by the backend.
+extern void (*copy_elements)(const Tensor& to, const Tensor& from);
 // A new tensor over existing storage. Checks that every element lies inside the storage.
 Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
 // A view of `base` that may read its bytes as another dtype; it remembers its base. Same check.

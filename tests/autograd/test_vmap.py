@@ -157,6 +157,10 @@ def test_in_place():
         vmap(lambda x: shared.add_(x))(X)
 
 
+def test_numpy_arrays_on_the_left():
+    close(vmap(lambda x: np.ones(4) * x)(X), X)
+
+
 def test_numbers_on_the_left():
     close(vmap(lambda x: 2 - 3 / (x + 1) + 2**x % 3)(X), 2 - 3 / (X + 1) + 2**X % 3)
 
@@ -408,3 +412,39 @@ def test_function_without_a_rule():
 
     with pytest.raises(fb.errors.StateError, match="Plain has no batching rule"):
         vmap(Plain.apply)(X)
+
+
+# ---- doors that would let values out -------------------------------------------------------------------------------------
+
+
+def test_no_door_shows_the_stand_in():
+    for look in (bytes, lambda x: fb.add(x, 1, out=fb.zeros(2)), lambda x: x.requires_grad_(), lambda x: x.backward()):
+        with pytest.raises((fb.errors.StateError, ValueError), match="vmap"):
+            vmap(lambda x, look=look: look(x))(fb.ones(3, 2))
+
+
+def test_numpy_does_not_read_it():
+    with pytest.raises(TypeError, match="ufunc"):
+        vmap(np.sin)(X)
+
+
+def test_copies():
+    import copy
+
+    close(vmap(copy.copy)(X), X)
+
+    def changed(x):
+        copy.deepcopy(x).zero_()
+        return x
+
+    close(vmap(changed)(X.clone()), X)
+
+
+def test_reshaping_in_place():
+    def f(x):
+        y = x.clone()
+        assert y.unsqueeze_(0).shape == (1, 3, 4)
+        y.squeeze_().t_()
+        return y.transpose_(0, 1).transpose_(0, 1)
+
+    close(vmap(f)(X), X.transpose(1, 2))

@@ -123,3 +123,48 @@ def test_vmap_is_a_loop_without_the_loop(row):
     else:
         assert same, f"{row.name}: no call was compared"
         assert not refused, f"{row.name}: {refused} calls were refused, {same} work"
+
+
+def weighted(results):
+    """A number that depends on every floating result, each element with a weight of its own."""
+    total = fb.zeros((), dtype=fb.float64)
+    for x in tree_flatten(results)[0]:
+        if x.requires_grad:
+            weights = fb.linspace(0.5, 1.5, x.numel(), dtype=fb.float64).reshape(x.shape)
+            total = total + ((x.real + 2 * x.imag if x.is_complex() else x) * weights).sum()
+    return total
+
+
+def gradients(results, inputs):
+    total = weighted(results)
+    if not total.requires_grad:
+        return None
+    return fb.autograd.grad(total, inputs, allow_unused=True)
+
+
+@pytest.mark.parametrize("row", [row for row in SPECS.values() if "float64" in row.dtypes], ids=lambda row: row.name)
+def test_gradients_through_vmap(row):
+    if row.result is None or row.mutates or row.name in REFUSED | NOT_COMPARED | UNDEFINED:
+        pytest.skip("see the test above")
+    for sample, which in itertools.islice(calls(row), 8):
+        stacked, build = examples(row, sample, which)
+        inputs = [x.requires_grad_() for x in stacked if x.is_floating_point() or x.is_complex()]
+
+        def run(*xs, build=build):
+            return row.run(build(xs))
+
+        try:
+            want = gradients(looped(run, stacked), inputs)
+        except Exception:
+            continue  # not a call this op takes, or one without gradient
+        if want is None:
+            continue
+        try:
+            got = gradients(fb.func.vmap(run)(*stacked), inputs)
+        except (fb.errors.StateError, fb.errors.ArgumentError):
+            assert row.name in PARTLY
+            continue
+        what = f"gradient of {row.name}{sample} batched at {sorted(which)}"
+        for g, w, x in zip(got or [None] * len(want), want, inputs, strict=True):
+            zeros = fb.zeros_like(x.detach())
+            compare(zeros if g is None else g, zeros if w is None else w, what)

@@ -279,7 +279,7 @@ def _power(name, input, n):
         input, n = fb.linalg.inv(input), -n
     if n == 0:
         eye = fb.eye(input.shape[-1], dtype=input.dtype, device=input.device)
-        return eye.expand(input.shape).clone()
+        return input.clone().copy_(eye)  # constant, but with a gradient of zeros for the input
     result = None
     while True:
         if n & 1:

@@ -269,11 +269,11 @@ def cov(input, correction, fweights, aweights):
         divisor = total - correction
     else:
         divisor = total - correction * (weights * aweights.reshape(-1)).sum() / total
-    divisor = max(float(divisor.item()), 0.0)
     centred = rows - average
     weighted = centred if weights is None else centred * weights
     product = fb.matmul(weighted.to(centred.dtype), centred.t().conj())
-    result = product / divisor if divisor else product / fb.zeros((), dtype=centred.real.dtype)
+    # The divisor stays a tensor: it has a gradient when the weights do.
+    result = product / (divisor if divisor.item() > 0 else fb.zeros((), dtype=centred.real.dtype))
     return result.reshape(()) if result.numel() == 1 else result
 
 

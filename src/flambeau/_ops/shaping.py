@@ -23,9 +23,7 @@ def adjoint(input):
     return input.transpose(-2, -1).conj()
 
 
-@composite(
-    "as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", method=True
-)
+@composite("as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", method=True)
 def as_strided_(input, size, stride, storage_offset):
     """Gives this tensor itself another shape and strides over its storage.
 

@@ -44,11 +44,9 @@ def levels() -> list[Level]:
     return _stack.levels
 
 
-def _forbidden(name: str, way_out: str):
+def _forbidden(name: str, why: str):
     def method(self, *args, **kwargs):
-        raise StateError(
-            f"vmap: {name} needs the values of one example, but inside vmap a tensor stands for all of them; {way_out}"
-        )
+        raise StateError(f"vmap: {name} {why}")
 
     method.__name__ = name
     return method
@@ -70,6 +68,7 @@ class Batched(Tensor):
 
         return apply_batched(function, args)
 
+    __array_ufunc__ = None  # NumPy's functions would read memory; an array on the left of an operator leaves it to us
     requires_grad = property(lambda self: self.physical.requires_grad)
     grad_fn = property(lambda self: self.physical.grad_fn)
     is_leaf = property(lambda self: self.physical.is_leaf)
@@ -97,14 +96,27 @@ class Batched(Tensor):
     def __format__(self, spec):
         return repr(self)
 
+    def __copy__(self):
+        return wrap(self.physical, self.level)
 
-_BRANCH = "use fb.where() instead of if, and return the value from the function to look at it outside"
+    def __deepcopy__(self, memo):
+        return wrap(self.physical.clone(), self.level)
+
+
+_VALUES = "needs the values of one example, but inside vmap a tensor stands for all of them; "
+_BRANCH = _VALUES + "use fb.where() instead of if, and return the value from the function to look at it outside"
+_LEAVE = _VALUES + "return the tensor from the function first"
+_GRADIENT = "is not available inside vmap; use fb.func.grad or fb.func.vjp inside, or call it outside"
 for _name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"):
     setattr(Batched, _name, _forbidden(_name, _BRANCH))
-for _name in ("__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "share_memory_", "__reduce_ex__"):
-    setattr(Batched, _name, _forbidden(_name, "return the tensor from the function first"))
+for _name in (
+    "__array__", "__array_function__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "share_memory_",
+    "__reduce_ex__",
+):  # fmt: skip
+    setattr(Batched, _name, _forbidden(_name, _LEAVE))
+Batched.__array_interface__ = property(_forbidden("__array_interface__", _LEAVE))  # NumPy's way to the memory
 for _name in ("backward", "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
-    setattr(Batched, _name, _forbidden(_name, "use fb.func.grad or fb.func.vjp inside, or call it outside of vmap"))
+    setattr(Batched, _name, _forbidden(_name, _GRADIENT))
 
 
 _stand_ins: dict[Any, Tensor] = {}
@@ -273,8 +285,14 @@ def tensors_in(arguments: dict[str, Any]) -> list[Tensor]:
     return found
 
 
+# In-place ops that change what part of the memory a tensor shows, not the memory.
+_RESHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
+
+
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Runs an op of which some argument is batched, by the rule for its innermost level."""
+    if arguments.get("out") is not None:
+        raise ArgumentError(f"{name}: out= is not available inside vmap; use the result")
     batched = [t.level for t in tensors_in(arguments) if isinstance(t, Batched)]
     for level in batched:
         if not level.active:
@@ -307,6 +325,10 @@ def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     target = next(iter(arguments.values()))
     check_writable(frame, target)
     result = RULES[name[:-1]](frame, name[:-1], arguments)
+    if name in _RESHAPING:
+        target._set_impl(result)
+        target.physical = result.physical
+        return target
     if result.shape != target.shape:
         raise ArgumentError(
             f"{name}: the result has shape {tuple(result.shape)}, the tensor it is written to {tuple(target.shape)}"

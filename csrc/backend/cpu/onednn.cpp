@@ -1,0 +1,228 @@
+#include "backend/cpu/onednn.h"
+
+#include <dnnl.hpp>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/parallel.h"
+
+namespace fb::cpu {
+namespace {
+
+using dnnl::memory;
+using Desc = memory::desc;
+
+dnnl::engine& engine() {
+    static auto* e = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+    return *e;
+}
+
+// One problem, ready to run: the primitive and the layouts it wants.
+struct Plan {
+    dnnl::primitive primitive;
+    Desc weight, scratchpad;
+    std::shared_ptr<dnnl::reorder> weight_in, weight_out;
+};
+
+// The plans used last; a training step of a large network has a few hundred.
+class Cache {
+  public:
+    template <class Make>
+    std::shared_ptr<Plan> get(const std::string& key, Make make) {
+        {
+            std::lock_guard lock(mutex_);
+            if (auto it = plans_.find(key); it != plans_.end()) {
+                order_.splice(order_.begin(), order_, it->second.second);
+                return it->second.first;
+            }
+        }
+        auto plan = std::make_shared<Plan>(make());
+        std::lock_guard lock(mutex_);
+        if (plans_.contains(key)) return plans_[key].first;
+        order_.push_front(key);
+        plans_[key] = {plan, order_.begin()};
+        if (plans_.size() > 1024) {
+            plans_.erase(order_.back());
+            order_.pop_back();
+        }
+        return plan;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::list<std::string> order_;
+    std::unordered_map<std::string, std::pair<std::shared_ptr<Plan>, std::list<std::string>::iterator>> plans_;
+};
+Cache& cache() {
+    static auto* c = new Cache;
+    return *c;
+}
+
+std::string key_of(char kind, const ConvShape& s, bool bias) {
+    std::string key(1, kind);
+    key.append(reinterpret_cast<const char*>(&s), sizeof s);
+    key += bias ? 'b' : '-';
+    int threads = num_threads();
+    key.append(reinterpret_cast<const char*>(&threads), sizeof threads);
+    return key;
+}
+
+// The last `spatial` of three numbers behind the given ones.
+memory::dims with_spatial(std::initializer_list<int64_t> first, const int64_t (&values)[3], int64_t spatial) {
+    memory::dims d(first);
+    for (int64_t i = 3 - spatial; i < 3; i++) d.push_back(values[i]);
+    return d;
+}
+
+struct Layouts {
+    memory::dims x, w, b, y, stride, low, high, dilation;
+    Desc x_desc, y_desc, w_any, w_plain, b_desc;
+    explicit Layouts(const ConvShape& s) {
+        x = with_spatial({s.batch, s.in_channels}, s.in, s.spatial);
+        y = with_spatial({s.batch, s.out_channels}, s.out, s.spatial);
+        w = s.groups > 1 ? with_spatial({s.groups, s.out_channels / s.groups, s.per_group()}, s.kernel, s.spatial)
+                         : with_spatial({s.out_channels, s.in_channels}, s.kernel, s.spatial);
+        b = {s.out_channels};
+        for (int64_t i = 3 - s.spatial; i < 3; i++) {
+            stride.push_back(s.stride[i]);
+            low.push_back(s.padding[i]);
+            dilation.push_back(s.dilation[i] - 1);
+            // What the last window needs beyond the input.
+            int64_t reach = (s.out[i] - 1) * s.stride[i] + s.dilation[i] * (s.kernel[i] - 1) + 1;
+            high.push_back(reach - s.in[i] - s.padding[i]);
+        }
+        using tag = memory::format_tag;
+        tag last = s.spatial == 1 ? tag::nwc : s.spatial == 2 ? tag::nhwc : tag::ndhwc;
+        memory::dims strides(w.size(), 1);
+        for (int64_t i = static_cast<int64_t>(w.size()) - 2; i >= 0; i--)
+            strides[static_cast<size_t>(i)] = strides[static_cast<size_t>(i + 1)] * w[static_cast<size_t>(i + 1)];
+        auto f32 = memory::data_type::f32;
+        x_desc = Desc(x, f32, last);
+        y_desc = Desc(y, f32, last);
+        w_any = Desc(w, f32, tag::any);
+        w_plain = Desc(w, f32, strides);
+        b_desc = Desc(b, f32, tag::x);
+    }
+};
+
+dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attr;
+}
+
+dnnl::convolution_forward::primitive_desc forward_desc(const Layouts& l, bool bias) {
+    return {engine(),
+            dnnl::prop_kind::forward_training,
+            dnnl::algorithm::convolution_direct,
+            l.x_desc,
+            l.w_any,
+            bias ? l.b_desc : Desc(),
+            l.y_desc,
+            l.stride,
+            l.dilation,
+            l.low,
+            l.high,
+            attributes()};
+}
+
+Tensor bytes_for(const Desc& d) { return empty({static_cast<int64_t>(d.get_size())}, DType::U8); }
+
+// Runs the plan with our memory; converts weights on the way in or out.
+void run(const Plan& plan, const Layouts& l, std::unordered_map<int, memory> args, int weight_arg,
+         const Tensor& weight) {
+    dnnl::stream stream(engine());
+    memory plain(l.w_plain, engine(), weight.raw());
+    Tensor packed;
+    memory used = plain;
+    if (plan.weight != l.w_plain) {
+        packed = bytes_for(plan.weight);
+        used = memory(plan.weight, engine(), packed.raw());
+    }
+    if (plan.weight_in) plan.weight_in->execute(stream, plain, used);
+    args[weight_arg] = used;
+    Tensor scratch = bytes_for(plan.scratchpad);
+    args[DNNL_ARG_SCRATCHPAD] = memory(plan.scratchpad, engine(), scratch.raw());
+    plan.primitive.execute(stream, args);
+    if (plan.weight_out) plan.weight_out->execute(stream, used, plain);
+    stream.wait();
+}
+
+memory at(const Desc& d, const Tensor& t) { return memory(d, engine(), t.raw()); }
+
+template <class F>
+void guarded(F f) {
+    try {
+        f();
+    } catch (const dnnl::error& e) {
+        fail_state("oneDNN: ", e.what());
+    }
+}
+
+}  // namespace
+
+void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    guarded([&] {
+        Layouts l(s);
+        auto plan = cache().get(key_of('f', s, bias.defined()), [&] {
+            auto pd = forward_desc(l, bias.defined());
+            Plan p{dnnl::convolution_forward(pd), pd.weights_desc(), pd.scratchpad_desc(), nullptr, nullptr};
+            if (p.weight != l.w_plain)
+                p.weight_in = std::make_shared<dnnl::reorder>(
+                    dnnl::reorder::primitive_desc(engine(), l.w_plain, engine(), p.weight));
+            return p;
+        });
+        std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, at(l.x_desc, x)}, {DNNL_ARG_DST, at(l.y_desc, y)}};
+        if (bias) args[DNNL_ARG_BIAS] = at(l.b_desc, bias);
+        run(*plan, l, std::move(args), DNNL_ARG_WEIGHTS, weight);
+    });
+}
+
+void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
+    guarded([&] {
+        Layouts l(s);
+        auto plan = cache().get(key_of('i', s, false), [&] {
+            auto hint = forward_desc(l, false);
+            dnnl::convolution_backward_data::primitive_desc pd(engine(), dnnl::algorithm::convolution_direct, l.x_desc,
+                                                               l.w_any, l.y_desc, l.stride, l.dilation, l.low, l.high,
+                                                               hint, attributes());
+            Plan p{dnnl::convolution_backward_data(pd), pd.weights_desc(), pd.scratchpad_desc(), nullptr, nullptr};
+            if (p.weight != l.w_plain)
+                p.weight_in = std::make_shared<dnnl::reorder>(
+                    dnnl::reorder::primitive_desc(engine(), l.w_plain, engine(), p.weight));
+            return p;
+        });
+        run(*plan, l, {{DNNL_ARG_DIFF_SRC, at(l.x_desc, gx)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}}, DNNL_ARG_WEIGHTS,
+            weight);
+    });
+}
+
+void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gbias, const Tensor& gy,
+                          const Tensor& x) {
+    guarded([&] {
+        Layouts l(s);
+        auto plan = cache().get(key_of('w', s, gbias.defined()), [&] {
+            auto hint = forward_desc(l, gbias.defined());
+            dnnl::convolution_backward_weights::primitive_desc pd(
+                engine(), dnnl::algorithm::convolution_direct, l.x_desc, l.w_any, gbias.defined() ? l.b_desc : Desc(),
+                l.y_desc, l.stride, l.dilation, l.low, l.high, hint, attributes());
+            Plan p{dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(), pd.scratchpad_desc(), nullptr,
+                   nullptr};
+            if (p.weight != l.w_plain)
+                p.weight_out = std::make_shared<dnnl::reorder>(
+                    dnnl::reorder::primitive_desc(engine(), p.weight, engine(), l.w_plain));
+            return p;
+        });
+        std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, at(l.x_desc, x)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}};
+        if (gbias) args[DNNL_ARG_DIFF_BIAS] = at(l.b_desc, gbias);
+        run(*plan, l, std::move(args), DNNL_ARG_DIFF_WEIGHTS, gweight);
+    });
+}
+
+std::string onednn_version() {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+}
+
+}  // namespace fb::cpu

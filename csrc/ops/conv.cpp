@@ -1,0 +1,375 @@
+// Convolutions. float32 goes to oneDNN in channels-last order, everything else through unfolded columns and matrix
+// products. The three operations (forward, gradient of the input, gradient of the weight) are each other's gradients.
+#include <cmath>
+
+#include "backend/cpu/loops.h"
+#include "backend/cpu/onednn.h"
+#include "ops/common.h"
+#include "ops/create.h"
+#include "ops/gradient.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+
+namespace fb {
+namespace {
+
+using cpu::ConvShape;
+
+// One value for each spatial dimension, given as one number or as many.
+Dims per_dimension(const Dims& given, int64_t spatial, const char* name) {
+    if (given.size() == spatial) return given;
+    check(given.size() == 1, name, " must be one number or ", spatial, ", got ", given);
+    return Dims(spatial, given[0]);
+}
+
+struct Window {
+    Dims stride, padding, dilation, output_padding;
+    int64_t groups;
+};
+
+void check_window(const Window& o) {
+    for (int64_t s : o.stride) check(s > 0, "stride must be positive, got ", o.stride);
+    for (int64_t d : o.dilation) check(d > 0, "dilation must be positive, got ", o.dilation);
+    for (int64_t p : o.padding) check(p >= 0, "negative padding is not supported, got ", o.padding);
+    check(o.groups > 0, "groups must be positive, got ", o.groups);
+}
+
+// The problem of a forward convolution from x to y with this weight.
+ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const Window& o) {
+    ConvShape s{};
+    s.spatial = x.size() - 2;
+    s.batch = x[0];
+    s.in_channels = x[1];
+    s.out_channels = w[0];
+    s.groups = o.groups;
+    for (int64_t i = 0; i < 3; i++) {
+        int64_t d = i - (3 - s.spatial);
+        bool there = d >= 0;
+        s.in[i] = there ? x[2 + d] : 1;
+        s.kernel[i] = there ? w[2 + d] : 1;
+        s.out[i] = there ? y[2 + d] : 1;
+        s.stride[i] = there ? o.stride[d] : 1;
+        s.padding[i] = there ? o.padding[d] : 0;
+        s.dilation[i] = there ? o.dilation[d] : 1;
+    }
+    return s;
+}
+
+MemoryFormat last_format(int64_t dim) { return dim == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast; }
+
+Dims last_strides(const Dims& shape) {
+    if (shape.size() > 3) return format_strides(shape, last_format(shape.size()));
+    return {shape[1] * shape[2], 1, shape[1]};
+}
+bool is_last(const Tensor& t) { return t.shape().contains(0) || t.strides() == last_strides(t.shape()); }
+// Where sizes of 1 let the strides be anything, is_last may say no for nothing: the copy is then small.
+Tensor channels_last(const Tensor& t) {
+    if (is_last(t)) return t;
+    Tensor result = empty_strided(t.shape(), last_strides(t.shape()), t.dtype(), t.device());
+    cpu::copy(result, t);
+    return result;
+}
+bool wants_last(const Tensor& t) { return t.dim() > 3 && has_format(t, last_format(t.dim())) && !t.is_contiguous(); }
+
+// A result in channels-last order that the caller believes to be row-major, unless the inputs were channels-last.
+Tensor last_result(const Dims& shape, DType dtype, bool promised) {
+    Tensor t = empty_strided(shape, last_strides(shape), dtype);
+    t.impl()->free_layout = !promised && !t.is_contiguous();
+    return t;
+}
+
+// ---- columns -------------------------------------------------------------------------------------------------------
+
+int64_t product(const int64_t (&v)[3]) { return v[0] * v[1] * v[2]; }
+
+// Calls f(column row, output position, input offset) for every tap inside the input of one image and channel.
+template <class F>
+void each_tap(const ConvShape& s, F f) {
+    int64_t row = 0;
+    for (int64_t a = 0; a < s.kernel[0]; a++)
+        for (int64_t b = 0; b < s.kernel[1]; b++)
+            for (int64_t c = 0; c < s.kernel[2]; c++, row++) {
+                int64_t position = 0;
+                for (int64_t i = 0; i < s.out[0]; i++) {
+                    int64_t z = i * s.stride[0] - s.padding[0] + a * s.dilation[0];
+                    for (int64_t j = 0; j < s.out[1]; j++) {
+                        int64_t y = j * s.stride[1] - s.padding[1] + b * s.dilation[1];
+                        bool inside = z >= 0 && z < s.in[0] && y >= 0 && y < s.in[1];
+                        for (int64_t k = 0; k < s.out[2]; k++, position++) {
+                            int64_t x = k * s.stride[2] - s.padding[2] + c * s.dilation[2];
+                            if (inside && x >= 0 && x < s.in[2]) f(row, position, (z * s.in[1] + y) * s.in[2] + x);
+                        }
+                    }
+                }
+            }
+}
+
+// (batch, groups, channels per group * taps, positions).
+Tensor unfold(const ConvShape& s, const Tensor& x) {
+    int64_t taps = product(s.kernel), places = product(s.out), pixels = product(s.in);
+    Tensor columns =
+        zeros({s.batch, s.groups, checked_mul(s.per_group(), taps, "the unfolded input"), places}, x.dtype());
+    Tensor from = contiguous(x);
+    dispatch_size(x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* source = from.data<T>();
+        T* target = columns.data<T>();
+        parallel_for(s.batch * s.in_channels, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i++)
+                each_tap(s, [&](int64_t row, int64_t position, int64_t offset) {
+                    target[(i * taps + row) * places + position] = source[i * pixels + offset];
+                });
+        });
+    });
+    return columns;
+}
+
+Tensor fold(const ConvShape& s, const Tensor& columns, const Dims& shape) {
+    int64_t taps = product(s.kernel), places = product(s.out), pixels = product(s.in);
+    Tensor result = zeros(shape, columns.dtype());
+    Tensor from = contiguous(columns);
+    dispatch_all(columns.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* source = from.data<T>();
+        T* target = result.data<T>();
+        parallel_for(s.batch * s.in_channels, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i++)
+                each_tap(s, [&](int64_t row, int64_t position, int64_t offset) {
+                    T& sum = target[i * pixels + offset];
+                    sum = T(sum + source[(i * taps + row) * places + position]);
+                });
+        });
+    });
+    return result;
+}
+
+// (1, groups, out per group, in per group * taps).
+Tensor weight_rows(const ConvShape& s, const Tensor& w) {
+    return reshape(contiguous(w), {1, s.groups, s.out_channels / s.groups, s.per_group() * product(s.kernel)});
+}
+Tensor grouped(const ConvShape& s, const Tensor& g) {
+    return reshape(contiguous(g), {s.batch, s.groups, s.out_channels / s.groups, product(s.out)});
+}
+
+// ---- the three operations ------------------------------------------------------------------------------------------
+
+bool through_float(DType d) { return is_half(d); }
+bool fits_onednn(const ConvShape& s, DType d) { return d == DType::F32 && s.spatial > 0; }
+
+void check_types(const Tensor& x, const Tensor& w) {
+    check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(), ") should have the same dtype");
+}
+
+Dims out_shape(const Dims& x, const Dims& w, const Window& o) {
+    Dims y = {x[0], w[0]};
+    for (int64_t d = 0; d + 2 < x.size(); d++) {
+        int64_t reach = o.dilation[d] * (w[2 + d] - 1) + 1, room = x[2 + d] + 2 * o.padding[d];
+        check(reach <= room,
+              "the kernel size can't be greater than the actual input size: calculated padded input size ", room,
+              " and kernel size ", reach, " in dimension ", d, " (input ", x, ", weight ", w, ")");
+        y.push_back((room - reach) / o.stride[d] + 1);
+    }
+    return y;
+}
+
+Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Window& o) {
+    Dims shape = out_shape(x.shape(), w.shape(), o);
+    ConvShape s = conv_shape(x.shape(), w.shape(), shape, o);
+    if (through_float(x.dtype()))
+        return to_dtype(
+            forward(to_dtype(x, DType::F32), to_dtype(w, DType::F32), bias ? to_dtype(bias, DType::F32) : bias, o),
+            x.dtype());
+    bool none = x.numel() == 0 || w.numel() == 0;
+    if (!none && fits_onednn(s, x.dtype())) {
+        Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
+        cpu::conv_forward(s, y, channels_last(x), contiguous(w), bias ? contiguous(bias) : bias);
+        return y;
+    }
+    Tensor y = none ? zeros(shape, x.dtype()) : reshape(matmul(weight_rows(s, w), unfold(s, x)), shape);
+    if (bias && y.numel()) {
+        Dims sizes(shape.size(), 1);
+        sizes[1] = bias.numel();
+        Tensor column = reshape(bias, sizes);
+        graph_ops.add_into(y, column);
+    }
+    return y;
+}
+
+Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Window& o, bool promised) {
+    ConvShape s = conv_shape(x, w.shape(), g.shape(), o);
+    if (through_float(g.dtype()))
+        return to_dtype(input_gradient(to_dtype(g, DType::F32), to_dtype(w, DType::F32), x, o, promised), g.dtype());
+    if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype());
+    if (fits_onednn(s, g.dtype())) {
+        Tensor gx = last_result(x, g.dtype(), promised);
+        cpu::conv_backward_input(s, gx, channels_last(g), contiguous(w));
+        return gx;
+    }
+    return fold(s, matmul(transpose(weight_rows(s, w), 2, 3), grouped(s, g)), x);
+}
+
+Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Window& o) {
+    ConvShape s = conv_shape(x.shape(), w, g.shape(), o);
+    if (through_float(g.dtype()))
+        return to_dtype(weight_gradient(to_dtype(g, DType::F32), to_dtype(x, DType::F32), w, o), g.dtype());
+    if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype());
+    if (fits_onednn(s, g.dtype())) {
+        Tensor gw = empty(w, g.dtype());
+        cpu::conv_backward_weight(s, gw, Tensor(), channels_last(g), channels_last(x));
+        return gw;
+    }
+    Tensor each = matmul(grouped(s, g), transpose(unfold(s, x), 2, 3));
+    return reshape(sum(each, Dims{0}, false, g.dtype()), w);
+}
+
+Window window_at(const Args& a, int stride, int64_t spatial) {
+    Window o;
+    o.stride = per_dimension(a.dims(stride), spatial, "stride");
+    o.padding = per_dimension(a.dims(stride + 1), spatial, "padding");
+    o.dilation = per_dimension(a.dims(stride + 2), spatial, "dilation");
+    o.groups = a.integer(stride + 3);
+    check_window(o);
+    return o;
+}
+
+#define CONV_WINDOW "int[] stride, int[] padding, int[] dilation, int groups"
+
+void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Window& o, bool transposed) {
+    check_types(x, w);
+    check(w.dim() == x.dim(), "expected a weight of ", x.dim(), " dimensions for an input of shape ", x.shape(),
+          ", got ", w.shape());
+    int64_t into = transposed ? w.shape()[0] : w.shape()[1] * o.groups;
+    check(x.shape()[1] == into, "given groups=", o.groups, ", weight of size ", w.shape(), ", expected input ",
+          x.shape(), " to have ", into, " channels, but got ", x.shape()[1], " channels instead");
+    check(w.shape()[0] % o.groups == 0, "expected the first size of weight ", w.shape(),
+          " to be divisible by groups=", o.groups);
+    int64_t from = transposed ? w.shape()[1] * o.groups : w.shape()[0];
+    if (bias) {
+        check(bias.dtype() == x.dtype(), "input (", x.dtype(), ") and bias (", bias.dtype(),
+              ") should have the same dtype");
+        check(bias.dim() == 1 && bias.shape()[0] == from, "given transposed=", transposed, ", weight of size ",
+              w.shape(), ", expected bias to be 1-dimensional with ", from, " elements, but got bias of size ",
+              bias.shape());
+    }
+    for (int64_t d = 2; d < w.dim(); d++)
+        check(w.shape()[d] > 0, "kernel sizes must be positive, got weight ", w.shape());
+}
+
+Dims transposed_shape(const Dims& x, const Dims& w, const Window& o) {
+    Dims y = {x[0], w[1] * o.groups};
+    for (int64_t d = 0; d + 2 < x.size(); d++) {
+        check(o.output_padding[d] >= 0 && (o.output_padding[d] < o.stride[d] || o.output_padding[d] < o.dilation[d]),
+              "output padding must be smaller than either stride or dilation, got output_padding ", o.output_padding,
+              ", stride ", o.stride, ", dilation ", o.dilation);
+        int64_t size =
+            (x[2 + d] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w[2 + d] - 1) + o.output_padding[d] + 1;
+        check(size > 0, "given input size ", x, ": calculated output size ", size, " in dimension ", d,
+              " is too small");
+        y.push_back(size);
+    }
+    return y;
+}
+
+}  // namespace
+
+OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_WINDOW ") -> Tensor", FREE) {
+    Window o = window_at(a, 3, a.dims(2).size() - 2);
+    const Tensor& g = a.tensor(0);
+    return input_gradient(g, a.tensor(1), a.dims(2), o, wants_last(g) && !g.impl()->free_layout);
+}
+OP("_conv_weight_gradient(Tensor grad, Tensor input, int[] weight_shape, " CONV_WINDOW ") -> Tensor", FREE) {
+    return weight_gradient(a.tensor(0), a.tensor(1), a.dims(2), window_at(a, 3, a.dims(2).size() - 2));
+}
+OP("convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool "
+   "transposed, "
+   "int[] output_padding, int groups) -> Tensor",
+   FUNCTION | FREE, R"(A convolution of one, two or three spatial dimensions, or its transpose.
+
+Args:
+    input: shape (batch, channels, ...).
+    weight: shape (out channels, channels / groups, ...); (channels, out channels / groups, ...) when transposed.
+    bias: one number per output channel, or None.
+    stride: step of the window, one number or one per dimension.
+    padding: zeros on both sides.
+    dilation: distance between taps.
+    transposed: the transpose of a convolution, which enlarges.
+    output_padding: added to one side of the result of a transpose.
+    groups: channels are split into so many independent groups.
+
+Example:
+    >>> x, w = fb.ones(1, 1, 3, 3), fb.ones(1, 1, 2, 2)
+    >>> fb.convolution(x, w, None, [1], [0], [1], False, [0], 1).shape
+    flambeau.Size([1, 1, 2, 2])
+)") {
+    const Tensor &x = a.tensor(0), &w = a.tensor(1);
+    Tensor bias = a.tensor_or_none(2);
+    check(x.dim() >= 3 && x.dim() <= 5, "expected an input of 3 to 5 dimensions (batch, channels, ...), got shape ",
+          x.shape());
+    int64_t spatial = x.dim() - 2;
+    Window o;
+    o.stride = per_dimension(a.dims(3), spatial, "stride");
+    o.padding = per_dimension(a.dims(4), spatial, "padding");
+    o.dilation = per_dimension(a.dims(5), spatial, "dilation");
+    o.output_padding = per_dimension(a.dims(7), spatial, "output_padding");
+    o.groups = a.integer(8);
+    check_window(o);
+    bool transposed = a.flag(6);
+    check_shapes(x, w, bias, o, transposed);
+    if (!transposed) return forward(x, w, bias, o);
+    Dims shape = transposed_shape(x.shape(), w.shape(), o);
+    Tensor y = input_gradient(x, w, shape, o, wants_last(x) && !x.impl()->free_layout);
+    if (bias && y.numel()) {
+        Dims sizes(shape.size(), 1);
+        sizes[1] = bias.numel();
+        graph_ops.add_into(y, reshape(bias, sizes));
+    }
+    return y;
+}
+
+// ---- gradients -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Taken {
+    Dims stride, padding, dilation, output_padding;
+    int64_t groups;
+};
+Var input_of(const Var& g, const Var& w, const Dims& shape, const Taken& o) {
+    return call<"_conv_input_gradient">(g, w, shape, o.stride, o.padding, o.dilation, o.groups);
+}
+Var weight_of(const Var& g, const Var& x, const Dims& shape, const Taken& o) {
+    return call<"_conv_weight_gradient">(g, x, shape, o.stride, o.padding, o.dilation, o.groups);
+}
+Var conv_of(const Var& x, const Var& w, const Taken& o) {
+    return call<"convolution">(x, w, Var(), o.stride, o.padding, o.dilation, false, Dims{0}, o.groups);
+}
+Taken taken(const GradCall& c, int first) {
+    return {c.dims(first), c.dims(first + 1), c.dims(first + 2), {}, c.integer(first + 3)};
+}
+
+}  // namespace
+
+GRAD("convolution", IN(1), IN(0), 0) {
+    Taken o{c.dims(3), c.dims(4), c.dims(5), c.dims(7), c.integer(8)};
+    bool transposed = c.flag(6);
+    if (c.needs(0)) c.set(0, transposed ? conv_of(c.g(), c.in(1), o) : input_of(c.g(), c.in(1), c.shape(0), o));
+    if (c.needs(1))
+        c.set(1, transposed ? weight_of(c.in(0), c.g(), c.shape(1), o) : weight_of(c.g(), c.in(0), c.shape(1), o));
+    if (c.needs(2)) {
+        Dims over = {0};
+        for (int64_t d = 2; d < c.dim(0); d++) over.push_back(d);
+        c.set(2, sum(c.g(), over));
+    }
+}
+GRAD("_conv_input_gradient", IN(1), IN(0)) {
+    Taken o = taken(c, 3);
+    if (c.needs(0)) c.set(0, conv_of(c.g(), c.in(1), o));
+    if (c.needs(1)) c.set(1, weight_of(c.in(0), c.g(), c.shape(1), o));
+}
+GRAD("_conv_weight_gradient", IN(1), IN(0)) {
+    Taken o = taken(c, 3);
+    if (c.needs(0)) c.set(0, conv_of(c.in(1), c.g(), o));
+    if (c.needs(1)) c.set(1, input_of(c.in(0), c.g(), c.shape(1), o));
+}
+
+}  // namespace fb
