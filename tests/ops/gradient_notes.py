@@ -15,18 +15,21 @@ NOT_DIFFERENTIABLE = {
 RANDOM = {"svd_lowrank", "pca_lowrank"}
 
 
-def _hermitian(*tensors):
+def _hermitian(options, *tensors):
     return tuple((t + t.mH) / 2 for t in tensors)
 
 
-def _lower(*tensors):
-    return (*tensors[:-1], tensors[-1].tril())
+def _triangle(options, *tensors):
+    last = tensors[-1]
+    if last.is_complex():  # the diagonal of a factor is real
+        last = last - fb.diag_embed(last.diagonal(dim1=-2, dim2=-1).imag) * 1j
+    return (*tensors[:-1], last.triu() if options.get("upper") else last.tril())
 
 
 # Inputs that are only read in part, or must stay in a set: what turns free numbers into such inputs.
 PREPARE = {
     **dict.fromkeys(("cholesky", "linalg.cholesky", "linalg.cholesky_ex", "linalg.eigh", "linalg.eigvalsh"), _hermitian),
-    **dict.fromkeys(("cholesky_inverse", "cholesky_solve"), _lower),
+    **dict.fromkeys(("cholesky_inverse", "cholesky_solve"), _triangle),
 }
 # Vectors known up to a sign or phase: compared by what does not depend on it.
 FINISH = dict.fromkeys(

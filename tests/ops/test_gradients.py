@@ -45,7 +45,7 @@ def as_function(row: OpSpec, sample: S):
     prepare, finish = (notes.get(row.name) or notes.get(row.canonical) for notes in (PREPARE, FINISH))
 
     def call(*values):
-        values = prepare(*values) if prepare else values
+        values = prepare(sample.kwargs, *values) if prepare else values
 
         def put(x):
             if isinstance(x, _Place):
