@@ -778,14 +778,19 @@ void run_python_gradient(void* formula, GradCall& c) {
     }
 }
 
-// gradients(): {signature: "formula", "python", "none" (nothing smooth) or "missing"} of the ops of the core.
+// gradients(): {signature: "formula", "python", "composite", "none" (nothing smooth) or "missing"} of the ops of the
+// core.
 PyObject* list_gradients(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned dict(ok(PyDict_New()));
         for (const OpEntry& entry : op_table()) {
             for (const OpOverload& o : entry.overloads) {
                 const Gradient* g = o.gradient;
-                Owned text(PyUnicode_FromString(!g ? "missing" : g->fn ? "formula" : g->python ? "python" : "none"));
+                Owned text(PyUnicode_FromString((o.flags & COMPOSITE) ? "composite"
+                                                : !g                  ? "missing"
+                                                : g->fn               ? "formula"
+                                                : g->python           ? "python"
+                                                                      : "none"));
                 ok(PyDict_SetItemString(dict.get(), o.text.c_str(), text.get()));
             }
         }

@@ -33,6 +33,8 @@ std::deque<Gradient>& gradient_table();
 void link_gradient(const Gradient& gradient);
 
 constexpr uint32_t IN(int i) { return 1u << i; }
+// In the place of what is kept: the argument only gives its shape or dtype, and has no part in the gradient.
+constexpr uint32_t CONST = 1u << 31;
 constexpr uint32_t RESULT(int k) { return 1u << (24 + k); }
 
 struct RegisterGradient {

@@ -4,6 +4,7 @@ One flat namespace; the files of this folder hold one family each.
 """
 
 import flambeau as _fb
+from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
     _attention,
@@ -31,3 +32,9 @@ globals().update(_core)
 
 _FAMILIES = (_activation, _attention, _dropout, _linear, _loss, _margin, _normalization, _resample, _spatial)
 __all__ = sorted({name for family in _FAMILIES for name in family.__all__} | set(_core))  # noqa: PLE0605
+
+# Functions written in Python follow autocast here; ops of the core do so by themselves.
+for _family in _FAMILIES:
+    for _name in _family.__all__:
+        if _name not in _core:
+            globals()[_name] = _with_autocast(_name, globals()[_name])
