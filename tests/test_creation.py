@@ -112,3 +112,11 @@ def test_windows(name, numpy_name):
 
 def test_kaiser_window():
     assert np.allclose(fb.kaiser_window(9, False, 5.0, dtype=fb.float64).numpy(), np.kaiser(9, 5))
+
+
+def test_arange_of_uint64_reaches_its_end():
+    top = 2**64 - 1
+    assert fb.arange(top - 2, top, dtype=fb.uint64).tolist() == [top - 2, top - 1]
+    assert fb.arange(top, top - 3, -1, dtype=fb.uint64).tolist() == [top, top - 1, top - 2]
+    with pytest.raises(ValueError, match="do not fit int64"):
+        fb.arange(2**63, 2**63 + 2)

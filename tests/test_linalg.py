@@ -236,3 +236,52 @@ def test_codes_instead_of_errors():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# Sizes around the edges of the blocks that the factorisations work in.
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+@pytest.mark.parametrize("shape", [(16, 16), (17, 33), (64, 64), (65, 65), (130, 70), (70, 130), (200, 129)])
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_qr_in_blocks(dtype, shape, mode):
+    a = fb.randn(2, *shape, dtype=dtype)
+    q, r = fb.linalg.qr(a, mode)
+    close(q @ r, a, dtype)
+    close(q.mT @ q, fb.eye(q.shape[-1], dtype=dtype).expand(2, -1, -1), dtype)
+    assert fb.equal(r, r.triu())
+    close(r[0], fb.from_numpy(np.linalg.qr(a[0].numpy(), mode)[1]), dtype)  # signs as LAPACK chooses them
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e200, 1e305])
+def test_qr_and_eigh_of_extreme_sizes(scale):
+    a = fb.randn(20, 20, dtype=fb.float64)
+    q, r = fb.linalg.qr(a * scale)
+    close(q.mT @ q, fb.eye(20, dtype=fb.float64), fb.float64)
+    close(q @ (r / scale), a, fb.float64)
+    a = a + a.mT
+    values, vectors = fb.linalg.eigh(a * scale)
+    close(vectors.mT @ vectors, fb.eye(20, dtype=fb.float64), fb.float64)
+    close(a @ vectors, vectors * (values / scale), fb.float64)
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+@pytest.mark.parametrize("uplo", ["L", "U"])
+@pytest.mark.parametrize("n", [1, 2, 26, 65, 130])
+def test_eigh_reads_one_triangle(dtype, uplo, n):
+    a = fb.randn(n, n, dtype=dtype)
+    a = a + a.mT
+    values, vectors = fb.linalg.eigh(a.tril() if uplo == "L" else a.triu(), uplo)
+    close(a @ vectors, vectors * values, dtype)
+    close(vectors.mT @ vectors, fb.eye(n, dtype=dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+@pytest.mark.parametrize("count", [4, 16, 17, 40])
+@pytest.mark.parametrize("n", [1, 5, 8, 16])
+def test_cholesky_of_many_small_matrices(dtype, count, n):
+    a = positive(count, n, n, dtype=dtype)
+    lower = fb.linalg.cholesky(a)
+    close(lower @ lower.mT, a, dtype)
+    assert fb.equal(lower, lower.tril())
+    close(fb.linalg.cholesky(a, upper=True), lower.mT, dtype)
+    a[3, n - 1, n - 1] = -1
+    assert fb.linalg.cholesky_ex(a).info.tolist() == [n * (i == 3) for i in range(count)]

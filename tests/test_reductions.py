@@ -222,3 +222,14 @@ def test_covariance_agrees_with_numpy():
     f, a = np.arange(50) % 3, np.random.default_rng(8).random(50)
     got = fb.cov(t, fweights=fb.from_numpy(f), aweights=fb.from_numpy(a))
     np.testing.assert_allclose(got.numpy(), np.cov(x, fweights=f, aweights=a), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 128), (7, 300, 40), (3, 17, 16), (33, 5, 255), (5, 20, 5000)])
+def test_first_and_last_axis_together(shape):
+    a = fb.randn(*shape)
+    x = a.numpy()
+    np.testing.assert_allclose(a.sum((0, 2)).numpy(), x.sum((0, 2), dtype=np.float64), rtol=1e-5, atol=1e-3)
+    np.testing.assert_array_equal(a.amax((0, 2)).numpy(), x.max((0, 2)))
+    np.testing.assert_array_equal((a > 1).sum((0, 2)).numpy(), (x > 1).sum((0, 2)))
+    np.testing.assert_array_equal((a > 3).any(2).numpy(), (x > 3).any(2))
+    np.testing.assert_allclose(a.sum(2).numpy(), x.sum(2, dtype=np.float64), rtol=1e-5, atol=1e-3)

@@ -50,6 +50,9 @@ def test_show_config_says_why():
         lambda x: x.sum(), lambda x: x.mean(0), lambda x: x.var(1), lambda x: x.exp(), lambda x: x.cumsum(1), lambda x: x @ x.t(),
         lambda x: x.sort(dim=1).values, lambda x: fb.randn(300_000, generator=fb.Generator().manual_seed(1)), lambda x: x.std(),
         lambda x: fb.logsumexp(x, 0), lambda x: x.t().contiguous(), lambda x: x.norm(),
+        lambda x: x.reshape(300, 77, 13).sum((0, 2)), lambda x: x.reshape(-1, 33).sum(1), lambda x: fb.linalg.qr(x).Q,
+        lambda x: fb.linalg.eigh(x @ x.t()).eigenvectors, lambda x: fb.linalg.cholesky((x[:, :64, None] * fb.eye(64)).abs() + fb.eye(64)),
+        lambda x: fb.linalg.cholesky((x[:, :8, None] * fb.eye(8)).abs() + fb.eye(8)),
     ],
 )  # fmt: skip
 def test_bit_equal_for_one_and_two_threads(op):

@@ -24,6 +24,13 @@ Tensor sequence_output(Args& a, int64_t n, DType dtype, Device device) {
 
 bool finite(const Scalar& s) { return s.is_integral() || (std::isfinite(s.re) && std::isfinite(s.im)); }
 
+// The whole number a bound stands for in a 64-bit sequence; unsigned ones reach beyond int64.
+__int128 whole(const Scalar& s, DType dtype) {
+    if (s.is_integral()) return s.u ? static_cast<__int128>(static_cast<uint64_t>(s.i)) : s.i;
+    if (dtype == DType::U64 && s.re >= 0) return s.to<uint64_t>();
+    return s.to<int64_t>();
+}
+
 int64_t arange_count(const Scalar& start, const Scalar& end, const Scalar& step, DType dtype) {
     check(finite(start) && finite(end), "unsupported range: ", start.re, " -> ", end.re, "; expected finite numbers");
     check(finite(step), "step must be finite, got ", step.re);
@@ -33,9 +40,12 @@ int64_t arange_count(const Scalar& start, const Scalar& end, const Scalar& step,
     check(up ? end.re >= start.re : end.re <= start.re,
           "upper bound and lower bound inconsistent with step sign: start ", start.re, ", end ", end.re, ", step ",
           step.re);
-    if (dtype == DType::I64) {
+    bool integral = start.is_integral() && end.is_integral() && step.is_integral();
+    if (dtype == DType::I64 || (dtype == DType::U64 && integral)) {
+        check(dtype == DType::U64 || !(start.u || end.u || step.u), "the bounds ", start.re, " and ", end.re,
+              " do not fit int64; pass dtype=uint64");
         // In 128 bits: neither the distance nor the rounding can overflow.
-        __int128 distance = static_cast<__int128>(end.to<int64_t>()) - start.to<int64_t>(), by = step.to<int64_t>();
+        __int128 distance = whole(end, dtype) - whole(start, dtype), by = whole(step, dtype);
         __int128 n = by > 0 ? (distance + by - 1) / by : (distance + by + 1) / by;
         check(n >= 0 && n <= (int64_t(1) << 59), "invalid size, possible overflow: the range has too many elements");
         return static_cast<int64_t>(n);
@@ -57,7 +67,7 @@ Tensor make_arange(Args& a, const Scalar& start, const Scalar& end, const Scalar
     dispatch_real(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-            uint64_t from = static_cast<uint64_t>(start.to<int64_t>()), by = static_cast<uint64_t>(step.to<int64_t>());
+            uint64_t from = static_cast<uint64_t>(whole(start, dtype)), by = static_cast<uint64_t>(whole(step, dtype));
             generate<T>(t, [=](int64_t i) { return static_cast<T>(from + static_cast<uint64_t>(i) * by); });
         } else {
             double from = start.re, by = step.re;

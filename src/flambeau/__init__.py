@@ -113,9 +113,9 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("amp", "array_api", "fft", "func", "nn", "optim", "random", "testing", "utils", "version")
+_LAZY = ("amp", "array_api", "fft", "func", "nn", "optim", "random", "serialization", "testing", "utils", "version")
 # Names of submodules that stand at the top as well.
-_FROM = {"autocast": "amp", "vmap": "func"}
+_FROM = {"autocast": "amp", "load": "serialization", "save": "serialization", "vmap": "func"}
 _FROM |= dict.fromkeys(
     """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype

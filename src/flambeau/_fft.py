@@ -8,7 +8,7 @@ import numpy as np
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.errors import ArgumentError, DTypeError, OutOfMemoryError, OutOfRangeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfMemoryError, OutOfRangeError, StateError
 
 _NORMS = ("backward", "ortho", "forward")
 _COMPLEX_OF = {fb.float32: fb.complex64, fb.float64: fb.complex128}
@@ -26,6 +26,8 @@ def line(name: str, transform: Callable, input, n, dim, norm, out, takes="any", 
         n = _int(name, "n", n)
     _check_length(name, n)
     x = _promoted(name, input, takes)
+    if _recorded(name, x, out):
+        return _differentiable(name, x, [n], [dim], norm)
     return _finish(name, x, _run(name, transform, x, n, dim, norm), gives, out)
 
 
@@ -41,9 +43,34 @@ def grid(name: str, transform: Callable, input, s, dim, norm, out, takes="any", 
     for size in s:
         _check_length(name, size)
     x = _promoted(name, input, takes)
+    recorded = _recorded(name, x, out)
     if not dims:
+        if recorded:
+            return x.to(_COMPLEX_OF.get(x.dtype, x.dtype))
         return _finish(name, x, _array(x).astype(_NUMPY_COMPLEX[x.dtype]), gives, out)
+    if recorded:
+        return _differentiable(name, x, s, dims, norm)
     return _finish(name, x, _run(name, transform, x, s, dims, norm), gives, out)
+
+
+def _recorded(name: str, x: Tensor, out) -> bool:
+    if not (x.requires_grad and fb.is_grad_enabled()):
+        return False
+    if out is not None:
+        raise StateError(
+            f"{name}: functions with out=... arguments don't support automatic differentiation, but the input requires "
+            "grad; leave out= away, or call it under no_grad()"
+        )
+    return True
+
+
+def _differentiable(name: str, x: Tensor, sizes: list[int], dims: list[int], norm: str) -> Tensor:
+    from flambeau import _fft_gradients
+
+    try:
+        return _fft_gradients.transform(name, x, sizes, dims, norm)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemoryError(f"{name}: no memory for {sizes} data points along dim {dims}: {error}") from None
 
 
 def hfftn_of_array(x: np.ndarray, s, axes, norm):
@@ -71,7 +98,7 @@ def _run(name: str, transform: Callable, x: Tensor, sizes, dims, norm: str) -> n
 
 
 def _array(x: Tensor) -> np.ndarray:
-    return x.cpu().numpy()
+    return x.detach().cpu().numpy()
 
 
 def _finish(name: str, x, result: np.ndarray, gives: str, out):

@@ -187,6 +187,21 @@ class Tensor:
     def type(self, dtype: _dtype | builtins.str, non_blocking: builtins.bool = False) -> Tensor: ...
     data: Tensor
     requires_grad: builtins.bool
+    grad: Tensor | None
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: builtins.bool | None = None,
+        create_graph: builtins.bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None: ...
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Self: ...
+    def detach(self) -> Tensor: ...
+    def detach_(self) -> Self: ...
+    def retain_grad(self) -> None: ...
+    def is_inference(self) -> builtins.bool: ...
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any: ...
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any: ...
     real: Tensor
     imag: Tensor
 """
@@ -269,10 +284,12 @@ RETURNS = {
     "dtype": "_dtype",
     "device": "_device",
     "layout": "_layout",
-    "grad": "Tensor | None",
-    "grad_fn": "None",
+    "grad_fn": "Any",
+    "output_nr": "_int",
     "names": "tuple[None, ...]",
     **dict.fromkeys("ndim itemsize nbytes".split(), "_int"),
 }
 # Modules whose source carries the types.
-TYPED_MODULES = ("array_api", "errors", "fft")
+TYPED_MODULES = (
+    "amp", "array_api", "autograd", "errors", "fft", "func", "nn", "optim", "serialization", "utils",
+)  # fmt: skip

@@ -113,10 +113,10 @@ CASES = dict(hostile.cases())
 @pytest.mark.parametrize("name", CASES)
 def test_hostile(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(FileError, match="^load: a file object: "):
         load(io.BytesIO(CASES[name]))
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
     assert os.listdir(tmp_path) == []
     (tmp_path / "x").write_bytes(CASES[name])
     for options in ({"mmap": True}, {"weights_only": False}):

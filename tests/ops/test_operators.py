@@ -146,3 +146,42 @@ def test_strided_operands():
     got = x[::2, ::-2] * x[1::2, ::2] - x[:2, 3:]
     v = base.values
     assert np.array_equal(to_numpy(got), v[::2, ::-2] * v[1::2, ::2] - v[:2, 3:])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integer_division_is_exact(dtype):
+    """Against Python's unbounded integers, with numbers on both sides of what a double holds exactly."""
+    rng, limits = np.random.default_rng(3), np.iinfo(dtype)
+    pieces = [rng.integers(limits.min, limits.max, 600, dtype, endpoint=True), rng.integers(-50, 50, 600).astype(dtype)]
+    pieces.append(np.array([limits.min, limits.max, limits.min + 1], dtype))
+    if dtype == np.int64:
+        pieces += [rng.integers(2**53 - 6, 2**53 + 6, 300), -rng.integers(2**53 - 6, 2**53 + 6, 300)]
+    x = np.concatenate(pieces)
+    y = np.roll(x, 7)
+    y[::3] = np.where(rng.random(len(y[::3])) < 0.5, -1, 1) * rng.integers(1, 9, len(y[::3]))
+    y[y == 0] = 3
+    a, b = fb.from_numpy(x), fb.from_numpy(y)
+
+    def each(f):
+        return [(f(int(p), int(q)) - limits.min) % 2 ** (8 * dtype().itemsize) + limits.min for p, q in zip(x, y, strict=True)]
+
+    def cut(p, q):
+        return abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1)
+
+    assert (a // b).tolist() == each(lambda p, q: p // q)
+    assert (a % b).tolist() == each(lambda p, q: p % q)
+    assert fb.div(a, b, rounding_mode="trunc").tolist() == each(cut)
+    assert fb.fmod(a, b).tolist() == each(lambda p, q: p - cut(p, q) * q)
+
+
+def test_outputs_too_large_for_caches():
+    """These are written in another way than small ones."""
+    a = fb.arange(17_000_003, dtype=fb.float32)
+    doubled = a * 2.0
+    assert fb.equal(doubled[::-1001], a[::-1001] * 2.0) and doubled[-1] == 2 * a[-1]
+    assert fb.equal(doubled.sub_(a), a)
+    table = a[:16_900_000].view(4225, 4000)
+    shifted = table[:, 1:] - table[:, :-1]
+    assert shifted.min() == 0 and shifted.max() <= 2 and shifted[0].sum() == 3999
+    raised = table + table[:, :1]
+    assert fb.equal(raised[4000], table[4000] + table[4000, 0])

@@ -12,6 +12,7 @@ import flambeau as fb
 from flambeau import _C
 from flambeau.amp import GradScaler, _lists, autocast
 from flambeau.amp import _state as state
+from flambeau.amp._casting import with_autocast
 
 needs_casts = pytest.mark.skipif(not hasattr(_C, "set_autocast"), reason="this build of the core makes no casts")
 
@@ -348,6 +349,26 @@ def test_casts_of_functions_of_ones_own():
     assert backward(one)[0] is False
     assert backward(two)[0] is False
     assert backward(three) == (True, fb.float16)
+
+
+@needs_casts
+def test_functions_written_in_python():
+    x, seen = fb.ones(2, 2), []
+
+    def note(a, *, b=None):
+        seen.append((a.dtype, b[0].dtype if b else None, state.is_autocast_enabled("cpu")))
+
+    assert with_autocast("relu", note) is note
+    loss, linear = with_autocast("mse_loss", note), with_autocast("linear", note)
+    with autocast("cpu"):
+        loss(x.bfloat16(), b=[x.half()])
+        linear(x)
+    linear(x)
+    assert seen == [
+        (fb.float32, fb.float32, False),
+        (fb.bfloat16, None, False),
+        (fb.float32, None, False),
+    ]
 
 
 def test_lists_do_not_overlap():

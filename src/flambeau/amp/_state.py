@@ -42,7 +42,10 @@ def _tell_core(enabled: bool) -> None:
 
 
 if hasattr(_C, "set_autocast_lists"):
-    _C.set_autocast_lists(sorted(_lists.LOW), sorted(_lists.FLOAT32), sorted(_lists.PROMOTE))
+    # Ops of nn.functional are registered with that prefix.
+    _C.set_autocast_lists(
+        *([spelling for name in names for spelling in (name, f"nn.functional.{name}")] for names in _lists.ALL)
+    )
 
 
 def is_autocast_available(device_type: str) -> bool:

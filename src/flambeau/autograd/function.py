@@ -24,6 +24,9 @@ class FunctionCtx:
         self._materialize = True
         self._freed = False
         self._node: Any = None
+        self._inputs: tuple[bool, ...] = ()
+        self._outputs: tuple = ()
+        self._backward: Any = None
         self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -186,13 +189,13 @@ class Function(FunctionCtx):
 
 
 def _apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
-    ctx = _context_type(cls)(cls.__name__ + "Backward")
+    make: Any = _context_type
+    ctx = make(cls)(cls.__name__ + "Backward")
     tensors = tuple(a if isinstance(a, Tensor) else None for a in args)
     ctx.needs_input_grad = tuple(t is not None and t.requires_grad for t in tensors)
     record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
     ctx._inputs = tuple(t is not None for t in tensors)
     ctx._backward = cls.vjp if cls.backward is Function.backward and cls.vjp is not Function.vjp else cls.backward
-    ctx._record = record
     separate = cls.setup_context is not Function.setup_context
     with no_grad():
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
