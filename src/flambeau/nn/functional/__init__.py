@@ -1,13 +1,24 @@
 """The functions behind the modules of flambeau.nn: nothing here keeps state.
 
-One flat namespace; the files of this folder hold one family each.
+One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
 import flambeau as _fb
+from flambeau import (
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    pdist,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from flambeau.nn.functional import (
     _activation,
     _attention,
-    _convolution,
     _dropout,
     _linear,
     _loss,
@@ -18,7 +29,6 @@ from flambeau.nn.functional import (
 )
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
-from flambeau.nn.functional._convolution import *  # noqa: F403
 from flambeau.nn.functional._dropout import *  # noqa: F403
 from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
@@ -27,14 +37,9 @@ from flambeau.nn.functional._normalization import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 from flambeau.nn.functional._spatial import *  # noqa: F403
 
-# Ops of the core that belong here by name.
-_core = dict(_fb._C.namespaces.get("nn.functional", {}))
-globals().update(_core)
-
 _FAMILIES = (
     _activation,
     _attention,
-    _convolution,
     _dropout,
     _linear,
     _loss,
@@ -43,4 +48,14 @@ _FAMILIES = (
     _resample,
     _spatial,
 )
-__all__ = sorted({name for family in _FAMILIES for name in family.__all__} | set(_core))  # noqa: PLE0605
+_CORE = (
+    channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, pdist, pixel_shuffle,
+    pixel_unshuffle,
+)  # fmt: skip
+# Ops that the core registers under nn.functional take the place of those written here.
+_registered = dict(_fb._C.namespaces.get("nn.functional", {}))
+globals().update(_registered)
+
+__all__ = sorted(
+    {name for family in _FAMILIES for name in family.__all__} | {op.__name__ for op in _CORE} | set(_registered)
+)
