@@ -16,6 +16,7 @@ from flambeau import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
     _attention,
@@ -59,3 +60,9 @@ globals().update(_registered)
 __all__ = sorted(
     {name for family in _FAMILIES for name in family.__all__} | {op.__name__ for op in _CORE} | set(_registered)
 )
+
+# Functions written in Python follow autocast here; ops of the core do so by themselves.
+for _family in _FAMILIES:
+    for _name in _family.__all__:
+        if _name not in _registered:
+            globals()[_name] = _with_autocast(_name, globals()[_name])
