@@ -20,9 +20,10 @@ def close(result, expected, tolerance=1e-9):
     np.testing.assert_allclose(result.detach().double().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    "mode, numpy_mode", [("constant", "constant"), ("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
-)
+NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@pytest.mark.parametrize("mode", NUMPY_MODES)
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_pad(mode, dims):
     x = rng.normal(size=(2, 3, 4, 5, 6)[: dims + 2])

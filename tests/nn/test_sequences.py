@@ -53,11 +53,7 @@ def reference(module, x, h0, c0):
         parts = []
         for reverse in range(2 if module.bidirectional else 1):
             suffix = f"_l{layer}" + ("_reverse" if reverse else "")
-            w = {
-                n[: -len(suffix)]: p.detach().numpy()
-                for n, p in module.named_parameters()
-                if n.endswith(suffix) and (reverse or "reverse" not in n)
-            }
+            w = {n[: -len(suffix)]: p.detach().numpy() for n, p in module.named_parameters() if n.endswith(suffix)}
             out, h, c = run(module.mode, x[::-1] if reverse else x, h0[place], c0[place], w)
             parts.append(out[::-1] if reverse else out)
             ends.append((h, c))
