@@ -778,14 +778,19 @@ void run_python_gradient(void* formula, GradCall& c) {
     }
 }
 
-// gradients(): {signature: "formula", "python", "none" (nothing smooth) or "missing"} of the ops of the core.
+// gradients(): {signature: "formula", "python", "composite", "none" (nothing smooth) or "missing"} of the ops of the
+// core.
 PyObject* list_gradients(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned dict(ok(PyDict_New()));
         for (const OpEntry& entry : op_table()) {
             for (const OpOverload& o : entry.overloads) {
                 const Gradient* g = o.gradient;
-                Owned text(PyUnicode_FromString(!g ? "missing" : g->fn ? "formula" : g->python ? "python" : "none"));
+                Owned text(PyUnicode_FromString((o.flags & COMPOSITE) ? "composite"
+                                                : !g                  ? "missing"
+                                                : g->fn               ? "formula"
+                                                : g->python           ? "python"
+                                                                      : "none"));
                 ok(PyDict_SetItemString(dict.get(), o.text.c_str(), text.get()));
             }
         }
@@ -793,24 +798,25 @@ PyObject* list_gradients(PyObject*, PyObject*) {
     });
 }
 
-PyMethodDef functions[] = {{"gradients", list_gradients, METH_NOARGS, "gradients(): which ops of the core have one."},
-                           {"run_backward", py_run_backward, METH_VARARGS, nullptr},
-                           {"modes", get_modes, METH_NOARGS, nullptr},
-                           {"set_modes", set_modes, METH_VARARGS, nullptr},
-                           {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
-                           {"set_grad", py_set_grad, METH_O, nullptr},
-                           {"set_module_path", set_module_path, METH_O, nullptr},
-                           {"in_backward", py_in_backward, METH_NOARGS, nullptr},
-                           {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
-                           {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
-                           {"save_tensor", save_tensor, METH_VARARGS, nullptr},
-                           {"function_node", function_node, METH_VARARGS, nullptr},
-                           {"set_output", set_output, METH_VARARGS, nullptr},
-                           {"check_inplace", py_check_inplace, METH_O, nullptr},
-                           {"mark_written", mark_written, METH_O, nullptr},
-                           {"define_gradient", define_gradient, METH_VARARGS,
-                            "define_gradient(key, uses, formula): a gradient in Python for an op of the core."},
-                           {}};
+PyMethodDef functions[] = {
+    {"gradients", list_gradients, METH_NOARGS, "gradients(): which ops of the core have one."},
+    {"run_backward", py_run_backward, METH_VARARGS, nullptr},
+    {"modes", get_modes, METH_NOARGS, nullptr},
+    {"set_modes", set_modes, METH_VARARGS, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
+    {"set_grad", py_set_grad, METH_O, nullptr},
+    {"set_module_path", set_module_path, METH_O, nullptr},
+    {"in_backward", py_in_backward, METH_NOARGS, nullptr},
+    {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+    {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
+    {"save_tensor", save_tensor, METH_VARARGS, nullptr},
+    {"function_node", function_node, METH_VARARGS, nullptr},
+    {"set_output", set_output, METH_VARARGS, nullptr},
+    {"check_inplace", py_check_inplace, METH_O, nullptr},
+    {"mark_written", mark_written, METH_O, nullptr},
+    {"define_gradient", define_gradient, METH_VARARGS,
+     "define_gradient(key, uses, formula, constants=0): a gradient in Python for an op of the core."},
+    {}};
 
 }  // namespace
 
@@ -827,10 +833,12 @@ PyObject* wrap_node(const Ref<Node>& node) {
 PyObject* define_gradient(PyObject*, PyObject* args) {
     const char* key;
     PyObject *uses, *formula;
-    if (!PyArg_ParseTuple(args, "sO!O", &key, &PyTuple_Type, &uses, &formula)) return nullptr;
+    unsigned constants = 0;
+    if (!PyArg_ParseTuple(args, "sO!O|I", &key, &PyTuple_Type, &uses, &formula, &constants)) return nullptr;
     return guarded([&]() -> PyObject* {
         Gradient& gradient = gradient_table().emplace_back();
         gradient.key = key;
+        gradient.constants = constants;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(uses); i++)
             gradient.uses.push_back(static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(uses, i))));
         gradient.python = Py_NewRef(formula);

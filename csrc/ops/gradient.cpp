@@ -168,7 +168,7 @@ Value run(const OpOverload& op, Given* args, size_t count) {
             a.values[i] = std::move(args[i].value);
         }
     }
-    OpScope scope(op.entry->name.c_str());
+    OpScope scope(composite_op ? composite_op : op.entry->name.c_str());
     return invoke(op, a);
 }
 

@@ -1,6 +1,6 @@
 // Gradients of reading and writing by index: what reads is the gradient of what adds, and the other way round.
 #include "ops/common.h"
-#include "ops/gradient.h"
+#include "ops/dispatch.h"
 #include "ops/index_item.h"
 
 namespace fb {
@@ -19,6 +19,24 @@ Var as_source(const Var& part, const Dims& shape) {
     return call<"constant_pad_nd">(part, pad);
 }
 
+// scatter_add or index_add to zeros, in place: nothing has to be copied first.
+template <call_detail::Name name>
+Var add_to_zeros(const Dims& shape, int64_t dim, const Var& index, const Var& source) {
+    static const OpOverload& op = op_entry(name.text).overloads.front();
+    Args a;
+    a.count = static_cast<int>(op.signature.params.size());
+    a.out = zeros(shape, source.dtype());
+    a.inplace = true;
+    a.values[0] = a.out;
+    a.values[1] = Scalar(dim);
+    a.values[2] = index.tensor;
+    a.values[3] = source.tensor;
+    for (int i = 4; i < a.count; i++) a.values[i] = op.signature.params[static_cast<size_t>(i)].default_value;
+    OpScope scope(name.text);
+    invoke(op, a);
+    return a.out;
+}
+
 // The beginning of a source, as large as the index.
 Var used_part(const Var& source, const Dims& shape) {
     Var part = source;
@@ -32,8 +50,8 @@ Var used_part(const Var& source, const Dims& shape) {
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-GRAD("gather", IN(2)) { c.set(0, scatter_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g())); }
-GRAD("index_select", IN(2)) { c.set(0, index_add(zeros_of(c.shape(0), c.dtype(0)), c.integer(1), c.in(2), c.g())); }
+GRAD("gather", IN(2)) { c.set(0, add_to_zeros<"scatter_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
+GRAD("index_select", IN(2)) { c.set(0, add_to_zeros<"index_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
 GRAD("take", IN(1)) { c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0)), c.in(1), c.g(), true)); }
 GRAD("take_along_dim", IN(1)) {
     Var index = c.in(1);
@@ -46,7 +64,7 @@ GRAD("take_along_dim", IN(1)) {
     Dims shape = c.out_shape();
     index = call<"remainder">(expand(index, shape), size);  // negative ones count from the end
     shape[dim] = size;
-    c.set(0, scatter_add(zeros_of(shape, c.dtype(0)), dim, index, c.g()));
+    c.set(0, add_to_zeros<"scatter_add">(shape, dim, index, c.g()));
 }
 
 // ---- writing along a dimension -------------------------------------------------------------------------------------

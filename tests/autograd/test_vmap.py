@@ -448,3 +448,35 @@ def test_reshaping_in_place():
         return y.transpose_(0, 1).transpose_(0, 1)
 
     close(vmap(f)(X), X.transpose(1, 2))
+
+
+# ---- convolution ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("batched", [(0, 1, 2), (0,), (1,), (2,), (0, 2), (1, 2)])
+def test_convolution(transposed, groups, batched):
+    shapes = [(2, 4, 5, 6), (4, 6 // groups, 3, 2) if transposed else (6, 4 // groups, 3, 2), (6,)]
+    stacked = [fb.randn((3, *shape), dtype=fb.float64).requires_grad_() for shape in shapes]
+    dims = tuple(0 if i in batched else None for i in range(3))
+    args = [t if dim == 0 else t[0] for t, dim in zip(stacked, dims, strict=True)]
+
+    def f(x, w, b):
+        return fb.convolution(x, w, b, (2, 1), (1, 0), (1, 1), transposed, (0, 0), groups)
+
+    want = fb.stack([f(*(t[i] if dim == 0 else t for t, dim in zip(args, dims, strict=True))) for i in range(3)])
+    got = vmap(f, in_dims=dims)(*args)
+    close(got, want)
+    for a, b in zip(fb.autograd.grad((got**2).sum(), stacked), fb.autograd.grad((want**2).sum(), stacked), strict=True):
+        close(a, b)
+
+
+def test_per_example_gradients_of_a_convolution():
+    w, xs = fb.randn(2, 1, 3, 3, dtype=fb.float64), fb.randn(4, 1, 6, 6, dtype=fb.float64)
+
+    def loss(w, x):
+        return (fb.convolution(x.unsqueeze(0), w, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1) ** 2).sum()
+
+    one = grad(loss)
+    close(vmap(one, in_dims=(None, 0))(w, xs), fb.stack([one(w, x) for x in xs]))

@@ -35,3 +35,5 @@ FLOAT32 = frozenset(
 )
 
 PROMOTE = frozenset({"cat", "index_copy", "stack"})
+
+ALL = (LOW, FLOAT32, PROMOTE)

@@ -299,4 +299,9 @@ class _OnceOnly(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function whose arguments and results may be nested lists and tuples. Kept for old code."""
+    """The old name of Function for nested arguments. Kept for old code: a plain Function.
+
+    Example:
+        >>> issubclass(fb.autograd.NestedIOFunction, fb.autograd.Function)
+        True
+    """

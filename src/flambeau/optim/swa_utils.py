@@ -10,7 +10,8 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.nn import Module
+from flambeau.nn.modules.batchnorm import _BatchNorm
+from flambeau.nn.modules.module import Module
 from flambeau.optim.lr_scheduler._base import LRScheduler, Rate, per_group, warn_if_asked_directly
 from flambeau.optim.optimizer import Optimizer
 
@@ -221,7 +222,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """
     momenta = {}
     for module in model.modules():
-        if isinstance(module, fb.nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, _BatchNorm):
             module.reset_running_stats()
             momenta[module] = module.momentum
     if not momenta:

@@ -339,5 +339,6 @@ def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 def load_rules() -> None:
     """Fills the table of rules."""
-    for family in ("pointwise", "reductions", "shaping", "joining", "products", "linalg", "indexing", "scattering", "randomness"):
+    families = "pointwise reductions shaping joining products convolution linalg indexing scattering randomness"
+    for family in families.split():
         importlib.import_module(f"{__name__}.{family}")

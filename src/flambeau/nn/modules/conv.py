@@ -1,9 +1,9 @@
-"""Convolutions."""
+"""Convolutions as modules."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -20,109 +20,89 @@ __all__ = [
     "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
 ]  # fmt: skip
 
-_Sizes = int | Sequence[int]
-_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
 
 class _ConvNd(Module):
-    """Parameters and options of a convolution; a subclass says over how many dimensions (`_dims`)."""
+    """What all convolutions share; a subclass says how many spatial dimensions (`_dims`) and which function."""
 
     _dims: int
-    _functions: tuple
-    transposed = False
+    _transposed = False
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _Sizes, stride: _Sizes, padding: str | _Sizes,
-        dilation: _Sizes, output_padding: _Sizes, groups: int, bias: bool, padding_mode: str, device=None, dtype=None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+        output_padding: Any, groups: int, bias: bool, padding_mode: str, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
-        name, per_dimension = type(self).__name__, _ntuple(self._dims)
+        name = type(self).__name__
         if groups <= 0:
-            raise ArgumentError(f"{name}: groups must be a positive integer, got {groups}")
-        if in_channels % groups:
-            raise ArgumentError(f"{name}: in_channels must be divisible by groups, got {in_channels} and {groups}")
-        if out_channels % groups:
-            raise ArgumentError(f"{name}: out_channels must be divisible by groups, got {out_channels} and {groups}")
-        if padding_mode not in _PADDING_MODES:
-            raise ArgumentError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride = per_dimension(kernel_size), per_dimension(stride)
-        self.dilation, self.output_padding = per_dimension(dilation), per_dimension(output_padding)
-        self.padding_mode = padding_mode
-        if isinstance(padding, str):
-            if padding not in ("valid", "same"):
-                raise ArgumentError(f"{name}: invalid padding string {padding!r}, should be 'valid' or 'same'")
-            if padding == "same" and any(step != 1 for step in self.stride):
-                raise ArgumentError(
-                    f"{name}: padding='same' is not supported for strided convolutions, got {self.stride}"
-                )
-            self.padding: str | tuple = padding
-        else:
-            self.padding = per_dimension(padding)
-        self._reversed_padding_repeated_twice = self._margins()
-        if self.transposed:
-            shape = (in_channels, out_channels // groups, *self.kernel_size)
-        else:
-            shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(fb.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(fb.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+            raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
+        for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name}: {what} must be divisible by groups, got {channels} and {groups}")
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise ValueError(
+                f"{name}: padding_mode must be zeros, reflect, replicate or circular, got {padding_mode!r}"
+            )
+        tuple_of = _ntuple(self._dims)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.dilation = tuple_of(kernel_size), tuple_of(stride), tuple_of(dilation)
+        self.padding = padding if isinstance(padding, str) else tuple_of(padding)
+        self.transposed, self.output_padding = self._transposed, tuple_of(output_padding)
+        self.groups, self.padding_mode = groups, padding_mode
+        self._reversed_padding_repeated_twice = self._margins(name)
+        shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
+        self.weight = Parameter(fb.empty((*shape, *self.kernel_size), device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(fb.empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
-    def _margins(self) -> tuple[int, ...]:
-        """The padding as F.pad() wants it, last dimension first."""
+    def _margins(self, name: str) -> list[int]:
+        """Padding as F.pad() takes it: (before, after) from the last dimension to the first."""
         if not isinstance(self.padding, str):
-            return _reverse_repeat_tuple(self.padding, 2)
-        margins: list[int] = []
-        for size, step in zip(reversed(self.kernel_size), reversed(self.dilation), strict=True):
-            total = step * (size - 1) if self.padding == "same" else 0
+            return list(_reverse_repeat_tuple(self.padding, 2))
+        if self.padding not in ("same", "valid"):
+            raise ValueError(f"{name}: padding must be numbers, 'same' or 'valid', got {self.padding!r}")
+        if self.padding == "valid":
+            return [0, 0] * self._dims
+        if any(s != 1 for s in self.stride):
+            raise ValueError(
+                f"{name}: padding='same' is not supported for strided convolutions, got stride {self.stride}"
+            )
+        margins = []
+        for d, k in zip(reversed(self.dilation), reversed(self.kernel_size), strict=True):
+            total = d * (k - 1)
             margins += [total // 2, total - total // 2]
-        return tuple(margins)
+        return margins
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias from U(-1/√k, 1/√k), with k the number of inputs of one output."""
+        """Draws weight and bias from U(-bound, bound), bound = 1 / sqrt(elements of one filter)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in = init._calculate_fan_in_and_fan_out(self.weight)[0]
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
             if fan_in:
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        zeros = (0,) * self._dims
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != zeros:
+        if self.padding != (0,) * self._dims:
             text += f", padding={self.padding}"
         if self.dilation != (1,) * self._dims:
             text += f", dilation={self.dilation}"
-        if self.output_padding != zeros:
+        if self.output_padding != (0,) * self._dims:
             text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
             text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
+        return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
 
 
 class _Conv(_ConvNd):
+    """A convolution, not transposed."""
+
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _Sizes,
-        stride: _Sizes = 1,
-        padding: str | _Sizes = 0,
-        dilation: _Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
+    ) -> None:  # fmt: skip
         super().__init__(
             in_channels,
             out_channels,
@@ -139,468 +119,424 @@ class _Conv(_ConvNd):
         )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution of this module with another weight and bias."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = 0
-        return self._functions[0](input, weight, bias, self.stride, padding, self.dilation, self.groups)
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), 0
+        function = (F.conv1d, F.conv2d, F.conv3d)[self._dims - 1]
+        return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
-class _ConvTranspose(_ConvNd):
-    transposed = True
+class _ConvTransposeNd(_ConvNd):
+    """A transposed convolution."""
+
+    _transposed = True
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _Sizes,
-        stride: _Sizes = 1,
-        padding: _Sizes = 0,
-        output_padding: _Sizes = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _Sizes = 1,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device=None, dtype=None,
+    ) -> None:  # fmt: skip
         if padding_mode != "zeros":
-            raise ArgumentError(
-                f'{type(self).__name__}: only "zeros" is supported as padding_mode, got {padding_mode!r}'
-            )
+            raise ValueError(f'{type(self).__name__}: only "zeros" padding mode is supported, got {padding_mode!r}')
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode,
             device, dtype,
         )  # fmt: skip
 
-    def _extra(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """The output_padding with which the result has the wanted size."""
+    def _output_padding(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
+        """What must be added to the smallest possible result to get a size."""
         if output_size is None:
             return self.output_padding
-        name, n = type(self).__name__, self._dims
-        wanted = tuple(output_size)
-        wanted = wanted[-n:] if len(wanted) == input.ndim else wanted
-        if len(wanted) != n:
-            raise ArgumentError(f"{name}: output_size must have {n} or {input.ndim} elements (got {len(output_size)})")
-        least = [
-            (size - 1) * step - 2 * margin + gap * (window - 1) + 1
-            for size, step, margin, gap, window in zip(
-                input.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+        dims = self._dims
+        sizes = tuple(output_size)
+        if len(sizes) == dims + 2 or len(sizes) == input.ndim:
+            sizes = sizes[-dims:]
+        if len(sizes) != dims:
+            raise ValueError(
+                f"{type(self).__name__}: output_size must have {dims} or {input.ndim} numbers, got {sizes}"
             )
-        ]
-        most = [low + step - 1 for low, step in zip(least, self.stride, strict=True)]
-        if any(not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)):
-            raise ArgumentError(
-                f"{name}: requested an output size of {wanted}, but valid sizes range from {least} to {most} "
-                f"(for an input of {tuple(input.shape[-n:])})"
-            )
-        return tuple(size - low for size, low in zip(wanted, least, strict=True))
+        extra = []
+        for d in range(dims):
+            n = input.shape[input.ndim - dims + d]
+            least = (n - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d] * (self.kernel_size[d] - 1) + 1
+            if not least <= sizes[d] <= least + self.stride[d] - 1:
+                raise ArgumentError(
+                    f"{type(self).__name__}: requested an output size of {sizes}, but dimension {d} can be from {least} to "
+                    f"{least + self.stride[d] - 1} for input of shape {tuple(input.shape)}"
+                )
+            extra.append(sizes[d] - least)
+        return tuple(extra)
 
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return self._functions[1](
-            input, self.weight, self.bias, self.stride, self.padding, self._extra(input, output_size), self.groups,
-            self.dilation,
-        )  # fmt: skip
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._dims - 1]
+        extra = self._output_padding(input, output_size)
+        return function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
-class _LazyConv(LazyModuleMixin):
-    """A convolution that takes in_channels from its first input."""
+class Conv1d(_Conv):
+    """A convolution of signals, (N, C, L) or (C, L).
 
-    def reset_parameters(self) -> None:
-        """Draws the parameters anew, once their shape is known."""
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()  # type: ignore[misc]
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device: where the parameters are.
+        dtype: of the parameters.
 
-    def _wait(self, out_channels: int, bias: bool, device, dtype) -> None:
-        self.out_channels = out_channels
+    Example:
+        >>> fb.nn.Conv1d(2, 3, 3)(fb.zeros(1, 2, 5)).shape
+        flambeau.Size([1, 3, 3])
+    """
+
+    _dims = 1
+
+
+class Conv2d(_Conv):
+    """A convolution of images, (N, C, H, W) or (C, H, W).
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> fb.nn.Conv2d(2, 3, 3)(fb.zeros(1, 2, 5, 5)).shape
+        flambeau.Size([1, 3, 3, 3])
+    """
+
+    _dims = 2
+
+
+class Conv3d(_Conv):
+    """A convolution of volumes, (N, C, D, H, W) or (C, D, H, W).
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> fb.nn.Conv3d(2, 3, 3)(fb.zeros(1, 2, 5, 5, 5)).shape
+        flambeau.Size([1, 3, 3, 3, 3])
+    """
+
+    _dims = 3
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """The transpose of a convolution of signals, (N, C, L) or (C, L), which enlarges them.
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
+        output_padding: added to one side of the result.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> fb.nn.ConvTranspose1d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2)).shape
+        flambeau.Size([1, 3, 4])
+    """
+
+    _dims = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """The transpose of a convolution of images, (N, C, H, W) or (C, H, W), which enlarges them.
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
+        output_padding: added to one side of the result.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> fb.nn.ConvTranspose2d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2, 2)).shape
+        flambeau.Size([1, 3, 4, 4])
+    """
+
+    _dims = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """The transpose of a convolution of volumes, (N, C, D, H, W) or (C, D, H, W), which enlarges them.
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
+        output_padding: added to one side of the result.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> fb.nn.ConvTranspose3d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2, 2, 2)).shape
+        flambeau.Size([1, 3, 4, 4, 4])
+    """
+
+    _dims = 3
+
+
+class _LazyConv(LazyModuleMixin, _ConvNd):
+    """A convolution that takes in_channels from its first input; it is made with as many as groups, to pass the checks."""
+
+    def __init__(self, out_channels: int, kernel_size: Any, **kwargs: Any) -> None:
+        bias, device, dtype = kwargs.pop("bias"), kwargs.get("device"), kwargs.get("dtype")
+        super().__init__(kwargs["groups"], out_channels, kernel_size, bias=bias, **kwargs)
+        self.in_channels = 0
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def initialize_parameters(self, input: Tensor, *args, **kwargs) -> None:
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew, once their shape is known."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Gives the parameters their shape."""
         if not self.has_uninitialized_params():
             return
-        n = self._dims
-        if input.ndim not in (n + 1, n + 2):
+        if input.ndim not in (self._dims + 1, self._dims + 2):
             raise ArgumentError(
-                f"{type(self).__name__}: expected {n + 1}D (unbatched) or {n + 2}D (batched) input, got shape "
-                f"{tuple(input.shape)}"
+                f"{type(self).__name__}: expected {self._dims + 1}D or {self._dims + 2}D input, got {tuple(input.shape)}"
             )
-        self.in_channels = input.shape[-n - 1]
+        self.in_channels = input.shape[-self._dims - 1]
         if self.in_channels % self.groups:
             raise ArgumentError(
                 f"{type(self).__name__}: in_channels must be divisible by groups, got {self.in_channels} and {self.groups}"
             )
-        channels = (self.in_channels, self.out_channels // self.groups)
-        if not self.transposed:
-            channels = (self.out_channels, self.in_channels // self.groups)
-        self.weight.materialize((*channels, *self.kernel_size))
-        if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
+        inner, outer = self.in_channels, self.out_channels
+        shape = (inner, outer // self.groups) if self.transposed else (outer, inner // self.groups)
+        shapes = {"weight": (*shape, *self.kernel_size), "bias": (outer,)}
+        for name, parameter in self._parameters.items():
+            if isinstance(parameter, UninitializedParameter):
+                parameter.materialize(shapes[name])
         self.reset_parameters()
 
 
-class _LazyForward(_LazyConv, _Conv):
+class _LazyConvForward(_LazyConv, _Conv):
     def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _Sizes,
-        stride: _Sizes = 1,
-        padding: str | _Sizes = 0,
-        dilation: _Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._wait(out_channels, bias, device, dtype)
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            out_channels, kernel_size, stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
+            padding_mode=padding_mode, device=device, dtype=dtype,
+        )  # fmt: skip
 
 
-class _LazyTransposed(_LazyConv, _ConvTranspose):
+class _LazyConvTranspose(_LazyConv, _ConvTransposeNd):
     def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _Sizes,
-        stride: _Sizes = 1,
-        padding: _Sizes = 0,
-        output_padding: _Sizes = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _Sizes = 1,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
-        self._wait(out_channels, bias, device, dtype)
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+        bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            out_channels, kernel_size, stride=stride, padding=padding, output_padding=output_padding, groups=groups, bias=bias,
+            dilation=dilation, padding_mode=padding_mode, device=device, dtype=dtype,
+        )  # fmt: skip
 
 
-class Conv1d(_Conv):
-    """A convolution over (N, C, L) or (C, L).
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.Conv1d(4, 4, 3)(fb.zeros(1, 4, 8)).shape
-        flambeau.Size([1, 4, 6])
-    """
-
-    _dims = 1
-    _functions = (F.conv1d, F.conv_transpose1d)
-
-
-class Conv2d(_Conv):
-    """A convolution over (N, C, H, W) or (C, H, W).
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.Conv2d(4, 4, 3)(fb.zeros(1, 4, 8, 8)).shape
-        flambeau.Size([1, 4, 6, 6])
-    """
-
-    _dims = 2
-    _functions = (F.conv2d, F.conv_transpose2d)
-
-
-class Conv3d(_Conv):
-    """A convolution over (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.Conv3d(4, 4, 3)(fb.zeros(1, 4, 8, 8, 8)).shape
-        flambeau.Size([1, 4, 6, 6, 6])
-    """
-
-    _dims = 3
-    _functions = (F.conv3d, F.conv_transpose3d)
-
-
-class ConvTranspose1d(_ConvTranspose):
-    """The transpose of a convolution over (N, C, L) or (C, L): it enlarges.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
-        output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.ConvTranspose1d(4, 4, 3)(fb.zeros(1, 4, 8)).shape
-        flambeau.Size([1, 4, 10])
-    """
-
-    _dims = 1
-    _functions = (F.conv1d, F.conv_transpose1d)
-
-
-class ConvTranspose2d(_ConvTranspose):
-    """The transpose of a convolution over (N, C, H, W) or (C, H, W): it enlarges.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
-        output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.ConvTranspose2d(4, 4, 3)(fb.zeros(1, 4, 8, 8)).shape
-        flambeau.Size([1, 4, 10, 10])
-    """
-
-    _dims = 2
-    _functions = (F.conv2d, F.conv_transpose2d)
-
-
-class ConvTranspose3d(_ConvTranspose):
-    """The transpose of a convolution over (N, C, D, H, W) or (C, D, H, W): it enlarges.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
-        output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
-        bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
-        device: where the parameters are.
-        dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.ConvTranspose3d(4, 4, 3)(fb.zeros(1, 4, 8, 8, 8)).shape
-        flambeau.Size([1, 4, 10, 10, 10])
-    """
-
-    _dims = 3
-    _functions = (F.conv3d, F.conv_transpose3d)
-
-
-class LazyConv1d(_LazyForward):
+class LazyConv1d(_LazyConvForward):
     """A Conv1d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConv1d(4, 3)
-        >>> m(fb.zeros(1, 4, 8)).shape
-        flambeau.Size([1, 4, 6])
+        >>> m = fb.nn.LazyConv1d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 1
-    _functions = (F.conv1d, F.conv_transpose1d)
     cls_to_become = Conv1d
+    _dims = 1
 
 
-class LazyConv2d(_LazyForward):
+class LazyConv2d(_LazyConvForward):
     """A Conv2d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConv2d(4, 3)
-        >>> m(fb.zeros(1, 4, 8, 8)).shape
-        flambeau.Size([1, 4, 6, 6])
+        >>> m = fb.nn.LazyConv2d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 2
-    _functions = (F.conv2d, F.conv_transpose2d)
     cls_to_become = Conv2d
+    _dims = 2
 
 
-class LazyConv3d(_LazyForward):
+class LazyConv3d(_LazyConvForward):
     """A Conv3d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: step of the window.
-        padding: margin on both sides, or 'same' or 'valid'.
-        dilation: distance between taps.
-        groups: channels are split into so many independent groups.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        padding_mode: what margins hold: 'zeros', 'reflect', 'replicate' or 'circular'.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConv3d(4, 3)
-        >>> m(fb.zeros(1, 4, 8, 8, 8)).shape
-        flambeau.Size([1, 4, 6, 6, 6])
+        >>> m = fb.nn.LazyConv3d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5, 5, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 3
-    _functions = (F.conv3d, F.conv_transpose3d)
     cls_to_become = Conv3d
+    _dims = 3
 
 
-class LazyConvTranspose1d(_LazyTransposed):
+class LazyConvTranspose1d(_LazyConvTranspose):
     """A ConvTranspose1d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
         output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConvTranspose1d(4, 3)
-        >>> m(fb.zeros(1, 4, 8)).shape
-        flambeau.Size([1, 4, 10])
+        >>> m = fb.nn.LazyConvTranspose1d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 1
-    _functions = (F.conv1d, F.conv_transpose1d)
     cls_to_become = ConvTranspose1d
+    _dims = 1
 
 
-class LazyConvTranspose2d(_LazyTransposed):
+class LazyConvTranspose2d(_LazyConvTranspose):
     """A ConvTranspose2d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
         output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConvTranspose2d(4, 3)
-        >>> m(fb.zeros(1, 4, 8, 8)).shape
-        flambeau.Size([1, 4, 10, 10])
+        >>> m = fb.nn.LazyConvTranspose2d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 2
-    _functions = (F.conv2d, F.conv_transpose2d)
     cls_to_become = ConvTranspose2d
+    _dims = 2
 
 
-class LazyConvTranspose3d(_LazyTransposed):
+class LazyConvTranspose3d(_LazyConvTranspose):
     """A ConvTranspose3d that takes in_channels from its first input.
 
     Args:
-        out_channels: channels of the result.
+        out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: distance between windows in the result.
-        padding: taken off both sides of the result.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
         output_padding: added to one side of the result.
-        groups: channels are split into so many independent groups.
+        groups: into how many groups the channels are split.
         bias: whether there is a bias.
-        dilation: distance between taps.
-        padding_mode: must be 'zeros'.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
         device: where the parameters are.
         dtype: of the parameters.
 
     Example:
-        >>> m = fb.nn.LazyConvTranspose3d(4, 3)
-        >>> m(fb.zeros(1, 4, 8, 8, 8)).shape
-        flambeau.Size([1, 4, 10, 10, 10])
+        >>> m = fb.nn.LazyConvTranspose3d(3, 3)
+        >>> _ = m(fb.zeros(1, 2, 5, 5, 5))
         >>> m.in_channels
-        4
+        2
     """
 
-    _dims = 3
-    _functions = (F.conv3d, F.conv_transpose3d)
     cls_to_become = ConvTranspose3d
+    _dims = 3
