@@ -25,7 +25,7 @@ def reduce_windows(x, spans, f):
 
 
 def inputs(dims, channels, dtype="float32"):
-    x = np.random.default_rng(dims).standard_normal((2, channels) + (9, 7, 6)[:dims]).astype(dtype)
+    x = np.random.default_rng(dims).standard_normal((2, channels) + (9, 6, 5)[:dims]).astype(dtype)
     row = fb.tensor(x)
     yield x, row
     if dims == 1:
@@ -35,7 +35,7 @@ def inputs(dims, channels, dtype="float32"):
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("channels", [3, 21])
 @pytest.mark.parametrize("window", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (2, 3, 0, 2), (2, 3, 1, 1)])
 def test_max_pool(dims, channels, window):
     kernel, stride, padding, dilation = window
@@ -53,7 +53,7 @@ def test_max_pool(dims, channels, window):
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("channels", [3, 21])
 @pytest.mark.parametrize("include", [True, False])
 @pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (3, 1, 1)])
 def test_avg_pool(dims, channels, window, include):
