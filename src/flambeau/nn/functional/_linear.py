@@ -8,7 +8,7 @@ from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._common import narrow_back, recording, wide
 
 __all__ = [
-    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance", "pdist",
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
 ]  # fmt: skip
 
 
@@ -294,13 +294,3 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         tensor([5.0000])
     """
     return fb.linalg.vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
-
-
-def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """Distances of all pairs of rows, in one vector.
-
-    Example:
-        >>> fb.nn.functional.pdist(fb.tensor([[0.0], [1.0], [3.0]]))
-        tensor([1., 3., 2.])
-    """
-    return fb.pdist(input, p)
