@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from typing import Final as Final
 
-from flambeau.nn import Module as ScriptModule
+from flambeau.nn.modules.module import Module as ScriptModule
 
 __all__ = [
     "Attribute", "ScriptModule", "annotate", "export", "freeze", "fork", "ignore", "interface", "is_scripting",

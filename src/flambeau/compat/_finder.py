@@ -18,6 +18,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compat.version import __version__
+from flambeau.version import __version__ as flambeau_version
 
 PAGE = 'the page "Differences from PyTorch" (docs/differences.md)'
 # Modules that exist only for the sake of scripts.
@@ -26,7 +27,7 @@ _ALIASES = {"torch.version": "flambeau.compat.version", "torch.torch_version": "
 
 def missing(name: str) -> str:
     """The message for a name that PyTorch may have and flambeau has not."""
-    return f"{name}: not in flambeau {flambeau.__version__}; see {PAGE}"
+    return f"{name}: not in flambeau {flambeau_version}; see {PAGE}"
 
 
 def _target(name: str) -> str:
@@ -104,7 +105,7 @@ class Finder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(missing(name)) from None
 
     def _make_torch(self) -> types.ModuleType:
-        torch = types.ModuleType("torch", f"flambeau {flambeau.__version__} under PyTorch's name.")
+        torch = types.ModuleType("torch", f"flambeau {flambeau_version} under PyTorch's name.")
         hidden = ("__name__", "__loader__", "__spec__", "__package__", "__builtins__", "__getattr__", "__dir__", "__doc__")
         torch.__dict__.update({key: value for key, value in vars(flambeau).items() if key not in hidden})
         torch.__dict__.update(__version__=__version__, __path__=[], __getattr__=self._attributes("torch", flambeau.__getattr__))

@@ -14,9 +14,9 @@ import types
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any, NoReturn
 
-import flambeau
 from flambeau import compat
 from flambeau.compat.version import __version__ as torch_version
+from flambeau.version import __version__ as flambeau_version
 
 USAGE = """\
 usage: python -m flambeau script.py [arguments ...]
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(0 if arguments else 2)
     first, rest = arguments[0], arguments[1:]
     if first in ("-V", "--version"):
-        print(f"flambeau {flambeau.__version__} (torch {torch_version})")
+        print(f"flambeau {flambeau_version} (torch {torch_version})")
         return
     if first in ("-m", "-c") and not rest:
         _stop(f"python -m flambeau: argument expected for the {first} option\n{USAGE}", 2)
