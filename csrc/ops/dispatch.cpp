@@ -200,12 +200,23 @@ Value run_recorded(const OpOverload& op, Args& a) {
 
 }  // namespace
 
+thread_local const char* composite_op = nullptr;
+
 Value invoke(const OpOverload& op, Args& a) {
     if (!(op.flags & FREE)) {
         each_tensor(a, [](const Tensor& t) { settle(t); });
         if (a.out) settle(a.out);
     }
-    if (op.flags & COMPOSITE) return op.fn(a);
+    if (op.flags & COMPOSITE) {
+        struct Named {
+            const char* previous = composite_op;
+            Named() {
+                if (!composite_op) composite_op = current_op;
+            }
+            ~Named() { composite_op = previous; }
+        } named;
+        return op.fn(a);
+    }
     Value value = grad_enabled() && any_requires_grad(a) ? run_recorded(op, a) : run_plain(op, a);
     if (op.requires_grad >= 0 && a.given(op.requires_grad) && a.flag(op.requires_grad))
         set_requires_grad(std::get<Tensor>(value), true);

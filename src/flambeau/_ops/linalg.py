@@ -240,10 +240,12 @@ class _PseudoInverse(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx, name, a, atol, rtol, hermitian):
-        inverse = _pinv_of(name, a, atol, rtol, hermitian)
-        ctx.save_for_backward(a, inverse)
-        return inverse
+    def forward(name, a, atol, rtol, hermitian):
+        return _pinv_of(name, a, atol, rtol, hermitian)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1], output)
 
     @staticmethod
     def backward(ctx, g):
