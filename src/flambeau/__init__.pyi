@@ -8,12 +8,20 @@ from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeAlias, Ty
 
 import numpy as np
 
+from . import accelerator as accelerator
 from . import amp as amp
 from . import array_api as array_api
 from . import autograd as autograd
+from . import backends as backends
+from . import compat as compat
+from . import compiler as compiler
+from . import cuda as cuda
+from . import distributed as distributed
 from . import errors as errors
 from . import fft as fft
 from . import func as func
+from . import hub as hub
+from . import jit as jit
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
@@ -24,6 +32,7 @@ from . import special as special
 from . import testing as testing
 from . import utils as utils
 from . import version as version
+from . import xpu as xpu
 from ._legacy import UntypedStorage as UntypedStorage
 from .amp.autocast_mode import autocast as autocast
 from .autograd.grad_mode import enable_grad as enable_grad
@@ -2312,6 +2321,16 @@ def clip_(input: Tensor, min: _Operand | None = None, max: _Operand | None = Non
 def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor: ...
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
 def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor: ...
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: _bool = False,
+    dynamic: _bool | None = None,
+    backend: _str | Callable = "inductor",
+    mode: _str | None = None,
+    options: dict[_str, Any] | None = None,
+    disable: _bool = False,
+) -> Any: ...
 def compiled_with_cxx11_abi() -> _bool: ...
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
