@@ -122,7 +122,9 @@ def test_after_a_convolution(pool):
         lambda x: F.max_pool2d(x, 2, 1),
         lambda x: F.avg_pool2d(x, 3, 2, 1),
         lambda x: F.adaptive_avg_pool2d(x, 2),
-        lambda x: F.fractional_max_pool2d(x, 2, output_size=2, _random_samples=fb.full((1, 2, 2), 0.3, dtype=fb.float64)),
+        lambda x: F.fractional_max_pool2d(
+            x, 2, output_size=2, _random_samples=fb.full((1, 2, 2), 0.3, dtype=fb.float64)
+        ),
         lambda x: F.max_unpool2d(x, fb.arange(32).view(1, 2, 4, 4) % 16, 2),
         lambda x: F.lp_pool2d(x.abs() + 1, 3.0, 2),
     ],
