@@ -11,10 +11,8 @@ import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403
 
 from flambeau._C import Tensor as _Tensor
+from flambeau.multiprocessing import queues as _queues
 from flambeau.multiprocessing import reductions
-from flambeau.multiprocessing.queues import JoinableQueue as _JoinableQueue
-from flambeau.multiprocessing.queues import Queue as _Queue
-from flambeau.multiprocessing.queues import get_context
 from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -29,7 +27,7 @@ __all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]
 ]  # fmt: skip
 
 
-def Queue(maxsize=0):
+def Queue(maxsize=0):  # type: ignore[no-redef]  # in place of the standard one
     """A queue between processes; tensors are in shared memory when put() returns.
 
     Args:
@@ -41,10 +39,10 @@ def Queue(maxsize=0):
         >>> queue.get()
         tensor([1., 1.])
     """
-    return _Queue(maxsize, ctx=_standard.get_context())
+    return _queues.Queue(maxsize, ctx=_standard.get_context())
 
 
-def JoinableQueue(maxsize=0):
+def JoinableQueue(maxsize=0):  # type: ignore[no-redef]  # in place of the standard one
     """A queue whose receivers report with task_done() what they have dealt with, and whose join() waits for that.
 
     Args:
@@ -56,7 +54,7 @@ def JoinableQueue(maxsize=0):
         >>> queue.get(), queue.task_done(), queue.join()
         (1, None, None)
     """
-    return _JoinableQueue(maxsize, ctx=_standard.get_context())
+    return _queues.JoinableQueue(maxsize, ctx=_standard.get_context())
 
 
 def get_all_sharing_strategies():
@@ -118,6 +116,7 @@ def _is_shared(self):
     return reductions.is_shared(self)
 
 
+get_context = _queues.get_context
 _share_memory_.__name__, _is_shared.__name__ = "share_memory_", "is_shared"
 _Tensor.share_memory_ = _share_memory_
 _Tensor.is_shared = _is_shared

@@ -169,7 +169,9 @@ class Arena:
         for segment in self.segments:
             if _C.shared_add(segment.address, 0) <= 0:
                 continue
-            view = memoryview(_C.from_address("share", segment.address, _C.uint8, (segment.nbytes,), (1,), segment, False))
+            view = memoryview(
+                _C.from_address("share", segment.address, _C.uint8, (segment.nbytes,), (1,), segment, False)
+            )
             with open(_left_behind(segment.token), "wb") as file:
                 os.ftruncate(file.fileno(), segment.nbytes)
                 os.pwrite(file.fileno(), view[:HEADER], 0)

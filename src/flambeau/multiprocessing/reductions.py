@@ -30,7 +30,9 @@ def copying():
 
 def _must_copy(tensor: Tensor) -> bool:
     # A queue of the standard module pickles in a thread of its own: memory must not move while others compute with it.
-    return getattr(_mode, "copying", False) or tensor._read_only or threading.current_thread().name == "QueueFeederThread"
+    return (
+        getattr(_mode, "copying", False) or tensor._read_only or threading.current_thread().name == "QueueFeederThread"
+    )
 
 
 def empty_shared(shape, dtype) -> Tensor:
