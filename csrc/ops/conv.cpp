@@ -154,7 +154,15 @@ Tensor grouped(const ConvShape& s, const Tensor& g) {
 // ---- the three operations ------------------------------------------------------------------------------------------
 
 bool through_float(DType d) { return is_half(d); }
-bool fits_onednn(const ConvShape& s, DType d) { return d == DType::F32 && s.spatial > 0; }
+// oneDNN wants the result to have every window that fits.
+bool fits_onednn(const ConvShape& s, DType d) {
+    if (d != DType::F32) return false;
+    for (int i = 0; i < 3; i++) {
+        int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1;
+        if ((s.in[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.out[i]) return false;
+    }
+    return true;
+}
 
 void check_types(const Tensor& x, const Tensor& w) {
     check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(), ") should have the same dtype");
@@ -343,6 +351,14 @@ Var weight_of(const Var& g, const Var& x, const Dims& shape, const Taken& o) {
 Var conv_of(const Var& x, const Var& w, const Taken& o) {
     return call<"convolution">(x, w, Var(), o.stride, o.padding, o.dilation, false, Dims{0}, o.groups);
 }
+// The result of a transpose may have more output padding than a stride: the windows beyond are not part of it.
+Var conv_to(const Var& x, const Var& w, const Dims& shape, const Taken& o) {
+    Var y = conv_of(x, w, o);
+    for (int64_t d = 2; d < y.dim(); d++) {
+        if (y.shape()[d] > shape[d]) y = narrow(y, d, 0, shape[d]);
+    }
+    return y;
+}
 Taken taken(const GradCall& c, int first) {
     return {c.dims(first), c.dims(first + 1), c.dims(first + 2), {}, c.integer(first + 3)};
 }
@@ -353,7 +369,8 @@ GRAD("convolution", IN(1), IN(0), 0) {
     Taken o{c.dims(3), c.dims(4), c.dims(5), c.dims(7), c.integer(8)};
     bool transposed = c.flag(6);
     if (c.needs(0))
-        c.set(0, transposed ? conv_of(c.g(), conj(c.in(1)), o) : input_of(c.g(), conj(c.in(1)), c.shape(0), o));
+        c.set(0, transposed ? conv_to(c.g(), conj(c.in(1)), c.shape(0), o)
+                            : input_of(c.g(), conj(c.in(1)), c.shape(0), o));
     if (c.needs(1))
         c.set(1, transposed ? weight_of(conj(c.in(0)), c.g(), c.shape(1), o)
                             : weight_of(c.g(), conj(c.in(0)), c.shape(1), o));
@@ -365,12 +382,12 @@ GRAD("convolution", IN(1), IN(0), 0) {
 }
 GRAD("_conv_input_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);
-    if (c.needs(0)) c.set(0, conv_of(c.g(), conj(c.in(1)), o));
+    if (c.needs(0)) c.set(0, conv_to(c.g(), conj(c.in(1)), c.shape(0), o));
     if (c.needs(1)) c.set(1, weight_of(conj(c.in(0)), c.g(), c.shape(1), o));
 }
 GRAD("_conv_weight_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);
-    if (c.needs(0)) c.set(0, conv_of(conj(c.in(1)), c.g(), o));
+    if (c.needs(0)) c.set(0, conv_to(conj(c.in(1)), c.g(), c.shape(0), o));
     if (c.needs(1)) c.set(1, input_of(conj(c.in(0)), c.g(), c.shape(1), o));
 }
 

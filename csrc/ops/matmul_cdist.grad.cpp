@@ -126,7 +126,7 @@ GRAD("pdist", IN(0) | RESULT(0)) {
         for (int64_t j = i + 1; j < n; j++) *to++ = i * n + j;
     }
     auto square = [&](const Var& pairs) {
-        Var half = reshape(scatter(zeros_of({n * n}, pairs.dtype()), 0, Var(places), pairs), Dims{n, n});
+        Var half = reshape(call<"_place">(pairs, Var(places), 0, n * n, false), Dims{n, n});
         return half + turned(half);
     };
     c.set(0, call<"_cdist_backward">(square(c.g()), c.in(0), c.in(0), c.number(1), square(c.out())));

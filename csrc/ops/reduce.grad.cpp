@@ -183,7 +183,7 @@ static void norm_gradient(GradCall& c, double p) {
         return c.set(0, sgn(x) * (at * (g / sum(at, dims, true))));
     }
     Var scale = masked_fill(g / pow(safe, p - 1), zero, 0);
-    if (p > 2) return c.set(0, x * pow(size, p - 2) * scale);
+    if (p > 2) return c.set(0, x * (p == 3 ? size : pow(size, p - 2)) * scale);
     c.set(0, sgn(x) * pow(masked_fill(size, size == 0, 1), p - 1) * scale);
 }
 GRAD("norm(Tensor input, Scalar p|linalg.vector_norm", IN(0) | RESULT(0)) { norm_gradient(c, c.number(1)); }

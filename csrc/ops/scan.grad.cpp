@@ -63,7 +63,8 @@ GRAD("logcumsumexp", IN(0) | RESULT(0)) {
 }
 GRAD("cummax|cummin", RESULT(1)) {
     if (c.dim(0) == 0) return c.set(0, c.g());
-    c.set(0, scatter_add(zeros_of(c.shape(0), c.out_dtype()), wrap_dim(c.integer(1), c.dim(0)), c.out(1), c.g()));
+    int64_t dim = wrap_dim(c.integer(1), c.dim(0));
+    c.set(0, call<"_place">(c.g(), c.out(1), dim, c.shape(0)[dim], true));
 }
 
 // ---- softmax -------------------------------------------------------------------------------------------------------

@@ -37,6 +37,37 @@ void chains(const T* x, const T* f, T* y, int64_t n, int64_t stride, int64_t col
     }
 }
 
+// `rows` chains of n elements each, one after the other; several at once, since each waits for its last sum.
+constexpr int64_t together = 8;
+template <class T, int64_t rows>
+void rows_at_once(const T* __restrict x, const T* __restrict f, T* __restrict y, int64_t n, bool reverse) {
+    Wide<T> run[rows] = {};
+    int64_t step = reverse ? -1 : 1, i = reverse ? n - 1 : 0, behind = reverse ? 1 : 0;
+    for (int64_t k = 0; k < n; k++, i += step) {
+        bool factors = f && k;
+        for (int64_t j = 0; j < rows; j++) {
+            if (factors) run[j] *= Wide<T>(f[j * n + i + behind]);
+            run[j] += Wide<T>(x[j * n + i]);
+            y[j * n + i] = static_cast<T>(run[j]);
+        }
+    }
+}
+template <class T>
+void row_chains(const T* x, const T* f, T* y, int64_t count, int64_t n, bool reverse) {
+    int64_t groups = (count + together - 1) / together;
+    parallel_for(groups, std::max<int64_t>(1, parallel_grain / (4 * n * together)), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin * together; row < std::min(count, end * together); row += together) {
+            const T *from = x + row * n, *factor = f ? f + row * n : nullptr;
+            if (count - row >= together) {
+                rows_at_once<T, together>(from, factor, y + row * n, n, reverse);
+                continue;
+            }
+            for (int64_t j = 0; j < count - row; j++)
+                rows_at_once<T, 1>(from + j * n, factor ? factor + j * n : nullptr, y + (row + j) * n, n, reverse);
+        }
+    });
+}
+
 // ---- softmax -------------------------------------------------------------------------------------------------------
 
 template <class T, bool logarithm>
@@ -113,6 +144,7 @@ void linear_scan_kernel(const Tensor& in, const Tensor& factor, const Tensor& ou
         using T = typename decltype(tag)::type;
         const T *x = in.data<T>(), *f = factor ? factor.data<T>() : nullptr;
         T* y = out.data<T>();
+        if (s.inner == 1) return row_chains<T>(x, f, y, s.outer, s.size, reverse);
         each_tile(s, 4, [&](int64_t at, int64_t cols) {
             chains<T>(x + at, f ? f + at : nullptr, y + at, s.size, s.inner, cols, reverse);
         });

@@ -1,7 +1,22 @@
 // Gradients of ops that choose elements: by order, by rank, by size. What was chosen gets the gradient.
+#include "ops/gather.h"
 #include "ops/gradient.h"
 
 namespace fb {
+
+// Zeros, of `size` along `dim`, with the elements of input put where index says; added up when several may meet.
+OP("_place(Tensor input, Tensor index, int dim, int size, bool add) -> Tensor", 0) {
+    const Tensor &t = a.tensor(0), &index = a.tensor(1);
+    check(t.dim() > 0 && t.shape() == index.shape() && index.dtype() == DType::I64, "input and index do not fit");
+    Dims shape = t.shape();
+    int64_t dim = wrap_dim(a.integer(2), t.dim());
+    shape[dim] = a.integer(3);
+    Tensor result = zeros(shape, t.dtype(), t.device());
+    cpu::scatter(result, dim, index, t, a.flag(4) ? cpu::Meet::Add : cpu::Meet::Assign, false);
+    return result;
+}
+GRAD("_place", IN(1)) { c.set(0, gather(c.g(), c.integer(2), c.in(1))); }
+
 namespace {
 
 bool is_true(const Var& condition) { return item(condition.tensor).i != 0; }
@@ -12,12 +27,13 @@ void place_one(GradCall& c, int64_t dim, bool keepdim) {
     dim = wrap_dim(dim, c.dim(0));
     Var g = c.g(), index = c.out(1);
     if (!keepdim) g = unsqueeze(g, dim), index = unsqueeze(index, dim);
-    c.set(0, scatter(zeros_of(c.shape(0), g.dtype()), dim, index, g));
+    c.set(0, call<"_place">(g, index, dim, c.shape(0)[dim], false));
 }
 // Several elements along `dim`, each at most once.
 Var place_many(const GradCall& c, const Var& index, int64_t dim) {
     if (c.dim(0) == 0) return reshape(c.g(), c.shape(0));
-    return scatter(zeros_of(c.shape(0), c.out_dtype()), wrap_dim(dim, c.dim(0)), index, c.g());
+    dim = wrap_dim(dim, c.dim(0));
+    return call<"_place">(c.g(), index, dim, c.shape(0)[dim], false);
 }
 // The first operand was chosen where x > y, the second where x < y; where they are equal each gets one half.
 void choose(GradCall& c, const Var& x, const Var& y) {
