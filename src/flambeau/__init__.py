@@ -121,6 +121,13 @@ _LAZY = (
 _FROM = {"autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
 _FROM |= dict.fromkeys(
     """
+    alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm layer_norm
+    pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
+    """.split(),
+    "nn.functional",
+)
+_FROM |= dict.fromkeys(
+    """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
     get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
     set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
