@@ -290,4 +290,4 @@ RETURNS = {
     **dict.fromkeys("ndim itemsize nbytes".split(), "_int"),
 }
 # Modules that get a stub of their own; the source of all others carries the types.
-STUBBED_MODULES = ("linalg", "random", "return_types", "special", "testing", "version")
+STUBBED_MODULES = ("linalg", "random", "return_types", "special", "testing")
