@@ -3,6 +3,8 @@
 One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import flambeau as _fb
 from flambeau import (
     channel_shuffle,
