@@ -3,7 +3,7 @@
 One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 import flambeau as _fb
 from flambeau import (
@@ -58,6 +58,12 @@ _CORE = (
     channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, pdist, pixel_shuffle,
     pixel_unshuffle,
 )  # fmt: skip
+if _typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _typing.Any:
+        """What the core registers under nn.functional, as below."""
+
+
 # Ops that the core registers under nn.functional take the place of those written here.
 _registered = dict(_fb._C.namespaces.get("nn.functional", {}))
 globals().update(_registered)
