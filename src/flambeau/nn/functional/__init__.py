@@ -3,8 +3,6 @@
 One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
-import typing as _typing
-
 import flambeau as _fb
 from flambeau import (
     channel_shuffle,
@@ -58,12 +56,6 @@ _CORE = (
     channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, pdist, pixel_shuffle,
     pixel_unshuffle,
 )  # fmt: skip
-if _typing.TYPE_CHECKING:
-
-    def __getattr__(name: str) -> _typing.Any:
-        """What the core registers under nn.functional, as below."""
-
-
 # Ops that the core registers under nn.functional take the place of those written here.
 _registered = dict(_fb._C.namespaces.get("nn.functional", {}))
 globals().update(_registered)
