@@ -183,6 +183,15 @@ class Run {
     }
 
     Gradients apply(Node& node, Gradients&& gradients) {
+        uint64_t mask = ~uint64_t(0);
+        for (size_t i = 0; !task_.inputs.empty() && i < node.next.size() && i < 64; i++) {
+            if (!wanted(node.next[i].node.get())) mask &= ~(uint64_t(1) << i);
+        }
+        struct Mask {
+            uint64_t previous;
+            explicit Mask(uint64_t now) : previous(std::exchange(wanted_inputs, now)) {}
+            ~Mask() { wanted_inputs = previous; }
+        } scope(mask);
         Location previous = std::exchange(current_location, node.where);
         struct Restore {
             Location value;
@@ -206,6 +215,8 @@ class Run {
 };
 
 }  // namespace
+
+thread_local uint64_t wanted_inputs = ~uint64_t(0);
 
 std::vector<Tensor> run_backward(const BackwardTask& task) {
     DepthScope scope;

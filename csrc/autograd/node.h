@@ -147,6 +147,10 @@ class AccumulateGrad final : public Node {
     const Tensor leaf;
 };
 
+// Which inputs of the node that runs on this thread lead anywhere the backward wants to go, one bit each; inputs beyond
+// the sixty-fourth always count.
+extern thread_local uint64_t wanted_inputs;
+
 // What the graph needs of the ops, which it does not know.
 struct GraphOps {
     Tensor (*add)(const Tensor&, const Tensor&);             // recorded when recording is on

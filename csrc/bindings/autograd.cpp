@@ -33,9 +33,14 @@ Tensor gradient_of(PyObject* o, const char* who) {
     return tensor_of(o);
 }
 
+struct PythonHook : GradientHook {
+    explicit PythonHook(PyObject* f) : function(f) {}
+    Kept function;
+};
+
 // hook(grad) -> replacement or None.
-struct TensorHook final : GradientHook {
-    explicit TensorHook(PyObject* f) : function(f) {}
+struct TensorHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
@@ -49,12 +54,11 @@ struct TensorHook final : GradientHook {
         }
         gradients[0] = std::move(g);
     }
-    Kept function;
 };
 
 // hook(grads) or hook(grad_inputs, grad_outputs) -> replacements or None.
-struct NodeHook final : GradientHook {
-    explicit NodeHook(PyObject* f) : function(f) {}
+struct NodeHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients* others) override {
         Lock lock;
         Owned first = wrap_all(gradients), second;
@@ -74,12 +78,11 @@ struct NodeHook final : GradientHook {
         for (size_t i = 0; i < gradients.size(); i++)
             gradients[i] = gradient_of(PyTuple_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)), "a hook");
     }
-    Kept function;
 };
 
 // hook(tensor), the leaf whose .grad is complete.
-struct LeafHook final : GradientHook {
-    explicit LeafHook(PyObject* f) : function(f) {}
+struct LeafHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
@@ -89,7 +92,6 @@ struct LeafHook final : GradientHook {
             throw PythonError{};
         }
     }
-    Kept function;
 };
 
 int64_t next_hook = 0;
@@ -388,6 +390,7 @@ PyObject* m_add_hook(PyObject* o, PyObject* f) {
         if (!node && !meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
         NodeHooks& hooks = node ? node->own_hooks() : *meta.hooks;
         hooks.tensor.push_back({node ? meta.output : 0, ++next_hook, Ref<GradientHook>(new TensorHook(f))});
+        if (!node && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         // The handle removes the hook from where it is now, whatever happens to the tensor.
         Owned place(node ? wrap_node(node) : Py_NewRef(o));
         return Py_BuildValue("(OL)", place.get(), static_cast<long long>(next_hook));
@@ -403,6 +406,7 @@ PyObject* m_add_post_hook(PyObject* o, PyObject* f) {
         GradMeta& meta = own_meta(t);
         if (!meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
         meta.hooks->after.push_back({++next_hook, Ref<GradientHook>(new LeafHook(f))});
+        if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         return PyLong_FromLongLong(next_hook);
     });
 }
@@ -778,14 +782,19 @@ void run_python_gradient(void* formula, GradCall& c) {
     }
 }
 
-// gradients(): {signature: "formula", "python", "none" (nothing smooth) or "missing"} of the ops of the core.
+// gradients(): {signature: "formula", "python", "composite", "none" (nothing smooth) or "missing"} of the ops of the
+// core.
 PyObject* list_gradients(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned dict(ok(PyDict_New()));
         for (const OpEntry& entry : op_table()) {
             for (const OpOverload& o : entry.overloads) {
                 const Gradient* g = o.gradient;
-                Owned text(PyUnicode_FromString(!g ? "missing" : g->fn ? "formula" : g->python ? "python" : "none"));
+                Owned text(PyUnicode_FromString((o.flags & COMPOSITE) ? "composite"
+                                                : !g                  ? "missing"
+                                                : g->fn               ? "formula"
+                                                : g->python           ? "python"
+                                                                      : "none"));
                 ok(PyDict_SetItemString(dict.get(), o.text.c_str(), text.get()));
             }
         }
@@ -793,26 +802,40 @@ PyObject* list_gradients(PyObject*, PyObject*) {
     });
 }
 
-PyMethodDef functions[] = {{"gradients", list_gradients, METH_NOARGS, "gradients(): which ops of the core have one."},
-                           {"run_backward", py_run_backward, METH_VARARGS, nullptr},
-                           {"modes", get_modes, METH_NOARGS, nullptr},
-                           {"set_modes", set_modes, METH_VARARGS, nullptr},
-                           {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
-                           {"set_grad", py_set_grad, METH_O, nullptr},
-                           {"set_module_path", set_module_path, METH_O, nullptr},
-                           {"in_backward", py_in_backward, METH_NOARGS, nullptr},
-                           {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
-                           {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
-                           {"save_tensor", save_tensor, METH_VARARGS, nullptr},
-                           {"function_node", function_node, METH_VARARGS, nullptr},
-                           {"set_output", set_output, METH_VARARGS, nullptr},
-                           {"check_inplace", py_check_inplace, METH_O, nullptr},
-                           {"mark_written", mark_written, METH_O, nullptr},
-                           {"define_gradient", define_gradient, METH_VARARGS,
-                            "define_gradient(key, uses, formula): a gradient in Python for an op of the core."},
-                           {}};
+PyMethodDef functions[] = {
+    {"gradients", list_gradients, METH_NOARGS, "gradients(): which ops of the core have one."},
+    {"run_backward", py_run_backward, METH_VARARGS, nullptr},
+    {"modes", get_modes, METH_NOARGS, nullptr},
+    {"set_modes", set_modes, METH_VARARGS, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, nullptr},
+    {"set_grad", py_set_grad, METH_O, nullptr},
+    {"set_module_path", set_module_path, METH_O, nullptr},
+    {"in_backward", py_in_backward, METH_NOARGS, nullptr},
+    {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+    {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
+    {"save_tensor", save_tensor, METH_VARARGS, nullptr},
+    {"function_node", function_node, METH_VARARGS, nullptr},
+    {"set_output", set_output, METH_VARARGS, nullptr},
+    {"check_inplace", py_check_inplace, METH_O, nullptr},
+    {"mark_written", mark_written, METH_O, nullptr},
+    {"define_gradient", define_gradient, METH_VARARGS,
+     "define_gradient(key, uses, formula, constants=0): a gradient in Python for an op of the core."},
+    {}};
 
 }  // namespace
+
+int visit_hooks(TensorImpl* impl, visitproc visit, void* arg) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (!meta || !meta->hooks) return 0;
+    for (auto& entry : meta->hooks->tensor) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    for (auto& entry : meta->hooks->after) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    return 0;
+}
+
+void clear_hooks(TensorImpl* impl) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (meta) meta->hooks.reset();
+}
 
 PyObject* wrap_node(const Ref<Node>& node) {
     if (!node) Py_RETURN_NONE;
@@ -827,10 +850,12 @@ PyObject* wrap_node(const Ref<Node>& node) {
 PyObject* define_gradient(PyObject*, PyObject* args) {
     const char* key;
     PyObject *uses, *formula;
-    if (!PyArg_ParseTuple(args, "sO!O", &key, &PyTuple_Type, &uses, &formula)) return nullptr;
+    unsigned constants = 0;
+    if (!PyArg_ParseTuple(args, "sO!O|I", &key, &PyTuple_Type, &uses, &formula, &constants)) return nullptr;
     return guarded([&]() -> PyObject* {
         Gradient& gradient = gradient_table().emplace_back();
         gradient.key = key;
+        gradient.constants = constants;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(uses); i++)
             gradient.uses.push_back(static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(uses, i))));
         gradient.python = Py_NewRef(formula);

@@ -44,7 +44,7 @@ void survey_shape(PyObject* o, Survey& survey) {
 void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
     int64_t ndim = survey.shape.size();
     if (is_tensor(o)) {
-        Tensor t = settled(o);
+        Tensor t = readable(o);
         check(t.dim() == ndim - depth, "expected a tensor of ", ndim - depth, " dimensions at depth ", depth,
               " of the data, got shape ", t.shape());
         for (int64_t d = 0; d < t.dim(); d++) {
@@ -76,7 +76,7 @@ void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
 template <class T>
 void fill_from(PyObject* o, T*& to) {
     if (is_tensor(o)) {
-        Tensor t = contiguous(to_dtype(tensor_of(o), fb::dtype_of<T>()));
+        Tensor t = contiguous(to_dtype(readable(o), fb::dtype_of<T>()));
         std::copy_n(t.data<T>(), t.numel(), to);
         to += t.numel();
         return;
@@ -170,7 +170,7 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* at) {
 PyObject* tolist(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = settled(o);
+        Tensor t = readable(o);
         return list_of(t, 0, t.raw());
     });
 }

@@ -111,7 +111,7 @@ PyObject* dlpack_capsule(PyObject*, PyObject* args) {
     int versioned, copied;
     if (!PyArg_ParseTuple(args, "O!pp", tensor_type, &o, &versioned, &copied)) return nullptr;
     return guarded([&]() -> PyObject* {
-        Tensor t = settled(o);
+        Tensor t = readable(o);
         t.storage().lend();
         if (!versioned) return capsule_of(make_export<DLManagedTensor>(t), legacy_name, drop_legacy);
         auto* m = make_export<DLManagedTensorVersioned>(t);

@@ -120,7 +120,7 @@ PyObject* over_storage(PyObject*, PyObject* args) {
 PyObject* lend(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = settled(o);
+        Tensor t = readable(o);
         t.storage().lend();
         return wrap(alias(t));
     });
@@ -199,7 +199,7 @@ bool wants(int flags, int which) { return (flags & which) == which; }
 
 int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
-        Tensor t = settled(self);
+        Tensor t = readable(self);
         const char* format = buffer_format(t.dtype());
         if (!format)
             return refuse(view,

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "bindings/autocast.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/python.h"
@@ -27,6 +28,7 @@ struct OpHandle {
     std::string doc;
     std::vector<std::unique_ptr<Overload>> overloads;
     unsigned flags = 0;
+    Cast cast = Cast::None;       // under autocast
     PyObject* callables[3] = {};  // function, method, in-place method: one object for all names of the op
 };
 
@@ -295,6 +297,11 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     }
     bool recorded = grad_enabled() && any_requires_grad(a);
     if (recorded || mode == Mode::Inplace || b.out || o.op->mutates) current_location = here();
+    std::optional<AutocastOff> without;
+    if (autocast.on && h->cast != Cast::None && mode != Mode::Inplace && !b.out) {
+        cast_arguments(h->cast, a, [&](int i) { b.raw[i] = nullptr; });
+        without.emplace();
+    }
     std::vector<Tensor> outs;
     if (mode == Mode::Inplace) {
         a.out = a.tensor(0);
@@ -657,6 +664,10 @@ PyObject* hand_over(PyObject* who, const std::string& name,
 OpHandle* find_op(const char* name) {
     auto it = handles().find(name);
     return it == handles().end() ? nullptr : it->second.get();
+}
+
+void set_cast(const char* op, Cast how) {
+    if (OpHandle* handle = find_op(op)) handle->cast = how;
 }
 
 PyObject* call_op(OpHandle* op, bool inplace, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {

@@ -87,6 +87,12 @@ inline Tensor settled(PyObject* o) {
     settle(t);
     return t;
 }
+// For those who read elements in C++.
+inline Tensor readable(PyObject* o) {
+    Tensor t = settled(o);
+    check_readable(t);
+    return t;
+}
 // New reference; the same object for the same tensor while it lives.
 PyObject* wrap(const Tensor& t);
 // As `type`, a subclass of Tensor: a new object on the same tensor data.
@@ -113,6 +119,7 @@ void add_tensor_type(PyObject* module);
 void add_ops(PyObject* module);
 void add_construct(PyObject* module);
 void add_system(PyObject* module);
+void add_autocast(PyObject* module);
 void add_exchange(PyObject* module);
 void add_autograd(PyObject* module);
 

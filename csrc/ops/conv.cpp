@@ -154,7 +154,15 @@ Tensor grouped(const ConvShape& s, const Tensor& g) {
 // ---- the three operations ------------------------------------------------------------------------------------------
 
 bool through_float(DType d) { return is_half(d); }
-bool fits_onednn(const ConvShape& s, DType d) { return d == DType::F32 && s.spatial > 0; }
+// oneDNN wants the result to have every window that fits.
+bool fits_onednn(const ConvShape& s, DType d) {
+    if (d != DType::F32) return false;
+    for (int i = 0; i < 3; i++) {
+        int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1;
+        if ((s.in[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.out[i]) return false;
+    }
+    return true;
+}
 
 void check_types(const Tensor& x, const Tensor& w) {
     check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(), ") should have the same dtype");

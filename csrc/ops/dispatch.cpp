@@ -121,6 +121,21 @@ uint32_t uses_of(const OpNode& node) {
     return uses;
 }
 
+// Cuts the edges of arguments that only give a shape; true when none is left then.
+bool drop_constants(OpNode& node) {
+    const std::vector<uint32_t>& declared = node.op.gradient->uses;
+    bool dropped = false, left = false;
+    for (size_t i = 0; i + 1 < node.first.size(); i++) {
+        bool constant = i < declared.size() && declared[i] == CONST;
+        for (uint32_t slot = node.first[i]; slot < node.first[i + 1]; slot++) {
+            if (constant) node.next[slot] = {};
+            left |= static_cast<bool>(node.next[slot].node);
+        }
+        dropped |= constant;
+    }
+    return dropped && !left;
+}
+
 void keep_inputs(OpNode& node, const Args& a, uint32_t uses, bool inplace) {
     for (int i = 0; i < a.count; i++) {
         if (!(uses & IN(i))) continue;
@@ -149,6 +164,7 @@ Value run_recorded(const OpOverload& op, Args& a) {
 
     auto node = make_ref<OpNode>(op);
     fill_node(*node, a);
+    if (gradient && drop_constants(*node) && !inplace) return run(op, a);
     uint32_t uses = gradient ? uses_of(*node) : 0;
     if (uses) keep_inputs(*node, a, uses, inplace);
     uint64_t version = inplace ? target.storage().version() : 0;
@@ -176,19 +192,31 @@ Value run_recorded(const OpOverload& op, Args& a) {
         node->outputs[i] = {t.shape(), t.dtype()};
         keep_real_base(t, a);
         if (uses & RESULT(static_cast<int>(i))) node->results[i] = Saved(t, true);
-        if (differentiable(t.dtype())) set_history(t, base, i);
+        bool constant = gradient && gradient->constants >> i & 1;
+        if (differentiable(t.dtype()) && !constant) set_history(t, base, i);
     });
     return value;
 }
 
 }  // namespace
 
+thread_local const char* composite_op = nullptr;
+
 Value invoke(const OpOverload& op, Args& a) {
     if (!(op.flags & FREE)) {
         each_tensor(a, [](const Tensor& t) { settle(t); });
         if (a.out) settle(a.out);
     }
-    if (op.flags & COMPOSITE) return op.fn(a);
+    if (op.flags & COMPOSITE) {
+        struct Named {
+            const char* previous = composite_op;
+            Named() {
+                if (!composite_op) composite_op = current_op;
+            }
+            ~Named() { composite_op = previous; }
+        } named;
+        return op.fn(a);
+    }
     Value value = grad_enabled() && any_requires_grad(a) ? run_recorded(op, a) : run_plain(op, a);
     if (op.requires_grad >= 0 && a.given(op.requires_grad) && a.flag(op.requires_grad))
         set_requires_grad(std::get<Tensor>(value), true);

@@ -10,6 +10,9 @@ namespace fb {
 // Runs the op. The result is in a.out already when that was given; in-place forms have their history set.
 Value invoke(const OpOverload& op, Args& a);
 
+// The op made of other ops that runs on this thread: their errors carry its name.
+extern thread_local const char* composite_op;
+
 // A recorded call of an op of the table.
 class OpNode final : public Node {
   public:

@@ -52,7 +52,9 @@ int GradCall::count(int arg) const {
     return static_cast<int>(node_.first[at + 1] - node_.first[at]);
 }
 bool GradCall::needs(int arg, int k) const {
-    return k < count(arg) && static_cast<bool>(node_.next[slot_of(node_, arg, k)].node);
+    if (k >= count(arg)) return false;
+    uint32_t slot = slot_of(node_, arg, k);
+    return node_.next[slot].node && (slot >= 64 || (wanted_inputs >> slot & 1));
 }
 bool GradCall::needs(int arg) const {
     for (int k = 0; k < count(arg); k++) {
@@ -168,7 +170,7 @@ Value run(const OpOverload& op, Given* args, size_t count) {
             a.values[i] = std::move(args[i].value);
         }
     }
-    OpScope scope(op.entry->name.c_str());
+    OpScope scope(composite_op ? composite_op : op.entry->name.c_str());
     return invoke(op, a);
 }
 

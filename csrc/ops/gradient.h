@@ -27,11 +27,14 @@ struct Gradient {
     std::vector<uint32_t> uses;
     GradFn fn = nullptr;     // neither fn nor python: results do not depend on the inputs smoothly (argmax, rand_like)
     void* python = nullptr;  // a formula in Python instead
+    uint32_t constants = 0;  // bit k: result k does not depend on the inputs smoothly and gets no history
 };
 std::deque<Gradient>& gradient_table();
 void link_gradient(const Gradient& gradient);
 
 constexpr uint32_t IN(int i) { return 1u << i; }
+// In the place of what is kept: the argument only gives its shape or dtype, and has no part in the gradient.
+constexpr uint32_t CONST = 1u << 31;
 constexpr uint32_t RESULT(int k) { return 1u << (24 + k); }
 
 struct RegisterGradient {

@@ -35,7 +35,8 @@ void set_zeros(GradCall& c, int arg) {
 
 GRAD(
     "view(Tensor input, *int[]|view_as|reshape|reshape_as|flatten|ravel|unflatten|squeeze|squeeze_|unsqueeze|"
-    "unsqueeze_|atleast_1d(Tensor|atleast_2d(Tensor|atleast_3d(Tensor") {
+    "unsqueeze_|atleast_1d(Tensor|atleast_2d(Tensor|atleast_3d(Tensor",
+    0, CONST) {
     c.set(0, reshape(c.g(), c.shape(0)));
 }
 // Lists: each tensor is recorded by itself.
@@ -44,7 +45,7 @@ NO_GRAD("atleast_1d(*|atleast_2d(*|atleast_3d(*");
 NO_GRAD("view(Tensor input, dtype");
 
 // Broadcast dimensions are summed by set().
-GRAD("expand|expand_as|broadcast_to") { c.set(0, c.g()); }
+GRAD("expand|expand_as|broadcast_to", 0, CONST) { c.set(0, c.g()); }
 GRAD("broadcast_tensors") {
     for (int k = 0; k < c.count(0); k++) {
         if (c.has(k)) c.set(0, k, c.g(k));

@@ -207,7 +207,15 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
     return t;
 }
 
+void check_readable(const Tensor& t) {
+    if (t.impl()->functorial)
+        fail_value(
+            "this needs the values of one example, but inside vmap a tensor stands for all of them; compute with it "
+            "instead of reading it");
+}
+
 Scalar item(const Tensor& t) {
+    check_readable(t);
     check(t.numel() == 1, "a tensor with ", t.numel(), " elements cannot be converted to one Python number; shape is ",
           t.shape());
     return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {

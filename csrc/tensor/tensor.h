@@ -173,6 +173,8 @@ struct Scalar {
 DType dtype_of(const Scalar& value);
 // 0-d tensor; `wrapped` marks it as a Python number for promotion.
 Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped = false);
+// For those who read elements: a tensor that stands for many (inside vmap) has none to read.
+void check_readable(const Tensor& t);
 // The value of a one-element tensor.
 Scalar item(const Tensor& t);
 

@@ -54,6 +54,11 @@ def grid(name: str, transform: Callable, input, s, dim, norm, out, takes="any", 
 
 
 def _recorded(name: str, x: Tensor, out) -> bool:
+    """Whether the transform must be a Function: for backward, or for one that stands for many (vmap)."""
+    if hasattr(type(x), "__flambeau_function__"):
+        if out is not None:
+            raise StateError(f"{name}: out= cannot be used inside vmap; use the result instead")
+        return True
     if not (x.requires_grad and fb.is_grad_enabled()):
         return False
     if out is not None:

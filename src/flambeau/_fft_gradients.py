@@ -57,6 +57,11 @@ def _tensor(result: np.ndarray, dtype: fb.dtype) -> Tensor:
     return fb.from_numpy(np.ascontiguousarray(result)).to(dtype)
 
 
+def _batched(x: Tensor, in_dim: int | None) -> tuple[Tensor, int, int | None]:
+    """For vmap: x with the examples in front, how far its dimensions move by that, and where they are in the result."""
+    return (x, 0, None) if in_dim is None else (x.movedim(in_dim, 0), 1, 0)
+
+
 class _ComplexToComplex(Function):
     @staticmethod
     def forward(ctx, x, dims, inverse, norm):
@@ -67,6 +72,11 @@ class _ComplexToComplex(Function):
     @staticmethod
     def backward(ctx, g):
         return _ComplexToComplex.apply(g, ctx.dims, not ctx.inverse, _OTHER_NORM[ctx.norm]), None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, dims, inverse, norm):
+        x, step, out_dim = _batched(x, in_dims[0])
+        return _ComplexToComplex.apply(x, [d + step for d in dims], inverse, norm), out_dim
 
 
 class _RealToComplex(Function):
@@ -81,6 +91,11 @@ class _RealToComplex(Function):
     def backward(ctx, g):
         whole = _resized(g, ctx.size, ctx.dim)
         return _ComplexToComplex.apply(whole, [ctx.dim], True, _OTHER_NORM[ctx.norm]).real, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, dim, norm):
+        x, step, out_dim = _batched(x, in_dims[0])
+        return _RealToComplex.apply(x, dim + step, norm), out_dim
 
 
 class _ComplexToReal(Function):
@@ -101,3 +116,8 @@ class _ComplexToReal(Function):
         shape = [1] * half.ndim
         shape[ctx.dim] = -1
         return half * counts.reshape(shape), None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, n, dim, norm):
+        x, step, out_dim = _batched(x, in_dims[0])
+        return _ComplexToReal.apply(x, n, dim + step, norm), out_dim

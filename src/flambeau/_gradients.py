@@ -46,8 +46,14 @@ def run(formula: Callable, args: dict, results: list, grads: tuple, needs: dict,
     return formula(Call(args, results, needs, shapes, dtypes), *grads)
 
 
-def gradient(key: str, uses: dict[str, str] | None = None) -> Callable[[Callable], Callable]:
-    """Registers a formula for the op `key` (a name, or the beginning of one signature)."""
+def gradient(
+    key: str, uses: dict[str, str] | None = None, constants: tuple[int, ...] = ()
+) -> Callable[[Callable], Callable]:
+    """Registers a formula for the op `key` (a name, or the beginning of one signature).
+
+    `constants` are the numbers of results that get no history, such as the permutation of an LU decomposition.
+    """
+    constant_bits = sum(1 << k for k in constants)
     name = key.split("(")[0]
     signatures = [s for s, _, python in _registry()[name][0] if s.startswith(key) and not python]
     if not signatures:
@@ -58,8 +64,12 @@ def gradient(key: str, uses: dict[str, str] | None = None) -> Callable[[Callable
             inside = text[text.index("(") + 1 : text.rindex(")", 0, text.rindex("->"))]
             params = [p.split("=")[0].strip().lstrip("*") for p in _split(inside) if p.strip() != "*"]
             names = [p.split(" ")[-1] for p in params]
-            tensors = [p.split(" ")[-1] for p in params if p.split(" ")[0].rstrip("?") in ("Tensor", "Operand", "Tensor[]")]
-            _C.define_gradient(text, tuple(_mask((uses or {}).get(t, ""), names) for t in tensors), formula)
+            tensors = [
+                p.split(" ")[-1] for p in params if p.split(" ")[0].rstrip("?") in ("Tensor", "Operand", "Tensor[]")
+            ]
+            _C.define_gradient(
+                text, tuple(_mask((uses or {}).get(t, ""), names) for t in tensors), formula, constant_bits
+            )
         return formula
 
     return register

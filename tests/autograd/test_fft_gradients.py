@@ -133,3 +133,13 @@ def test_short_time_transform_and_back():
     # istft undoes stft whatever the window.
     np.testing.assert_allclose(g_x.numpy(), weights.numpy(), atol=1e-12)
     np.testing.assert_allclose(g_window.numpy(), 0, atol=1e-10)
+
+
+def test_inside_vmap():
+    x = signal(3, 5, 4)
+    each = fb.func.vmap(lambda v: fb.fft.irfftn(v, s=(6, 7)))(fb.tensor(x))
+    np.testing.assert_allclose(each.numpy(), np.fft.irfftn(x, s=(6, 7), axes=(1, 2)), atol=1e-12)
+    power = fb.func.vmap(fb.func.grad(lambda v: fb.fft.fft(v).abs().square().sum()))(fb.tensor(x[0]))
+    np.testing.assert_allclose(power.numpy(), 2 * 4 * x[0], atol=1e-12)  # Parseval: n times the energy
+    with pytest.raises(RuntimeError, match="fft: out= cannot be used inside vmap"):
+        fb.func.vmap(lambda v: fb.fft.fft(v, out=fb.empty(4, dtype=fb.complex128)))(fb.tensor(x[0]))

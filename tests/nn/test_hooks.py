@@ -37,7 +37,10 @@ def test_forward_pre_hooks_replace_arguments():
         assert m(fb.tensor(1.0)).item() == 6.0
     with m.register_forward_pre_hook(lambda mod, args, kw: (args, {"add": kw["add"] * 10}), with_kwargs=True):
         assert m(fb.tensor(1.0), add=1.0).item() == 12.0
-    with m.register_forward_pre_hook(lambda mod, args, kw: 3, with_kwargs=True), pytest.raises(RuntimeError, match="pair"):
+    with (
+        m.register_forward_pre_hook(lambda mod, args, kw: 3, with_kwargs=True),
+        pytest.raises(RuntimeError, match="pair"),
+    ):
         m(fb.tensor(1.0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     specs_binary,
+    specs_conv,
     specs_creation,
     specs_fft,
     specs_indexing,
@@ -28,6 +29,7 @@ FAMILIES = (
     specs_creation,
     specs_matmul,
     specs_linalg,
+    specs_conv,
     specs_fft,
 )
 

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 import flambeau as fb
-from flambeau import _C
 from flambeau.amp import GradScaler, _lists, autocast
 from flambeau.amp import _state as state
 from flambeau.amp._casting import with_autocast
-
-needs_casts = pytest.mark.skipif(not hasattr(_C, "set_autocast"), reason="this build of the core makes no casts")
-
 
 # ----- GradScaler -----
 
@@ -232,7 +228,6 @@ def test_settings():
 # ----- autocast -----
 
 
-@needs_casts
 def test_blocks_nest_and_restore():
     assert not state.is_autocast_enabled("cpu")
     with autocast("cpu", dtype=fb.float16) as block:
@@ -251,14 +246,12 @@ def test_blocks_nest_and_restore():
     assert state.get_autocast_dtype("cpu") == fb.bfloat16
 
 
-@needs_casts
 def test_an_error_in_a_block_restores():
     with pytest.raises(ZeroDivisionError), autocast("cpu"):
         raise ZeroDivisionError
     assert not state.is_autocast_enabled("cpu")
 
 
-@needs_casts
 def test_decorator():
     @autocast("cpu")
     def inside(x):
@@ -271,7 +264,6 @@ def test_decorator():
         autocast("cpu")(fb.zeros(1))
 
 
-@needs_casts
 def test_other_threads_are_not_affected():
     seen = []
     with autocast("cpu"):
@@ -298,7 +290,6 @@ def test_what_autocast_refuses():
             decorator(device_type=3)
 
 
-@needs_casts
 def test_settings_without_a_block():
     assert fb.amp.is_autocast_available("cpu")
     assert not fb.amp.is_autocast_available("abacus")
@@ -319,7 +310,6 @@ def test_settings_without_a_block():
     assert state.autocast_decrement_nesting() == 0
 
 
-@needs_casts
 def test_casts_of_functions_of_ones_own():
     seen = []
 
@@ -351,7 +341,6 @@ def test_casts_of_functions_of_ones_own():
     assert backward(three) == (True, fb.float16)
 
 
-@needs_casts
 def test_functions_written_in_python():
     x, seen = fb.ones(2, 2), []
 
@@ -390,7 +379,6 @@ def test_names_at_the_top():
         fb.set_autocast_gpu_dtype(fb.float16)
 
 
-@needs_casts
 def test_casts():
     x, y = fb.ones(2, 2), fb.ones(2, 2, dtype=fb.float64)
     with autocast("cpu"):
@@ -409,7 +397,6 @@ def test_casts():
     assert (x @ x).dtype == fb.float32
 
 
-@needs_casts
 def test_gradients_come_back_in_the_dtype_of_the_parameter():
     w = fb.ones(2, 2, requires_grad=True)
     with autocast("cpu"):
@@ -417,9 +404,3 @@ def test_gradients_come_back_in_the_dtype_of_the_parameter():
     y.float().sum().backward()
     assert w.grad.dtype == fb.float32
     assert w.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
-
-
-@pytest.mark.skipif(hasattr(_C, "set_autocast"), reason="this build of the core makes casts")
-def test_a_core_without_casts_says_so():
-    with pytest.raises(RuntimeError, match="no casts"), autocast("cpu"):
-        pass

@@ -278,7 +278,7 @@ def pinv_gradient(a, inverse, g):
     return -(ih @ g @ ih) + outside @ (inverse @ ih) + (ih @ inverse) @ beyond
 
 
-@gradient("linalg.lstsq", uses={"A": "A B result0", "B": "A B result0"})
+@gradient("linalg.lstsq", uses={"A": "A B result0", "B": "A B result0"}, constants=(3,))
 def lstsq(c, g, g_residuals, *_):
     vector = c.shapes["B"] == c.shapes["A"][:-1]
     a, b, x = c.A, c.B, c.result

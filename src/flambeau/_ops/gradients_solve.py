@@ -189,7 +189,7 @@ def _lu(p, low, u, g_l, g_u):
     return g if p is None else p @ g
 
 
-@gradient("linalg.lu", uses={"A": "result0 result1 result2"})
+@gradient("linalg.lu", uses={"A": "result0 result1 result2"}, constants=(0,))
 def lu(c, _, g_l, g_u):
     p, low, u = c.results
     return {"A": _lu(p if c.pivot else None, low, u, g_l, g_u)}
@@ -203,7 +203,7 @@ def lu_factor(c, g, *_):
     return {"A": _lu(p if c.pivot else None, low, u, g[..., :, :k], g[..., :k, :])}
 
 
-@gradient("lu_unpack", uses={})
+@gradient("lu_unpack", constants=(0,))
 def lu_unpack(c, _, g_l, g_u):
     m, n = c.shapes["LU_data"][-2:]
     parts = []

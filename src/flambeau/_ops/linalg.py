@@ -4,6 +4,8 @@ import math
 
 import flambeau as fb
 from flambeau._core import composite
+from flambeau._ops.gradients_decompose import pinv_gradient
+from flambeau.autograd.function import Function
 from flambeau.errors import ArgumentError, OutOfRangeError
 
 
@@ -232,9 +234,32 @@ def matrix_rank_tol(A, tol, hermitian):
     return _rank(A, tol, 0.0, hermitian)
 
 
+class _PseudoInverse(Function):
+    """Has a gradient of its own: through the singular vectors there is none where singular values are equal or zero."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name, a, atol, rtol, hermitian):
+        return _pinv_of(name, a, atol, rtol, hermitian)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1], output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, pinv_gradient(*ctx.saved_tensors, g), None, None, None
+
+
 def _pinv(name, a, atol, rtol, hermitian):
     _check_square(name, a) if hermitian else _check_matrix(name, a)
     _check_floating(name, a)
+    compute = _PseudoInverse.apply if a.requires_grad and fb.is_grad_enabled() else _pinv_of
+    return compute(name, a, atol, rtol, hermitian)
+
+
+def _pinv_of(name, a, atol, rtol, hermitian):
     if a.numel() == 0:
         return fb.zeros(*a.shape[:-2], a.shape[-1], a.shape[-2], dtype=a.dtype)
     if hermitian:
@@ -317,9 +342,9 @@ def _matrix_exp(name, a):
     if a.dtype != wide:
         # Squaring magnifies rounding errors; the wider type keeps the result exact to the narrow one.
         return _matrix_exp(name, a.to(wide)).to(a.dtype)
-    size = float(fb.linalg.matrix_norm(a, 1).amax())
+    size = float(fb.linalg.matrix_norm(a.detach(), 1).amax())
     if not math.isfinite(size):
-        return fb.full_like(a, math.nan)
+        return a * math.nan
     squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 0 else 0
     a = a / 2.0**squarings
     b = _PADE

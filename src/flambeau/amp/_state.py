@@ -34,18 +34,13 @@ def _check(device_type: str) -> str:
 
 def _tell_core(enabled: bool) -> None:
     """The casts are made where ops are called, in the core, which has its own copy of what holds for this thread."""
-    dtype = get_autocast_dtype("cpu") if enabled else None
-    if hasattr(_C, "set_autocast"):
-        _C.set_autocast(dtype, _state.cache_enabled)
-    elif dtype is not None:
-        raise errors.StateError("autocast: this build of the core makes no casts; run without autocast")
+    _C.set_autocast(get_autocast_dtype("cpu") if enabled else None, _state.cache_enabled)
 
 
-if hasattr(_C, "set_autocast_lists"):
-    # Ops of nn.functional are registered with that prefix.
-    _C.set_autocast_lists(
-        *([spelling for name in names for spelling in (name, f"nn.functional.{name}")] for names in _lists.ALL)
-    )
+# Ops of nn.functional are registered with that prefix.
+_C.set_autocast_lists(
+    *([spelling for name in names for spelling in (name, f"nn.functional.{name}")] for names in _lists.ALL)
+)
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -148,8 +143,7 @@ def clear_autocast_cache() -> None:
     Example:
         >>> fb.clear_autocast_cache()
     """
-    if hasattr(_C, "clear_autocast_cache"):
-        _C.clear_autocast_cache()
+    _C.clear_autocast_cache()
 
 
 def autocast_increment_nesting() -> int:

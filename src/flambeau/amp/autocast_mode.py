@@ -21,9 +21,9 @@ def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
     """A function that runs `func` within an autocast block.
 
     Example:
-        >>> product = fb.amp.autocast_mode.autocast_decorator(fb.amp.autocast("cpu", enabled=False), fb.matmul)
+        >>> product = fb.amp.autocast_mode.autocast_decorator(fb.autocast("cpu"), fb.matmul)
         >>> product(fb.ones(2, 2), fb.ones(2, 2)).dtype
-        flambeau.float32
+        flambeau.bfloat16
     """
 
     @functools.wraps(func)
@@ -48,10 +48,10 @@ class autocast:
 
     Example:
         >>> x = fb.ones(2, 3)
-        >>> with fb.amp.autocast("cpu", enabled=False):
+        >>> with fb.autocast("cpu", dtype=fb.bfloat16):
         ...     y = x @ x.T
         >>> y.dtype
-        flambeau.float32
+        flambeau.bfloat16
     """
 
     def __init__(
@@ -139,8 +139,9 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: An
         ...     def backward(ctx, grad):
         ...         (x,) = ctx.saved_tensors
         ...         return 2 * x * grad
-        >>> Square.apply(fb.tensor([1.0, 2.0]))
-        tensor([1., 4.])
+        >>> with fb.autocast("cpu"):
+        ...     Square.apply(fb.ones(2, dtype=fb.bfloat16)).dtype
+        flambeau.float32
     """
     _check_device_type("custom_fwd", device_type)
     if fwd is None:

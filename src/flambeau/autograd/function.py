@@ -15,6 +15,8 @@ __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
 class FunctionCtx:
     """What forward tells backward. Attributes of your own may be set on it."""
 
+    needs_input_grad: tuple[bool, ...] = ()
+
     def __init__(self, name: str = "Function") -> None:
         self._name = name
         self._saved: tuple | None = ()
@@ -27,7 +29,6 @@ class FunctionCtx:
         self._inputs: tuple[bool, ...] = ()
         self._outputs: tuple = ()
         self._backward: Any = None
-        self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs and outputs for backward, checked there against changes; None is allowed."""
@@ -299,4 +300,9 @@ class _OnceOnly(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function whose arguments and results may be nested lists and tuples. Kept for old code."""
+    """The old name of Function for nested arguments. Kept for old code: a plain Function.
+
+    Example:
+        >>> issubclass(fb.autograd.NestedIOFunction, fb.autograd.Function)
+        True
+    """

@@ -91,7 +91,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     for i, x in checked:
         if x.dtype not in (fb.float64, fb.complex128):
             warnings.warn(f"gradcheck: input {i} is {x.dtype}; finite differences need float64 or complex128", stacklevel=3)
-        if any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
+        if x.numel() and any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
             raise ArgumentError(f"gradcheck: input {i} has elements that share memory (stride 0); pass a copy made with clone()")
         if not x.is_leaf:
             x.retain_grad()

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.func._batching import Frame, rule
+from flambeau.func._batching import Frame, decomposition, rule
 
 
 @rule("convolution")
@@ -48,3 +48,24 @@ def _more_outputs(weight: Tensor, groups: int, transposed: bool) -> Tensor:
     if transposed:
         return weight.transpose(0, 1).flatten(1, 2)
     return weight.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 2)
+
+
+def _spatial(n: int, transposed: bool) -> None:
+    """conv1d and its kin are convolution with other names for the arguments."""
+
+    @decomposition(f"conv_transpose{n}d" if transposed else f"conv{n}d")
+    def convolve(input, weight, bias, stride, padding, dilation, groups, output_padding=(0,)):
+        x = input.unsqueeze(0) if input.ndim == n + 1 else input
+        if isinstance(padding, str):
+            gaps = dilation if len(dilation) == n else tuple(dilation) * n
+            totals = [g * (k - 1) if padding == "same" else 0 for g, k in zip(gaps, weight.shape[2:], strict=True)]
+            if any(t % 2 for t in totals):
+                x = fb.constant_pad_nd(x, [side for t in reversed(totals) for side in (0, t % 2)])
+            padding = [t // 2 for t in totals]
+        result = fb.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        return result.squeeze(0) if input.ndim == n + 1 else result
+
+
+for _n in (1, 2, 3):
+    _spatial(_n, False)
+    _spatial(_n, True)

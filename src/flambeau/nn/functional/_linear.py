@@ -8,7 +8,7 @@ from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._common import narrow_back, recording, wide
 
 __all__ = [
-    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance", "pdist",
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
 ]  # fmt: skip
 
 
@@ -24,15 +24,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> fb.nn.functional.linear(fb.ones(2), fb.ones(3, 2), fb.zeros(3))
         tensor([2., 2., 2.])
     """
-    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+    try:
+        if bias is not None and input.ndim == 2 and weight.ndim == 2:
+            return fb.addmm(bias, input, weight.t())
+        product = input.matmul(weight.t())
+        return product if bias is None else product + bias
+    except RuntimeError as error:  # looked at only then: this is the most frequent call of all
+        if input.ndim and weight.ndim and input.shape[-1] == weight.shape[-1]:
+            raise
         raise ArgumentError(
             f"linear: input of shape {tuple(input.shape)} does not fit weight of shape {tuple(weight.shape)}; "
-            f"expected (…, {weight.shape[-1]})"
-        )
-    if bias is not None and input.ndim == 2 and weight.ndim == 2:
-        return fb.addmm(bias, input, weight.t())
-    product = input.matmul(weight.t())
-    return product if bias is None else product + bias
+            f"expected (…, {weight.shape[-1] if weight.ndim else 'in_features'})"
+        ) from error
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -64,14 +67,17 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 # ---- embeddings --------------------------------------------------------------------------------------------------------
 
 
-def _check_indices(op: str, input: Tensor, rows: int) -> None:
+def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
+    """The rows of the weight at the indices, one below the other."""
     if input.dtype not in (fb.int64, fb.int32):
         raise DTypeError(f"{op}: indices must be int64 or int32, got {input.dtype}")
-    if input.numel() and (int(input.min()) < 0 or int(input.max()) >= rows):
+    try:
+        return weight.index_select(0, input.reshape(-1))
+    except IndexError as error:
         raise OutOfRangeError(
             f"{op}: index out of range: indices run from {int(input.min())} to {int(input.max())}, "
-            f"but the weight has {rows} rows"
-        )
+            f"but the weight has {weight.shape[0]} rows"
+        ) from error
 
 
 def _row(op: str, padding_idx: int, rows: int) -> int:
@@ -84,7 +90,7 @@ def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
     """Scales the rows in use that are longer than max_norm, in place and outside of the graph."""
     with fb.no_grad():
         rows = input.reshape(-1).unique()
-        used = wide(weight.detach().index_select(0, rows))
+        used = wide(_rows("embedding", weight.detach(), rows))
         norms = fb.linalg.vector_norm(used, norm_type, dim=1, keepdim=True)
         scaled = fb.where(norms > max_norm, used * (max_norm / (norms + 1e-7)), used)
         weight.detach().index_copy_(0, rows, scaled.to(weight.dtype))
@@ -117,12 +123,11 @@ def embedding(
     """
     if weight.ndim != 2:
         raise ArgumentError(f"embedding: weight must be a matrix, got shape {tuple(weight.shape)}")
-    _check_indices("embedding", input, weight.shape[0])
     if padding_idx is not None:
         padding_idx = _row("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    result = weight.index_select(0, input.reshape(-1)).view((*input.shape, weight.shape[1]))
+    result = _rows("embedding", weight, input).view((*input.shape, weight.shape[1]))
     if recording(weight) and (padding_idx is not None or scale_grad_by_freq):
         result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, scale_grad_by_freq, grad.dtype))
     return result
@@ -187,7 +192,6 @@ def embedding_bag(
         )
     if weight.ndim != 2:
         raise ArgumentError(f"{op}: weight must be a matrix, got shape {tuple(weight.shape)}")
-    _check_indices(op, input, weight.shape[0])
     bags, bag_of = _bags(input, offsets, include_last_offset)
     flat = input.reshape(-1)
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
@@ -294,13 +298,3 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         tensor([5.0000])
     """
     return fb.linalg.vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
-
-
-def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """Distances of all pairs of rows, in one vector.
-
-    Example:
-        >>> fb.nn.functional.pdist(fb.tensor([[0.0], [1.0], [3.0]]))
-        tensor([1., 3., 2.])
-    """
-    return fb.pdist(input, p)

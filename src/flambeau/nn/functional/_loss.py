@@ -7,6 +7,7 @@ import warnings
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau.autograd import Function
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
@@ -290,19 +291,33 @@ def binary_cross_entropy(
             f"{op}: target size {tuple(target.shape)} is different to the input size {tuple(input.shape)}; they must agree"
         )
     reduction = legacy_reduction(size_average, reduce, reduction)
-    if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
+    least, greatest = input.detach().aminmax() if input.numel() else (0, 1)
+    if not (least >= 0 and greatest <= 1):
         raise ArgumentError(
             f"{op}: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits"
         )
     x = wide(input)
-    loss = -(target * _log_at_least(x) + (1 - target) * _log_at_least(1 - x))
+    loss = _ProbabilityLoss.apply(x, target)
     return reduced(op, narrow_back(loss if weight is None else loss * weight, input), reduction)
 
 
-def _log_at_least(x: Tensor, least: float = -100.0) -> Tensor:
-    """max(log(x), least); x is kept from 0 so that the gradient stays finite there."""
-    small = x < 1e-38
-    return x.masked_fill(small, 1.0).log().masked_fill(small, least).clamp(min=least)
+class _ProbabilityLoss(Function):
+    """-(t · log(x) + (1 - t) · log(1 - x)) with logarithms of at least -100, and a gradient that stays finite.
+
+    The gradient (x - t) / (x · (1 - x)) would be infinite where a prediction of 0 or 1 is wrong.
+    """
+
+    @staticmethod
+    def forward(ctx, x, target):
+        ctx.save_for_backward(x, target)
+        return -(target * x.log().clamp(min=-100.0) + (1 - target) * (1 - x).log().clamp(min=-100.0))
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, target = ctx.saved_tensors
+        by_x = grad * (x - target) / (x * (1 - x)).clamp(min=1e-12) if ctx.needs_input_grad[0] else None
+        by_target = grad * ((1 - x).log() - x.log()) if ctx.needs_input_grad[1] else None
+        return by_x, by_target
 
 
 def binary_cross_entropy_with_logits(
@@ -391,13 +406,14 @@ def _nll(
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
-    if safe.numel() and (int(safe.min()) < 0 or int(safe.max()) >= classes):
-        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
-        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes")
     if classes == 0:
         return reduced(op, input.new_zeros(expected), reduction)
     x = wide(input)
-    loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    try:
+        loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    except IndexError as error:
+        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
+        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes") from error
     share = fb.ones_like(loss) if weight is None else wide(weight)[safe]
     share = share.masked_fill(ignored, 0).detach()
     loss = (loss * share if weight is not None else loss).masked_fill(ignored, 0)
@@ -501,24 +517,44 @@ def linear_cross_entropy(
         reduction: "mean", "sum" or "none".
         ignore_index: a class that counts nothing, -100 by default; for classes only.
         label_smoothing: the share of the target that is spread evenly over all classes.
-        options: must be None: there is no chunked way to compute it.
+        options: a LinearCrossEntropyOptions to compute in chunks of the batch.
 
     Example:
         >>> fb.nn.functional.linear_cross_entropy(fb.ones(1, 3), fb.zeros(2, 3), fb.tensor([1]))
         tensor(0.6931)
     """
     op = "linear_cross_entropy"
-    if options is not None:
-        raise ArgumentError(f"{op}: options must be None; computing in chunks is not supported")
     if linear_weight.ndim < 2:
         raise ArgumentError(f"{op}: linear_weight must be (C, …, in_features), got shape {tuple(linear_weight.shape)}")
+    if linear_weight.ndim > 2 and input.ndim < 2:
+        raise ArgumentError(f"{op}: a linear_weight of shape {tuple(linear_weight.shape)} requires batched input")
     if ignore_index is not None and target.is_floating_point():
         raise ArgumentError(f"{op}: ignore_index applies to classes only, but target is {target.dtype}")
     outputs = tuple(linear_weight.shape[:-1])
+    flat_weight = linear_weight.reshape(-1, linear_weight.shape[-1])
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
-    scores = linear(input, linear_weight.reshape(-1, linear_weight.shape[-1]), flat_bias)
-    scores = scores.reshape(tuple(input.shape[:-1]) + outputs)
     index = -100 if ignore_index is None else ignore_index
-    return cross_entropy(
-        scores, target, weight, ignore_index=index, reduction=reduction, label_smoothing=label_smoothing
-    )
+
+    def loss(rows: Tensor, truth: Tensor, reduction: str) -> Tensor:
+        scores = linear(rows, flat_weight, flat_bias).reshape(tuple(rows.shape[:-1]) + outputs)
+        return cross_entropy(
+            scores, truth, weight, ignore_index=index, reduction=reduction, label_smoothing=label_smoothing
+        )
+
+    chunk = getattr(options, "batch_chunk_size", None)
+    if not chunk or input.ndim < 2 or chunk >= input.shape[0]:
+        return loss(input, target, reduction)
+    check_reduction(op, reduction)
+    pairs = zip(input.split(chunk), target.split(chunk), strict=True)
+    if reduction == "none":
+        return fb.cat([loss(*pair, "none") for pair in pairs])
+    total = fb.stack([loss(*pair, "sum") for pair in pairs]).sum()
+    return total if reduction == "sum" else total / _share_of_all(target, weight, index, math.prod(outputs[1:]))
+
+
+def _share_of_all(target: Tensor, weight: Tensor | None, ignore_index: int, places: int) -> Tensor | int:
+    """What the mean of a cross entropy divides by: samples, or the weights of those that count."""
+    if target.is_floating_point():
+        return target.shape[0] * places
+    counted = target != ignore_index
+    return counted.sum() if weight is None else weight[target[counted]].sum()

@@ -170,6 +170,7 @@ def multi_margin_loss(
     """
     op = "multi_margin_loss"
     reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(op, reduction)
     if p not in (1, 2):
         raise ArgumentError(f"{op}: p must be 1 or 2, got {p}")
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
@@ -217,6 +218,7 @@ def multilabel_margin_loss(
     """
     op = "multilabel_margin_loss"
     reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(op, reduction)
     if input.ndim > 2 or (input.ndim == 2 and input.shape[1] == 0):
         raise ArgumentError(
             f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}"

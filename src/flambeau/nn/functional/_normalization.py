@@ -111,7 +111,7 @@ def group_norm(
         )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     if input.numel() == 0:
-        return fb.empty_like(input)
+        return _affine(input, weight, bias, input)
     grouped = wide(input).reshape((input.shape[0], num_groups, -1))
     result = _standardised(grouped, (2,), eps).view(input.shape)
     return _affine(result, weight, bias, input)
@@ -167,6 +167,8 @@ def batch_norm(
                 [ 1.]])
     """
     op = "batch_norm"
+    if input.ndim == 1 and input.numel() == 0:
+        return input.clone()
     if input.ndim < 2:
         raise ArgumentError(f"{op}: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
     channels, ndim = input.shape[1], input.ndim
@@ -179,7 +181,7 @@ def batch_norm(
                 f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
             )
         if count == 0:
-            return fb.empty_like(input)
+            return _affine(input, weight, bias, input)
         var, mean = fb.var_mean(x, (0, *range(2, ndim)), correction=0)
         _update_running(running_mean, running_var, mean, var, count, momentum)
     elif running_mean is None or running_var is None:

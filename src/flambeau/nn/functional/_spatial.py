@@ -1,4 +1,4 @@
-"""Functions that move pixels: padding, unfolding, shuffling."""
+"""Functions that move pixels: padding and sliding blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn.functional._common import ntuple
 
-__all__ = ["channel_shuffle", "fold", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold"]
+__all__ = ["fold", "pad", "unfold"]
 
 
 # ---- padding -----------------------------------------------------------------------------------------------------------
@@ -183,37 +183,3 @@ def fold(input: Tensor, output_size, kernel_size, dilation=1, padding=0, stride=
     image = input.new_zeros((*lead, padded[0] * padded[1])).index_add(-1, index, input.reshape((*lead, -1)))
     image = image.view((*lead, *padded))
     return image[..., padding[0] : padded[0] - padding[0], padding[1] : padded[1] - padding[1]]
-
-
-# ---- shuffling ---------------------------------------------------------------------------------------------------------
-
-
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(…, C · r², H, W) to (…, C, H · r, W · r).
-
-    Example:
-        >>> fb.nn.functional.pixel_shuffle(fb.arange(4).view(4, 1, 1), 2)
-        tensor([[[0, 1],
-                 [2, 3]]])
-    """
-    return fb.pixel_shuffle(input, upscale_factor)
-
-
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(…, C, H · r, W · r) to (…, C · r², H, W).
-
-    Example:
-        >>> fb.nn.functional.pixel_unshuffle(fb.arange(4).view(1, 2, 2), 2).shape
-        flambeau.Size([4, 1, 1])
-    """
-    return fb.pixel_unshuffle(input, downscale_factor)
-
-
-def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Deals the channels out: (groups, C / groups) channels become (C / groups, groups).
-
-    Example:
-        >>> fb.nn.functional.channel_shuffle(fb.arange(4).view(1, 4, 1), 2).flatten()
-        tensor([0, 2, 1, 3])
-    """
-    return fb.channel_shuffle(input, groups)

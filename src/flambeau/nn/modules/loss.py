@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 from flambeau import Tensor
-from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.modules._margin import (
     CosineEmbeddingLoss,
@@ -25,7 +26,8 @@ from flambeau.nn.modules.module import Module
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss",
-    "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
+    "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",
     "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
@@ -259,6 +261,31 @@ class CrossEntropyLoss(_WeightedLoss):
         )  # fmt: skip
 
 
+@dataclass
+class LinearCrossEntropyOptions:
+    """How LinearCrossEntropyLoss is computed.
+
+    Args:
+        allow_retain_graph: accepted; a graph can always be kept.
+        batch_chunk_size: rows whose scores are computed at a time; all by default.
+        chunking_method: accepted; chunks are taken of the batch.
+        acc_policy: accepted; sums are accumulated in at least float32.
+        acc_dtype: accepted; sums are accumulated in at least float32.
+
+    Example:
+        >>> options = fb.nn.LinearCrossEntropyOptions(batch_chunk_size=1)
+        >>> fb.nn.functional.linear_cross_entropy(
+        ...     fb.ones(2, 3), fb.zeros(2, 3), fb.tensor([1, 0]), options=options)
+        tensor(0.6931)
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+
 class LinearCrossEntropyLoss(Module):
     """Cross entropy of a linear layer's output.
 
@@ -273,7 +300,7 @@ class LinearCrossEntropyLoss(Module):
         weight: a weight for every class.
         ignore_index: a class that counts nothing.
         label_smoothing: the share of the target that is spread evenly over all classes.
-        options: must be None: there is no chunked way to compute it.
+        options: a LinearCrossEntropyOptions to compute in chunks of the batch.
 
     Example:
         >>> fb.nn.LinearCrossEntropyLoss(3, 5)(fb.zeros(2, 3), fb.tensor([1, 4])).item()
@@ -296,8 +323,6 @@ class LinearCrossEntropyLoss(Module):
         options=None,
     ) -> None:
         super().__init__()
-        if options is not None:
-            raise ArgumentError("LinearCrossEntropyLoss: options must be None; computing in chunks is not supported")
         self.in_features, self.num_classes, self.out_features = in_features, num_classes, tuple(out_features)
         self.reduction, self.ignore_index = reduction, ignore_index
         self.label_smoothing, self.options = label_smoothing, options
@@ -315,7 +340,7 @@ class LinearCrossEntropyLoss(Module):
         return F.linear_cross_entropy(
             input, self.linear.weight.view(*shape, self.in_features), target,
             linear_bias=None if bias is None else bias.view(shape), weight=self.weight, reduction=self.reduction,
-            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
         )  # fmt: skip
 
     def extra_repr(self) -> str:

@@ -1,0 +1,120 @@
+#include "bindings/autocast.h"
+
+#include "autograd/node.h"
+#include "bindings/python.h"
+#include "ops/var.h"
+
+namespace fb::py {
+
+thread_local Autocast autocast;
+
+namespace {
+
+// The cast of a parameter, for all ops of a block that use it. The source is held, so its address cannot be another's.
+struct Kept {
+    Tensor source, cast;
+    uint64_t version;
+};
+thread_local std::vector<Kept> kept;
+
+bool eligible(const Tensor& t) {
+    return t && !t.is_wrapped_number() &&
+           (t.dtype() == DType::F32 || t.dtype() == DType::BF16 || t.dtype() == DType::F16);
+}
+
+Tensor cast_once(const Tensor& t, DType to) {
+    bool keep = autocast.cache && grad_enabled() && to == autocast.low && t.dtype() == DType::F32 && requires_grad(t) &&
+                is_leaf(t);
+    if (!keep) return cast(Var(t), to).tensor;
+    uint64_t version = t.storage().version();
+    for (Kept& k : kept) {
+        if (!k.source.is_same(t)) continue;
+        if (k.version != version || k.cast.dtype() != to) k = {t, cast(Var(t), to).tensor, version};
+        return k.cast;
+    }
+    kept.push_back({t, cast(Var(t), to).tensor, version});
+    return kept.back().cast;
+}
+
+template <class F>
+void each(Args& a, F f) {
+    for (int i = 0; i < a.count; i++) {
+        if (auto* t = std::get_if<Tensor>(&a.values[i])) f(i, *t);
+        else if (auto* list = std::get_if<std::vector<Tensor>>(&a.values[i]))
+            for (Tensor& one : *list) f(i, one);
+    }
+}
+
+}  // namespace
+
+void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed) {
+    DType to = how == Cast::Low ? autocast.low : DType::F32;
+    if (how == Cast::Promote) {
+        bool first = true;
+        each(a, [&](int, Tensor& t) {
+            if (!eligible(t)) return;
+            to = first || to == t.dtype() ? t.dtype() : DType::F32;
+            first = false;
+        });
+    }
+    each(a, [&](int i, Tensor& t) {
+        if (!eligible(t) || t.dtype() == to) return;
+        t = cast_once(t, to);
+        changed(i);
+    });
+}
+
+namespace {
+
+// set_autocast(dtype or None, cache)
+PyObject* set_autocast(PyObject*, PyObject* args) {
+    PyObject* dtype;
+    int cache;
+    if (!PyArg_ParseTuple(args, "Op", &dtype, &cache)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        autocast.on = dtype != Py_None;
+        if (autocast.on) autocast.low = dtype_of(dtype);
+        autocast.cache = cache != 0;
+        Py_RETURN_NONE;
+    });
+}
+
+PyObject* clear_autocast_cache(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        // Moved out first: dropping a tensor may run Python code.
+        std::vector<Kept> gone = std::move(kept);
+        kept.clear();
+        gone.clear();
+        Py_RETURN_NONE;
+    });
+}
+
+// set_autocast_lists(low, float32, promote): names of ops; those that do not exist are left out.
+PyObject* set_autocast_lists(PyObject*, PyObject* args) {
+    PyObject* lists[3];
+    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &lists[0], &PyList_Type, &lists[1], &PyList_Type, &lists[2]))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        const Cast casts[] = {Cast::Low, Cast::Float32, Cast::Promote};
+        for (int k = 0; k < 3; k++) {
+            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lists[k]); i++) {
+                const char* name = PyUnicode_AsUTF8(PyList_GET_ITEM(lists[k], i));
+                if (!name) throw PythonError{};
+                set_cast(name, casts[k]);
+            }
+        }
+        Py_RETURN_NONE;
+    });
+}
+
+PyMethodDef functions[] = {
+    {"set_autocast", set_autocast, METH_VARARGS, "set_autocast(dtype or None, cache): for this thread."},
+    {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, "Forgets the casts of parameters."},
+    {"set_autocast_lists", set_autocast_lists, METH_VARARGS, "set_autocast_lists(low, float32, promote): op names."},
+    {}};
+
+}  // namespace
+
+void add_autocast(PyObject* module) { ok(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace fb::py

@@ -1,0 +1,36 @@
+// Autocast: where an op is called, its arguments take the precision it is to run in. Switched per thread.
+#pragma once
+#include <functional>
+
+#include "ops/values.h"
+
+namespace fb::py {
+
+// What an op's floating arguments are cast to: nothing, the thread's low precision, float32, or their widest dtype.
+enum class Cast : uint8_t { None, Low, Float32, Promote };
+
+struct Autocast {
+    bool on = false;
+    DType low = DType::BF16;
+    bool cache = true;  // casts of parameters are kept until clear_autocast_cache()
+};
+extern thread_local Autocast autocast;
+
+// An op that cast its arguments runs without autocast inside.
+class AutocastOff {
+  public:
+    AutocastOff() : before_(autocast.on) { autocast.on = false; }
+    ~AutocastOff() { autocast.on = before_; }
+    AutocastOff(const AutocastOff&) = delete;
+    AutocastOff& operator=(const AutocastOff&) = delete;
+
+  private:
+    bool before_;
+};
+
+// Says what an op's arguments are cast to; nothing happens if there is no op of this name.
+void set_cast(const char* op, Cast how);
+// Casts float16, bfloat16 and float32 arguments; calls `changed` with the number of each argument that is another now.
+void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed);
+
+}  // namespace fb::py

@@ -1,0 +1,317 @@
+"""Clipping, vectors, norms of weights, parametrizations, pruning, fusion, functional calls."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+from flambeau import nn
+from flambeau.nn import utils
+from flambeau.nn.utils import parametrizations, parametrize, prune
+from flambeau.nn.utils.stateless import functional_call
+
+
+def with_gradients(*gradients):
+    parameters = [nn.Parameter(fb.zeros(len(g))) for g in gradients]
+    for p, g in zip(parameters, gradients, strict=True):
+        p.grad = fb.tensor(g)
+    return parameters
+
+
+def close(result, expected, tolerance=1e-6):
+    np.testing.assert_allclose(result.detach().double().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- gradients and vectors ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind, total", [(2.0, 13.0), (1.0, 19.0), (math.inf, 12.0)])
+def test_clip_grad_norm(kind, total):
+    parameters = [*with_gradients([3.0, 4.0], [12.0]), nn.Parameter(fb.zeros(1))]
+    assert utils.clip_grad_norm_(parameters, 1.0, kind).item() == pytest.approx(total)
+    close(parameters[0].grad, np.array([3, 4]) / total, 1e-5)
+    assert utils.clip_grad_norm_((p for p in parameters), 100.0, kind).item() == pytest.approx(1, rel=1e-4)
+    close(parameters[1].grad, [12 / total], 1e-5)
+
+
+def test_clip_grad_errors_and_values():
+    (p,) = with_gradients([math.nan, 1.0])
+    with pytest.raises(RuntimeError, match="nan"):
+        utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
+    assert utils.clip_grad_norm_([], 1.0).item() == 0
+    with pytest.warns(UserWarning, match="empty"):
+        utils.clip_grad_norm_((x for x in ()), 1.0)
+    (p,) = with_gradients([3.0, -0.5, -7.0])
+    utils.clip_grad_value_(p, 1)
+    assert p.grad.tolist() == [1, -0.5, -1]
+
+
+def test_parameters_and_vectors():
+    m = nn.Linear(2, 3)
+    vector = utils.parameters_to_vector(m.parameters())
+    assert vector.shape == (9,) and vector[:2].tolist() == m.weight[0].tolist()
+    utils.vector_to_parameters(fb.arange(9.0), m.parameters())
+    assert m.weight.tolist() == [[0, 1], [2, 3], [4, 5]] and m.bias.tolist() == [6, 7, 8]
+    with pytest.raises(ValueError):
+        utils.vector_to_parameters(fb.zeros(3), m.parameters())
+    with pytest.raises(TypeError):
+        utils.vector_to_parameters([1.0], m.parameters())
+
+
+# ---- norms of weights --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("apply", [utils.weight_norm, parametrizations.weight_norm])
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm(apply, dim):
+    m = nn.Linear(3, 2)
+    before, x = m.weight.detach().clone(), fb.randn(4, 3)
+    expected = m(x)
+    apply(m, "weight", dim)
+    close(m(x), expected.detach().numpy())
+    close(m.weight, before.numpy())
+    length, direction = (p for n, p in m.named_parameters() if n != "bias")
+    with fb.no_grad():
+        length.mul_(2)
+        direction.mul_(7)
+    m(x)
+    close(m.weight, 2 * before.numpy(), 1e-5)
+    m(x).sum().backward()
+    assert length.grad is not None and abs((direction.grad * direction).sum().item()) < 1e-3
+
+
+def test_weight_norm_can_be_removed():
+    m = utils.remove_weight_norm(utils.weight_norm(nn.Linear(3, 2)))
+    assert isinstance(m.weight, nn.Parameter) and not m._forward_pre_hooks
+    with pytest.raises(ValueError, match="not found"):
+        utils.remove_weight_norm(m)
+    old, new = utils.weight_norm(nn.Linear(3, 2)), parametrizations.weight_norm(nn.Linear(3, 2))
+    new.load_state_dict(old.state_dict())
+    close(new.weight, old.weight.detach().numpy())
+    with pytest.raises(RuntimeError, match="already"):
+        utils.weight_norm(old)
+
+
+@pytest.mark.parametrize("apply", [utils.spectral_norm, parametrizations.spectral_norm])
+def test_spectral_norm(apply):
+    m = apply(nn.Linear(5, 4), n_power_iterations=5)
+    x = fb.randn(2, 5)
+    for _ in range(20):
+        m(x)
+    assert np.linalg.norm(m.weight.detach().numpy(), 2) == pytest.approx(1, rel=1e-3)
+    m(x).sum().backward()
+    frozen = m.eval()(x)
+    assert fb.equal(m(x), frozen)
+    assert sum("_u" in k or "_v" in k for k in m.state_dict()) == 2
+
+
+def test_spectral_norm_can_be_removed():
+    m = utils.spectral_norm(nn.Linear(5, 4))
+    m(fb.randn(2, 5))
+    weight = m.eval().weight.detach().clone()
+    utils.remove_spectral_norm(m)
+    assert list(m.state_dict()) == ["bias", "weight"] and isinstance(m.weight, nn.Parameter)
+    m(fb.randn(2, 5))
+    assert m.weight.shape == weight.shape
+
+
+# ---- parametrizations --------------------------------------------------------------------------------------------------
+
+
+class Symmetric(nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).transpose(-1, -2)
+
+    def right_inverse(self, a):
+        return a.triu()
+
+
+class Scale(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def test_register_and_remove():
+    m = nn.Linear(3, 3)
+    original = m.weight
+    parametrize.register_parametrization(m, "weight", Symmetric())
+    assert parametrize.is_parametrized(m, "weight") and not parametrize.is_parametrized(m, "bias")
+    assert type(m).__name__ == "ParametrizedLinear" and isinstance(m, nn.Linear)
+    assert m.parametrizations.weight.original is original
+    assert fb.equal(m.weight, m.weight.t()) and "weight" not in dict(m.named_parameters())
+    m(fb.randn(2, 3)).sum().backward()
+    assert original.grad is not None
+    m.weight = fb.ones(3, 3)
+    assert m.weight.tolist() == [[1, 1, 1]] * 3
+    parametrize.register_parametrization(m, "weight", Scale())
+    assert m.weight.tolist() == [[2, 2, 2]] * 3
+    with pytest.raises(RuntimeError, match="right_inverse"):
+        m.weight = fb.ones(3, 3)
+    with parametrize.cached():
+        assert m.weight is m.weight
+    assert m.weight is not m.weight
+    twin = copy.deepcopy(m)
+    assert fb.equal(twin.weight, m.weight) and twin.parametrizations.weight.original is not original
+    parametrize.remove_parametrizations(m, "weight")
+    assert type(m) is nn.Linear and m.weight is original and m.weight.tolist() == [[2, 2, 2]] * 3
+    assert parametrize.is_parametrized(twin)
+
+
+def test_parametrization_errors():
+    class Grow(nn.Module):
+        def forward(self, x):
+            return fb.cat([x, x])
+
+    m = nn.Linear(3, 3)
+    with pytest.raises(ValueError, match="unsafe"):
+        parametrize.register_parametrization(m, "weight", Grow())
+    assert type(m) is nn.Linear and isinstance(m.weight, nn.Parameter)
+    parametrize.register_parametrization(m, "weight", Grow(), unsafe=True)
+    assert m.weight.shape == (6, 3)
+    with pytest.raises(ValueError, match="does not have"):
+        parametrize.register_parametrization(m, "nothing", Scale())
+    with pytest.raises(ValueError):
+        parametrize.remove_parametrizations(m, "bias")
+    with pytest.raises(RuntimeError, match="state_dict"):
+        import pickle
+
+        pickle.dumps(m)
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_orthogonal(kind, shape):
+    m = parametrizations.orthogonal(nn.Linear(shape[1], shape[0]).double(), orthogonal_map=kind)
+
+    def check():
+        w = m.weight.detach()
+        product = w @ w.t() if shape[0] <= shape[1] else w.t() @ w
+        close(product, np.eye(min(shape)), 1e-10)
+
+    check()
+    start = m.weight.detach().clone()
+    m(fb.randn(2, shape[1], dtype=fb.float64)).square().sum().backward()
+    with fb.no_grad():
+        m.parametrizations.weight.original.sub_(0.1 * m.parametrizations.weight.original.grad)
+    check()
+    m.weight = start
+    close(m.weight, start.numpy(), 1e-10)
+    with pytest.raises(ValueError):
+        parametrizations.orthogonal(nn.Linear(3, 3), "bias")
+    with pytest.raises(ValueError):
+        parametrizations.orthogonal(nn.Linear(3, 3), orthogonal_map="qr")
+
+
+# ---- pruning -----------------------------------------------------------------------------------------------------------
+
+
+def test_pruning_and_removal():
+    m = nn.Linear(4, 3)
+    prune.l1_unstructured(m, "weight", 4)
+    magnitude = m.weight_orig.abs().detach()
+    assert (m.weight_mask == 0).sum().item() == 4
+    assert magnitude[m.weight_mask == 0].max().item() <= magnitude[m.weight_mask == 1].min().item()
+    m(fb.randn(2, 4)).sum().backward()
+    assert bool((m.weight_orig.grad[m.weight_mask == 0] == 0).all())
+    prune.random_unstructured(m, "weight", 0.5)
+    assert (m.weight_mask == 0).sum().item() == 8 and prune.is_pruned(m)
+    pruned = m.weight.detach().clone()
+    prune.remove(m, "weight")
+    assert sorted(m.state_dict()) == ["bias", "weight"] and fb.equal(m.weight, pruned) and not prune.is_pruned(m)
+    with pytest.raises(ValueError):
+        prune.remove(m, "weight")
+
+
+def test_structured_and_global_pruning():
+    m = nn.Linear(2, 4)
+    with fb.no_grad():
+        m.weight.copy_(fb.tensor([[1.0, 1], [4, 4], [2, 2], [3, 3]]))
+    prune.ln_structured(m, "weight", 1, n=2, dim=0)
+    assert m.weight[:, 0].tolist() == [0, 4, 2, 3]
+    prune.ln_structured(m, "weight", 1, n=2, dim=0)
+    assert m.weight[:, 0].tolist() == [0, 4, 0, 3]
+    prune.random_structured(m, "weight", 1, dim=1)
+    assert (m.weight.abs().sum(0) == 0).sum().item() == 1
+    a, b = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+    with fb.no_grad():
+        a.weight.fill_(1)
+        b.weight.fill_(2)
+    prune.global_unstructured([(a, "weight"), (b, "weight")], prune.L1Unstructured, amount=0.5)
+    assert a.weight.abs().sum().item() == 0 and b.weight.tolist() == [[2, 2], [2, 2]]
+    for bad in (
+        lambda: prune.l1_unstructured(nn.Linear(2, 2), "weight", 9),
+        lambda: prune.l1_unstructured(nn.Linear(2, 2), "weight", 1.5),
+        lambda: prune.ln_structured(nn.Linear(2, 2), "bias", 1, n=1, dim=0),
+    ):
+        with pytest.raises(ValueError):
+            bad()
+    m = nn.Linear(2, 2)
+    with pytest.raises(ValueError):
+        prune.l1_unstructured(m, "weight", 9)
+    assert sorted(m.state_dict()) == ["bias", "weight"]
+
+
+# ---- fusion and the rest -----------------------------------------------------------------------------------------------
+
+
+def trained(bn, x):
+    with fb.no_grad():
+        bn.weight.normal_()
+        bn.bias.normal_()
+    bn(x)
+    return bn.eval()
+
+
+def test_fusion():
+    x = fb.randn(2, 3, 6, 6)
+    for conv, transpose in ((nn.Conv2d(3, 4, 3, bias=False), False), (nn.ConvTranspose2d(3, 4, 3), True)):
+        bn = trained(nn.BatchNorm2d(4), conv(x).detach())
+        fused = utils.fuse_conv_bn_eval(conv.eval(), bn, transpose)
+        close(fused(x), bn(conv(x)).detach().numpy(), 1e-4)
+    linear = nn.Linear(3, 4)
+    rows = fb.randn(5, 3)
+    bn = trained(nn.BatchNorm1d(4), linear(rows).detach())
+    with pytest.raises(RuntimeError, match="eval"):
+        utils.fuse_linear_bn_eval(linear, bn)
+    close(utils.fuse_linear_bn_eval(linear.eval(), bn)(rows), bn(linear(rows)).detach().numpy(), 1e-5)
+
+
+def test_skip_init():
+    m = utils.skip_init(nn.Linear, 3, 2, dtype=fb.float64)
+    assert type(m) is nn.Linear and m.weight.shape == (2, 3) and m.weight.dtype == fb.float64
+    m.reset_parameters()
+    with pytest.raises(RuntimeError, match="device"):
+        utils.skip_init(nn.ReLU)
+
+
+def test_functional_call():
+    m = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    m[1].weight = m[0].weight
+    ones = fb.ones(2, 2)
+    zeros = {"0.bias": fb.zeros(2), "1.bias": fb.zeros(2)}
+    result = functional_call(m, {"0.weight": ones, **zeros}, fb.ones(2))
+    assert result.tolist() == [4, 4] and m[0].weight is m[1].weight and isinstance(m[0].weight, nn.Parameter)
+    with pytest.raises(RuntimeError, match="unexpected"):
+        functional_call(m, {"9.weight": ones}, fb.ones(2))
+    with pytest.raises(RuntimeError, match="missing"):
+        functional_call(m, {"0.weight": ones}, fb.ones(2), strict=True)
+    with pytest.raises(ValueError, match="one tensor"):
+        functional_call(m, {"0.weight": ones, "1.weight": ones * 2}, fb.ones(2))
+    w = fb.ones(2, 2, requires_grad=True)
+    functional_call(m, {"0.weight": w}, fb.ones(2)).sum().backward()
+    assert w.grad is not None and m[0].weight.grad is None
+
+
+def test_data_parallel():
+    m = nn.DataParallel(nn.Linear(2, 3))
+    assert m(fb.zeros(4, 2)).shape == (4, 3) and list(m.state_dict()) == ["module.weight", "module.bias"]
+    with pytest.raises(RuntimeError, match="accelerators"):
+        nn.DataParallel(nn.Linear(2, 3), device_ids=[0, 1])
+
+
+def test_memory_format():
+    m = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))
+    utils.convert_conv2d_weight_memory_format(m, fb.channels_last)
+    assert m[0].weight.is_contiguous(memory_format=fb.channels_last) and isinstance(m[0].weight, nn.Parameter)
