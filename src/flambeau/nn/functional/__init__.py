@@ -26,6 +26,7 @@ from flambeau.nn.functional import (
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )
@@ -37,6 +38,7 @@ from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin import *  # noqa: F403
 from flambeau.nn.functional._normalization import *  # noqa: F403
+from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 from flambeau.nn.functional._spatial import *  # noqa: F403
 
@@ -49,6 +51,7 @@ _FAMILIES = (
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )
