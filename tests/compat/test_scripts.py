@@ -32,7 +32,7 @@ SMALL = [
     ("mlp.py", ["--steps", 31], 1.1, 0.8),
     ("char_rnn.py", ["--steps", 11, "--hidden", 24], 3.0, 0.99),
     ("gpt.py", ["--steps", 11, "--batch", 8, "--compile"], 2.5, 0.99),
-    ("vae.py", ["--epochs", 2, "--samples", 512], 45.0, 0.9),
+    ("vae.py", ["--epochs", 2, "--samples", 512], 45.0, 0.95),
     ("resnet.py", ["--steps", 4, "--batch", 4, "--width", 4], None, None),
     ("digits_cnn.py", ["--epochs", 1, "--samples", 640, "--log-interval", 2], None, 0.8),
     ("custom_function.py", ["--epochs", 2, "--samples", 128], None, 0.9),
