@@ -222,6 +222,7 @@ def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor: ...
 def einsum(operand: Tensor, labels: Sequence[_int | EllipsisType], *args: Any) -> Tensor: ...
 
 newaxis: None
+__version__: _str
 default_generator: Generator
 
 """
