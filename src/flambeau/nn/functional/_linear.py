@@ -8,7 +8,7 @@ from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._common import narrow_back, recording, wide
 
 __all__ = [
-    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "grouped_mm", "linear", "one_hot", "pairwise_distance",
 ]  # fmt: skip
 
 
@@ -62,6 +62,60 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         )
     result = fb.einsum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
+
+
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype=None
+) -> Tensor:
+    """Products of matrices in groups, as a mixture of experts needs them.
+
+    A 3-d operand holds one matrix for each group; a 2-d one holds the groups side by side, and offs says where each ends.
+
+    Args:
+        mat_a: (groups, M, K), or (M, K) with groups of rows, or of columns if mat_b is 2-d too.
+        mat_b: (groups, K, N), or (K, N) with groups of columns, or of rows if mat_a is 2-d too.
+        offs: where each group ends in the shared dimension; not for two 3-d operands.
+        bias: must be None.
+        out_dtype: of the result; that of the operands by default.
+
+    Returns:
+        (groups, M, N), or (M, N) where rows or columns are grouped; zeros beyond the last group.
+
+    Example:
+        >>> rows, experts = fb.ones(3, 2), fb.stack([fb.ones(2, 1), 2 * fb.ones(2, 1)])
+        >>> fb.nn.functional.grouped_mm(rows, experts, offs=fb.tensor([1, 3])).flatten()
+        tensor([2., 4., 4.])
+    """
+    op = "grouped_mm"
+    if bias is not None:
+        raise ArgumentError(f"{op}: bias is not supported; add it to the result")
+    if mat_a.ndim not in (2, 3) or mat_b.ndim not in (2, 3) or mat_a.shape[-1] != mat_b.shape[-2]:
+        raise ArgumentError(
+            f"{op}: expected (…, M, K) and (…, K, N) of 2 or 3 dimensions, got {tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
+        )
+    if (offs is None) != (mat_a.ndim == mat_b.ndim == 3):
+        raise ArgumentError(f"{op}: offs are needed if, and only if, an operand is 2-d")
+    if offs is None:
+        result = mat_a.bmm(mat_b)
+    else:
+        result = _grouped_by_offsets(op, mat_a, mat_b, offs)
+    return result if out_dtype is None else result.to(out_dtype)
+
+
+def _grouped_by_offsets(op: str, a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    ends = offs.tolist()
+    shared = a.shape[-1] if a.ndim == b.ndim else a.shape[0] if a.ndim == 2 else b.shape[1]
+    groups = a.shape[0] if a.ndim == 3 else b.shape[0] if b.ndim == 3 else len(ends)
+    if len(ends) != groups or ends != sorted(ends) or (ends and (ends[0] < 0 or ends[-1] > shared)):
+        raise ArgumentError(f"{op}: expected {groups} ascending offsets up to {shared}, got {ends}")
+    parts = list(zip([0, *ends], ends, strict=False))
+    if a.ndim == b.ndim:
+        return fb.stack([a[:, i:j] @ b[i:j] for i, j in parts])
+    if a.ndim == 2:
+        rows = [a[i:j] @ b[g] for g, (i, j) in enumerate(parts)]
+        return fb.cat([*rows, a.new_zeros((shared - ends[-1], b.shape[2]))])
+    columns = [a[g] @ b[:, i:j] for g, (i, j) in enumerate(parts)]
+    return fb.cat([*columns, a.new_zeros((a.shape[1], shared - ends[-1]))], 1)
 
 
 # ---- embeddings --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import flambeau as fb
 from flambeau.utils.data import sampler as samplers
@@ -97,7 +97,7 @@ class Plan:
 
             version, words, gauss = random.getstate()
             state["python"] = [version, list(words), gauss]
-            name, keys, position, has_gauss, cached = np.random.get_state()
+            name, keys, position, has_gauss, cached = cast(Any, np.random.get_state())
             state["numpy"] = [name, keys.tolist(), position, has_gauss, cached]
         return state
 
