@@ -37,7 +37,7 @@ class Noisy(Dataset):
         return self.n
 
     def __getitem__(self, index):
-        return {"i": index, "fb": fb.rand(3), "py": random.random(), "np": np.random.rand()}
+        return {"i": index, "fb": fb.rand(3), "py": random.gauss(0, 1), "np": np.random.randn()}
 
 
 class Own(Dataset):

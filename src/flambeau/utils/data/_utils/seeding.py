@@ -27,7 +27,9 @@ def seed_everything(seed: int) -> None:
 
     _current.seed = seed
     fb.default_generator.manual_seed(seed & (_MASK >> 1))
-    _random.Random.seed(random._inst, seed)  # type: ignore[attr-defined]
+    python = random._inst  # type: ignore[attr-defined]
+    _random.Random.seed(python, seed)
+    python.gauss_next = None
     np.random.seed(seed & 0xFFFFFFFF)
 
 
