@@ -6,6 +6,7 @@ import _random
 import contextlib
 import random
 import threading
+from typing import Any
 
 import flambeau as fb
 
@@ -27,7 +28,7 @@ def seed_everything(seed: int) -> None:
 
     _current.seed = seed
     fb.default_generator.manual_seed(seed & (_MASK >> 1))
-    python = random._inst  # type: ignore[attr-defined]
+    python: Any = random._inst  # type: ignore[attr-defined]
     _random.Random.seed(python, seed)
     python.gauss_next = None
     np.random.seed(seed & 0xFFFFFFFF)
