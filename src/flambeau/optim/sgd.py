@@ -147,7 +147,7 @@ def sgd(
 
 
 def _fused(
-    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: float, momentum: float, dampening: float,
+    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: Number, momentum: float, dampening: float,
     *flags: Any,
 ) -> None:  # fmt: skip
     """The same in one pass; parameters that have no momentum buffer yet in a pass of their own."""
