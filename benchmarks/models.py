@@ -75,14 +75,17 @@ def best(result: Result, seats: tuple[str, ...] = DEFAULTS) -> float | None:
 
 
 def against(results: list[Result], seats: tuple[str, ...], names: tuple[str, ...] = models.NAMES) -> list[float]:
-    rows = steps(results)
-    return [ratio for name in names if name in rows and (ratio := best(rows[name], seats)) is not None]
+    """A ratio for each of the models at full size; nothing when one is missing, since a budget speaks of all."""
+    rows = {row.name: best(row, seats) for row in steps(results).values()}
+    found = [ratio for name in names if (ratio := rows.get(title(name, False))) is not None]
+    return found if len(found) == len(names) else []
 
 
 def memory_share(results: list[Result]) -> float | None:
     """Our peak as a share of PyTorch's, in the worst model."""
-    shares = (r.ratio() for r in steps(results, "peak memory of two training steps").values())
-    return max((1 / share for share in shares if share is not None), default=None)
+    rows = steps(results, "peak memory of two training steps").items()
+    shares = [1 / ratio for name, r in rows if r.name == title(name, False) and (ratio := r.ratio()) is not None]
+    return max(shares, default=None)
 
 
 def above_arithmetic(results: list[Result]) -> float | None:
