@@ -21,4 +21,4 @@ def loss(lib: Any, output: Any, targets: tuple[Any, ...]) -> Any:
 
 
 def optimiser(lib: Any, net: Any) -> Any:
-    return lib.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+    return lib.optim.SGD(net.parameters(), lr=2e-4, momentum=0.9, weight_decay=1e-4)

@@ -12,7 +12,7 @@ from models.images import optimiser as optimiser
 
 TITLE = "ResNet-50"
 FULL = {"images": 8, "side": 224, "classes": 1000}
-SMALL = {"images": 2, "side": 64, "classes": 10}
+SMALL = {"images": 4, "side": 96, "classes": 10}
 MULTIPLICATIONS = 4_089_184_256
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # inner width, blocks, stride of the first block
