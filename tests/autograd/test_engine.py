@@ -607,3 +607,15 @@ def test_any_program_is_a_model():
         x = leaf(1)
         tree(x, depth).sum().backward()
         equal(x.grad, [3**depth])
+
+
+def test_a_hook_that_refers_to_its_tensor_is_collected():
+    def make():
+        x = leaf(1)
+        x.register_hook(lambda g: x.detach())
+        x.register_post_accumulate_grad_hook(lambda t: x)
+        return weakref.ref(x)
+
+    probe = make()
+    gc.collect()
+    assert probe() is None

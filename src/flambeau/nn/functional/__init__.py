@@ -20,32 +20,38 @@ from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
     _attention,
+    _ctc,
     _dropout,
     _linear,
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
+from flambeau.nn.functional._ctc import *  # noqa: F403
 from flambeau.nn.functional._dropout import *  # noqa: F403
 from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin import *  # noqa: F403
 from flambeau.nn.functional._normalization import *  # noqa: F403
+from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 from flambeau.nn.functional._spatial import *  # noqa: F403
 
 _FAMILIES = (
     _activation,
     _attention,
+    _ctc,
     _dropout,
     _linear,
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )

@@ -13,6 +13,7 @@ from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
     check_same_shape,
+    in_core,
     legacy_reduction,
     narrow_back,
     reduced,
@@ -291,7 +292,8 @@ def binary_cross_entropy(
             f"{op}: target size {tuple(target.shape)} is different to the input size {tuple(input.shape)}; they must agree"
         )
     reduction = legacy_reduction(size_average, reduce, reduction)
-    if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
+    least, greatest = input.detach().aminmax() if input.numel() else (0, 1)
+    if not (least >= 0 and greatest <= 1):
         raise ArgumentError(
             f"{op}: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits"
         )
@@ -405,13 +407,14 @@ def _nll(
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
-    if safe.numel() and (int(safe.min()) < 0 or int(safe.max()) >= classes):
-        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
-        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes")
     if classes == 0:
         return reduced(op, input.new_zeros(expected), reduction)
     x = wide(input)
-    loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    try:
+        loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    except IndexError as error:
+        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
+        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes") from error
     share = fb.ones_like(loss) if weight is None else wide(weight)[safe]
     share = share.masked_fill(ignored, 0).detach()
     loss = (loss * share if weight is not None else loss).masked_fill(ignored, 0)
@@ -464,7 +467,24 @@ def cross_entropy(
             f"{op}: floating target of shape {tuple(target.shape)} are probabilities, which must have the shape of input, "
             f"{tuple(input.shape)}; classes must be int64"
         )
+    if weight is None and not label_smoothing and _has_rows(input, target):
+        return _row_cross_entropy(op, input, target, ignore_index, reduction)
     return _nll(op, input.log_softmax(axis), target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _has_rows(input: Tensor, target: Tensor) -> bool:
+    """Whether one pass over rows of scores in the core does it."""
+    if hasattr(target, "__flambeau_dispatch__") or target.dtype != fb.int64 or input.ndim != 2:
+        return False
+    return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and in_core(wide(input))
+
+
+def _row_cross_entropy(op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    check_reduction(op, reduction)
+    losses = fb._cross_entropy(wide(input), target, ignore_index).loss
+    if reduction == "mean":
+        return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
+    return narrow_back(reduced(op, losses, reduction), input)
 
 
 def _soft_cross_entropy(

@@ -6,6 +6,7 @@ from flambeau.nn.modules.batchnorm import *  # noqa: F403
 from flambeau.nn.modules.channelshuffle import *  # noqa: F403
 from flambeau.nn.modules.container import *  # noqa: F403
 from flambeau.nn.modules.conv import *  # noqa: F403
+from flambeau.nn.modules.ctc import *  # noqa: F403
 from flambeau.nn.modules.distance import *  # noqa: F403
 from flambeau.nn.modules.dropout import *  # noqa: F403
 from flambeau.nn.modules.flatten import *  # noqa: F403
@@ -17,6 +18,7 @@ from flambeau.nn.modules.module import Module  # noqa: F401
 from flambeau.nn.modules.normalization import *  # noqa: F403
 from flambeau.nn.modules.padding import *  # noqa: F403
 from flambeau.nn.modules.pixelshuffle import *  # noqa: F403
+from flambeau.nn.modules.pooling import *  # noqa: F403
 from flambeau.nn.modules.rnn import *  # noqa: F403
 from flambeau.nn.modules.sparse import *  # noqa: F403
 from flambeau.nn.modules.transformer import *  # noqa: F403
