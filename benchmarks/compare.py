@@ -18,20 +18,21 @@ from pathlib import Path
 from statistics import quantiles
 
 from harness import report
-from harness.process import Seat
+from harness.process import TITLES, Seat, jemalloc
 from harness.report import Result
 from harness.rows import Row, Suite
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 REPEATS = 7  # timed repetitions within a round; the best counts, since other programs only ever add time
 MOST_ROUNDS = 2  # a row whose rounds disagree gets up to this many times the rounds
+UNITS = {"time": "s", "peak": "MB", "value": ""}
 TORCH_HINT = "PyTorch not installed: pip install torch==2.13.0"
 
 
 def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=suite.title)
     parser.add_argument(
-        "--libs", default="flambeau,torch,numpy", help="columns, comma separated (default: %(default)s)"
+        "--libs", default=",".join(suite.libs), help="columns, comma separated (default: %(default)s)"
     )
     parser.add_argument(
         "--tuned", action="store_true", help="add PyTorch in inference mode on a malloc that keeps memory"
@@ -43,15 +44,16 @@ def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=int, default=report.usable_cores(), help="per library (default: %(default)s)")
     parser.add_argument("--only", metavar="PATTERN", help="rows whose 'group/name' matches this regular expression")
-    parser.add_argument("--quick", action="store_true", help="3 short rounds instead of 5: a first impression")
-    parser.add_argument("--rounds", type=int, help="interleaved rounds per row (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds: a first impression")
+    parser.add_argument("--small", action="store_true", help="small sizes instead of the full ones, for a first look")
+    parser.add_argument("--rounds", type=int, help=f"interleaved rounds per row (default: {suite.rounds})")
     parser.add_argument("--best", action="store_true", help="the best round counts, not the median: for a busy machine")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--write", action="store_true", help=f"replace this suite's section of {RESULTS.name}")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios as a bar chart (needs matplotlib)")
     parser.add_argument("--flambeau-module", default="flambeau", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    options.rounds = options.rounds or (3 if options.quick else 5)
+    options.rounds = options.rounds or (min(3, suite.rounds) if options.quick else suite.rounds)
     # Against interruptions many short repetitions help: one of them goes through in peace.
     options.repeats = 6 * REPEATS if options.best else REPEATS
     options.target = suite.target_seconds / (10 if options.best else 2 if options.quick else 1)
@@ -59,6 +61,10 @@ def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
         parser.error("--threads and --rounds are at least 1")
     if options.write and options.only:
         parser.error("--write replaces the whole section, so it cannot go with --only")
+    if options.small and not any(row.small for row in suite.rows):
+        parser.error("--small: this suite has one size only")
+    if options.write and options.small:
+        parser.error("--write records the full sizes, so it cannot go with --small")
     if options.plot and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot needs matplotlib: pip install matplotlib")
     try:
@@ -79,12 +85,15 @@ def open_seats(suite: Suite, options: argparse.Namespace) -> tuple[list[Seat], l
         if name == "flambeau":
             module = options.flambeau_module
             seat = Seat(name, module, torch_python if module == "torch" else sys.executable)
-        elif name in ("torch", "torch-tuned"):
+        elif name == "torch-jemalloc" and jemalloc() is None:
+            notes.append("jemalloc not found: install it, or set FLAMBEAU_JEMALLOC to the library's file")
+            continue
+        elif name in TITLES and name.startswith("torch"):
             seat = Seat(name, "torch", torch_python)
         elif name == "numpy":
             seat = Seat(name, "numpy")
         else:
-            raise SystemExit(f"--libs: unknown library {name!r}; known: flambeau, torch, torch-tuned, numpy")
+            raise SystemExit(f"--libs: unknown library {name!r}; known: {', '.join(TITLES)}")
         seat.threads = options.threads
         error = seat.start(suite.path)
         if error is None:
@@ -108,7 +117,7 @@ def close(seats: list[Seat]) -> None:
 
 def run_row(suite: Suite, row: Row, seats: list[Seat], options: argparse.Namespace) -> Result:
     """All rounds of a row. The libraries take turns and every round starts with another one."""
-    result = Result(row.group, row.name, "MB" if row.kind == "peak" else "s", best=options.best)
+    result = Result(row.group, row.name, UNITS[row.kind], best=options.best)
     first: dict[str, dict] = {}
     active = [seat for seat in seats if row.source(seat.name) is not None]
     for turn in range(options.rounds * MOST_ROUNDS if row.kind == "time" else 1):
@@ -120,9 +129,11 @@ def run_row(suite: Suite, row: Row, seats: list[Seat], options: argparse.Namespa
                 continue
             if row.kind == "peak":
                 answer = peak(suite, row, seat)
+            elif row.kind == "value":
+                answer = seat.ask(suite.path, suite.patience, do="value", key=row.key)
             else:
                 request = {"do": "time", "key": row.key, "target": options.target, "repeats": options.repeats}
-                answer = seat.ask(suite.path, **request)
+                answer = seat.ask(suite.path, suite.patience, **request)
             if "error" in answer:
                 result.errors[seat.name] = answer["error"]
                 continue
@@ -147,7 +158,7 @@ def peak(suite: Suite, row: Row, seat: Seat) -> dict:
     """Peak memory needs a process that has done nothing else."""
     alone = dataclasses.replace(seat, process=None)
     try:
-        return alone.ask(suite.path, do="peak", key=row.key)
+        return alone.ask(suite.path, suite.patience, do="peak", key=row.key)
     finally:
         alone.stop()
 
@@ -202,9 +213,14 @@ def about(seats: list[Seat], notes: list[str], options: argparse.Namespace) -> l
     return lines + [f"- {note}" for note in notes]
 
 
+def select(suite: Suite, options: argparse.Namespace) -> list[Row]:
+    """The rows asked for. `--small` takes the small ones instead of the full ones."""
+    return [row for row in suite.rows if options.only.search(row.key) and row.small == options.small]
+
+
 def run(suite: Suite, options: argparse.Namespace) -> tuple[list[Result], str]:
     """Measure everything and write the section's text."""
-    rows = [row for row in suite.rows if options.only.search(row.key)]
+    rows = select(suite, options)
     busy = busy_note()
     seats, notes = open_seats(suite, options)
     notes += busy
@@ -228,7 +244,8 @@ def run(suite: Suite, options: argparse.Namespace) -> tuple[list[Result], str]:
     if not results:
         raise SystemExit(f"no row matches --only {options.only.pattern!r}; see --list")
     text = report.section(suite.title, about(seats, notes, options), results, seats, suite.budgets)
-    return results, text + "\n".join([*postscript, ""])
+    tables = ["", *suite.tables(results)] if suite.tables else []
+    return results, text + "\n".join([*tables, *postscript, ""])
 
 
 def main(suite: Suite, argv: list[str] | None = None) -> int:
@@ -241,11 +258,13 @@ def main(suite: Suite, argv: list[str] | None = None) -> int:
         return 0
     options = parse(suite, argv)
     if options.list:
-        print("\n".join(row.key for row in suite.rows if options.only.search(row.key)))
+        print("\n".join(row.key for row in select(suite, options)))
         return 0
     results, text = run(suite, options)
     print(text)
     if options.write:
+        picture = suite.chart(results) if suite.chart else None
+        text += f"\n{picture}\n" if picture else ""
         old = RESULTS.read_text() if RESULTS.exists() else "# Benchmark results\n"
         RESULTS.write_text(report.replace_section(old, suite.name, text))
     if options.plot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
 import select
@@ -14,9 +15,24 @@ from typing import Any
 # A malloc that keeps what it has: what PyTorch users set against page faults when they install no second malloc.
 TUNED_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-TITLES = {"flambeau": "flambeau", "torch": "PyTorch", "torch-tuned": "PyTorch tuned", "numpy": "NumPy"}
+TITLES = {
+    "flambeau": "flambeau",
+    "torch": "PyTorch",
+    "torch-tuned": "PyTorch tuned",
+    "torch-channels-last": "channels_last",
+    "torch-compile": "compile",
+    "torch-jemalloc": "jemalloc",
+    "numpy": "NumPy",
+}
+# jemalloc that gives nothing back to the system, the settings usually recommended for PyTorch on processors.
+JEMALLOC_SETTINGS = "background_thread:true,metadata_thp:auto,dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 TURN_PAUSE = 0.04  # seconds between the turns of two libraries
+
+
+def jemalloc() -> str | None:
+    """The library to preload: the file named by FLAMBEAU_JEMALLOC, else the system's, None without one."""
+    return os.environ.get("FLAMBEAU_JEMALLOC") or ctypes.util.find_library("jemalloc")
 
 
 @dataclass
@@ -41,6 +57,8 @@ class Seat:
             env.pop("PYTHONPATH", None)  # it belongs to this interpreter's packages
         if self.name == "torch-tuned":
             env.update(TUNED_ENVIRONMENT)
+        if self.name == "torch-jemalloc":
+            env.update(LD_PRELOAD=jemalloc() or "", MALLOC_CONF=JEMALLOC_SETTINGS)
         return env
 
     def start(self, suite_path: str) -> str | None:

@@ -22,10 +22,12 @@ class Input:
 class Row:
     """One line of the table.
 
-    `stmt` is timed with `lib` (the library's module) and the inputs as local names; `setup` runs once before it.
+    `stmt` is timed with `lib` (the library's module), `seat` (the column's name) and the inputs as local names; `setup`
+    runs once before it.
     `numpy` is None (no NumPy column), SAME, a statement, or a pair (setup, statement). The first result is compared
     between libraries; `check=False` says that its values may differ (random numbers, uninitialised memory).
-    `kind` is "time" or "peak": how far one run of `setup` and `stmt` raises the memory of a fresh process.
+    `kind` is "time"; "peak": how far one run of `setup` and `stmt` raises the memory of a fresh process; or "value": the
+    number that one run gives. Columns named in `skip` have no such row; a `small` row runs only with --small.
     """
 
     group: str
@@ -36,6 +38,8 @@ class Row:
     check: bool = True
     kind: str = "time"
     inputs: Mapping[str, Input] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+    small: bool = False
 
     @property
     def key(self) -> str:
@@ -43,6 +47,8 @@ class Row:
 
     def source(self, seat: str) -> tuple[str, str] | None:
         """The (setup, statement) that the library in `seat` runs, or None when it has no such row."""
+        if seat in self.skip:
+            return None
         if seat != "numpy" or self.numpy == SAME:
             return self.setup, self.stmt
         if isinstance(self.numpy, tuple):
@@ -78,7 +84,9 @@ class Suite:
     """A benchmark script: its rows, its budgets, and what it measures outside the worker processes.
 
     `extra(options, seats)` may add finished results and notes; `after` is a statement evaluated in the flambeau worker
-    once all rows are done, and its text is shown.
+    once all rows are done, and its text is shown. `libs` are the columns, `rounds` how often each is asked, `patience` how
+    many seconds an answer may take. `tables(results)` gives lines for the end of the section, and `chart(results)` draws
+    a picture when the section is written and returns the line that shows it.
     """
 
     name: str
@@ -89,12 +97,17 @@ class Suite:
     extra: Callable[[Any, list], tuple[list, list[str]]] | None = None
     after: str | None = None
     target_seconds: float = 0.002
+    libs: tuple[str, ...] = ("flambeau", "torch", "numpy")
+    rounds: int = 5
+    patience: float = 120
+    tables: Callable[[list], list[str]] | None = None
+    chart: Callable[[list], str | None] | None = None
 
     def group(self, group: str, kind: str = "time") -> Callable[..., None]:
         """A function that adds rows to `group`; keyword arguments that are inputs become the statement's names."""
 
-        def add(name, stmt, numpy=None, *, setup="", check=True, **inputs):
-            row = Row(group, name, stmt, setup, numpy, check, kind, inputs)
+        def add(name, stmt, numpy=None, *, setup="", check=True, skip=(), small=False, **inputs):
+            row = Row(group, name, stmt, setup, numpy, check, kind, inputs, tuple(skip), small)
             if self.find(row.key) is not None:
                 raise ValueError(f"benchmark row {row.key!r} is there twice")
             self.rows.append(row)

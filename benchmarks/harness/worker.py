@@ -32,7 +32,7 @@ class Worker:
     def namespace(self, row: Row, setup: str) -> dict[str, Any]:
         import numpy as np
 
-        names: dict[str, Any] = {"lib": self.lib}
+        names: dict[str, Any] = {"lib": self.lib, "seat": self.seat}
         for name, given in row.inputs.items():
             array = np.asarray(given.make(np.random.default_rng(row.seed(name))))
             names[name] = convert(self.lib, array, given.dtype)
@@ -84,6 +84,11 @@ class Worker:
         before = reset_peak()
         exec(stmt, self.namespace(row, setup))
         return {"times": [(memory_bytes("VmHWM") - before) / 1e6]}
+
+    def value(self, key: str) -> dict[str, Any]:
+        row, setup, stmt = self.source(key)
+        value = first_result(stmt, self.namespace(row, setup))
+        return {"times": [float(value)], "result": fingerprint(self.lib, value)}
 
     def after(self) -> dict[str, Any]:
         assert self.suite.after is not None
