@@ -1,5 +1,5 @@
-// Kernels of normalisation. Sums are taken over blocks that stay in the cache, twice where the mean is needed first,
-// and merged in float64 in an order that does not depend on the number of threads.
+// Kernels of normalisation. Sums are taken over blocks and merged in float64 in an order that does not depend on the
+// number of threads.
 #include "ops/norm.h"
 
 #include <cmath>
@@ -35,13 +35,22 @@ Moments moments_of(const T* x, int64_t size) {
     for (int64_t at = 0; at < size; at += chunk) {
         int64_t n = std::min(chunk, size - at);
         const T* from = x + at;
-        T sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++) sum += from[i];
-        T mean = sum / T(n);
-#pragma omp simd reduction(+ : squares)
-        for (int64_t i = 0; i < n; i++) squares += (from[i] - mean) * (from[i] - mean);
-        all.merge(double(n), double(mean), double(squares));
+        // Distances from a pivot lose nothing: it is the mean of a share of the elements, so its distance from the mean
+        // of all is bounded by their deviation.
+        T pivot = 0, sum = 0, squares = 0;
+        int64_t few = std::min<int64_t>(n, 16);
+        for (int64_t i = 0; i < few; i++) pivot += from[i];
+        pivot /= T(few);
+#pragma omp simd reduction(+ : sum, squares)
+        for (int64_t i = 0; i < n; i++) {
+            T d = from[i] - pivot;
+            sum += d;
+            squares += d * d;
+        }
+        double shift = double(sum) / double(n), mean = double(pivot) + shift;
+        double rest = double(squares) - double(sum) * shift;
+        squares = T(rest < 0 ? 0 : rest);
+        all.merge(double(n), mean, double(squares));
     }
     return all;
 }
@@ -108,17 +117,32 @@ void channel_moments(const NormShape& s, const Tensor& input, std::vector<double
                 const T* from = x + at + done * C;
                 std::fill(average.begin(), average.end(), T(0));
                 std::fill(squares.begin(), squares.end(), T(0));
-                for (int64_t r = 0; r < n; r++) {
+                // Distances from the block's first row, four rows at a time.
+                const T* pivot = from;
+                int64_t r = 0;
+                for (; r + 4 <= n; r += 4) {
+                    const T *a = from + r * C, *b = a + C, *d = b + C, *e = d + C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        T p = pivot[c], t = a[c] - p, u = b[c] - p, v = d[c] - p, w = e[c] - p;
+                        m[c] += (t + u) + (v + w);
+                        q[c] += (t * t + u * u) + (v * v + w * w);
+                    }
+                }
+                for (; r < n; r++) {
                     const T* row = from + r * C;
 #pragma omp simd
-                    for (int64_t c = 0; c < C; c++) m[c] += row[c];
+                    for (int64_t c = 0; c < C; c++) {
+                        T t = row[c] - pivot[c];
+                        m[c] += t;
+                        q[c] += t * t;
+                    }
                 }
 #pragma omp simd
-                for (int64_t c = 0; c < C; c++) m[c] /= T(n);
-                for (int64_t r = 0; r < n; r++) {
-                    const T* row = from + r * C;
-#pragma omp simd
-                    for (int64_t c = 0; c < C; c++) q[c] += (row[c] - m[c]) * (row[c] - m[c]);
+                for (int64_t c = 0; c < C; c++) {
+                    T shift = m[c] / T(n), rest = q[c] - m[c] * shift;
+                    m[c] = pivot[c] + shift;
+                    q[c] = rest < 0 ? T(0) : rest;
                 }
                 double total = double(done + n), share = double(n) / total, cross = double(done) * share;
 #pragma omp simd
@@ -170,7 +194,16 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
                 int64_t n = std::min(block_rows, pixels - done);
                 std::fill(sums.begin(), sums.end(), T(0));
                 std::fill(crossed.begin(), crossed.end(), T(0));
-                for (int64_t r = 0; r < n; r++) {
+                int64_t r = 0;
+                for (; r + 2 <= n; r += 2) {
+                    const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        p[c] += a[c] + a[C + c];
+                        q[c] += a[c] * (b[c] - m[c]) + a[C + c] * (b[C + c] - m[c]);
+                    }
+                }
+                for (; r < n; r++) {
                     const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
 #pragma omp simd
                     for (int64_t c = 0; c < C; c++) {
