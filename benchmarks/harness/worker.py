@@ -125,6 +125,8 @@ def fingerprint(lib: Any, value: Any) -> dict[str, Any]:
         return {"shape": [], "dtype": type(value).__name__, "size": abs(float(value))}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return {}
+    if getattr(value, "requires_grad", False):
+        value = value.detach()
     shape, dtype = list(value.shape), str(value.dtype).split(".")[-1]
     if math.prod(shape) > SAMPLE:
         value = value.reshape(-1)[:SAMPLE]

@@ -33,9 +33,14 @@ Tensor gradient_of(PyObject* o, const char* who) {
     return tensor_of(o);
 }
 
+struct PythonHook : GradientHook {
+    explicit PythonHook(PyObject* f) : function(f) {}
+    Kept function;
+};
+
 // hook(grad) -> replacement or None.
-struct TensorHook final : GradientHook {
-    explicit TensorHook(PyObject* f) : function(f) {}
+struct TensorHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
@@ -49,12 +54,11 @@ struct TensorHook final : GradientHook {
         }
         gradients[0] = std::move(g);
     }
-    Kept function;
 };
 
 // hook(grads) or hook(grad_inputs, grad_outputs) -> replacements or None.
-struct NodeHook final : GradientHook {
-    explicit NodeHook(PyObject* f) : function(f) {}
+struct NodeHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients* others) override {
         Lock lock;
         Owned first = wrap_all(gradients), second;
@@ -74,12 +78,11 @@ struct NodeHook final : GradientHook {
         for (size_t i = 0; i < gradients.size(); i++)
             gradients[i] = gradient_of(PyTuple_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)), "a hook");
     }
-    Kept function;
 };
 
 // hook(tensor), the leaf whose .grad is complete.
-struct LeafHook final : GradientHook {
-    explicit LeafHook(PyObject* f) : function(f) {}
+struct LeafHook final : PythonHook {
+    using PythonHook::PythonHook;
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
@@ -89,7 +92,6 @@ struct LeafHook final : GradientHook {
             throw PythonError{};
         }
     }
-    Kept function;
 };
 
 int64_t next_hook = 0;
@@ -388,6 +390,7 @@ PyObject* m_add_hook(PyObject* o, PyObject* f) {
         if (!node && !meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
         NodeHooks& hooks = node ? node->own_hooks() : *meta.hooks;
         hooks.tensor.push_back({node ? meta.output : 0, ++next_hook, Ref<GradientHook>(new TensorHook(f))});
+        if (!node && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         // The handle removes the hook from where it is now, whatever happens to the tensor.
         Owned place(node ? wrap_node(node) : Py_NewRef(o));
         return Py_BuildValue("(OL)", place.get(), static_cast<long long>(next_hook));
@@ -403,6 +406,7 @@ PyObject* m_add_post_hook(PyObject* o, PyObject* f) {
         GradMeta& meta = own_meta(t);
         if (!meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
         meta.hooks->after.push_back({++next_hook, Ref<GradientHook>(new LeafHook(f))});
+        if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         return PyLong_FromLongLong(next_hook);
     });
 }
@@ -819,6 +823,19 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+int visit_hooks(TensorImpl* impl, visitproc visit, void* arg) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (!meta || !meta->hooks) return 0;
+    for (auto& entry : meta->hooks->tensor) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    for (auto& entry : meta->hooks->after) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    return 0;
+}
+
+void clear_hooks(TensorImpl* impl) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (meta) meta->hooks.reset();
+}
 
 PyObject* wrap_node(const Ref<Node>& node) {
     if (!node) Py_RETURN_NONE;

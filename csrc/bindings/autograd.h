@@ -12,6 +12,9 @@ void add_autograd(PyObject* module);
 // What the tensor type gets from here.
 extern PyGetSetDef autograd_getset[];
 extern PyMethodDef autograd_methods[];
+// For the garbage collector: hooks on a leaf that only Python holds may refer back to it.
+int visit_hooks(TensorImpl* impl, visitproc visit, void* arg);
+void clear_hooks(TensorImpl* impl);
 // A gradient formula in Python on an op of the core.
 PyObject* define_gradient(PyObject*, PyObject* args);
 

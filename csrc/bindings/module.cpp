@@ -1,5 +1,6 @@
 // The extension module flambeau._C.
 #include "bindings/python.h"
+#include "bindings/shared.h"
 
 namespace {
 
@@ -28,6 +29,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_system(module.get());
         add_autocast(module.get());
         add_exchange(module.get());
+        add_shared(module.get());
         return module.release();
     });
 }

@@ -56,10 +56,11 @@ void tensor_dealloc(PyObject* o) {
 int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
     Py_VISIT(cast(o)->dict);
     Py_VISIT(Py_TYPE(o));
-    return 0;
+    return visit_hooks(cast(o)->impl, visit, arg);
 }
 int tensor_clear(PyObject* o) {
     Py_CLEAR(cast(o)->dict);
+    clear_hooks(cast(o)->impl);
     return 0;
 }
 int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {

@@ -138,7 +138,7 @@ void CachingAllocator::free(Block* block) {
     Pool& p = pool(block->stream);
     if (block->size <= bin_limit) {
         auto& bin = p.bins[block->size / rounding];
-        if (bin.size() < 4096) {
+        if (bin.size() * block->size < bin_bytes) {
             block->binned = true;
             bin.push_back(block);
             return;

@@ -32,7 +32,7 @@ struct Block {
     bool used = false;
     bool binned = false;
     bool segment_start = false;
-    bool small = false;  // of a segment for small blocks
+    bool small = false;     // of a segment for small blocks
     Block* prev = nullptr;  // neighbours in the same segment
     Block* next = nullptr;
 };
@@ -68,6 +68,7 @@ class CachingAllocator {
   private:
     static constexpr size_t rounding = 512;
     static constexpr size_t bin_limit = 64 * 1024;  // blocks up to here are reused by exact size, without coalescing
+    static constexpr size_t bin_bytes = size_t(16) << 20;  // so much may wait for that, of each size
     struct BySize {
         bool operator()(const Block* a, const Block* b) const {
             return a->size != b->size ? a->size < b->size : a->data < b->data;

@@ -113,9 +113,19 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
 
 # Loaded when first used, so that `import flambeau` stays quick.
-_LAZY = ("amp", "array_api", "fft", "func", "nn", "optim", "random", "serialization", "testing", "utils", "version")
+_LAZY = (
+    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "fft", "func", "hub", "jit", "nn",
+    "optim", "random", "serialization", "testing", "utils", "version", "xpu",
+)  # fmt: skip
 # Names of submodules that stand at the top as well.
-_FROM = {"autocast": "amp", "load": "serialization", "save": "serialization", "vmap": "func"}
+_FROM = {"autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
+_FROM |= dict.fromkeys(
+    """
+    alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm layer_norm
+    pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
+    """.split(),
+    "nn.functional",
+)
 _FROM |= dict.fromkeys(
     """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype

@@ -291,5 +291,6 @@ RETURNS = {
 }
 # Modules whose source carries the types.
 TYPED_MODULES = (
-    "amp", "array_api", "autograd", "errors", "fft", "func", "nn", "optim", "serialization", "utils",
+    "accelerator", "amp", "array_api", "autograd", "backends", "compat", "compiler", "cuda", "distributed", "errors", "fft", "func",
+    "hub", "jit", "nn", "optim", "serialization", "utils", "xpu",
 )  # fmt: skip

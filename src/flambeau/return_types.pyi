@@ -23,6 +23,7 @@ from . import (
     _ValuesIndicesResult,
 )
 
+adaptive_max_pool1d = _ValuesIndicesResult
 aminmax = _MinMaxResult
 cummax = _ValuesIndicesResult
 cummin = _ValuesIndicesResult
@@ -46,6 +47,7 @@ linalg_solve_ex = _ResultInfoResult
 linalg_svd = _USVhResult
 lu_unpack = _PLUResult
 max = _ValuesIndicesResult
+max_pool1d_with_indices = _ValuesIndicesResult
 median = _ValuesIndicesResult
 min = _ValuesIndicesResult
 mode = _ValuesIndicesResult

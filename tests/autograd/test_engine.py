@@ -607,3 +607,13 @@ def test_any_program_is_a_model():
         x = leaf(1)
         tree(x, depth).sum().backward()
         equal(x.grad, [3**depth])
+
+
+def test_a_hook_that_refers_to_its_tensor_is_collected():
+    x = leaf(1)
+    x.register_hook(lambda g: x.detach())
+    x.register_post_accumulate_grad_hook(lambda t: x)
+    probe = weakref.ref(x)
+    del x
+    gc.collect()
+    assert probe() is None

@@ -49,6 +49,26 @@ def test_bilinear():
         F.bilinear(t(x), t(x), t(w))
 
 
+def test_grouped_mm():
+    a, b = rng.normal(size=(7, 4)), rng.normal(size=(2, 4, 5))
+    close(
+        F.grouped_mm(t(a), t(b), offs=fb.tensor([3, 6])),
+        np.concatenate([a[:3] @ b[0], a[3:6] @ b[1], np.zeros((1, 5))]),
+    )
+    c, d = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 6))
+    close(F.grouped_mm(t(c), t(d), offs=fb.tensor([2, 6])), np.concatenate([c[0] @ d[:, :2], c[1] @ d[:, 2:]], 1))
+    close(F.grouped_mm(t(a), t(d), offs=fb.tensor([1, 4])), np.stack([a[:, :1] @ d[:1], a[:, 1:] @ d[1:]]))
+    close(F.grouped_mm(t(c), t(b)), c @ b)
+    assert fb.autograd.gradcheck(lambda x, y: F.grouped_mm(x, y, offs=fb.tensor([3, 6])), (t(a, True), t(b, True)))
+    for bad in ({"offs": fb.tensor([3])}, {"offs": fb.tensor([5, 3])}, {"offs": fb.tensor([3, 9])}, {}):
+        with pytest.raises(ValueError, match="grouped_mm"):
+            F.grouped_mm(t(a), t(b), **bad)
+
+
+def test_names_at_the_top():
+    assert fb.cosine_similarity is F.cosine_similarity and fb.layer_norm is F.layer_norm
+
+
 @pytest.mark.parametrize(
     "module, shape",
     [(nn.Linear(50, 400), (400, 50)), (nn.Bilinear(50, 7, 400), (400, 50, 7)), (nn.Conv2d(5, 400, 3), (400, 5, 3, 3))],

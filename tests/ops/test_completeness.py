@@ -12,7 +12,16 @@ EXEMPT: dict[str, str] = {
     "resize_": "changes the tensor's own shape; test_tensor.py::test_resize",
     "resize_as_": "changes the tensor's own shape; test_tensor.py::test_resize",
     "set_": "changes the tensor's memory; test_tensor.py::test_set",
-}
+} | dict.fromkeys(
+    [
+        "_nn.adaptive_avg_pool", "_nn.adaptive_max_pool", "_nn.fractional_max_pool", "_nn.max_unpool",
+        "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+        "max_pool3d", "nn.functional.avg_pool1d", "nn.functional.avg_pool2d", "nn.functional.avg_pool3d",
+        "nn.functional.max_pool1d", "nn.functional.max_pool1d_with_indices", "nn.functional.max_pool2d",
+        "nn.functional.max_pool2d_with_indices", "nn.functional.max_pool3d", "nn.functional.max_pool3d_with_indices",
+    ],
+    "windows of several dimensions, layouts and gradients; tests/nn/test_pooling.py",
+)  # fmt: skip
 
 ROWS = {**SPECS, **RANDOM, **dict.fromkeys(SPECIAL)}
 

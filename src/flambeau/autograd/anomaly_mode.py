@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from flambeau import _C
 from flambeau.autograd.grad_mode import _Scope
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
+# Not empty while anomalies are sought somewhere: modules then say where they are.
+watching: list[bool] = []
+_running = threading.local()
+
+
+class inside:
+    """While a module runs: messages carry its path from the outermost module, which goes by its class."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __enter__(self) -> None:
+        stack = _running.__dict__.setdefault("stack", [])
+        name = type(self.module).__name__
+        if stack:
+            parent, above = stack[-1]
+            own = next((key for key, value in parent._modules.items() if value is self.module), name)
+            name = f"{above}.{own}"
+        stack.append((self.module, name))
+        self._before = _C.set_module_path(name)
+
+    def __exit__(self, *exc: Any) -> None:
+        _running.stack.pop()
+        _C.set_module_path(self._before)
+
+
 class module_scope:
-    """Names the part of a model that runs inside; messages about NaN say it. nn.Module enters it while anomalies are sought.
+    """Names the part of a model that runs inside; messages about NaN say it.
 
     Args:
         path: say, "encoder.layers.3".
@@ -54,10 +83,12 @@ class detect_anomaly(_Scope):
     def __enter__(self) -> None:
         modes = _C.modes()
         self._before.append(modes)
+        watching.append(True)
         _C.set_modes(modes[0], modes[1], self.check_nan, self.forward, self.allow_inf)
 
     def __exit__(self, *exc) -> None:
         grad, inference = _C.modes()[:2]
+        watching.pop()
         _C.set_modes(grad, inference, *self._before.pop()[2:])
 
 
@@ -80,6 +111,7 @@ class set_detect_anomaly(detect_anomaly):
         super().__init__(bool(mode) and check_nan, forward=bool(mode) and forward, allow_inf=allow_inf)
         self.mode = bool(mode)
         self._outer = _C.modes()
+        self._watched = list(watching)
         self._set()
 
     def _fresh(self) -> set_detect_anomaly:
@@ -87,6 +119,7 @@ class set_detect_anomaly(detect_anomaly):
 
     def _set(self) -> None:
         grad, inference = _C.modes()[:2]
+        watching[:] = [True] if self.mode else []
         _C.set_modes(grad, inference, self.check_nan, self.forward, self.allow_inf)
 
     def __enter__(self) -> None:
@@ -94,6 +127,7 @@ class set_detect_anomaly(detect_anomaly):
 
     def __exit__(self, *exc) -> None:
         grad, inference = _C.modes()[:2]
+        watching[:] = self._watched
         _C.set_modes(grad, inference, *self._outer[2:])
 
 

@@ -57,7 +57,7 @@ class Parameter(Tensor, metaclass=_Marked):
         if type(data) is Tensor or type(data) is Parameter or cls is not Parameter:
             return data.detach().as_subclass(cls).requires_grad_(requires_grad)
         own = data.detach().as_subclass(type(data)).requires_grad_(requires_grad)
-        own._is_param = True
+        own.__dict__["_is_param"] = True
         return own
 
     def __deepcopy__(self, memo):
@@ -119,8 +119,7 @@ class Buffer(Tensor, metaclass=_Marked):
         elif not isinstance(data, Tensor):
             raise TypeError(f"Buffer: expected a tensor, got {type(data).__name__}; make one with fb.tensor()")
         own = data.detach().as_subclass(type(data)).requires_grad_(data.requires_grad)
-        own.persistent = persistent
-        own._is_buffer = True
+        own.__dict__.update(persistent=persistent, _is_buffer=True)
         return own
 
 
@@ -218,8 +217,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
         own = fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)
-        own.persistent = persistent
-        own._is_buffer = True
+        own.__dict__.update(persistent=persistent, _is_buffer=True)
         return own
 
 

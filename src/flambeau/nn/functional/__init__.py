@@ -25,6 +25,7 @@ from flambeau.nn.functional import (
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )
@@ -35,6 +36,7 @@ from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin import *  # noqa: F403
 from flambeau.nn.functional._normalization import *  # noqa: F403
+from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 from flambeau.nn.functional._spatial import *  # noqa: F403
 
@@ -46,6 +48,7 @@ _FAMILIES = (
     _loss,
     _margin,
     _normalization,
+    _pooling,
     _resample,
     _spatial,
 )

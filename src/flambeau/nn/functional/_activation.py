@@ -130,7 +130,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
         >>> fb.nn.functional.leaky_relu(fb.tensor([-1.0, 2.0]), 0.5)
         tensor([-0.5000,  2.0000])
     """
-    return _apply(lambda x: fb.where(x > 0, x, x * negative_slope), input, inplace)
+    # at 0 the gradient is the slope: that of clamp() includes its limit, that of relu() does not
+    return _apply(lambda x: x.relu() + x.clamp(max=0) * negative_slope, input, inplace)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:

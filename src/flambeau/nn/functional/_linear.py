@@ -8,7 +8,7 @@ from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._common import narrow_back, recording, wide
 
 __all__ = [
-    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "grouped_mm", "linear", "one_hot", "pairwise_distance",
 ]  # fmt: skip
 
 
@@ -24,15 +24,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> fb.nn.functional.linear(fb.ones(2), fb.ones(3, 2), fb.zeros(3))
         tensor([2., 2., 2.])
     """
-    if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+    try:
+        if bias is not None and input.ndim == 2 and weight.ndim == 2:
+            return fb.addmm(bias, input, weight.t())
+        product = input.matmul(weight.t())
+        return product if bias is None else product + bias
+    except RuntimeError as error:  # looked at only then: this is the most frequent call of all
+        if input.ndim and weight.ndim and input.shape[-1] == weight.shape[-1]:
+            raise
         raise ArgumentError(
             f"linear: input of shape {tuple(input.shape)} does not fit weight of shape {tuple(weight.shape)}; "
-            f"expected (…, {weight.shape[-1]})"
-        )
-    if bias is not None and input.ndim == 2 and weight.ndim == 2:
-        return fb.addmm(bias, input, weight.t())
-    product = input.matmul(weight.t())
-    return product if bias is None else product + bias
+            f"expected (…, {weight.shape[-1] if weight.ndim else 'in_features'})"
+        ) from error
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -61,17 +64,74 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else result + bias
 
 
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype=None
+) -> Tensor:
+    """Products of matrices in groups, as a mixture of experts needs them.
+
+    A 3-d operand holds one matrix for each group; a 2-d one holds the groups side by side, and offs says where each ends.
+
+    Args:
+        mat_a: (groups, M, K), or (M, K) with groups of rows, or of columns if mat_b is 2-d too.
+        mat_b: (groups, K, N), or (K, N) with groups of columns, or of rows if mat_a is 2-d too.
+        offs: where each group ends in the shared dimension; not for two 3-d operands.
+        bias: must be None.
+        out_dtype: of the result; that of the operands by default.
+
+    Returns:
+        (groups, M, N), or (M, N) where rows or columns are grouped; zeros beyond the last group.
+
+    Example:
+        >>> rows, experts = fb.ones(3, 2), fb.stack([fb.ones(2, 1), 2 * fb.ones(2, 1)])
+        >>> fb.nn.functional.grouped_mm(rows, experts, offs=fb.tensor([1, 3])).flatten()
+        tensor([2., 4., 4.])
+    """
+    op = "grouped_mm"
+    if bias is not None:
+        raise ArgumentError(f"{op}: bias is not supported; add it to the result")
+    if mat_a.ndim not in (2, 3) or mat_b.ndim not in (2, 3) or mat_a.shape[-1] != mat_b.shape[-2]:
+        raise ArgumentError(
+            f"{op}: expected (…, M, K) and (…, K, N) of 2 or 3 dimensions, got {tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
+        )
+    if (offs is None) != (mat_a.ndim == mat_b.ndim == 3):
+        raise ArgumentError(f"{op}: offs are needed if, and only if, an operand is 2-d")
+    if offs is None:
+        result = mat_a.bmm(mat_b)
+    else:
+        result = _grouped_by_offsets(op, mat_a, mat_b, offs)
+    return result if out_dtype is None else result.to(out_dtype)
+
+
+def _grouped_by_offsets(op: str, a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    ends = offs.tolist()
+    shared = a.shape[-1] if a.ndim == b.ndim else a.shape[0] if a.ndim == 2 else b.shape[1]
+    groups = a.shape[0] if a.ndim == 3 else b.shape[0] if b.ndim == 3 else len(ends)
+    if len(ends) != groups or ends != sorted(ends) or (ends and (ends[0] < 0 or ends[-1] > shared)):
+        raise ArgumentError(f"{op}: expected {groups} ascending offsets up to {shared}, got {ends}")
+    parts = list(zip([0, *ends], ends, strict=False))
+    if a.ndim == b.ndim:
+        return fb.stack([a[:, i:j] @ b[i:j] for i, j in parts])
+    if a.ndim == 2:
+        rows = [a[i:j] @ b[g] for g, (i, j) in enumerate(parts)]
+        return fb.cat([*rows, a.new_zeros((shared - ends[-1], b.shape[2]))])
+    columns = [a[g] @ b[:, i:j] for g, (i, j) in enumerate(parts)]
+    return fb.cat([*columns, a.new_zeros((a.shape[1], shared - ends[-1]))], 1)
+
+
 # ---- embeddings --------------------------------------------------------------------------------------------------------
 
 
-def _check_indices(op: str, input: Tensor, rows: int) -> None:
+def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
+    """The rows of the weight at the indices, one below the other."""
     if input.dtype not in (fb.int64, fb.int32):
         raise DTypeError(f"{op}: indices must be int64 or int32, got {input.dtype}")
-    if input.numel() and (int(input.min()) < 0 or int(input.max()) >= rows):
+    try:
+        return weight.index_select(0, input.reshape(-1))
+    except IndexError as error:
         raise OutOfRangeError(
             f"{op}: index out of range: indices run from {int(input.min())} to {int(input.max())}, "
-            f"but the weight has {rows} rows"
-        )
+            f"but the weight has {weight.shape[0]} rows"
+        ) from error
 
 
 def _row(op: str, padding_idx: int, rows: int) -> int:
@@ -84,7 +144,7 @@ def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
     """Scales the rows in use that are longer than max_norm, in place and outside of the graph."""
     with fb.no_grad():
         rows = input.reshape(-1).unique()
-        used = wide(weight.detach().index_select(0, rows))
+        used = wide(_rows("embedding", weight.detach(), rows))
         norms = fb.linalg.vector_norm(used, norm_type, dim=1, keepdim=True)
         scaled = fb.where(norms > max_norm, used * (max_norm / (norms + 1e-7)), used)
         weight.detach().index_copy_(0, rows, scaled.to(weight.dtype))
@@ -117,12 +177,11 @@ def embedding(
     """
     if weight.ndim != 2:
         raise ArgumentError(f"embedding: weight must be a matrix, got shape {tuple(weight.shape)}")
-    _check_indices("embedding", input, weight.shape[0])
     if padding_idx is not None:
         padding_idx = _row("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    result = weight.index_select(0, input.reshape(-1)).view((*input.shape, weight.shape[1]))
+    result = _rows("embedding", weight, input).view((*input.shape, weight.shape[1]))
     if recording(weight) and (padding_idx is not None or scale_grad_by_freq):
         result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, scale_grad_by_freq, grad.dtype))
     return result
@@ -187,7 +246,6 @@ def embedding_bag(
         )
     if weight.ndim != 2:
         raise ArgumentError(f"{op}: weight must be a matrix, got shape {tuple(weight.shape)}")
-    _check_indices(op, input, weight.shape[0])
     bags, bag_of = _bags(input, offsets, include_last_offset)
     flat = input.reshape(-1)
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)

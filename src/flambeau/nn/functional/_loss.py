@@ -291,7 +291,8 @@ def binary_cross_entropy(
             f"{op}: target size {tuple(target.shape)} is different to the input size {tuple(input.shape)}; they must agree"
         )
     reduction = legacy_reduction(size_average, reduce, reduction)
-    if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
+    least, greatest = input.detach().aminmax() if input.numel() else (0, 1)
+    if not (least >= 0 and greatest <= 1):
         raise ArgumentError(
             f"{op}: all elements of input should be between 0 and 1; use binary_cross_entropy_with_logits"
         )
@@ -405,13 +406,14 @@ def _nll(
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
-    if safe.numel() and (int(safe.min()) < 0 or int(safe.max()) >= classes):
-        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
-        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes")
     if classes == 0:
         return reduced(op, input.new_zeros(expected), reduction)
     x = wide(input)
-    loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    try:
+        loss = -x.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
+    except IndexError as error:
+        bad = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
+        raise OutOfRangeError(f"{op}: target {bad} is out of bounds for {classes} classes") from error
     share = fb.ones_like(loss) if weight is None else wide(weight)[safe]
     share = share.masked_fill(ignored, 0).detach()
     loss = (loss * share if weight is not None else loss).masked_fill(ignored, 0)

@@ -17,6 +17,7 @@ from flambeau.nn.modules.module import Module  # noqa: F401
 from flambeau.nn.modules.normalization import *  # noqa: F403
 from flambeau.nn.modules.padding import *  # noqa: F403
 from flambeau.nn.modules.pixelshuffle import *  # noqa: F403
+from flambeau.nn.modules.pooling import *  # noqa: F403
 from flambeau.nn.modules.rnn import *  # noqa: F403
 from flambeau.nn.modules.sparse import *  # noqa: F403
 from flambeau.nn.modules.transformer import *  # noqa: F403

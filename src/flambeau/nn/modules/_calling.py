@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.autograd.anomaly_mode import inside, watching
 from flambeau.nn.modules._hooks import (
     BackwardGates,
     RemovableHandle,
@@ -38,7 +39,7 @@ class Calling:
         try:
             if (
                 own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
-                or _pre or _post or _back_pre or _back
+                or _pre or _post or _back_pre or _back or watching
             ):  # fmt: skip
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
@@ -52,6 +53,9 @@ class Calling:
     def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
         called: set[int] = set()
         try:
+            if watching:
+                with inside(self):
+                    return self._forward_between_hooks(args, kwargs, called)
             return self._forward_between_hooks(args, kwargs, called)
         except Exception:
             self._call_after_failure(args, kwargs, called)

@@ -247,7 +247,7 @@ class Module(Tree, Calling, State):
             >>> fb.nn.ReLU().share_memory()
             ReLU()
         """
-        return self._apply(lambda t: t.share_memory_())
+        return self._apply(lambda t: t.share_memory_())  # type: ignore[attr-defined]  # not in the stub yet
 
     # ---- mode ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,14 @@
+"""Switches of the libraries that PyTorch runs on, for the scripts that set them; there, and none of them needed.
+
+Each module answers honestly whether its library is used here. Switches keep what they are set to and change nothing:
+results are deterministic and in full precision whatever they say.
+
+Example:
+    >>> fb.backends.cudnn.benchmark = True
+    >>> fb.backends.cudnn.is_available(), fb.backends.openmp.is_available()
+    (False, True)
+"""
+
+from flambeau.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

@@ -1,0 +1,40 @@
+"""oneDNN, under the name it had before: used for convolutions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+__all__ = ["flags", "is_available"]
+
+enabled = True
+deterministic = False
+allow_tf32 = True
+
+
+def is_available() -> bool:
+    """True: oneDNN is part of this build.
+
+    Example:
+        >>> fb.backends.mkldnn.is_available()
+        True
+    """
+    return True
+
+
+@contextlib.contextmanager
+def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True) -> Iterator[None]:
+    """Sets the switches within the block; they are kept and change nothing.
+
+    Example:
+        >>> with fb.backends.mkldnn.flags(enabled=False):
+        ...     fb.backends.mkldnn.enabled
+        False
+    """
+    names = ("enabled", "deterministic", "allow_tf32")
+    before = {name: globals()[name] for name in names}
+    globals().update(zip(names, (enabled, deterministic, allow_tf32), strict=True))
+    try:
+        yield
+    finally:
+        globals().update(before)

@@ -1,0 +1,173 @@
+"""The import hook: `torch` and `torch.x.y` are found as flambeau and flambeau.x.y.
+
+Submodules are flambeau's own module objects under a second name, so classes, state and speed are the same. Only `torch`
+itself is a module of its own, since its version differs. A name that is missing raises an error that names it and the
+page of the documentation to look at.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau.compat.version import __version__
+from flambeau.version import __version__ as flambeau_version
+
+PAGE = 'the page "Differences from PyTorch" (docs/differences.md)'
+# Modules that exist only for the sake of scripts.
+_ALIASES = {"torch.version": "flambeau.compat.version", "torch.torch_version": "flambeau.compat.version"}
+
+
+def missing(name: str) -> str:
+    """The message for a name that PyTorch may have and flambeau has not."""
+    return f"{name}: not in flambeau {flambeau_version}; see {PAGE}"
+
+
+def _target(name: str) -> str:
+    return _ALIASES.get(name, "flambeau" + name[len("torch") :])
+
+
+class _Loader(importlib.abc.Loader):
+    """Hands out a module that is already there under flambeau's name."""
+
+    def __init__(self, finder: Finder) -> None:
+        self.finder = finder
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return self.finder.module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        # The import system has just written the spec of "torch.x" into flambeau.x.
+        self.finder.restore_spec(module)
+
+
+class _Torch(importlib.metadata.Distribution):
+    """What importlib.metadata.version("torch") reads."""
+
+    def read_text(self, filename: str) -> str | None:
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return flambeau.__path__[0]
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds `torch` and everything below it; keeps what has to be undone."""
+
+    def __init__(self) -> None:
+        self._loader = _Loader(self)
+        self._specs: dict[str, Any] = {}
+        self._undo: list[tuple[types.ModuleType, Any]] = []
+        self._known: dict[str, types.ModuleType] = {}
+
+    # ---- what the import system calls ------------------------------------------------------------------------------------
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        module = self.module(fullname)
+        self._specs[module.__name__] = getattr(module, "__spec__", None)
+        # All count as packages: then `from torch.nn import Missing` asks here, and the error can explain.
+        return importlib.machinery.ModuleSpec(fullname, self._loader, is_package=True)
+
+    def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+        if context is None or context.name in (None, "torch"):
+            yield _Torch()
+
+    def restore_spec(self, module: types.ModuleType) -> None:
+        """Gives a module of flambeau its own spec back."""
+        if module.__name__ != "torch":
+            module.__spec__ = self._specs.get(module.__name__)
+
+    # ---- modules ---------------------------------------------------------------------------------------------------------
+
+    def module(self, name: str) -> types.ModuleType:
+        """The module for "torch" or "torch.x"; ModuleNotFoundError with an explanation if there is none."""
+        if name not in self._known:
+            self._known[name] = self._make_torch() if name == "torch" else self._adopt(name, self._import(name))
+        return self._known[name]
+
+    def _import(self, name: str) -> types.ModuleType:
+        target = _target(name)
+        try:
+            return importlib.import_module(target)
+        except ModuleNotFoundError as error:
+            # Without exc.name: the import system would drop the message of one that carries it.
+            if error.name is None or not (target + ".").startswith(error.name + "."):
+                raise
+            raise ModuleNotFoundError(missing(name)) from None
+
+    def _make_torch(self) -> types.ModuleType:
+        torch = types.ModuleType("torch", f"flambeau {flambeau_version} under PyTorch's name.")
+        hidden = ("__name__", "__loader__", "__spec__", "__package__", "__builtins__", "__getattr__", "__dir__", "__doc__")
+        torch.__dict__.update({key: value for key, value in vars(flambeau).items() if key not in hidden})
+        torch.__dict__.update(__version__=__version__, __path__=[], __getattr__=self._attributes("torch", flambeau.__getattr__))
+        torch.__dict__["__dir__"] = lambda: dir(flambeau)
+        for key in _ALIASES:
+            torch.__dict__[key.rpartition(".")[2]] = self.module(key)
+        self._adopt_loaded("torch", "flambeau")
+        return torch
+
+    def _adopt(self, name: str, module: types.ModuleType) -> types.ModuleType:
+        """Lets a module of flambeau explain what it lacks; it and those below it are known under torch's name too."""
+        if module.__name__.startswith("flambeau.compat"):
+            return module
+        before = module.__dict__.get("__getattr__")
+        if not isinstance(before, _Attributes):
+            self._undo.append((module, before))
+            module.__dict__["__getattr__"] = self._attributes(name, before)
+        self._known[name] = module
+        self._adopt_loaded(name, module.__name__)
+        return module
+
+    def _adopt_loaded(self, name: str, target: str) -> None:
+        for key, module in list(sys.modules.items()):
+            parent, _, last = key.rpartition(".")
+            if parent == target and not last.startswith("_") and last != "compat" and f"{name}.{last}" not in self._known:
+                self._adopt(f"{name}.{last}", module)
+
+    def _attributes(self, name: str, before: Callable[[str], Any] | None) -> _Attributes:
+        return _Attributes(self, name, before)
+
+    def close(self) -> None:
+        """Gives every module its own behaviour back."""
+        for module, before in reversed(self._undo):
+            if before is None:
+                del module.__dict__["__getattr__"]
+            else:
+                module.__dict__["__getattr__"] = before
+        self._undo.clear()
+        self._known.clear()
+
+
+class _Attributes:
+    """A module's `__getattr__`: asks the module's own first, adopts modules it loads, explains what is missing."""
+
+    def __init__(self, finder: Finder, name: str, before: Callable[[str], Any] | None) -> None:
+        self.finder, self.name, self.before = finder, name, before
+
+    def __call__(self, attribute: str) -> Any:
+        value = self._ask(attribute)
+        full = f"{self.name}.{attribute}"
+        if isinstance(value, types.ModuleType) and value.__name__ == _target(full):
+            return self.finder.module(full)
+        return value
+
+    def _ask(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(f"module '{self.name}' has no attribute '{attribute}'")
+        if self.before is not None:
+            try:
+                return self.before(attribute)
+            except AttributeError as error:
+                # One that comes from inside a module being loaded is a fault of its own and stays as it is.
+                if attribute not in str(error):
+                    raise
+        raise AttributeError(missing(f"{self.name}.{attribute}"), name=attribute)

@@ -1,0 +1,26 @@
+"""A pytest plugin: `pytest -p flambeau.compat.pytest_plugin` runs tests written for PyTorch on flambeau."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flambeau import compat
+
+# As the plugin is imported, which is before conftest files and tests are.
+compat.install()
+
+
+def pytest_report_header() -> str:
+    """The line that says what `torch` is."""
+    from flambeau.version import __version__
+
+    return f"torch: flambeau {__version__}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> None:
+    """Adds to a failure where to read about a missing attribute."""
+    if call.excinfo is not None:
+        compat.explain(call.excinfo.value)

@@ -1,0 +1,1 @@
+"""The parts of DataLoader: collation, fetching, seeding, workers."""

@@ -1,0 +1,284 @@
+"""One epoch of a DataLoader: which batch is loaded when, by whom, and in which order batches come out."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import flambeau as fb
+from flambeau.utils.data import sampler as samplers
+from flambeau.utils.data._utils import seeding
+from flambeau.utils.data._utils.fetch import IterableFetcher, MapFetcher
+from flambeau.utils.data._utils.worker import Loop
+from flambeau.utils.data.distributed import DistributedSampler
+
+_END = object()
+# These draw from flambeau's generators only, so that no other state belongs to an epoch.
+_OURS = (
+    samplers.SequentialSampler, samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler,
+    DistributedSampler,
+)  # fmt: skip
+
+
+@dataclass
+class Recipe:
+    """What a worker needs to know of a DataLoader; it is sent to worker processes."""
+
+    dataset: Any
+    collate: Callable
+    iterable: bool
+    batch_size: int | None
+    batched: bool
+    drop_last: bool
+    init: Callable | None
+    workers: int
+    threads: bool
+
+    def fetcher(self, seed: int, reseed: Callable[[int], None]):
+        """Where the batches of an epoch come from."""
+        if self.iterable:
+            return IterableFetcher(self.dataset, self.collate, self.batch_size, self.drop_last)
+        return MapFetcher(self.dataset, self.collate, self.batched, seed, reseed)
+
+    def start_epoch(self, seed: int, own_seed: int):
+        """Seeds the worker; gives the function that makes its fetcher, to be called after worker_init_fn."""
+        reseed = seeding.only_remember if self.threads else seeding.seed_everything
+        reseed(own_seed)
+        return functools.partial(self.fetcher, seed, reseed)
+
+    def loop(self, number: int) -> Loop:
+        """The work of one worker."""
+        kind = "thread" if self.threads else "process"
+        return Loop(self.start_epoch, self.init, number, self.workers, self.dataset, kind)
+
+
+class Plan:
+    """The orders of an epoch and the state to make them again.
+
+    Args:
+        loader: the DataLoader.
+        resume: state of an epoch that was left in the middle, or None.
+    """
+
+    def __init__(self, loader: Any, resume: dict | None) -> None:
+        sources = {"default": fb.default_generator, "loader": loader.generator}
+        sources["sampler"] = getattr(loader.sampler, "generator", None)
+        self.sources = {name: g for name, g in sources.items() if isinstance(g, fb.Generator)}
+        self.foreign = loader.batch_sampler is not None and type(loader.batch_sampler) is not samplers.BatchSampler
+        self.foreign |= type(loader.sampler) not in _OURS
+        now = self._state()
+        if resume is not None:
+            self._restore(resume["random"])
+        self.start = self._state()
+        self.seed = samplers.draw_seed(loader.generator)
+        orders: Iterator[Any] = iter(loader._index_sampler)
+        # The first order is made now: samplers draw their numbers then, and this is the moment whose state we know.
+        first = next(orders, _END)
+        self.numbered: Iterator[tuple[int, Any]] = enumerate(itertools.chain([] if first is _END else [first], orders))
+        if resume is not None:
+            done = set(resume["ahead"])
+            self.skip = resume["batches"]
+            if not loader._iterable:
+                self.numbered = itertools.islice(self.numbered, self.skip, None)
+                self.numbered = ((n, order) for n, order in self.numbered if n not in done)
+            # The default generator is the program's, which has gone on since the epoch began.
+            fb.default_generator.set_state(now["default"])
+            self._set_foreign(now)
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {name: g.get_state() for name, g in self.sources.items()}
+        if self.foreign:
+            import numpy as np
+
+            version, words, gauss = random.getstate()
+            state["python"] = [version, list(words), gauss]
+            name, keys, position, has_gauss, cached = np.random.get_state()
+            state["numpy"] = [name, keys.tolist(), position, has_gauss, cached]
+        return state
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        for name, generator in self.sources.items():
+            if name in state:
+                generator.set_state(state[name])
+        self._set_foreign(state)
+
+    def _set_foreign(self, state: dict[str, Any]) -> None:
+        if "python" in state:
+            import numpy as np
+
+            version, words, gauss = state["python"]
+            random.setstate((version, tuple(words), gauss))
+            name, keys, position, has_gauss, cached = state["numpy"]
+            np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
+
+
+class Epoch:
+    """An iterator over the batches of one epoch.
+
+    Args:
+        loader: the DataLoader.
+        resume: state of an epoch that was left in the middle, or None.
+    """
+
+    def __init__(self, loader: Any, resume: dict | None) -> None:
+        self.plan = Plan(loader, resume)
+        self.delivered = 0  # all batches below this number have been given out
+        self.ahead: set[int] = set()  # and these above it
+        if resume is not None:
+            self.delivered, self.ahead = resume["batches"], set(resume["ahead"])
+        self.ended = False
+        self.length = functools.partial(len, loader._index_sampler)
+        self.limit = loader._expected_length()
+        self.bar = loader._progress_bar(self.delivered + len(self.ahead)) if loader.progress else None
+
+    def __iter__(self):
+        return self
+
+    def __len__(self) -> int:
+        return self.length()
+
+    def __next__(self):
+        try:
+            number, batch = self._next()
+        except StopIteration:
+            self.ended = True
+            if self.bar is not None:
+                self.bar.close()
+            raise
+        self.ahead.add(number)
+        while self.delivered in self.ahead:
+            self.ahead.discard(self.delivered)
+            self.delivered += 1
+        if self.bar is not None:
+            self.bar.update()
+        return batch
+
+    def _next(self) -> tuple[int, Any]:
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What a later run needs to go on after the batch that was given out last."""
+        return {"batches": self.delivered, "ahead": sorted(self.ahead), "random": self.plan.start}
+
+
+class LocalEpoch(Epoch):
+    """Batches loaded in the main process, when they are asked for."""
+
+    def __init__(self, loader: Any, resume: dict | None) -> None:
+        super().__init__(loader, resume)
+        self.isolated = not loader._iterable
+        self.fetch = loader._recipe().fetcher(self.plan.seed, seeding.seed_everything)
+        # Rows of tensors need no random numbers: nothing to keep apart.
+        self.isolated &= not getattr(self.fetch, "rows", False)
+        if resume is not None and loader._iterable:
+            for number, order in itertools.islice(self.plan.numbered, resume["batches"]):
+                self.fetch(number, order)
+
+    def _next(self) -> tuple[int, Any]:
+        number, order = next(self.plan.numbered)
+        if not self.isolated:
+            return number, self.fetch(number, order)
+        with seeding.preserved():
+            return number, self.fetch(number, order)
+
+
+class PooledEpoch(Epoch):
+    """Batches loaded ahead by workers.
+
+    Args:
+        loader: the DataLoader.
+        resume: state of an epoch that was left in the middle, or None.
+        pool: its workers.
+    """
+
+    def __init__(self, loader: Any, resume: dict | None, pool: Any) -> None:
+        super().__init__(loader, resume)
+        self.pool, self.workers, self.timeout, self.in_order = pool, loader.num_workers, loader.timeout, loader.in_order
+        self.persistent, self.iterable = loader.persistent_workers, loader._iterable
+        self.finalizer = None if self.persistent else weakref.finalize(self, pool.close)
+        pool.epoch = self.epoch = getattr(pool, "epoch", 0) + 1
+        self.active = list(range(self.workers))
+        self.turn = 0
+        self.load = [0] * self.workers
+        self.prefetch = loader.prefetch_factor
+        self.outstanding: dict[int, int] = {}  # number of a batch -> worker, in the order they were sent
+        self.arrived: dict[int, Any] = {}
+        try:
+            for worker in self.active:
+                pool.submit(worker, ("epoch", self.epoch, self.plan.seed))
+            self._fill()
+            if resume is not None and self.iterable:
+                self.delivered, self.ahead = 0, set()
+                for _ in range(resume["batches"]):
+                    number, _batch = self._next()
+                    self.delivered = number + 1
+        except BaseException:
+            pool.close()
+            raise
+
+    def _fill(self) -> None:
+        """Keeps prefetch_factor batches per worker on order."""
+        while self.active and len(self.outstanding) < self.prefetch * len(self.active):
+            task = next(self.plan.numbered, None)
+            if task is None:
+                return
+            worker = self._choose()
+            self.outstanding[task[0]] = worker
+            self.load[worker] += 1
+            self.pool.submit(worker, ("batch", *task))
+
+    def _choose(self) -> int:
+        """In turn; without an order to keep, whoever has least to do."""
+        if not self.in_order:
+            return min(self.active, key=self.load.__getitem__)
+        self.turn += 1
+        return self.active[(self.turn - 1) % len(self.active)]
+
+    def _next(self) -> tuple[int, Any]:
+        if self.pool.closed or self.pool.epoch != self.epoch:
+            if self.ended or self.persistent:
+                raise StopIteration
+            raise RuntimeError("DataLoader: the workers of this iterator have ended; make a new one with iter(loader)")
+        while self.outstanding:
+            number = next(iter(self.outstanding)) if self.in_order else next(iter(self.arrived), None)
+            if number not in self.arrived:
+                self._await()
+                continue
+            kind, value = self.arrived.pop(number)
+            del self.outstanding[number]
+            if kind == "end":
+                continue
+            self._fill()
+            if kind == "error":
+                value.reraise()
+            return number, value
+        self.ended = True
+        if not self.persistent:
+            self.pool.close()
+        raise StopIteration
+
+    def _await(self) -> None:
+        try:
+            answer = self.pool.receive(self.timeout or None)
+        except BaseException:
+            self.pool.close()  # interrupted, or a worker has died: nothing that comes after could be trusted
+            raise
+        if answer is None:
+            self.pool.close()
+            raise RuntimeError(
+                f"DataLoader timed out after {self.timeout} seconds; the sample takes longer, or a worker waits for something: "
+                "raise timeout, or try num_workers=0"
+            )
+        worker, (epoch, number, kind, value) = answer
+        if epoch != self.epoch:
+            return  # of an epoch that was broken off
+        self.load[worker] -= 1
+        self.arrived[number] = (kind, value)
+        if kind == "end" and worker in self.active:
+            self.active.remove(worker)
+            self._fill()

@@ -1,0 +1,215 @@
+"""What runs in a worker: it takes orders, loads batches, and sends them or its errors back."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import flambeau as fb
+
+# A pipe that is ready takes this much without waiting (PIPE_BUF is 4096); longer messages go through shared memory.
+_SHORT = 3500
+_PATIENCE = 2.0  # seconds between looks whether the parent is still there
+
+_local = threading.local()
+_process = False
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Which worker this is.
+
+    Args:
+        id: its number, from 0.
+        num_workers: how many there are.
+        seed: the seed its random state started from in this epoch.
+        dataset: its copy of the dataset.
+
+    Example:
+        >>> fb.utils.data._utils.worker.WorkerInfo(id=0, num_workers=2, seed=5, dataset=[]).num_workers
+        2
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+def get_worker_info():
+    """In a worker of a DataLoader: its id, num_workers, seed and dataset. Elsewhere None.
+
+    Example:
+        >>> class Share(fb.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         info = fb.utils.data.get_worker_info()
+        ...         return iter(range(info.id, 4, info.num_workers))
+        >>> list(fb.utils.data.DataLoader(Share(), batch_size=None, num_workers=2, worker_type="thread"))
+        [0, 1, 2, 3]
+    """
+    return getattr(_local, "info", None)
+
+
+def in_process() -> bool:
+    """Whether this is a worker process, whose batches travel through shared memory."""
+    return _process
+
+
+class WorkerError:
+    """An exception of a worker, ready to be raised in the parent with the worker's traceback."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind, self.where = type(error), where
+        self.text = "".join(traceback.format_exception(error))
+
+    def reraise(self) -> None:
+        """Raises an exception of the same class where it can be made from a text, else a RuntimeError."""
+        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        try:
+            error = self.kind(_Message(message) if issubclass(self.kind, KeyError) else message)
+        except Exception:
+            error = RuntimeError(message)
+        raise error
+
+    def __reduce__(self):
+        return _rebuilt, (_sendable(self.kind), self.where, self.text)
+
+
+class _Message(str):
+    """A text that KeyError shows as it is, with its lines."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _sendable(kind: type) -> type:
+    """The class, or the next base of it that the other side can import."""
+    for base in kind.__mro__:
+        if "<locals>" not in base.__qualname__ and base.__module__ != "__main__":
+            return base
+    return RuntimeError
+
+
+def _rebuilt(kind, where, text):
+    error = WorkerError.__new__(WorkerError)
+    error.kind, error.where, error.text = kind, where, text
+    return error
+
+
+# ---- messages ------------------------------------------------------------------------------------------------------------
+
+
+def pack(value: Any) -> bytes:
+    """A message that a ready pipe takes at once; tensors and long messages are in shared memory."""
+    from multiprocessing.reduction import ForkingPickler
+
+    from flambeau.multiprocessing.reductions import copying, empty_shared
+
+    with copying():
+        data = ForkingPickler.dumps(value)
+        if len(data) <= _SHORT:
+            return b"S" + data
+        shared = empty_shared((len(data),), fb.uint8)
+        memoryview(shared)[:] = data
+        return b"L" + ForkingPickler.dumps(shared)
+
+
+def unpack(message: bytes) -> Any:
+    """The value of a message."""
+    from multiprocessing.reduction import ForkingPickler
+
+    value = ForkingPickler.loads(memoryview(message)[1:])
+    return value if message[:1] == b"S" else ForkingPickler.loads(memoryview(value))
+
+
+# ---- the loop ------------------------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """One worker's work, the same for processes and threads.
+
+    Args:
+        start_epoch: (seed) -> fetcher, called at the beginning of every epoch.
+        init: worker_init_fn or None.
+        number: of this worker.
+        total: number of workers.
+        dataset: the dataset.
+        where: how errors call this worker.
+    """
+
+    def __init__(self, start_epoch: Callable, init: Callable | None, number: int, total: int, dataset: Any, where: str):
+        self.start_epoch, self.init, self.number, self.total = start_epoch, init, number, total
+        self.dataset, self.where = dataset, f"in DataLoader worker {where} {number}"
+        self.fetch: Any = None
+        self.broken: WorkerError | None = None
+        self.epoch = 0
+
+    def handle(self, order: tuple) -> tuple | None:
+        """Answers an order: (epoch, number, kind, value), nothing for the beginning of an epoch."""
+        try:
+            if order[0] == "epoch":
+                _, self.epoch, seed = order
+                self._begin(seed)
+                return None
+            _, number, wanted = order
+            if self.broken is not None:
+                return self.epoch, number, "error", self.broken
+            return self.epoch, number, "batch", self.fetch(number, wanted)
+        except StopIteration:
+            return self.epoch, order[1], "end", None
+        except Exception as error:
+            wrapped = WorkerError(error, self.where)
+            if order[0] == "epoch":
+                self.broken = wrapped  # said when the first batch is asked for
+                return None
+            return self.epoch, order[1], "error", wrapped
+
+    def _begin(self, seed: int) -> None:
+        _local.info = WorkerInfo(self.number, self.total, seed + self.number, self.dataset)
+        make_fetcher = self.start_epoch(seed, seed + self.number)
+        if self.init is not None:
+            self.init(self.number)
+            self.init = None
+        self.fetch = make_fetcher()
+
+
+def run_process(make_loop: Callable[[], Loop], orders, results, stale) -> None:
+    """The main function of a worker process; ends when told to, or when the parent is gone."""
+    global _process
+    _process = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business, which then ends the workers
+    for end in stale:
+        end.close()
+    fb.set_num_threads(1)
+    loop, parent = make_loop(), os.getppid()
+    while True:
+        while not orders.poll(_PATIENCE):
+            if os.getppid() != parent:
+                return
+        try:
+            order = unpack(orders.recv_bytes())
+        except (EOFError, OSError):
+            return
+        if order is None:
+            return
+        answer = loop.handle(order)
+        if answer is None:
+            continue
+        try:
+            message = pack(answer)
+        except Exception as error:
+            message = pack((answer[0], answer[1], "error", WorkerError(error, loop.where)))
+        del answer
+        while not select.select([], [results], [], _PATIENCE)[1]:
+            if os.getppid() != parent:
+                return
+        try:
+            results.send_bytes(message)
+        except OSError:
+            return

@@ -1,0 +1,5 @@
+"""Older name of `hub.load_state_dict_from_url`; nothing is downloaded."""
+
+from flambeau.hub import load_state_dict_from_url as load_url
+
+__all__ = ["load_url"]
