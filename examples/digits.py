@@ -19,10 +19,11 @@ from tqdm import tqdm
 import flambeau as fb
 import flambeau.nn as nn
 import flambeau.nn.functional as F
+from flambeau.utils.data import DataLoader, TensorDataset
 
 
 class DigitNet(nn.Module):
-    """Two convolutions at full size, two at half size, then a linear classifier."""
+    """A convolution at full size, two at half size, then a linear classifier."""
 
     def __init__(self, channels=32):
         super().__init__()
@@ -30,10 +31,11 @@ class DigitNet(nn.Module):
             nn.Conv2d(1, channels, 3, padding=1, bias=False),
             nn.BatchNorm2d(channels),
             nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=1, stride=2, bias=False),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
+            nn.MaxPool2d(2),
             nn.Conv2d(channels, 2 * channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(2 * channels),
+            nn.ReLU(),
+            nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, bias=False),
             nn.BatchNorm2d(2 * channels),
             nn.ReLU(),
         )
@@ -61,18 +63,18 @@ def jitter(images):
     return padded[fb.arange(n).reshape(n, 1, 1), 0, rows, columns].unsqueeze(1)
 
 
-def train_epoch(model, optimizer, scheduler, images, labels, batch_size):
+def train_epoch(model, optimizer, scheduler, loader):
     """One pass over the training digits in random order; answers the mean loss."""
     model.train()
     total = 0.0
-    for batch in fb.randperm(len(labels)).split(batch_size):
-        loss = F.cross_entropy(model(jitter(images[batch])), labels[batch], label_smoothing=0.05)
+    for images, labels in loader:
+        loss = F.cross_entropy(model(jitter(images)), labels, label_smoothing=0.05)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         scheduler.step()
-        total += loss.item() * len(batch)
-    return total / len(labels)
+        total += loss.item() * len(labels)
+    return total / len(loader.dataset)
 
 
 @fb.no_grad()
@@ -99,7 +101,7 @@ def draw_curve(path, losses, accuracies):
 
 
 def draw_predictions(path, images, labels, predicted, confidence):
-    """The 40 test digits the network is least sure of among mistakes first, mistakes in red."""
+    """40 test digits: the mistakes, marked in red, then those the network is least sure of."""
     wrong = predicted != labels
     order = (confidence - 2 * wrong).argsort()[:40]
     figure = Figure(figsize=(10, 5.6), layout="constrained")
@@ -130,11 +132,11 @@ def main():
     start = time.perf_counter()
     fb.manual_seed(args.seed)
     train_images, train_labels, test_images, test_labels = load_data(args.seed)
+    loader = DataLoader(TensorDataset(train_images, train_labels), batch_size=args.batch_size, shuffle=True)
     model = DigitNet()
     optimizer = fb.optim.AdamW(model.parameters(), weight_decay=1e-2)
-    steps = -(-len(train_labels) // args.batch_size)
     scheduler = fb.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=args.lr, epochs=args.epochs, steps_per_epoch=steps
+        optimizer, max_lr=args.lr, epochs=args.epochs, steps_per_epoch=len(loader)
     )
     print(f"{len(train_labels)} digits to learn from, {len(test_labels)} to test, "
           f"{sum(p.numel() for p in model.parameters())} parameters, {fb.get_num_threads()} thread(s)")
@@ -142,7 +144,7 @@ def main():
     losses, accuracies = [], []
     progress = tqdm(range(args.epochs), desc="digits", unit="epoch")
     for _ in progress:
-        losses.append(train_epoch(model, optimizer, scheduler, train_images, train_labels, args.batch_size))
+        losses.append(train_epoch(model, optimizer, scheduler, loader))
         predicted, _ = predict(model, test_images)
         accuracies.append((predicted == test_labels).float().mean().item())
         progress.set_postfix(loss=f"{losses[-1]:.3f}", test=f"{accuracies[-1]:.1%}")
