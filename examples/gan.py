@@ -74,7 +74,7 @@ def draw_curve(path, history):
         axis.plot(range(1, len(history) + 1), [row[name] for row in history], label=name)
     axis.set_xlabel("epoch")
     axis.set_ylabel("loss")
-    axis.set_title("Both losses near a balance: neither network wins")
+    axis.set_title("Losses of the two networks")
     axis.legend()
     figure.savefig(path, dpi=100)
 
