@@ -208,7 +208,8 @@ Tensor power(Args& a, const Tensor& x, const Tensor& y) {
     }
     return binary(a, x, y, kernels, Result::Same, 10);
 }
-OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE, R"(input to the power of exponent, with broadcasting.
+OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE,
+   R"(input to the power of exponent, with broadcasting.
 
 Args:
     input: the base.
@@ -264,8 +265,16 @@ void where_tile(char** data, int64_t n, const void*) {
     T* z = reinterpret_cast<T*>(data[0]);
     const bool* c = reinterpret_cast<const bool*>(data[1]);
     const T *x = reinterpret_cast<const T*>(data[2]), *y = reinterpret_cast<const T*>(data[3]);
+    // Without a branch: masks are often random.
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) z[i] = c[i] ? x[i] : y[i];
+        for (int64_t i = 0; i < n; i++) {
+            T keep = static_cast<T>(-static_cast<T>(c[i]));
+            z[i] = static_cast<T>((x[i] & keep) | (y[i] & static_cast<T>(~keep)));
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) z[i] = c[i] ? x[i] : y[i];
+    }
 }
 Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y) {
     if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8)

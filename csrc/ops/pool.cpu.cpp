@@ -224,8 +224,31 @@ void sum_taps(const T* x, int64_t stride, int64_t n, T* __restrict sum) {
     for (int64_t i = 0; i < n; i++) sum[i] += x[i * step];
 }
 
+// One window that is the whole plane.
+bool covers_plane(const PoolShape& s) {
+    for (int d = 0; d < 3; d++) {
+        if (s.out[d] != 1 || s.spans[d][0].begin != 0 || s.spans[d][0].end != s.in[d] || s.step[d] != 1) return false;
+    }
+    return true;
+}
+template <class T>
+void avg_whole(const PoolShape& s, T* y, const T* x) {
+    int64_t pixels = s.pixels();
+    T divisor = divisor_of<T>(s, {s.spans[0][0], s.spans[1][0], s.spans[2][0]});
+    parallel_for(s.batch * s.channels, std::max<int64_t>(1, parallel_grain / pixels), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) {
+            T sum = 0;
+            const T* from = x + i * pixels;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t k = 0; k < pixels; k++) sum += from[k];
+            y[i] = sum / divisor;
+        }
+    });
+}
+
 template <class T>
 void avg_planes(const PoolShape& s, T* y, const T* x) {
+    if (covers_plane(s)) return avg_whole(s, y, x);
     parallel_for(s.batch * s.channels * s.out[0] * s.out[1], row_grain(s, 1), [&](int64_t begin, int64_t end) {
         each_row(s, begin, end, [&](int64_t row, int64_t n, Span z, Span v) {
             const T* plane = x + n * s.pixels();
@@ -280,6 +303,14 @@ void zero_channels(const PoolShape& s, T* big, int64_t first, int64_t end, int64
 
 template <class T>
 void spread(const PoolShape& s, T* gx, const T* g) {
+    if (!s.last && covers_plane(s)) {
+        T divisor = divisor_of<T>(s, {s.spans[0][0], s.spans[1][0], s.spans[2][0]});
+        int64_t pixels = s.pixels(), grain = std::max<int64_t>(1, parallel_grain / pixels);
+        parallel_for(s.batch * s.channels, grain, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i++) std::fill(gx + i * pixels, gx + (i + 1) * pixels, g[i] / divisor);
+        });
+        return;
+    }
     by_channels(s, [&](int64_t first, int64_t end, int64_t n) {
         zero_channels(s, gx, first, end, n);
         std::vector<T> share(static_cast<size_t>(end - first));

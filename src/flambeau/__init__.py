@@ -114,8 +114,8 @@ if "linalg" in globals():
 
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
-    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "fft", "func", "hub", "jit", "nn",
-    "optim", "random", "serialization", "testing", "utils", "version", "xpu",
+    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "fft", "func", "hub", "jit",
+    "multiprocessing", "nn", "optim", "random", "serialization", "testing", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}

@@ -23,6 +23,7 @@ from . import func as func
 from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg
+from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import optim as optim
 from . import random as random
@@ -1580,6 +1581,7 @@ class Tensor:
     def sgn_(self) -> Tensor: ...
     @property
     def shape(self) -> Size: ...
+    def share_memory_(self) -> Tensor: ...
     def short(self, memory_format: _memory_format = ...) -> Tensor: ...
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor: ...
     def sigmoid_(self) -> Tensor: ...
@@ -1980,6 +1982,7 @@ def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor: ...
 def einsum(operand: Tensor, labels: Sequence[_int | EllipsisType], *args: Any) -> Tensor: ...
 
 newaxis: None
+__version__: _str
 default_generator: Generator
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -2330,7 +2333,7 @@ def compile(
     *,
     fullgraph: _bool = False,
     dynamic: _bool | None = None,
-    backend: _str | Callable = "inductor",
+    backend: _str | Callable[..., Any] = "inductor",
     mode: _str | None = None,
     options: dict[_str, Any] | None = None,
     disable: _bool = False,

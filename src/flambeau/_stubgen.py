@@ -323,7 +323,7 @@ def generate():
     parts = {
         name: _module_lines(getattr(fb, name), with_out, results)
         for name in modules
-        if name not in _stub_parts.TYPED_MODULES
+        if name in _stub_parts.STUBBED_MODULES
     }
     imports, functions = _module_lines(fb, with_out, results, typed)
     tensor = _tensor_lines(with_out, results)

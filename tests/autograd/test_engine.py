@@ -610,10 +610,12 @@ def test_any_program_is_a_model():
 
 
 def test_a_hook_that_refers_to_its_tensor_is_collected():
-    x = leaf(1)
-    x.register_hook(lambda g: x.detach())
-    x.register_post_accumulate_grad_hook(lambda t: x)
-    probe = weakref.ref(x)
-    del x
+    def make():
+        x = leaf(1)
+        x.register_hook(lambda g: x.detach())
+        x.register_post_accumulate_grad_hook(lambda t: x)
+        return weakref.ref(x)
+
+    probe = make()
     gc.collect()
     assert probe() is None

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau
+from flambeau import __version__ as flambeau_version
 from flambeau.compat.version import __version__
-from flambeau.version import __version__ as flambeau_version
 
 PAGE = 'the page "Differences from PyTorch" (docs/differences.md)'
 # Modules that exist only for the sake of scripts.

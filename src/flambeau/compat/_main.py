@@ -14,9 +14,9 @@ import types
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any, NoReturn
 
+from flambeau import __version__ as flambeau_version
 from flambeau import compat
 from flambeau.compat.version import __version__ as torch_version
-from flambeau.version import __version__ as flambeau_version
 
 USAGE = """\
 usage: python -m flambeau script.py [arguments ...]

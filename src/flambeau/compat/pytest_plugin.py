@@ -14,7 +14,7 @@ compat.install()
 
 def pytest_report_header() -> str:
     """The line that says what `torch` is."""
-    from flambeau.version import __version__
+    from flambeau import __version__
 
     return f"torch: flambeau {__version__}"
 

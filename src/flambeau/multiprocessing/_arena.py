@@ -19,6 +19,7 @@ import os
 import secrets
 import tempfile
 import threading
+import time
 import weakref
 from multiprocessing import util
 from typing import Any
@@ -30,6 +31,7 @@ HEADER = 64  # of a segment and of a block; keeps the data aligned to cache line
 _IN_FLIGHT, _GENERATION = 8, 16  # of a block's header; the count of holders stands first
 _FIRST_SEGMENT, _LARGEST_SEGMENT = 4 << 20, 1 << 30
 _IDLE = 64 << 20  # bytes of unused blocks that a process keeps for reuse
+_OLD = 24 * 3600  # seconds after which nobody waits for a file any more
 _ADVICE = "free memory, raise the limit (ulimit -f, the container's memory), or send less at a time"
 
 _FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
@@ -89,6 +91,7 @@ class Arena:
         self.reserved, self.trim_at = 0, 4 * _IDLE
         self.discarded: set[tuple[int, int]] = set()
         self.lock = threading.RLock()
+        self.heirs = True  # whether somebody waits for the messages that are on their way when the process ends
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least nbytes that this process holds."""
@@ -166,13 +169,13 @@ class Arena:
 
     def leave(self) -> None:
         """At the end of the process: blocks on their way go to a file, where the receiver finds them."""
-        for segment in self.segments:
+        for segment in self.segments if self.heirs else ():
             if _C.shared_add(segment.address, 0) <= 0:
                 continue
             view = memoryview(
                 _C.from_address("share", segment.address, _C.uint8, (segment.nbytes,), (1,), segment, False)
             )
-            with open(_left_behind(segment.token), "wb") as file:
+            with contextlib.suppress(OSError), open(_left_behind(segment.token), "wb") as file:
                 os.ftruncate(file.fileno(), segment.nbytes)
                 os.pwrite(file.fileno(), view[:HEADER], 0)
                 for size, known in self.blocks.items():
@@ -253,8 +256,8 @@ def _attach(token: bytes, total: int, place: tuple[int, int]) -> Segment:
         fd = -1
     if fd < 0:
         raise StateError(
-            f"receive: the process that sent this tensor (pid {pid}) was killed before the tensor was received, and its "
-            "memory went with it; keep the sender alive until the receiver has the tensor"
+            f"receive: the process that sent this tensor (pid {pid}) was killed before the tensor was received, or could "
+            "not leave its memory behind; keep the sender alive until the receiver has the tensor"
         )
     try:
         segment = Segment(token, total, fd)
@@ -301,9 +304,11 @@ def _leave() -> None:
         _C.shared_add(address, -1)
     arena.leave()
     if multiprocessing.parent_process() is None:
-        for path in glob.glob(f"{_FOLDER}/flambeau-{_family()}-*"):
+        for path in glob.glob(f"{_FOLDER}/flambeau-*"):
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                # Those of this tree of processes, and old ones of trees that were killed.
+                if f"-{_family()}-" in path or time.time() - os.stat(path).st_mtime > _OLD:
+                    os.unlink(path)
 
 
 def _at_exit(_=None) -> None:

@@ -186,6 +186,19 @@ def unscaled(
     return True
 
 
+def fusable(
+    params: Sequence[Tensor], fused: bool | None, foreach: bool | None, differentiable: bool, *options: Any
+) -> bool:
+    """Whether one pass in the core does the step: real floating-point parameters, options as numbers, nothing recorded."""
+    if differentiable or fused is False or (fused is None and foreach is False):
+        return False
+    if any(isinstance(option, Tensor) for option in options):
+        return False
+    if fb.is_grad_enabled() and any(p.requires_grad for p in params):
+        return False
+    return all(p.is_floating_point() for p in params)
+
+
 def plain(*values: Number) -> Any:
     """Options as numbers, except tensors that gradients have to reach: those without dimensions."""
     recording = fb.is_grad_enabled()

@@ -14,6 +14,7 @@ from flambeau.optim._update import (
     check_path,
     column,
     decayed,
+    fusable,
     move_,
     plain,
     real,
@@ -147,6 +148,9 @@ def adagrad(
     if not unscaled("Adagrad", grads, fused, grad_scale, found_inf):
         return
     lr, weight_decay = plain(lr, weight_decay)
+    if fusable(params, fused, foreach, differentiable, lr, weight_decay):
+        fb._fused_adagrad(params, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, maximize)
+        return
     for i, param in enumerate(params):
         param, grad, total = real(param, grads[i], state_sums[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)

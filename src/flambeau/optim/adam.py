@@ -16,6 +16,7 @@ from flambeau.optim._update import (
     check_path,
     column,
     decayed,
+    fusable,
     plain,
     real,
     shrink_,
@@ -187,6 +188,10 @@ def adam(
     if not unscaled("Adam", grads, fused, grad_scale, found_inf):
         return
     lr, beta1, beta2, weight_decay = plain(lr, beta1, beta2, weight_decay)
+    if fusable(params, fused, foreach, differentiable, lr, beta1, beta2, weight_decay):
+        states = (exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else [], state_steps)
+        fb._fused_adam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        return
     for i, param in enumerate(params):
         param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
         grad = -grad if maximize else grad

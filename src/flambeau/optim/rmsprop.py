@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor
 from flambeau.optim._update import (
     GroupOptimizer,
@@ -13,6 +14,7 @@ from flambeau.optim._update import (
     check_path,
     column,
     decayed,
+    fusable,
     move_,
     plain,
     real,
@@ -151,6 +153,10 @@ def rmsprop(
     """
     check_path("RMSprop", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
     step_size, weight_decay = plain(lr, weight_decay)
+    if fusable(params, None, foreach, differentiable, step_size, weight_decay):
+        states = (square_avgs, grad_avgs if centered else [], momentum_buffer_list if momentum > 0 else [], state_steps)
+        fb._fused_rmsprop(params, grads, *states, step_size, alpha, eps, weight_decay, momentum, maximize)
+        return
     for i, param in enumerate(params):
         param, grad, square_avg = real(param, grads[i], square_avgs[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_not_negative, decayed, move_, plain, unscaled
+from flambeau.optim._update import (
+    GroupOptimizer,
+    Number,
+    check_lr,
+    check_not_negative,
+    decayed,
+    fusable,
+    move_,
+    plain,
+    unscaled,
+)
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
@@ -120,6 +131,9 @@ def sgd(
     if not unscaled("SGD", d_p_list, fused, grad_scale, found_inf):
         return
     lr, weight_decay = plain(lr, weight_decay)
+    if fusable(params, fused, foreach, False, lr, weight_decay):
+        _fused(params, d_p_list, momentum_buffer_list, lr, momentum, dampening, weight_decay, nesterov, maximize)
+        return
     for i, (param, grad) in enumerate(zip(params, d_p_list, strict=True)):
         grad = decayed(-grad if maximize else grad, param, weight_decay)
         if momentum != 0:
@@ -130,3 +144,20 @@ def sgd(
                 buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
             grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
         move_(param, grad, lr)
+
+
+def _fused(
+    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: float, momentum: float, dampening: float,
+    *flags: Any,
+) -> None:  # fmt: skip
+    """The same in one pass; parameters that have no momentum buffer yet in a pass of their own."""
+    if momentum == 0:
+        fb._fused_sgd(params, grads, [], False, lr, momentum, dampening, *flags)
+        return
+    parts = {first: [i for i, buffer in enumerate(buffers) if (buffer is None) == first] for first in (True, False)}
+    for i in parts[True]:
+        buffers[i] = fb.empty_like(params[i].detach(), memory_format=fb.preserve_format)
+    for first, part in parts.items():
+        if part:
+            lists = [[column[i] for i in part] for column in (params, grads, buffers)]
+            fb._fused_sgd(*lists, first, lr, momentum, dampening, *flags)

@@ -54,7 +54,7 @@ def get_env_info() -> SystemEnv:
         'False'
     """
     return SystemEnv(
-        torch_version=f"flambeau {fb.version.__version__}",
+        torch_version=f"flambeau {fb.__version__}",
         is_debug_build=str(fb.version.debug),
         cuda_compiled_version="None",
         is_cuda_available=str(fb.cuda.is_available()),

@@ -20,6 +20,7 @@ from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
     _attention,
+    _ctc,
     _dropout,
     _linear,
     _loss,
@@ -31,6 +32,7 @@ from flambeau.nn.functional import (
 )
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
+from flambeau.nn.functional._ctc import *  # noqa: F403
 from flambeau.nn.functional._dropout import *  # noqa: F403
 from flambeau.nn.functional._linear import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
@@ -43,6 +45,7 @@ from flambeau.nn.functional._spatial import *  # noqa: F403
 _FAMILIES = (
     _activation,
     _attention,
+    _ctc,
     _dropout,
     _linear,
     _loss,

@@ -7,7 +7,7 @@ import math
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import narrow_back, wide
+from flambeau.nn.functional._common import in_core, narrow_back, wide
 from flambeau.nn.functional._dropout import dropout
 from flambeau.nn.functional._linear import linear
 
@@ -45,10 +45,12 @@ def scaled_dot_product_attention(
     """
     op = "scaled_dot_product_attention"
     _check_attention(op, query, key, value, attn_mask, is_causal, enable_gqa)
-    if enable_gqa and query.shape[-3] != key.shape[-3]:
-        shared = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
+    shared = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+    if dropout_p <= 0 and _tiles(query, key, value, attn_mask, shared):
+        return _tiled(query, key, value, attn_mask, is_causal, scale)
+    if shared > 1:
+        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
     scores = (wide(query) * scale) @ wide(key).transpose(-2, -1)
     if is_causal:
         attn_mask = fb.ones((query.shape[-2], key.shape[-2]), dtype=fb.bool).tril()
@@ -62,6 +64,35 @@ def scaled_dot_product_attention(
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     weights = dropout(weights, dropout_p) if dropout_p > 0 else weights
     return narrow_back(weights @ wide(value), query)
+
+
+def _tiles(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, shared: int) -> bool:
+    """Whether the kernel that never holds all scores takes these."""
+    if not in_core(
+        *(wide(x) for x in (query, key, value)), None if mask is None or mask.dtype == fb.bool else wide(mask)
+    ):
+        return False
+    if hasattr(mask, "__flambeau_dispatch__") or not 2 <= query.ndim <= 4 or 0 in query.shape or 0 in key.shape:
+        return False
+    if mask is not None and (mask.ndim > query.ndim or not _broadcasts(mask, (*query.shape[:-1], key.shape[-2]))):
+        return False
+    batch = tuple(query.shape[:-2]) if shared == 1 else (*query.shape[:-3], query.shape[-3] // shared)
+    return tuple(key.shape[:-2]) == batch and tuple(value.shape[:-2]) == batch
+
+
+def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    return all(have in (1, want) for have, want in sizes)
+
+
+def _tiled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
+    extra = 4 - query.ndim
+    q, k, v = (wide(x)[(None,) * extra] if extra else wide(x) for x in (query, key, value))
+    if mask is not None:
+        mask = mask if mask.dtype == fb.bool else mask.to(q.dtype)
+        mask = mask[(None,) * (4 - mask.ndim)] if mask.ndim < 4 else mask
+    result = fb._attention(q, k, v, mask, causal, scale).output
+    return narrow_back(result.view(*query.shape[:-1], value.shape[-1]), query)
 
 
 def _check_attention(

@@ -27,6 +27,13 @@ def recording(*tensors: Tensor | None) -> bool:
     return fb.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
+def in_core(*tensors: Tensor | None) -> bool:
+    """Whether kernels of the core may take these tensors: real floats in memory, and not examples inside vmap."""
+    return all(
+        t is None or (t.dtype in (fb.float32, fb.float64) and not hasattr(t, "__flambeau_dispatch__")) for t in tensors
+    )
+
+
 def ntuple(op: str, name: str, value: Any, n: int) -> tuple:
     """A number n times, or a sequence of n numbers."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):

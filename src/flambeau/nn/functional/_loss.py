@@ -13,6 +13,7 @@ from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
     check_same_shape,
+    in_core,
     legacy_reduction,
     narrow_back,
     reduced,
@@ -466,7 +467,24 @@ def cross_entropy(
             f"{op}: floating target of shape {tuple(target.shape)} are probabilities, which must have the shape of input, "
             f"{tuple(input.shape)}; classes must be int64"
         )
+    if weight is None and not label_smoothing and _has_rows(input, target):
+        return _row_cross_entropy(op, input, target, ignore_index, reduction)
     return _nll(op, input.log_softmax(axis), target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _has_rows(input: Tensor, target: Tensor) -> bool:
+    """Whether one pass over rows of scores in the core does it."""
+    if hasattr(target, "__flambeau_dispatch__") or target.dtype != fb.int64 or input.ndim != 2:
+        return False
+    return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and in_core(wide(input))
+
+
+def _row_cross_entropy(op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    check_reduction(op, reduction)
+    losses = fb._cross_entropy(wide(input), target, ignore_index).loss
+    if reduction == "mean":
+        return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
+    return narrow_back(reduced(op, losses, reduction), input)
 
 
 def _soft_cross_entropy(

@@ -14,15 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    x = x if weight is None else x * weight
-    return x if bias is None else x + bias
-
-
-def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
-    """(x - mean) / sqrt(var + eps) over some dimensions."""
-    var, mean = fb.var_mean(x, dims, correction=0, keepdim=True)
-    return (x - mean) * (var + eps).rsqrt()
+_core = fb._C.namespaces["_nn"]
 
 
 def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | None) -> tuple[int, ...]:
@@ -59,11 +51,7 @@ def layer_norm(
         tensor([-1.,  1.])
     """
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    return _scaled_back(_standardised(wide(input), dims, eps), weight, bias, input)
-
-
-def _scaled_back(x: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
-    return narrow_back(_scaled(x, weight, bias), input)
+    return _core["row_norm"](input, len(dims), weight, bias, eps, True)
 
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -80,10 +68,12 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
         tensor([1., 1.])
     """
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
-    x = wide(input)
-    eps = fb.finfo(x.dtype).eps if eps is None else eps
-    square = (x * x.conj()).real if x.is_complex() else x.square()
-    return _scaled_back(x * (square.mean(dims, keepdim=True) + eps).rsqrt(), weight, None, input)
+    if eps is None:
+        eps = fb.finfo(fb.float32 if input.dtype in (fb.float16, fb.bfloat16) else input.dtype).eps
+    if input.is_complex():
+        result = input * (input.square().mean(dims, keepdim=True) + eps).rsqrt()
+        return result if weight is None else result * weight
+    return _core["row_norm"](input, len(dims), weight, None, eps, False)
 
 
 def group_norm(
@@ -112,9 +102,7 @@ def group_norm(
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     if input.numel() == 0:
         return _affine(input, weight, bias, input)
-    grouped = wide(input).reshape((input.shape[0], num_groups, -1))
-    result = _standardised(grouped, (2,), eps).view(input.shape)
-    return _affine(result, weight, bias, input)
+    return _core["group_norm"](input, num_groups, weight, bias, eps)
 
 
 def _check_channels(op: str, channels: int, **parameters: Tensor | None) -> None:
@@ -171,9 +159,8 @@ def batch_norm(
         return input.clone()
     if input.ndim < 2:
         raise ArgumentError(f"{op}: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
-    channels, ndim = input.shape[1], input.ndim
+    channels = input.shape[1]
     _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    x = wide(input)
     if training:
         count = input.numel() // channels if channels else 0
         if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
@@ -182,16 +169,9 @@ def batch_norm(
             )
         if count == 0:
             return _affine(input, weight, bias, input)
-        var, mean = fb.var_mean(x, (0, *range(2, ndim)), correction=0)
-        _update_running(running_mean, running_var, mean, var, count, momentum)
     elif running_mean is None or running_var is None:
         raise ArgumentError(f"{op}: expected running_mean and running_var to be defined when training=False")
-    else:
-        mean, var = wide(running_mean), wide(running_var)
-    factor = (var + eps).rsqrt()
-    factor = factor if weight is None else factor * weight
-    result = (x - _per_channel(mean, ndim)) * _per_channel(factor, ndim)
-    return narrow_back(result if bias is None else result + _per_channel(bias, ndim), input)
+    return _core["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def _update_running(
@@ -247,14 +227,13 @@ def instance_norm(
             f"{op}: expected more than 1 spatial element when training, got input size {tuple(input.shape)}"
         )
     _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    x = wide(input)
-    dims = tuple(range(2, input.ndim))
-    var, mean = fb.var_mean(x, dims, correction=0, keepdim=True)
+    if input.numel() == 0:
+        return _affine(input, weight, bias, input)
     if running_mean is not None or running_var is not None:
-        flat = (batch, channels)
-        _update_running(running_mean, running_var, mean.view(flat).mean(0), var.view(flat).mean(0), positions, momentum)
-    result = (x - mean) * (var + eps).rsqrt()
-    return _affine(result, weight, bias, input)
+        with fb.no_grad():
+            var, mean = fb.var_mean(wide(input), tuple(range(2, input.ndim)), correction=0)
+            _update_running(running_mean, running_var, mean.mean(0), var.mean(0), positions, momentum)
+    return _core["group_norm"](input, channels, weight, bias, eps)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

@@ -241,8 +241,9 @@ def fractional_max_pool3d(
 
 
 def _power_average(op: str, input: Tensor, norm_type: float, kernel_size, stride, ceil_mode: bool, n: int) -> Tensor:
-    from flambeau.nn import functional as F
+    from flambeau.nn import functional
 
+    F: Any = functional
     kernel = ntuple(op, "kernel_size", kernel_size, n)
     largest = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[n - 1]
     mean = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[n - 1]

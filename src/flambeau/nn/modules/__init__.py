@@ -6,6 +6,7 @@ from flambeau.nn.modules.batchnorm import *  # noqa: F403
 from flambeau.nn.modules.channelshuffle import *  # noqa: F403
 from flambeau.nn.modules.container import *  # noqa: F403
 from flambeau.nn.modules.conv import *  # noqa: F403
+from flambeau.nn.modules.ctc import *  # noqa: F403
 from flambeau.nn.modules.distance import *  # noqa: F403
 from flambeau.nn.modules.dropout import *  # noqa: F403
 from flambeau.nn.modules.flatten import *  # noqa: F403

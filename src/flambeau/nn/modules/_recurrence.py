@@ -11,6 +11,7 @@ from collections.abc import Callable
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.functional._common import in_core
 
 State = tuple[Tensor, ...]
 # (what the inputs give to the gates, the state) to the new state
@@ -31,9 +32,13 @@ def lstm_step(weight: Tensor, bias: Tensor | None, projection: Tensor | None = N
 
     def step(x: Tensor, state: State) -> State:
         h, c = state
-        i, f, g, o = (x + F.linear(h, weight, bias)).chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
+        hidden = F.linear(h, weight, bias)
+        if in_core(x, hidden, c):
+            h, c, _ = fb._lstm_cell(x, hidden, c)
+        else:
+            i, f, g, o = (x + hidden).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
         return (h if projection is None else F.linear(h, projection), c)
 
     return step
@@ -44,8 +49,11 @@ def gru_step(weight: Tensor, bias: Tensor | None) -> Step:
 
     def step(x: Tensor, state: State) -> State:
         h = state[0]
+        hidden = F.linear(h, weight, bias)
+        if in_core(x, hidden, h):
+            return (fb._gru_cell(x, hidden, h)[0],)
         xr, xz, xn = x.chunk(3, 1)
-        hr, hz, hn = F.linear(h, weight, bias).chunk(3, 1)
+        hr, hz, hn = hidden.chunk(3, 1)
         z = (xz + hz).sigmoid()
         n = (xn + (xr + hr).sigmoid() * hn).tanh()
         return (n + z * (h - n),)
@@ -55,14 +63,13 @@ def gru_step(weight: Tensor, bias: Tensor | None) -> Step:
 
 def forwards(step: Step, gates: Tensor, sizes: list[int], state: State) -> tuple[Tensor, State]:
     """All steps from first to last: the outputs, packed, and the last state of each sequence."""
-    outputs, ended, at = [], [], 0
-    for n in sizes:
+    outputs, ended = [], []
+    for n, x in zip(sizes, gates.split(sizes), strict=True):
         if n < state[0].shape[0]:  # shorter sequences are at their end
             ended.append(tuple(s[n:] for s in state))
             state = tuple(s[:n] for s in state)
-        state = step(gates[at : at + n], state)
+        state = step(x, state)
         outputs.append(state[0])
-        at += n
     if ended:
         state = tuple(fb.cat([s, *(e[i] for e in reversed(ended))]) for i, s in enumerate(state))
     return fb.cat(outputs), state
@@ -70,13 +77,12 @@ def forwards(step: Step, gates: Tensor, sizes: list[int], state: State) -> tuple
 
 def backwards(step: Step, gates: Tensor, sizes: list[int], start: State) -> tuple[Tensor, State]:
     """All steps from last to first; a sequence begins at its own last step."""
-    outputs, at = [], gates.shape[0]
+    outputs = []
     state = tuple(s[: sizes[-1]] for s in start)
-    for n in reversed(sizes):
+    for n, x in zip(reversed(sizes), reversed(gates.split(sizes)), strict=True):
         have = state[0].shape[0]
         if n > have:
             state = tuple(fb.cat([s, s0[have:n]]) for s, s0 in zip(state, start, strict=True))
-        at -= n
-        state = step(gates[at : at + n], state)
+        state = step(x, state)
         outputs.append(state[0])
     return fb.cat(outputs[::-1]), state

@@ -45,7 +45,7 @@ class _ConvNd(Module):
         tuple_of = _ntuple(self._dims)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size, self.stride, self.dilation = tuple_of(kernel_size), tuple_of(stride), tuple_of(dilation)
-        self.padding = padding if isinstance(padding, str) else tuple_of(padding)
+        self.padding: Any = padding if isinstance(padding, str) else tuple_of(padding)
         self.transposed, self.output_padding = self._transposed, tuple_of(output_padding)
         self.groups, self.padding_mode = groups, padding_mode
         self._reversed_padding_repeated_twice = self._margins(name)

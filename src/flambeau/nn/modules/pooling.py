@@ -7,9 +7,11 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn import functional as F
+from flambeau.nn import functional
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple, _single
+
+F: Any = functional  # the core adds functions that a type checker does not see
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import flambeau as fb
 from flambeau.utils.data._utils.collate import default_collate, default_convert
-from flambeau.utils.data._utils.iterator import Epoch, LocalEpoch, PooledEpoch, Recipe
+from flambeau.utils.data._utils.iterator import Epoch, LocalEpoch, PooledEpoch, Progress, Recipe
 from flambeau.utils.data._utils.pool import ProcessPool, ThreadPool
 from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.dataset import IterableDataset
@@ -120,7 +120,7 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.multiprocessing_context = multiprocessing_context
         self._pool: Any = None
-        self._current: Epoch | None = None
+        self._progress: Progress | None = None
         self._resume: dict | None = None
         self._epochs = 0
         self._ready = True
@@ -230,7 +230,6 @@ class DataLoader(Generic[T_co]):
             epoch = LocalEpoch(self, resume)
         else:
             epoch = PooledEpoch(self, resume, self._workers())
-        self._current = epoch
         return epoch if not self._iterable or self._expected_length() is None else self._watched(epoch)
 
     def _workers(self):
@@ -312,8 +311,8 @@ class DataLoader(Generic[T_co]):
             state["generator"] = self.generator.get_state()
         if self._resume is not None:
             state["epoch"] = self._resume
-        elif self._current is not None and not self._current.ended:
-            state["epoch"] = self._current.state()
+        elif self._progress is not None and not self._progress.ended:
+            state["epoch"] = self._progress.state()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -331,5 +330,5 @@ class DataLoader(Generic[T_co]):
             raise ValueError(f"load_state_dict: this is not the state of a DataLoader; {sorted(missing)} are missing")
         if "generator" in state_dict and isinstance(self.generator, fb.Generator):
             self.generator.set_state(state_dict["generator"])
-        self._resume, self._current = state_dict["epoch"], None
+        self._resume, self._progress = state_dict["epoch"], None
         self._epochs = state_dict["epochs"] - (self._resume is not None)

@@ -8,7 +8,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import flambeau as fb
 from flambeau.utils.data import sampler as samplers
@@ -97,7 +97,7 @@ class Plan:
 
             version, words, gauss = random.getstate()
             state["python"] = [version, list(words), gauss]
-            name, keys, position, has_gauss, cached = np.random.get_state()
+            name, keys, position, has_gauss, cached = cast(Any, np.random.get_state())
             state["numpy"] = [name, keys.tolist(), position, has_gauss, cached]
         return state
 
@@ -117,6 +117,31 @@ class Plan:
             np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
 
 
+class Progress:
+    """How far an epoch is; outlives its iterator, so that a loop that was left can be resumed.
+
+    Args:
+        start: random state at the beginning of the epoch.
+        resume: state of an epoch that was left in the middle, or None.
+    """
+
+    def __init__(self, start: dict[str, Any], resume: dict | None) -> None:
+        self.start, self.ended = start, False
+        self.delivered: int = resume["batches"] if resume else 0  # all batches below this number have been given out
+        self.ahead: set[int] = set(resume["ahead"] if resume else ())  # and these above it
+
+    def deliver(self, number: int) -> None:
+        """Notes that a batch was given out."""
+        self.ahead.add(number)
+        while self.delivered in self.ahead:
+            self.ahead.discard(self.delivered)
+            self.delivered += 1
+
+    def state(self) -> dict[str, Any]:
+        """What a later run needs to go on after the batch that was given out last."""
+        return {"batches": self.delivered, "ahead": sorted(self.ahead), "random": self.start}
+
+
 class Epoch:
     """An iterator over the batches of one epoch.
 
@@ -127,14 +152,10 @@ class Epoch:
 
     def __init__(self, loader: Any, resume: dict | None) -> None:
         self.plan = Plan(loader, resume)
-        self.delivered = 0  # all batches below this number have been given out
-        self.ahead: set[int] = set()  # and these above it
-        if resume is not None:
-            self.delivered, self.ahead = resume["batches"], set(resume["ahead"])
-        self.ended = False
+        loader._progress = self.progress = Progress(self.plan.start, resume)
+        self.counted = loader._iterable  # numbers have gaps where a worker had nothing left
         self.length = functools.partial(len, loader._index_sampler)
-        self.limit = loader._expected_length()
-        self.bar = loader._progress_bar(self.delivered + len(self.ahead)) if loader.progress else None
+        self.bar = loader._progress_bar(self.progress.delivered + len(self.progress.ahead)) if loader.progress else None
 
     def __iter__(self):
         return self
@@ -146,24 +167,17 @@ class Epoch:
         try:
             number, batch = self._next()
         except StopIteration:
-            self.ended = True
+            self.progress.ended = True
             if self.bar is not None:
                 self.bar.close()
             raise
-        self.ahead.add(number)
-        while self.delivered in self.ahead:
-            self.ahead.discard(self.delivered)
-            self.delivered += 1
+        self.progress.deliver(self.progress.delivered if self.counted else number)
         if self.bar is not None:
             self.bar.update()
         return batch
 
     def _next(self) -> tuple[int, Any]:
         raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """What a later run needs to go on after the batch that was given out last."""
-        return {"batches": self.delivered, "ahead": sorted(self.ahead), "random": self.plan.start}
 
 
 class LocalEpoch(Epoch):
@@ -213,10 +227,8 @@ class PooledEpoch(Epoch):
                 pool.submit(worker, ("epoch", self.epoch, self.plan.seed))
             self._fill()
             if resume is not None and self.iterable:
-                self.delivered, self.ahead = 0, set()
                 for _ in range(resume["batches"]):
-                    number, _batch = self._next()
-                    self.delivered = number + 1
+                    self._next()
         except BaseException:
             pool.close()
             raise
@@ -241,7 +253,7 @@ class PooledEpoch(Epoch):
 
     def _next(self) -> tuple[int, Any]:
         if self.pool.closed or self.pool.epoch != self.epoch:
-            if self.ended or self.persistent:
+            if self.progress.ended or self.persistent:
                 raise StopIteration
             raise RuntimeError("DataLoader: the workers of this iterator have ended; make a new one with iter(loader)")
         while self.outstanding:
@@ -257,7 +269,7 @@ class PooledEpoch(Epoch):
             if kind == "error":
                 value.reraise()
             return number, value
-        self.ended = True
+        self.progress.ended = True
         if not self.persistent:
             self.pool.close()
         raise StopIteration

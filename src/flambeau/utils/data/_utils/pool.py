@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.errors import StateError
 from flambeau.utils.data._utils.worker import Loop, pack, run_process, unpack
 
 _LOOK = 1.0  # seconds between looks whether workers are alive
@@ -107,7 +108,13 @@ class ProcessPool:
             message = self.results[number].recv_bytes()
         except (EOFError, OSError):
             self._died(number)
-        answer = unpack(message)
+        try:
+            answer = unpack(message)
+        except StateError:  # the batch's memory has gone with its worker
+            self.processes[number].join(_GRACE)
+            if self.processes[number].is_alive():
+                raise
+            self._died(number)
         self._flush(number)
         return number, answer
 

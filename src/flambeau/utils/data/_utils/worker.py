@@ -75,7 +75,10 @@ class WorkerError:
             error = self.kind(_Message(message) if issubclass(self.kind, KeyError) else message)
         except Exception:
             error = RuntimeError(message)
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # else the exception holds this frame, which holds it, and workers wait for the collector
 
     def __reduce__(self):
         return _rebuilt, (_sendable(self.kind), self.where, self.text)
@@ -182,7 +185,10 @@ class Loop:
 def run_process(make_loop: Callable[[], Loop], orders, results, stale) -> None:
     """The main function of a worker process; ends when told to, or when the parent is gone."""
     global _process
+    from flambeau.multiprocessing import _arena
+
     _process = True
+    _arena.arena.heirs = False  # the parent tells a worker to end when it wants no more batches
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business, which then ends the workers
     for end in stale:
         end.close()

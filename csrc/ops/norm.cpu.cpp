@@ -1,0 +1,383 @@
+// Kernels of normalisation. Sums are taken over blocks and merged in float64 in an order that does not depend on the
+// number of threads.
+#include "ops/norm.h"
+
+#include <cmath>
+
+#include "base/parallel.h"
+
+namespace fb::cpu {
+namespace {
+
+constexpr int64_t chunk = 4096;     // elements of a plane at a time
+constexpr int64_t block_rows = 64;  // pixels at a time, channels-last
+constexpr int64_t row_parts = 16;   // fixed places where sums over rows are split
+
+template <class F>
+void with_type(DType d, F&& f) {
+    dispatch<float, double>(d, "float32 or float64", std::forward<F>(f));
+}
+
+// Moments of n elements, merged into those of `count` before.
+struct Moments {
+    double count = 0, mean = 0, spread = 0;
+    void merge(double n, double m, double s) {
+        double total = count + n, delta = m - mean;
+        mean += delta * n / total;
+        spread += s + delta * delta * count * n / total;
+        count = total;
+    }
+};
+
+template <class T>
+Moments moments_of(const T* x, int64_t size) {
+    Moments all;
+    for (int64_t at = 0; at < size; at += chunk) {
+        int64_t n = std::min(chunk, size - at);
+        const T* from = x + at;
+        // Distances from a pivot lose nothing: it is the mean of a share of the elements, so its distance from the mean
+        // of all is bounded by their deviation.
+        T pivot = 0, sum = 0, squares = 0;
+        int64_t few = std::min<int64_t>(n, 16);
+        for (int64_t i = 0; i < few; i++) pivot += from[i];
+        pivot /= T(few);
+#pragma omp simd reduction(+ : sum, squares)
+        for (int64_t i = 0; i < n; i++) {
+            T d = from[i] - pivot;
+            sum += d;
+            squares += d * d;
+        }
+        double shift = double(sum) / double(n), mean = double(pivot) + shift;
+        double rest = double(squares) - double(sum) * shift;
+        squares = T(rest < 0 ? 0 : rest);
+        all.merge(double(n), mean, double(squares));
+    }
+    return all;
+}
+
+int64_t grain_of(int64_t elements) { return std::max<int64_t>(1, parallel_grain / 2 / std::max<int64_t>(elements, 1)); }
+
+// f(segment, its first element, pixels) for channels-last.
+template <class F>
+void each_segment(const NormShape& s, F f) {
+    int64_t size = s.pixels / s.parts * s.channels;
+    parallel_for(s.segments(), grain_of(size), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) {
+            int64_t part = i % s.parts;
+            f(i, (i / s.parts * s.pixels + s.first_pixel(part)) * s.channels, s.part_size(part));
+        }
+    });
+}
+// f(plane, its first element).
+template <class F>
+void each_plane(const NormShape& s, F f) {
+    parallel_for(s.batch * s.channels, grain_of(s.pixels), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) f(i, i * s.pixels);
+    });
+}
+// Where the coefficients of a plane or sample are.
+int64_t plane_coefficient(const NormShape& s, int64_t plane) { return s.shared ? plane % s.channels : plane; }
+int64_t sample_coefficient(const NormShape& s, int64_t n) { return s.shared ? 0 : n * s.channels; }
+
+// f(sample, first element, pixels) over runs of pixels, channels-last; elementwise work.
+template <class F>
+void each_run(const NormShape& s, F f) {
+    int64_t run = std::max<int64_t>(1, chunk / s.channels), runs = (s.pixels + run - 1) / run;
+    parallel_for(s.batch * runs, grain_of(run * s.channels), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) {
+            int64_t n = i / runs, first = i % runs * run;
+            f(n, (n * s.pixels + first) * s.channels, std::min(run, s.pixels - first));
+        }
+    });
+}
+
+}  // namespace
+
+void channel_moments(const NormShape& s, const Tensor& input, std::vector<double>& mean, std::vector<double>& spread) {
+    const int64_t C = s.channels;
+    mean.assign(static_cast<size_t>(s.segments() * C), 0);
+    spread.assign(mean.size(), 0);
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* x = input.data<T>();
+        if (!s.last) {
+            each_plane(s, [&](int64_t i, int64_t at) {
+                Moments m = moments_of(x + at, s.pixels);
+                mean[static_cast<size_t>(i)] = m.mean;
+                spread[static_cast<size_t>(i)] = m.spread;
+            });
+            return;
+        }
+        each_segment(s, [&](int64_t segment, int64_t at, int64_t pixels) {
+            std::vector<T> average(static_cast<size_t>(C)), squares(static_cast<size_t>(C));
+            T* __restrict m = average.data(), * __restrict q = squares.data();
+            double *to_mean = mean.data() + segment * C, *to_spread = spread.data() + segment * C;
+            for (int64_t done = 0; done < pixels; done += block_rows) {
+                int64_t n = std::min(block_rows, pixels - done);
+                const T* from = x + at + done * C;
+                std::fill(average.begin(), average.end(), T(0));
+                std::fill(squares.begin(), squares.end(), T(0));
+                // Distances from the block's first row, four rows at a time.
+                const T* pivot = from;
+                int64_t r = 0;
+                for (; r + 4 <= n; r += 4) {
+                    const T *a = from + r * C, *b = a + C, *d = b + C, *e = d + C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        T p = pivot[c], t = a[c] - p, u = b[c] - p, v = d[c] - p, w = e[c] - p;
+                        m[c] += (t + u) + (v + w);
+                        q[c] += (t * t + u * u) + (v * v + w * w);
+                    }
+                }
+                for (; r < n; r++) {
+                    const T* row = from + r * C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        T t = row[c] - pivot[c];
+                        m[c] += t;
+                        q[c] += t * t;
+                    }
+                }
+#pragma omp simd
+                for (int64_t c = 0; c < C; c++) {
+                    T shift = m[c] / T(n), rest = q[c] - m[c] * shift;
+                    m[c] = pivot[c] + shift;
+                    q[c] = rest < 0 ? T(0) : rest;
+                }
+                double total = double(done + n), share = double(n) / total, cross = double(done) * share;
+#pragma omp simd
+                for (int64_t c = 0; c < C; c++) {
+                    double delta = double(m[c]) - to_mean[c];
+                    to_mean[c] += delta * share;
+                    to_spread[c] += double(q[c]) + delta * delta * cross;
+                }
+            }
+        });
+    });
+}
+
+void channel_products(const NormShape& s, const Tensor& grad, const Tensor& input, const Tensor& center,
+                      std::vector<double>& sum, std::vector<double>& product) {
+    const int64_t C = s.channels;
+    sum.assign(static_cast<size_t>(s.segments() * C), 0);
+    product.assign(sum.size(), 0);
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T *x = input.data<T>(), *g = grad.data<T>(), *middle = center.data<T>();
+        if (!s.last) {
+            each_plane(s, [&](int64_t i, int64_t at) {
+                T m = middle[plane_coefficient(s, i)];
+                double all = 0, crossed = 0;
+                for (int64_t done = 0; done < s.pixels; done += chunk) {
+                    int64_t n = std::min(chunk, s.pixels - done);
+                    const T *a = g + at + done, *b = x + at + done;
+                    T part = 0, cross = 0;
+#pragma omp simd reduction(+ : part, cross)
+                    for (int64_t k = 0; k < n; k++) {
+                        part += a[k];
+                        cross += a[k] * (b[k] - m);
+                    }
+                    all += double(part);
+                    crossed += double(cross);
+                }
+                sum[static_cast<size_t>(i)] = all;
+                product[static_cast<size_t>(i)] = crossed;
+            });
+            return;
+        }
+        each_segment(s, [&](int64_t segment, int64_t at, int64_t pixels) {
+            std::vector<T> sums(static_cast<size_t>(C)), crossed(static_cast<size_t>(C));
+            T* __restrict p = sums.data(), * __restrict q = crossed.data();
+            const T* m = middle + sample_coefficient(s, segment / s.parts);
+            double *to_sum = sum.data() + segment * C, *to_product = product.data() + segment * C;
+            for (int64_t done = 0; done < pixels; done += block_rows) {
+                int64_t n = std::min(block_rows, pixels - done);
+                std::fill(sums.begin(), sums.end(), T(0));
+                std::fill(crossed.begin(), crossed.end(), T(0));
+                int64_t r = 0;
+                for (; r + 2 <= n; r += 2) {
+                    const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        p[c] += a[c] + a[C + c];
+                        q[c] += a[c] * (b[c] - m[c]) + a[C + c] * (b[C + c] - m[c]);
+                    }
+                }
+                for (; r < n; r++) {
+                    const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) {
+                        p[c] += a[c];
+                        q[c] += a[c] * (b[c] - m[c]);
+                    }
+                }
+#pragma omp simd
+                for (int64_t c = 0; c < C; c++) {
+                    to_sum[c] += double(p[c]);
+                    to_product[c] += double(q[c]);
+                }
+            }
+        });
+    });
+}
+
+void channel_affine(const NormShape& s, const Tensor& output, const Tensor& input, const Tensor& scales,
+                    const Tensor& shifts) {
+    if (output.numel() == 0) return;
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T *x = input.data<T>(), *scale = scales.data<T>(), *shift = shifts.data<T>();
+        T* y = output.data<T>();
+        if (!s.last) {
+            each_plane(s, [&](int64_t i, int64_t at) {
+                T a = scale[plane_coefficient(s, i)], b = shift[plane_coefficient(s, i)];
+                const T* from = x + at;
+                T* __restrict to = y + at;
+#pragma omp simd
+                for (int64_t k = 0; k < s.pixels; k++) to[k] = from[k] * a + b;
+            });
+            return;
+        }
+        each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
+            const T *a = scale + sample_coefficient(s, n), *b = shift + sample_coefficient(s, n);
+            for (int64_t r = 0; r < pixels; r++) {
+                const T* from = x + at + r * s.channels;
+                T* __restrict to = y + at + r * s.channels;
+#pragma omp simd
+                for (int64_t c = 0; c < s.channels; c++) to[c] = from[c] * a[c] + b[c];
+            }
+        });
+    });
+}
+
+void channel_combine(const NormShape& s, const Tensor& output, const Tensor& grad, const Tensor& input,
+                     const Tensor& center, const Tensor& first, const Tensor& second, const Tensor& third) {
+    if (output.numel() == 0) return;
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T *x = input.data<T>(), *g = grad.data<T>(), *m = center.data<T>();
+        const T *a = first.data<T>(), *b = second.data<T>(), *c = third.data<T>();
+        T* gx = output.data<T>();
+        if (!s.last) {
+            each_plane(s, [&](int64_t i, int64_t at) {
+                int64_t k = plane_coefficient(s, i);
+                T scale = a[k], slope = b[k], middle = m[k], shift = c[k];
+                const T *from = x + at, *of = g + at;
+                T* __restrict to = gx + at;
+#pragma omp simd
+                for (int64_t j = 0; j < s.pixels; j++) to[j] = of[j] * scale + (from[j] - middle) * slope + shift;
+            });
+            return;
+        }
+        each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
+            int64_t k = sample_coefficient(s, n);
+            const T *scale = a + k, *slope = b + k, *middle = m + k, *shift = c + k;
+            for (int64_t r = 0; r < pixels; r++) {
+                const T *from = x + at + r * s.channels, *of = g + at + r * s.channels;
+                T* __restrict to = gx + at + r * s.channels;
+#pragma omp simd
+                for (int64_t j = 0; j < s.channels; j++)
+                    to[j] = of[j] * scale[j] + (from[j] - middle[j]) * slope[j] + shift[j];
+            }
+        });
+    });
+}
+
+// ---- rows ----------------------------------------------------------------------------------------------------------
+
+void row_norm(const Tensor& output, const Tensor& means, const Tensor& rstds, const Tensor& input, const Tensor& weight,
+              const Tensor& bias, int64_t size, double eps, bool centered) {
+    if (output.numel() == 0) return;
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* w = weight.defined() ? weight.data<T>() : nullptr;
+        const T* b = bias.defined() ? bias.data<T>() : nullptr;
+        parallel_for(input.numel() / size, grain_of(size), [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; row++) {
+                const T* x = input.data<T>() + row * size;
+                T* __restrict y = output.data<T>() + row * size;
+                Moments all = moments_of(x, size);
+                double mean = centered ? all.mean : 0;
+                double square = all.spread / double(size) + (centered ? 0 : all.mean * all.mean);
+                T r = T(1 / std::sqrt(square + eps)), shift = T(-mean) * r;
+                if (centered) means.data<T>()[row] = T(mean);
+                rstds.data<T>()[row] = r;
+                if (w && b) {
+#pragma omp simd
+                    for (int64_t i = 0; i < size; i++) y[i] = (x[i] * r + shift) * w[i] + b[i];
+                } else if (w) {
+#pragma omp simd
+                    for (int64_t i = 0; i < size; i++) y[i] = (x[i] * r + shift) * w[i];
+                } else {
+#pragma omp simd
+                    for (int64_t i = 0; i < size; i++) y[i] = x[i] * r + shift;
+                    for (int64_t i = 0; b && i < size; i++) y[i] += b[i];
+                }
+            }
+        });
+    });
+}
+
+void row_norm_gradient(const Tensor& gx, const Tensor& gw, const Tensor& gb, const Tensor& grad, const Tensor& input,
+                       const Tensor& weight, const Tensor& means, const Tensor& rstds, int64_t size, bool centered) {
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        int64_t rows = size ? input.numel() / size : 0, parts = std::min(row_parts, std::max<int64_t>(rows, 1));
+        bool sums = gw.defined() || gb.defined();
+        std::vector<T> table(sums ? static_cast<size_t>(2 * parts * size) : 0, T(0));
+        const T* w = weight.defined() ? weight.data<T>() : nullptr;
+        auto one_part = [&](int64_t part) {
+            T* __restrict to_w = table.data() + 2 * part * size, * __restrict to_b = to_w + size;
+            for (int64_t row = part * rows / parts; row < (part + 1) * rows / parts; row++) {
+                const T *x = input.data<T>() + row * size, *g = grad.data<T>() + row * size;
+                T m = centered ? means.data<T>()[row] : T(0), r = rstds.data<T>()[row];
+                if (gx.defined()) {
+                    T* __restrict to = gx.data<T>() + row * size;
+                    T all = 0, cross = 0;
+                    if (w) {
+#pragma omp simd reduction(+ : all, cross)
+                        for (int64_t i = 0; i < size; i++) {
+                            all += g[i] * w[i];
+                            cross += g[i] * w[i] * (x[i] - m);
+                        }
+                    } else {
+#pragma omp simd reduction(+ : all, cross)
+                        for (int64_t i = 0; i < size; i++) {
+                            all += g[i];
+                            cross += g[i] * (x[i] - m);
+                        }
+                    }
+                    T shift = centered ? -all / T(size) * r : T(0), slope = -cross / T(size) * r * r * r;
+                    if (w) {
+#pragma omp simd
+                        for (int64_t i = 0; i < size; i++) to[i] = g[i] * w[i] * r + (x[i] - m) * slope + shift;
+                    } else {
+#pragma omp simd
+                        for (int64_t i = 0; i < size; i++) to[i] = g[i] * r + (x[i] - m) * slope + shift;
+                    }
+                }
+                if (sums) {
+#pragma omp simd
+                    for (int64_t i = 0; i < size; i++) {
+                        to_w[i] += g[i] * ((x[i] - m) * r);
+                        to_b[i] += g[i];
+                    }
+                }
+            }
+        };
+        parallel_for(parts, grain_of(rows / parts * size), [&](int64_t begin, int64_t end) {
+            for (int64_t part = begin; part < end; part++) one_part(part);
+        });
+        for (int64_t i = 0; sums && i < size; i++) {
+            double sum_w = 0, sum_b = 0;
+            for (int64_t part = 0; part < parts; part++) {
+                sum_w += double(table[static_cast<size_t>(2 * part * size + i)]);
+                sum_b += double(table[static_cast<size_t>((2 * part + 1) * size + i)]);
+            }
+            if (gw.defined()) gw.data<T>()[i] = T(sum_w);
+            if (gb.defined()) gb.data<T>()[i] = T(sum_b);
+        }
+    });
+}
+
+}  // namespace fb::cpu

@@ -1,0 +1,114 @@
+"""Kernels that do several steps in one pass, against the same steps one by one."""
+
+import math
+
+import pytest
+
+import flambeau as fb
+from flambeau.nn import functional as F
+
+
+def composed_attention(q, k, v, mask):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == fb.bool else scores + mask
+    weights = scores.softmax(-1)
+    weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
+    return weights @ v
+
+
+def gradients(y, inputs, second):
+    """First gradients, and gradients of these if asked for."""
+    shares = fb.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
+    first = fb.autograd.grad((y * shares).sum(), inputs, create_graph=second)
+    return [*first, *(fb.autograd.grad(sum((g * g).sum() for g in first), inputs) if second else ())]
+
+
+def assert_same(ours, expected, inputs, second, tolerance=1e-10):
+    for x, y in zip(
+        [ours, *gradients(ours, inputs, second)], [expected, *gradients(expected, inputs, second)], strict=True
+    ):
+        fb.testing.assert_close(x, y, rtol=tolerance, atol=tolerance)
+
+
+def leaves(*shapes):
+    fb.manual_seed(0)
+    return [fb.randn(*shape, dtype=fb.float64).requires_grad_() for shape in shapes]
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("kind", ["none", "bool", "one query sees nothing", "added", "causal"])
+@pytest.mark.parametrize("shape", [(2, 2, 5, 7), (3, 70, 300), (65, 257)])  # below and above the size of a tile
+def test_attention(shape, kind, second):
+    *lead, length, source = shape
+    q, k, v = inputs = leaves((*lead, length, 4), (*lead, source, 4), (*lead, source, 3))
+    mask = fb.rand(length, source) > 0.3 if kind in ("bool", "one query sees nothing") else None
+    if kind == "one query sees nothing":
+        mask[1] = False
+    if kind == "added":
+        mask = leaves((length, source))[0]
+        inputs = [*inputs, mask]
+    seen = fb.ones(length, source, dtype=fb.bool).tril() if kind == "causal" else mask
+    ours = F.scaled_dot_product_attention(q, k, v, None if kind == "causal" else mask, is_causal=kind == "causal")
+    assert_same(ours, composed_attention(q, k, v, seen), inputs, second)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_attention_with_shared_heads(second):
+    q, k, v = leaves((2, 6, 5, 4), (2, 3, 7, 4), (2, 3, 7, 2))
+    ours = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    assert_same(ours, composed_attention(q, *(x.repeat_interleave(2, 1) for x in (k, v)), None), [q, k, v], second)
+
+
+def test_attention_of_transposed_heads_and_half_precision():
+    fb.manual_seed(0)
+    x = fb.randn(2, 9, 3, 8)
+    q = x.transpose(1, 2)
+    fb.testing.assert_close(F.scaled_dot_product_attention(q, q, q), composed_attention(q, q, q, None))
+    half = q.bfloat16()
+    assert F.scaled_dot_product_attention(half, half, half).dtype == fb.bfloat16
+
+
+def test_attention_inside_vmap():
+    q, k, v = (x.detach() for x in leaves((4, 5, 3), (4, 6, 3), (4, 6, 2)))
+    fb.testing.assert_close(fb.vmap(F.scaled_dot_product_attention)(q, k, v), F.scaled_dot_product_attention(q, k, v))
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_cross_entropy(ignored, second):
+    (x,) = leaves((6, 4))
+    target = fb.tensor([0, 2, 3, 2, 1, 0])
+    expected = -x.log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1) * (target != ignored)
+    assert_same(F.cross_entropy(x, target, ignore_index=ignored, reduction="none"), expected, [x], second)
+    mean = F.cross_entropy(x, target, ignore_index=ignored)
+    fb.testing.assert_close(mean, expected.sum() / (target != ignored).sum())
+
+
+def test_cross_entropy_refuses_classes_out_of_range():
+    with pytest.raises(IndexError, match="cross_entropy: target 4 is out of bounds for 4 classes"):
+        F.cross_entropy(fb.zeros(1, 4), fb.tensor([4]))
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_lstm_cell(second):
+    x, hidden, c = inputs = leaves((3, 8), (3, 8), (3, 2))
+    i, f, g, o = (x + hidden).chunk(4, 1)
+    cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * cell.tanh()
+    ours = fb._lstm_cell(x, hidden, c)
+    assert_same(fb.cat([ours[0], ours[1]]), fb.cat([h, cell]), inputs, second)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_gru_cell(second):
+    x, hidden, h = inputs = leaves((3, 6), (3, 6), (3, 2))
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, 1), hidden.chunk(3, 1)
+    z, n = (xz + hz).sigmoid(), (xn + (xr + hr).sigmoid() * hn).tanh()
+    assert_same(fb._gru_cell(x, hidden, h)[0], n + z * (h - n), inputs, second)
+
+
+def test_gates_near_zero_keep_their_precision():
+    x = fb.tensor([[0.0, 0.0, 1e-6, 50.0]])
+    c = fb._lstm_cell(x, fb.zeros(1, 4), fb.zeros(1, 1))[1]
+    assert c.item() == pytest.approx(0.5e-6, rel=1e-6)

@@ -1,0 +1,149 @@
+"""The fused normalisation kernels against NumPy, in row-major, channels-last and free layout."""
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+from flambeau.nn import functional as F
+
+rng = np.random.default_rng(0)
+
+
+def standard(x, axes, eps=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+def by_channel(v, ndim):
+    return v.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+SHAPES = [(7, 5), (300, 3), (4, 6, 9), (3, 18, 5, 4), (2, 6, 3, 2, 4), (1, 4, 70, 70)]
+
+
+def layouts(x):
+    row = fb.tensor(x)
+    yield row
+    if row.ndim in (4, 5):
+        yield row.to(memory_format=fb.channels_last if row.ndim == 4 else fb.channels_last_3d)
+    yield fb.tensor(np.repeat(x, 2, -1))[..., ::2]  # strided
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_batch_norm(shape):
+    x = rng.standard_normal(shape) * 2 + 30  # far from 0: naive sums of squares would lose everything in float32
+    channels = shape[1]
+    weight, bias, mean, var = (rng.random(channels) + 0.5 for _ in range(4))
+    axes = (0, *range(2, len(shape)))
+    expected = standard(x, axes) * by_channel(weight, x.ndim) + by_channel(bias, x.ndim)
+    for dtype, tolerance in ((np.float64, 1e-9), (np.float32, 1e-4)):
+        for t in layouts(x.astype(dtype)):
+            w, b, m, v = (fb.tensor(a.astype(dtype)) for a in (weight, bias, mean, var))
+            y = F.batch_norm(t, m, v, w, b, training=True, momentum=0.3)
+            np.testing.assert_allclose(y.numpy(), expected, atol=tolerance * 10)
+            np.testing.assert_allclose(m.numpy(), 0.7 * mean + 0.3 * x.mean(axes), rtol=tolerance)
+            np.testing.assert_allclose(v.numpy(), 0.7 * var + 0.3 * x.var(axes, ddof=1), rtol=tolerance)
+            y = F.batch_norm(t, fb.tensor(mean.astype(dtype)), fb.tensor(var.astype(dtype)), w, b)
+            plain = (x - by_channel(mean, x.ndim)) / np.sqrt(by_channel(var, x.ndim) + 1e-5)
+            plain = plain * by_channel(weight, x.ndim) + by_channel(bias, x.ndim)
+            np.testing.assert_allclose(y.numpy(), plain, rtol=tolerance * 10, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES[2:])
+def test_group_and_instance_norm(shape):
+    x = rng.standard_normal(shape) + 3
+    channels = shape[1]
+    weight, bias = rng.random(channels) + 0.5, rng.random(channels)
+    for groups, f in (
+        (2, lambda t, w, b: F.group_norm(t, 2, w, b)),
+        (channels, lambda t, w, b: F.instance_norm(t, None, None, w, b)),
+    ):
+        expected = standard(x.reshape(shape[0], groups, -1), 2).reshape(shape)
+        expected = expected * by_channel(weight, x.ndim) + by_channel(bias, x.ndim)
+        for t in layouts(x):
+            np.testing.assert_allclose(f(t, fb.tensor(weight), fb.tensor(bias)).numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [(1,), (5,), (3, 7), (9000,)])
+def test_layer_and_rms_norm(size):
+    x = rng.standard_normal((4, *size)) + 2
+    axes = tuple(range(1, x.ndim))
+    weight, bias = rng.random(size), rng.random(size)
+    expected = standard(x, axes) * weight + bias
+    for t in layouts(x):
+        np.testing.assert_allclose(
+            F.layer_norm(t, size, fb.tensor(weight), fb.tensor(bias)).numpy(), expected, atol=1e-9
+        )
+        got = F.rms_norm(t, size, fb.tensor(weight), eps=1e-6).numpy()
+        np.testing.assert_allclose(got, x / np.sqrt((x * x).mean(axes, keepdims=True) + 1e-6) * weight, atol=1e-9)
+    np.testing.assert_allclose(
+        F.layer_norm(fb.tensor(x), size, None, fb.tensor(bias)).numpy(), standard(x, axes) + bias, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        lambda x, w, b: F.batch_norm(x, fb.ones(4, dtype=fb.float64), fb.full((4,), 2.0, dtype=fb.float64), w, b),
+        lambda x, w, b: F.group_norm(x, 2, w, b),
+        lambda x, w, b: F.instance_norm(x, None, None, w, b),
+        lambda x, w, b: F.layer_norm(x.transpose(1, -1), (4,), w, b),
+        lambda x, w, b: F.rms_norm(x.transpose(1, -1), (4,), w, 1e-6) + b,
+    ],
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients(f, last):
+    leaf = fb.tensor(rng.standard_normal((2, 4, 2, 3)), requires_grad=True)
+    w, b = (fb.tensor(rng.random(4), requires_grad=True) for _ in range(2))
+
+    def function(x, w, b):
+        return f(x.contiguous(memory_format=fb.channels_last) if last else x, w, b)
+
+    assert fb.autograd.gradcheck(function, (leaf, w, b))
+    assert fb.autograd.gradgradcheck(function, (leaf, w, b))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_after_a_convolution(training):
+    """The convolution's result is held channels-last; values and gradients are those of a row-major one."""
+    x, w = fb.randn(2, 3, 8, 8), fb.randn(10, 3, 3, 3)
+    results = []
+    for free in (False, True):
+        weight = w.clone().requires_grad_()
+        y = fb.conv2d(x, weight, padding=1)
+        y = y if free else y.contiguous().clone()
+        z = F.batch_norm(y, fb.ones(10), fb.full((10,), 2.0), fb.arange(10.0), None, training)
+        z = F.group_norm(z.relu(), 5)
+        z.pow(3).sum().backward()
+        assert z.is_contiguous()
+        results.append((z.detach().numpy(), weight.grad.numpy()))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_half_precision_computes_in_float32():
+    x = fb.tensor(rng.standard_normal((4, 6, 5, 5)) + 100, dtype=fb.bfloat16)
+    expected = F.batch_norm(x.float(), None, None, training=True)
+    got = F.batch_norm(x, None, None, fb.ones(6), fb.zeros(6), training=True)
+    assert got.dtype == fb.bfloat16
+    assert float((got.float() - expected).abs().max()) < 0.02
+
+
+def test_thread_counts_agree():
+    x = fb.randn(8, 24, 40, 40)
+    results = []
+    try:
+        for n in (1, 2):
+            fb.set_num_threads(n)
+            for t in (x, x.to(memory_format=fb.channels_last)):
+                leaf = t.clone().requires_grad_()
+                (F.batch_norm(leaf, None, None, training=True).pow(3) + F.group_norm(leaf, 4).exp()).sum().backward()
+                results.append(leaf.grad.numpy())
+    finally:
+        fb.set_num_threads(2)
+    assert np.array_equal(results[0], results[2]) and np.array_equal(results[1], results[3])
+
+
+def test_parameters_of_another_dtype_are_refused():
+    with pytest.raises(ValueError, match="expected weight to have the input's dtype"):
+        F.layer_norm(fb.ones(2, 3), (3,), fb.ones(3, dtype=fb.float64))
