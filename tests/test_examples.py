@@ -1,0 +1,182 @@
+"""Every example trains, improves, draws its pictures and leaves a checkpoint that a model can load."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau as fb
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run_example(name, output, *arguments):
+    """Runs an example in a process of its own; answers what it printed."""
+    command = [sys.executable, str(EXAMPLES / name), "--output", str(output), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found.group(1))
+
+
+def load(output, name, said, *pictures):
+    """Checks that the pictures are there and said to be; answers the checkpoint."""
+    for file in (*pictures, f"{name}.pt"):
+        assert f"wrote {output / file}" in said
+    for picture in pictures:
+        assert (output / picture).read_bytes().startswith(b"\x89PNG")
+    return fb.load(output / f"{name}.pt")
+
+
+def test_digits_are_read(tmp_path):
+    said = run_example("digits.py", tmp_path, "--epochs", 5)
+    accuracy = number(r"test accuracy ([\d.]+)%", said)
+    assert accuracy > 96
+    saved = load(tmp_path, "digits", said, "digits_curve.png", "digits_predictions.png")
+    assert saved["epoch"] == 5
+
+    script = runpy.run_path(str(EXAMPLES / "digits.py"))
+    model = script["DigitNet"]()
+    model.load_state_dict(saved["model"])
+    _, _, images, labels = script["load_data"](0)
+    digit, confidence = script["predict"](model, images)
+    assert 100 * (digit == labels).float().mean().item() == pytest.approx(accuracy, abs=0.01)
+    assert 0.5 < confidence.mean().item() <= 1
+
+
+def test_jitter_moves_by_at_most_one_pixel():
+    image = fb.zeros(50, 1, 8, 8)
+    image[:, 0, 4, 3] = 1
+    moved = runpy.run_path(str(EXAMPLES / "digits.py"))["jitter"](image)
+    assert moved.shape == image.shape
+    assert moved.sum() == 50
+    assert moved[:, 0, 3:6, 2:5].sum() == 50
+    assert moved[:, 0, 4, 3].sum() < 50
+
+
+def test_char_gpt_learns_and_writes(tmp_path):
+    small = ("--width", 32, "--layers", 1, "--context", 32, "--length", 40)
+    said = run_example("char_gpt.py", tmp_path, "--steps", 60, "--lr", 0.01, *small, "--prompt", "import ")
+    assert number(r"unseen text ([\d.]+)", said) < 3.6 < number(r"guessing: ([\d.]+)", said)
+    text = (tmp_path / "char_gpt.txt").read_text()
+    assert text.startswith("import ") and len(text) == len("import ") + 40 + 1
+    saved = load(tmp_path, "char_gpt", said, "char_gpt_curve.png")
+    model = runpy.run_path(str(EXAMPLES / "char_gpt.py"))["CharGPT"](context=32, width=32, heads=4, layers=1)
+    model.load_state_dict(saved["model"])
+    assert model.head.weight is model.characters.weight
+
+
+def test_char_gpt_encodes_every_character():
+    script = runpy.run_path(str(EXAMPLES / "char_gpt.py"))
+    numbers = script["encode"](script["CHARACTERS"])
+    assert numbers.tolist() == list(range(len(script["CHARACTERS"])))
+    assert script["decode"](numbers) == script["CHARACTERS"]
+    assert "def " in script["read_library"]()
+
+
+def test_char_gpt_does_not_look_ahead():
+    script = runpy.run_path(str(EXAMPLES / "char_gpt.py"))
+    model = script["CharGPT"](context=8, width=16, heads=2, layers=2)
+    first, second = script["encode"]("def f():"), script["encode"]("def f(x)")
+    before, after = model(fb.stack([first, second])).chunk(2)
+    fb.testing.assert_close(before[:, :6], after[:, :6])
+    assert not fb.allclose(before[:, 6:], after[:, 6:])
+
+
+def test_vae_improves_its_bound(tmp_path):
+    said = run_example("vae.py", tmp_path, "--epochs", 4)
+    assert number(r"test bound ([\d.]+)", said) < number(r"first epoch ([\d.]+)", said)
+    saved = load(tmp_path, "vae", said, "vae_curve.png", "vae.png")
+    model = runpy.run_path(str(EXAMPLES / "vae.py"))["VAE"]()
+    model.load_state_dict(saved["model"])
+    images = model.decode(fb.randn(3, 2))
+    assert images.shape == (3, 64) and (images >= 0).all() and (images <= 1).all()
+
+
+def test_gan_leaves_both_networks(tmp_path):
+    said = run_example("gan.py", tmp_path, "--epochs", 2)
+    assert 0 < number(r"discriminator is right (\d+)%", said) <= 100
+    saved = load(tmp_path, "gan", said, "gan_curve.png", "gan.png")
+    script = runpy.run_path(str(EXAMPLES / "gan.py"))
+    generator, discriminator = script["Generator"](), script["Discriminator"]()
+    generator.load_state_dict(saved["generator"])
+    discriminator.load_state_dict(saved["discriminator"])
+    assert discriminator(generator(fb.randn(4, script["NOISE"]))).shape == (4,)
+
+
+def test_lstm_learns_the_next_point(tmp_path):
+    said = run_example("lstm.py", tmp_path, "--steps", 40, "--length", 30, "--horizon", 10)
+    # Repeating the point before would be about 0.2 off.
+    assert number(r"next-point error ([\d.]+)", said) < 0.15
+    saved = load(tmp_path, "lstm", said, "lstm_curve.png", "lstm_forecast.png")
+    model = runpy.run_path(str(EXAMPLES / "lstm.py"))["Forecaster"]()
+    model.load_state_dict(saved["model"])
+    wave = fb.sin(0.3 * fb.arange(30)).unsqueeze(0)
+    fb.testing.assert_close(model.forecast(wave, 1), model(wave)[0][:, -1:])
+
+
+def test_policy_gradient_keeps_the_pole_up_longer(tmp_path):
+    said = run_example("policy_gradient.py", tmp_path, "--updates", 15, "--ticks", 100)
+    assert number(r"stays up (\d+)", said) > 1.3 * number(r"before training (\d+)", said)
+    saved = load(tmp_path, "policy_gradient", said, "policy_gradient_curve.png", "policy_gradient.png")
+    policy = runpy.run_path(str(EXAMPLES / "policy_gradient.py"))["network"](2)
+    policy.load_state_dict(saved["policy"])
+
+
+def test_returns_count_the_ticks_to_come():
+    returns_to_go = runpy.run_path(str(EXAMPLES / "policy_gradient.py"))["returns_to_go"]
+    running = fb.tensor([[True, True], [True, False], [True, False]])
+    assert returns_to_go(running, 0.5).tolist() == [[1.75, 1.0], [1.5, 0.0], [1.0, 0.0]]
+
+
+def test_custom_function_finds_the_orbit(tmp_path):
+    said = run_example("custom_function.py", tmp_path, "--steps", 200)
+    assert "gradcheck and gradgradcheck of Kepler's equation: passed" in said
+    assert abs(number(r"eccentricity ([\d.]+)", said) - 0.6) < 0.05
+    saved = load(tmp_path, "custom_function", said, "custom_function_curve.png", "custom_function.png")
+    orbit = runpy.run_path(str(EXAMPLES / "custom_function.py"))["Orbit"](0.1, 1.0, 0.0, 0.0)
+    orbit.load_state_dict(saved["model"])
+    assert abs(orbit.eccentricity.item() - 0.6) < 0.05
+
+
+def test_kepler_solves_its_equation():
+    kepler = runpy.run_path(str(EXAMPLES / "custom_function.py"))["Kepler"]
+    mean, eccentricity = fb.linspace(-9, 9, 50, dtype=fb.float64), fb.full((50,), 0.9, dtype=fb.float64)
+    solution = kepler.apply(mean, eccentricity)
+    fb.testing.assert_close(solution - eccentricity * solution.sin(), mean)
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path):
+    for name in ("first", "second"):
+        run_example("vae.py", tmp_path / name, "--epochs", 1, "--seed", 5)
+    first, second = (fb.load(tmp_path / name / "vae.pt")["model"] for name in ("first", "second"))
+    for key, value in first.items():
+        fb.testing.assert_close(value, second[key])
+
+
+@pytest.mark.parametrize(
+    "name, option",
+    [
+        ("digits.py", "--epochs"),
+        ("char_gpt.py", "--steps"),
+        ("vae.py", "--epochs"),
+        ("gan.py", "--epochs"),
+        ("lstm.py", "--steps"),
+        ("policy_gradient.py", "--updates"),
+        ("custom_function.py", "--steps"),
+    ],
+)
+def test_examples_refuse_to_do_nothing(name, option, tmp_path):
+    command = [sys.executable, str(EXAMPLES / name), option, "0", "--output", str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert "must be at least 1" in result.stderr
+    assert not (tmp_path / "out").exists()
