@@ -336,20 +336,54 @@ OP("_row_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, T
 }
 
 // What the functions of flambeau.nn.functional call after their checks.
+namespace {
+
+void check_channels(const Tensor& x) {
+    check_floating(x);
+    check(x.dim() >= 2, "expected an input of at least 2 dimensions (batch, channels, ...), got shape ", x.shape());
+}
+void check_per_channel(const Args& a, std::initializer_list<int> which, int64_t channels) {
+    for (int i : which) {
+        if (a.given(i))
+            check(a.tensor(i).dim() == 1 && a.tensor(i).numel() == channels, "expected ", channels,
+                  " numbers, one per channel, got shape ", a.tensor(i).shape());
+    }
+}
+
+}  // namespace
+
 OP("_nn.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool "
    "training, float momentum, float eps) -> Tensor",
    FUNCTION | FREE | COMPOSITE) {
+    check_channels(a.tensor(0));
+    check_per_channel(a, {1, 2, 3, 4}, a.tensor(0).shape()[1]);
+    check(a.flag(5) || (a.given(1) && a.given(2)), "running statistics are needed when training is False");
+    check(a.given(1) == a.given(2), "running_mean and running_var belong together");
     auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
     return call_all<"_batch_norm">(var(0), var(3), var(4), var(1), var(2), a.flag(5), a.number(6), a.number(7))[0]
         .tensor;
 }
 OP("_nn.group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor",
    FUNCTION | FREE | COMPOSITE) {
+    check_channels(a.tensor(0));
+    int64_t channels = a.tensor(0).shape()[1];
+    check(a.integer(1) > 0 && channels % a.integer(1) == 0, "expected the ", channels,
+          " channels to be divisible by groups, got ", a.integer(1));
+    check_per_channel(a, {2, 3}, channels);
     auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
     return call_all<"_group_norm">(var(0), a.integer(1), var(2), var(3), a.number(4))[0].tensor;
 }
 OP("_nn.row_norm(Tensor input, int dims, Tensor? weight, Tensor? bias, float eps, bool centered) -> Tensor",
    FUNCTION | COMPOSITE) {
+    const Tensor& x = a.tensor(0);
+    check_floating(x);
+    check(a.integer(1) > 0 && a.integer(1) <= x.dim(), "expected 1 to ", x.dim(), " dims for shape ", x.shape(),
+          ", got ", a.integer(1));
+    Dims row(x.shape().end() - a.integer(1), x.shape().end());
+    for (int i : {2, 3}) {
+        if (a.given(i))
+            check(a.tensor(i).shape() == row, "expected shape ", row, " of a row, got ", a.tensor(i).shape());
+    }
     auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
     return call_all<"_row_norm">(var(0), a.integer(1), var(2), var(3), a.number(4), a.flag(5))[0].tensor;
 }

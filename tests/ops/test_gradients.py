@@ -130,5 +130,7 @@ def test_notes_name_rows():
 
 def test_every_core_op_has_a_gradient_or_says_why_not():
     missing = {text.split("(")[0] for text, state in fb._C.gradients().items() if state == "missing" and "Tensor" in text.split("->")[0]}
-    allowed = set(NOT_DIFFERENTIABLE)
+    # Fused backward kernels run only where nothing records them.
+    fused = {"_attention_backward", "_cross_entropy_backward", "_gru_cell_backward", "_lstm_cell_backward"}
+    allowed = set(NOT_DIFFERENTIABLE) | fused
     assert not missing - allowed, f"ops without a gradient: {sorted(missing - allowed)}"

@@ -339,6 +339,6 @@ def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 def load_rules() -> None:
     """Fills the table of rules."""
-    families = "pointwise reductions shaping joining products convolution linalg indexing scattering randomness"
+    families = "pointwise reductions shaping joining products convolution normalization linalg indexing scattering randomness"
     for family in families.split():
         importlib.import_module(f"{__name__}.{family}")
