@@ -10,7 +10,7 @@ TESTS ?= tests
 .PHONY: help tools dev build test lint types format check-format demo sanitize bench docs wheel clean stubs
 
 help:
-	@echo "make demo      build, then a short tour with a picture"
+	@echo "make demo      build, then train a network on handwritten digits and draw what it predicts"
 	@echo "make test      build, then style, types, layers and all tests"
 	@echo "make dev       editable install in .venv; run it again for a fast rebuild"
 	@echo "make sanitize  the tests on a build with AddressSanitizer and UBSan"
@@ -67,7 +67,7 @@ stubs: build
 	$(BIN)/python -m flambeau._stubgen
 
 demo: build
-	$(BIN)/python examples/tour.py
+	$(BIN)/python examples/digits.py
 
 bench: build
 	$(BIN)/python benchmarks/overhead.py

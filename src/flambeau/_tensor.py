@@ -317,6 +317,20 @@ def _set_data(self, value):
     self._set_impl(value)
 
 
+def _share_memory(self):
+    """share_memory_()
+
+    Moves this tensor into memory that other processes share; see flambeau.multiprocessing.
+
+    Example:
+        >>> fb.ones(2).share_memory_().is_shared()
+        True
+    """
+    from flambeau.multiprocessing import _share_memory_  # the import puts this function in the method's place
+
+    return _share_memory_(self)
+
+
 def _is_set_to(self, tensor):
     """is_set_to(tensor)
 
@@ -360,7 +374,7 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_set_to": _is_set_to, **_backward.METHODS,
+        "is_set_to": _is_set_to, "share_memory_": _share_memory, **_backward.METHODS,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
         **_exchange.METHODS, **_copying.METHODS,
