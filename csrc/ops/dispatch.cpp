@@ -191,7 +191,7 @@ Value run_recorded(const OpOverload& op, Args& a) {
     each_result(value, [&](const Tensor& t, uint32_t i) {
         node->outputs[i] = {t.shape(), t.dtype()};
         keep_real_base(t, a);
-        if (uses & RESULT(static_cast<int>(i))) node->results[i] = Saved(t, true);
+        if (i < most_results && (uses & RESULT(static_cast<int>(i)))) node->results[i] = Saved(t, true);
         bool constant = gradient && gradient->constants >> i & 1;
         if (differentiable(t.dtype()) && !constant) set_history(t, base, i);
     });

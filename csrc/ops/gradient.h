@@ -36,6 +36,7 @@ constexpr uint32_t IN(int i) { return 1u << i; }
 // In the place of what is kept: the argument only gives its shape or dtype, and has no part in the gradient.
 constexpr uint32_t CONST = 1u << 31;
 constexpr uint32_t RESULT(int k) { return 1u << (24 + k); }
+constexpr uint32_t most_results = 7;  // that a formula can ask for by number
 
 struct RegisterGradient {
     RegisterGradient(const char* keys, std::initializer_list<uint32_t> uses, GradFn fn);

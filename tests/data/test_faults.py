@@ -16,6 +16,8 @@ from flambeau.utils.data import DataLoader, Dataset, IterableDataset
 
 BOTH = [{"worker_type": "process"}, {"worker_type": "thread"}]
 
+pytestmark = pytest.mark.slow_sanitized  # processes die within time limits here
+
 
 class Odd(Exception):
     """Cannot be made from a text alone."""
