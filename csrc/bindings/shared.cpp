@@ -10,26 +10,9 @@
 
 #include "bindings/convert.h"
 #include "bindings/exchange.h"
-#include "memory/allocator.h"
 
 namespace fb::py {
 namespace {
-
-// Storage hides where its bytes are, and nothing else ever moves them. An explicit instantiation may name private
-// members, which keeps this exception out of the class that every file includes.
-template <class Tag, auto member>
-struct Reveal {
-    friend auto member_of(Tag) { return member; }
-};
-#define REVEAL(tag, member) \
-    struct tag {};          \
-    auto member_of(tag);    \
-    template struct Reveal<tag, &Storage::member>;
-REVEAL(Data, data_)
-REVEAL(Allocated, block_)
-REVEAL(Foreign, release_)
-REVEAL(Lent, lent_)
-#undef REVEAL
 
 struct Mapping {
     void* address;
@@ -105,27 +88,7 @@ PyObject* shared_move(PyObject*, PyObject* args) {
         OpScope scope("share_memory_");
         Storage& storage = settled(object).storage();
         if (storage.read_only()) fail_state("this tensor is read-only and cannot move; share a clone() instead");
-        void*& data = storage.*member_of(Data{});
-        auto& release = storage.*member_of(Foreign{});
-        auto& block = storage.*member_of(Allocated{});
-        std::memcpy(reinterpret_cast<void*>(address), data, storage.bytes());
-        auto before = std::move(release);
-        Block* old = block;
-        data = reinterpret_cast<void*>(address);
-        block = nullptr;
-        release = std::make_unique<std::function<void()>>(Release{Py_NewRef(owner)});
-        if (!(storage.*member_of(Lent{}))) {
-            if (old) host_allocator().free(old);
-            if (before) (*before)();
-            Py_RETURN_NONE;
-        }
-        // Others look at the old bytes and keep this storage alive for it: the bytes stay as long as the storage.
-        std::shared_ptr<std::function<void()>> foreign = std::move(before);
-        *release = [old, foreign, now = Release{owner}] {
-            if (old) host_allocator().free(old);
-            if (foreign) (*foreign)();
-            now();
-        };
+        storage.move_to(reinterpret_cast<void*>(address), Release{Py_NewRef(owner)});
         Py_RETURN_NONE;
     });
 }

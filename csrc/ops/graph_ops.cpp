@@ -7,22 +7,15 @@
 namespace fb {
 namespace {
 
-const OpOverload& tensor_op(const char* name) { return op_entry(name).overloads.front(); }
-
-Value call_defaults(const OpOverload& op, Args& a, std::initializer_list<Tensor> tensors) {
-    a.count = static_cast<int>(op.signature.params.size());
-    int i = 0;
-    for (const Tensor& t : tensors) a.values[i++] = t;
-    for (; i < a.count; i++) a.values[i] = op.signature.params[i].default_value;
-    return Value();
-}
-
 Tensor add(const Tensor& x, const Tensor& y) { return (Var(x) + Var(y)).tensor; }
 
 void add_into(const Tensor& to, const Tensor& from) {
-    static const OpOverload& op = tensor_op("add");
+    static const OpOverload& op = op_entry("add").overloads.front();
     Args a;
-    call_defaults(op, a, {to, from});
+    a.count = static_cast<int>(op.signature.params.size());
+    a.values[0] = to;
+    a.values[1] = from;
+    for (int i = 2; i < a.count; i++) a.values[i] = op.signature.params[i].default_value;
     a.out = to;
     a.inplace = true;
     OpScope scope("add_");
@@ -37,7 +30,6 @@ Tensor copy(const Tensor& t) {
 
 Tensor fit(const Tensor& gradient, const Dims& shape, DType dtype) {
     OpScope scope(nullptr);
-    if (is_complex(gradient.dtype()) && !is_complex(dtype)) return cast(sum_to(gradient, shape), dtype).tensor;
     return cast(sum_to(gradient, shape), dtype).tensor;
 }
 

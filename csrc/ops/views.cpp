@@ -85,24 +85,20 @@ Tensor view_in(const Layout& layout, const Geometry& g) {
     return make_view(layout.flat.storage_ref(), g.dtype, g.shape, g.strides, g.offset - start);
 }
 
-Value with_geometry(const char* name, const Tensor& t, const GradCall& c) {
-    const OpOverload& op = op_entry(name).overloads.front();
-    Args a;
-    a.count = 9;
-    a.values[0] = t;
-    for (int i = 1; i < 9; i++) a.values[i] = c.value(i);
-    OpScope scope(op.entry->name.c_str());
-    return invoke(op, a);
-}
-
-Value call_geometry(const char* name, const Tensor& t, const Small<Value, 1>& values) {
+// One of the three ops below, with arguments 1 to 8.
+Tensor call_geometry(const char* name, const Tensor& t, const Small<Value, 1>& values) {
     const OpOverload& op = op_entry(name).overloads.front();
     Args a;
     a.count = 9;
     a.values[0] = t;
     for (size_t i = 0; i < 8; i++) a.values[i + 1] = values[i];
     OpScope scope(op.entry->name.c_str());
-    return invoke(op, a);
+    return std::get<Tensor>(invoke(op, a));
+}
+Var call_geometry(const char* name, const GradCall& c) {
+    Small<Value, 1> values;
+    for (int i = 1; i < 9; i++) values.push_back(c.value(i));
+    return call_geometry(name, c.g().tensor, values);
 }
 
 Small<Value, 1> geometry_values(const Tensor& base, const Tensor& view) {
@@ -129,14 +125,14 @@ class ViewChange final : public Node {
     Gradients apply(Gradients&& gradients) override {
         Tensor g = std::move(gradients[0]);
         Gradients part;
-        part.push_back(std::get<Tensor>(call_geometry("_view_read", g, geometry_)));
+        part.push_back(call_geometry("_view_read", g, geometry_));
         Gradients inner = change_->apply(std::move(part));
         Gradients results(next.size());
         for (size_t i = 1; i < inner.size(); i++) results[i] = std::move(inner[i]);
         if (!next[0].node) return results;
-        results[0] = std::get<Tensor>(call_geometry("_view_erase", g, geometry_));
+        results[0] = call_geometry("_view_erase", g, geometry_);
         if (inner.size() && inner[0]) {
-            Var rest = results[0], back = std::get<Tensor>(call_geometry("_view_write", inner[0], geometry_));
+            Var rest = results[0], back = call_geometry("_view_write", inner[0], geometry_);
             results[0] = (rest + back).tensor;
         }
         return results;
@@ -158,7 +154,7 @@ OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     copy_into(layout.base, a.tensor(0));
     return clone(view_in(layout, g));
 }
-GRAD("_view_read") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_write", c.g().tensor, c)))); }
+GRAD("_view_read") { c.set(0, call_geometry("_view_write", c)); }
 
 // Zeros in the shape of the base with a view's part put in its place; added up where the view overlaps itself.
 OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
@@ -185,7 +181,7 @@ OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     }
     return contiguous(layout.base);
 }
-GRAD("_view_write") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_read", c.g().tensor, c)))); }
+GRAD("_view_write") { c.set(0, call_geometry("_view_read", c)); }
 
 // A base's values with zero where the view is.
 OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
@@ -195,7 +191,7 @@ OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     fill(view_in(layout, g), Scalar(0));
     return contiguous(layout.base);
 }
-GRAD("_view_erase") { c.set(0, Var(std::get<Tensor>(with_geometry("_view_erase", c.g().tensor, c)))); }
+GRAD("_view_erase") { c.set(0, call_geometry("_view_erase", c)); }
 
 // as_strided with all that its gradient has to know.
 OP("_as_strided(Tensor input, " GEOMETRY ") -> Tensor", 0) {
@@ -236,19 +232,19 @@ GRAD("_as_strided|_as_strided_") {
     Tensor flat = empty({high - low}, g.base_dtype);
     if (may_overlap_itself(view_of(flat, g.base_shape, g.base_strides, g.base_offset - low)))
         c.set(0, spread_evenly(c, g));
-    else c.set(0, Var(std::get<Tensor>(with_geometry("_view_write", c.g().tensor, c))));
+    else c.set(0, call_geometry("_view_write", c));
 }
 
 Tensor recorded_as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
     Tensor view = as_strided(t, size, stride, offset);
     if (!should_record({t})) return view;
-    return std::get<Tensor>(call_geometry("_as_strided", t, geometry_values(t, view)));
+    return call_geometry("_as_strided", t, geometry_values(t, view));
 }
 
 Tensor recorded_as_strided_scatter(const Tensor& t, const Tensor& part, const Tensor& source) {
     Small<Value, 1> values = geometry_values(t, part);
-    Var rest = std::get<Tensor>(call_geometry("_view_erase", t, values));
-    Var written = std::get<Tensor>(call_geometry("_view_write", source, values));
+    Var rest = call_geometry("_view_erase", t, values);
+    Var written = call_geometry("_view_write", source, values);
     return (rest + written).tensor;
 }
 

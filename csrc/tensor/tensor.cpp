@@ -44,6 +44,26 @@ void Storage::grow(size_t bytes) {
     bytes_ = bytes;
 }
 
+void Storage::move_to(void* data, std::function<void()> release) {
+    if (bytes_) std::memcpy(data, data_, bytes_);
+    Block* block = std::exchange(block_, nullptr);
+    std::shared_ptr<std::function<void()>> foreign = std::move(release_);
+    data_ = data;
+    auto let_go = [block, foreign] {
+        if (block) host_allocator().free(block);
+        if (foreign) (*foreign)();
+    };
+    if (!lent_) {
+        release_ = std::make_unique<std::function<void()>>(std::move(release));
+        let_go();
+        return;
+    }
+    release_ = std::make_unique<std::function<void()>>([let_go, now = std::move(release)] {
+        let_go();
+        now();
+    });
+}
+
 void Tensor::will_write() const {
     if (storage().read_only()) {
         fail_value(

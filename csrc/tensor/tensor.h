@@ -45,6 +45,9 @@ class Storage final : public RefCounted {
     }
     const char* last_writer() const { return writer_; }
     Location last_write() const { return written_at_; }
+    // The bytes move to `data`, and all views with them; `release` runs when the storage dies. Where another library
+    // looks at the old bytes, these stay as long as the storage.
+    void move_to(void* data, std::function<void()> release);
     // Grows to at least `bytes`, keeping the contents; only for memory of our own.
     void grow(size_t bytes);
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._hooks import RemovableHandle
+from flambeau.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

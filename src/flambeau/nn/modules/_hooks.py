@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import Tensor
-
-_ids = itertools.count()
+from flambeau.utils.hooks import RemovableHandle
 
 # Hooks for all modules, by kind. Each value of a table is a Hook.
 global_hooks: dict[str, OrderedDict[int, Any]] = {
@@ -19,50 +17,6 @@ global_hooks: dict[str, OrderedDict[int, Any]] = {
 registration_hooks: dict[str, OrderedDict[int, Any]] = {
     kind: OrderedDict() for kind in ("parameter", "buffer", "module")
 }
-
-
-class RemovableHandle:
-    """What registering a hook returns: remove() takes the hook away; a `with` block removes it at the end.
-
-    Example:
-        >>> m = fb.nn.ReLU()
-        >>> with m.register_forward_hook(lambda module, args, output: output + 1):
-        ...     print(m(fb.zeros(1)))
-        tensor([1.])
-        >>> m(fb.zeros(1))
-        tensor([0.])
-    """
-
-    def __init__(self, hooks_dict: OrderedDict, *, extra_dict: Any = None) -> None:
-        self.id = next(_ids)
-        self._table = weakref.ref(hooks_dict)
-        extras = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
-        self._extras = [weakref.ref(extra) for extra in extras]
-
-    def remove(self) -> None:
-        """Takes the hook away; a second call does nothing.
-
-        Example:
-            >>> handle = fb.nn.ReLU().register_forward_hook(print)
-            >>> handle.remove()
-        """
-        for table in (self._table(), *(extra() for extra in self._extras)):
-            if table is not None:
-                table.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.remove()
-
-    def __getstate__(self):
-        return self._table(), self.id
-
-    def __setstate__(self, state) -> None:
-        table, self.id = state
-        self._table = weakref.ref(OrderedDict() if table is None else table)
-        self._extras = []
 
 
 def add_hook(table: OrderedDict, hook: Any, prepend: bool = False, extra: OrderedDict | None = None) -> RemovableHandle:
