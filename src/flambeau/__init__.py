@@ -114,7 +114,7 @@ if "linalg" in globals():
 
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
-    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "fft", "func", "hub", "jit",
+    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "distributions", "fft", "func", "hub", "jit",
     "multiprocessing", "nn", "optim", "random", "serialization", "testing", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
