@@ -135,7 +135,6 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             return misfit.say("got multiple values for argument '" + sig.params[i].name + "'");
         b.raw[i] = value;
     }
-    a.count = n;
     for (int i = 0; i < n; i++) {
         const Param& p = sig.params[i];
         if (i == spread_at) {
@@ -391,7 +390,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     int tried = 0;
     for (auto& o : h->overloads) {
         if (!(o->flags & wanted)) continue;
-        Args a;
+        Args a(o->signature.size());
         Binding b;
         std::string why;
         bind(*o, args, nargs, kwnames, a, b, Misfit{&why});
@@ -411,7 +410,7 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
         unsigned wanted = mode == Mode::Method ? METHOD : mode == Mode::Inplace ? INPLACE : FUNCTION;
         for (auto& o : h->overloads) {
             if (!(o->flags & wanted)) continue;
-            Args a;
+            Args a(o->signature.size());
             Binding b;
             bool fits;
             {
