@@ -181,7 +181,7 @@ std::vector<Tensor> out_tensors(PyObject* out, size_t expected, const char* name
 }
 
 PyObject* wrap_result(const Overload& o, const Value& value) {
-    if (const Tensor* t = std::get_if<Tensor>(&value)) return wrap_value(*t);
+    if (const Tensor* t = std::get_if<Tensor>(&value); t && *t) return ok(wrap(*t));
     if (const auto* list = std::get_if<std::vector<Tensor>>(&value)) {
         if (o.named) {
             Owned result(ok(PyStructSequence_New(o.named)));
