@@ -156,9 +156,8 @@ const OpOverload& choose(const char* name, const Given* args, size_t count) {
 }
 
 Value run(const OpOverload& op, Given* args, size_t count) {
-    Args a;
     const auto& params = op.signature.params;
-    a.count = static_cast<int>(params.size());
+    Args a(op.signature.size());
     for (size_t i = 0; i < params.size(); i++) {
         if (i >= count) {
             a.values[i] = params[i].default_value;
@@ -207,7 +206,9 @@ Var detached(const Var& x) {
     const Tensor& t = x.tensor;
     return make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
 }
-Var masked(const Var& x, const Var& mask) { return masked_fill(x, logical_not(mask), 0); }
+Var masked(const Var& x, const Var& mask) {
+    return x.shape() == mask.shape() ? call<"_masked">(x, mask) : masked_fill(x, logical_not(mask), 0);
+}
 
 // ---- ops that only formulas use ------------------------------------------------------------------------------------
 
