@@ -71,6 +71,12 @@ def _numpy_layout() -> int | None:
     return at if same else None
 
 
+def _bit_generator() -> Any:
+    from numpy.random import mtrand
+
+    return mtrand.get_bit_generator()
+
+
 class Twisters:
     """The generators as they are now; other() tells when NumPy's was exchanged for another."""
 
@@ -78,7 +84,7 @@ class Twisters:
         import numpy as np
 
         self._np = np.random
-        self.bits: Any = np.random.get_bit_generator()
+        self.bits = _bit_generator()
         self.python: Any = random._inst  # type: ignore[attr-defined]
         layout, gauss = _python_layout(), _numpy_layout()
         self.addresses: tuple[Any, ...] = ()
@@ -136,8 +142,6 @@ _known: Twisters | None = None
 def twisters() -> Twisters:
     """The generators of random and NumPy; looked up again when NumPy's was exchanged."""
     global _known
-    import numpy as np
-
-    if _known is None or _known.bits is not np.random.get_bit_generator():
+    if _known is None or _known.bits is not _bit_generator():
         _known = Twisters()
     return _known
