@@ -206,7 +206,9 @@ Var detached(const Var& x) {
     const Tensor& t = x.tensor;
     return make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
 }
-Var masked(const Var& x, const Var& mask) { return masked_fill(x, logical_not(mask), 0); }
+Var masked(const Var& x, const Var& mask) {
+    return x.shape() == mask.shape() ? call<"_masked">(x, mask) : masked_fill(x, logical_not(mask), 0);
+}
 
 // ---- ops that only formulas use ------------------------------------------------------------------------------------
 
