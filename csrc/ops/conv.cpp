@@ -338,18 +338,21 @@ Example:
     return y;
 }
 
-OP("_winograd(bool? enabled=None) -> bool", FUNCTION,
-   R"(Whether 3 × 3 convolutions may use Winograd's way; sets it when given. Behind backends.winograd.
+OP("_winograd(int? mode=None) -> int", FUNCTION,
+   R"(When 3 × 3 convolutions take Winograd's way; sets it when given. Behind backends.winograd.
 
 Args:
-    enabled: the new setting, or None.
+    mode: 0 for never, 1 where it is faster, 2 wherever it can be done (for tests), or None.
 
 Example:
     >>> fb._C.namespaces[""]["_winograd"]()
-    True
+    1
 )") {
-    if (a.given(0)) cpu::set_winograd_enabled(a.flag(0));
-    return cpu::winograd_enabled();
+    if (a.given(0)) {
+        check(a.integer(0) >= 0 && a.integer(0) <= 2, "mode must be 0, 1 or 2, got ", a.integer(0));
+        cpu::set_winograd_mode(static_cast<cpu::WinogradMode>(a.integer(0)));
+    }
+    return static_cast<int64_t>(cpu::winograd_mode());
 }
 NO_GRAD("_winograd");
 

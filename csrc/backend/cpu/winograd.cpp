@@ -15,10 +15,13 @@ namespace {
 
 using namespace winograd;
 
-std::atomic<bool> enabled{true};
+std::atomic<WinogradMode> mode{WinogradMode::WhereFaster};
 
 // Sums along channels are cut here: shorter sums lose fewer digits.
 constexpr int64_t piece = 128;
+
+// Fewer do not repay the transform of the weights.
+constexpr int64_t least_tiles = 96;
 
 // A forward convolution; the gradient of the input is one too, with the channels of the weight swapped and its windows
 // turned around.
@@ -163,29 +166,35 @@ __attribute__((noipa)) void winograd::turn(float* to, int64_t to_row, const floa
     transpose_copy(to, to_row, from, from_row, rows, cols);
 }
 
-bool winograd::supports(const ConvShape& s) {
-    if (!enabled || s.spatial != 2 || s.groups != 1 || s.in_channels % 16 || s.out_channels % 16) return false;
+bool winograd::suits(const ConvShape& s, const Tiling& tiling, int64_t least_tiles) {
+    if (mode == WinogradMode::Never) return false;
+    if (s.spatial != 2 || s.groups != 1 || s.in_channels % 16 || s.out_channels % 16) return false;
     for (int i = 1; i < 3; i++) {
         if (s.kernel[i] != window || s.stride[i] != 1 || s.dilation[i] != 1 || s.padding[i] >= window) return false;
     }
-    return true;
+    if (mode == WinogradMode::WherePossible) return true;
+    // Tiles that reach beyond the image do work for nothing: a quarter of the direct way's products at best, no more
+    // than 0.4 of them here. The transforms cost little only where there are many channels.
+    int64_t direct = s.batch * s.out[1] * s.out[2] * window * window;
+    return std::min(s.in_channels, s.out_channels) >= 32 && tiling.count() >= least_tiles &&
+           5 * products * tiling.count() <= 2 * direct;
 }
 
 bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    if (!supports(s)) return false;
     Images in{s.batch, s.in[1], s.in[2], s.in_channels}, out{s.batch, s.out[1], s.out[2], s.out_channels};
+    if (!suits(s, Tiling(out), least_tiles)) return false;
     return run({in, out, s.padding[1], s.padding[2], x.data<float>(), weight.data<float>(),
                 bias ? bias.data<float>() : nullptr, y.data<float>(), false});
 }
 
 bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    if (!supports(s)) return false;
     Images in{s.batch, s.out[1], s.out[2], s.out_channels}, out{s.batch, s.in[1], s.in[2], s.in_channels};
+    if (!suits(s, Tiling(out), least_tiles)) return false;
     return run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>(), weight.data<float>(),
                 nullptr, gx.data<float>(), true});
 }
 
-bool winograd_enabled() { return enabled; }
-void set_winograd_enabled(bool on) { enabled = on; }
+WinogradMode winograd_mode() { return mode; }
+void set_winograd_mode(WinogradMode chosen) { mode = chosen; }
 
 }  // namespace fb::cpu

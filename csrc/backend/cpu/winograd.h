@@ -15,7 +15,8 @@ bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, cons
 bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
-bool winograd_enabled();
-void set_winograd_enabled(bool on);
+enum class WinogradMode { Never, WhereFaster, WherePossible };
+WinogradMode winograd_mode();
+void set_winograd_mode(WinogradMode mode);
 
 }  // namespace fb::cpu

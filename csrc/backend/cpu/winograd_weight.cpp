@@ -115,7 +115,6 @@ void finish(const Problem& o, const Block& b, const float* sums, Vec& bad) {
 }  // namespace
 
 bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
-    if (!supports(s)) return false;
     Problem o{{s.batch, s.in[1], s.in[2], s.in_channels},
               {s.batch, s.out[1], s.out[2], s.out_channels},
               s.padding[1],
@@ -123,6 +122,7 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
               x.data<float>(),
               gy.data<float>(),
               gweight.data<float>()};
+    if (!suits(s, o.tiling, 32)) return false;
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
