@@ -619,3 +619,16 @@ def test_a_hook_that_refers_to_its_tensor_is_collected():
     probe = make()
     gc.collect()
     assert probe() is None
+
+
+def test_one_class_of_handles():
+    from flambeau.utils.hooks import RemovableHandle
+
+    x = fb.ones(2, requires_grad=True)
+    seen = []
+    with x.register_hook(seen.append) as handle:
+        assert isinstance(handle, RemovableHandle)
+        x.sum().backward()
+    x.sum().backward()
+    handle.remove()
+    assert len(seen) == 1
