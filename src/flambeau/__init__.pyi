@@ -17,6 +17,7 @@ from . import compat as compat
 from . import compiler as compiler
 from . import cuda as cuda
 from . import distributed as distributed
+from . import distributions as distributions
 from . import errors as errors
 from . import fft as fft
 from . import func as func
@@ -1998,6 +1999,8 @@ _fused_rmsprop: Any
 _fused_sgd: Any
 _gru_cell: Any
 _lstm_cell: Any
+_sample_dirichlet: Any
+_standard_gamma: Any
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def abs_(input: Tensor) -> Tensor: ...
