@@ -13,9 +13,13 @@ class RefCounted {
     RefCounted& operator=(const RefCounted&) = delete;
     virtual ~RefCounted() = default;
     void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+    // Whoever holds the only reference can drop it without an atomic subtraction: nobody is left who could copy it.
+    // Classes that are found through plain pointers as well (try_retain) define their own, with drop() alone.
     void release() const {
-        if (drop()) delete this;
+        if (count_.load(std::memory_order_acquire) == 1 || drop()) delete this;
     }
+    // The first reference, taken by make_ref: nobody else knows the object yet.
+    void start() const { count_.store(1, std::memory_order_relaxed); }
     // For whoever holds only a plain pointer: false when the object is already on its way out.
     bool try_retain() const {
         int64_t n = count_.load(std::memory_order_relaxed);
@@ -70,7 +74,9 @@ class Ref {
 
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {
-    return Ref<T>(new T(std::forward<Args>(args)...));
+    T* made = new T(std::forward<Args>(args)...);
+    made->start();
+    return Ref<T>::adopt(made);
 }
 
 }  // namespace fb

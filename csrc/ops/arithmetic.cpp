@@ -63,9 +63,11 @@ const Kernels& mul_kernels() {
     return kernels;
 }
 
+bool is_one(const Scalar& alpha) { return alpha.is_integral() && alpha.i == 1; }
+
 // alpha * y in the dtype of the op; checks that alpha fits it.
 Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
-    if (alpha.is_integral() && alpha.i == 1) return y;
+    if (is_one(alpha)) return y;
     DType common = result_type({x, y});
     if (alpha.kind == Kind::Bool && common != DType::Bool)
         fail_type("boolean alpha is only supported for boolean tensors; the operands are ", common);
@@ -94,6 +96,7 @@ Example:
     tensor([21, 42])
 )") {
     static const Kernels kernels = binary_kernels<AddFn, ALL>();
+    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
     return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
 }
 
@@ -105,6 +108,7 @@ Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) 
     if ((x.dtype() == DType::Bool && x.dim() > 0) || (y.dtype() == DType::Bool && !y.is_wrapped_number())) {
         fail_type("subtraction with a bool tensor is not supported; use bitwise_not (~) or convert it first");
     }
+    if (is_one(alpha)) return binary(a, x, y, kernels, Result::Same);
     return binary(a, x, scaled(x, y, alpha), kernels, Result::Same);
 }
 OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,

@@ -68,14 +68,14 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
           "view?); clone() it first");
 }
 
-Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs) {
+Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     if (!a.out) {
         // Follow the layout of the first input that has the result's shape.
         for (const Tensor& t : inputs) {
             if (t.dim() == shape.size() && !t.is_contiguous() && t.shape() == shape) return empty_like(t, dtype);
             if (t.shape() == shape) break;
         }
-        return empty(shape, dtype, inputs.size() ? inputs.begin()->device() : Device{});
+        return empty(shape, dtype, inputs.size() ? (*inputs.begin())->device() : Device{});
     }
     check_output(a.out, a.inplace, shape, dtype);
     for (const Tensor& t : inputs) {
@@ -128,7 +128,7 @@ static DType result_type_of(const Range& tensors) {
     return *result;
 }
 
-DType result_type(std::initializer_list<Tensor> tensors) { return result_type_of(tensors); }
+DType result_type(Tensors tensors) { return result_type_of(tensors); }
 DType result_type(const std::vector<Tensor>& tensors) { return result_type_of(tensors); }
 
 }  // namespace fb

@@ -24,7 +24,7 @@ Tensor reshape(const Tensor& t, const Dims& shape);
 // The tensor an op writes to: a.out when it can be used directly (right dtype, no overlap with an input other than
 // being the same view; resized when out= has another shape), else a fresh one. In-place targets of another shape are an
 // error.
-Tensor output(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs);
+Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs);
 // Checks shape and dtype of a.out, then copies: what the dispatcher does for results that are not a.out already.
 void store_output(const Tensor& out, bool inplace, const Tensor& result);
 
@@ -32,7 +32,7 @@ void store_output(const Tensor& out, bool inplace, const Tensor& result);
 void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtype);
 
 // PyTorch's result dtype: tensors with dimensions beat 0-d tensors beat Python numbers, unless the kind is higher.
-DType result_type(std::initializer_list<Tensor> tensors);
+DType result_type(Tensors tensors);
 DType result_type(const std::vector<Tensor>& tensors);
 // Integers and bool become the default float dtype; others stay.
 inline DType float_result(DType d) { return is_integral_or_bool(d) ? default_dtype() : d; }

@@ -224,7 +224,7 @@ Value invoke(const OpOverload& op, Args& a) {
     return value;
 }
 
-bool should_record(std::initializer_list<Tensor> tensors) {
+bool should_record(Tensors tensors) {
     if (!grad_enabled()) return false;
     for (const Tensor& t : tensors) {
         if (requires_grad(t)) return true;

@@ -42,7 +42,7 @@ void check_inplace(const Tensor& t);
 void rebase_history(const Tensor& t, const Ref<Node>& node);
 bool any_requires_grad(const Args& a);
 // Called by everything that makes a differentiable result outside of invoke (getitem).
-bool should_record(std::initializer_list<Tensor> tensors);
+bool should_record(Tensors tensors);
 // Anomaly detection in the forward pass.
 void check_finite(const OpOverload& op, const Args& a, const Value& value);
 

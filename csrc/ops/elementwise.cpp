@@ -2,15 +2,16 @@
 
 namespace fb::ew {
 
-Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute,
-              std::initializer_list<DType> compute, TileFn fn, const void* context, double cost) {
-    const Tensor* first = inputs.begin();
+Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
+              TileFn fn, const void* context, double cost) {
     int n = static_cast<int>(inputs.size());
-    const Dims* shape = &first->shape();
+    const Tensor* in[max_operands] = {};
+    for (int i = 0; i < n; i++) in[i] = &static_cast<const Tensor&>(inputs.begin()[i]);
+    const Dims* shape = &in[0]->shape();
     Dims broadcast;
     for (int i = 1; i < n; i++) {
-        if (first[i].shape() == *shape) continue;
-        broadcast = broadcast_shapes(*shape, first[i].shape());
+        if (in[i]->shape() == *shape) continue;
+        broadcast = broadcast_shapes(*shape, in[i]->shape());
         shape = &broadcast;
     }
     Tensor out = output(a, *shape, out_dtype, inputs);
@@ -20,16 +21,16 @@ Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DT
     DType dtypes[max_operands] = {out_compute};
     for (int i = 0; i < n; i++) {
         dtypes[i + 1] = compute.begin()[i];
-        plain &= first[i].is_contiguous() && first[i].dtype() == dtypes[i + 1] && first[i].numel() == out.numel();
+        plain &= in[i]->is_contiguous() && in[i]->dtype() == dtypes[i + 1] && in[i]->numel() == out.numel();
     }
     if (plain && static_cast<double>(out.numel()) * cost <= static_cast<double>(parallel_grain)) {
         char* data[max_operands] = {out.raw()};
-        for (int i = 0; i < n; i++) data[i + 1] = first[i].raw();
+        for (int i = 0; i < n; i++) data[i + 1] = in[i]->raw();
         if (out.numel()) fn(data, out.numel(), context);
         return out;
     }
     const Tensor* operands[max_operands] = {&out};
-    for (int i = 0; i < n; i++) operands[i + 1] = &first[i];
+    for (int i = 0; i < n; i++) operands[i + 1] = in[i];
     LoopPlan plan;
     make_plan(plan, out.shape(), operands, n + 1);
     cpu::run_tiles(plan, dtypes, 1, fn, context, cost);

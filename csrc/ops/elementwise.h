@@ -137,8 +137,8 @@ Kernels context_kernels() {
 // -----------------------------------------------------------------------------------------------------------------
 
 // Broadcasts the inputs, makes the output, runs the kernel. `compute` is how the kernel sees each input.
-Tensor launch(Args& a, std::initializer_list<Tensor> inputs, DType out_dtype, DType out_compute,
-              std::initializer_list<DType> compute, TileFn fn, const void* context = nullptr, double cost = 1);
+Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
+              TileFn fn, const void* context = nullptr, double cost = 1);
 
 // The common cases: all inputs in one compute type.
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1,

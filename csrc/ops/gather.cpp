@@ -31,7 +31,7 @@ Tensor rows_of(const Tensor& t, int64_t dim) {
     return view_of(t, shape, strides, t.offset());
 }
 
-void check_apart(const Args& a, std::initializer_list<Tensor> inputs) {
+void check_apart(const Args& a, Tensors inputs) {
     for (const Tensor& t : inputs) {
         check(!a.out || !share_memory(a.out, t),
               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "

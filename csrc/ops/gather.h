@@ -8,7 +8,7 @@ namespace fb {
 Tensor gather(const Tensor& t, int64_t dim, const Tensor& index, bool wrap = false);
 
 // out= must not share memory with what is still to be read.
-void check_apart(const Args& a, std::initializer_list<Tensor> inputs);
+void check_apart(const Args& a, Tensors inputs);
 // A 0-d tensor seen as one of shape (1,); others as they are.
 Tensor line_view(const Tensor& t);
 // A 0-d or 1-d integer tensor as a vector.

@@ -156,9 +156,8 @@ const OpOverload& choose(const char* name, const Given* args, size_t count) {
 }
 
 Value run(const OpOverload& op, Given* args, size_t count) {
-    Args a;
     const auto& params = op.signature.params;
-    a.count = static_cast<int>(params.size());
+    Args a(op.signature.size());
     for (size_t i = 0; i < params.size(); i++) {
         if (i >= count) {
             a.values[i] = params[i].default_value;

@@ -11,8 +11,7 @@ Tensor add(const Tensor& x, const Tensor& y) { return (Var(x) + Var(y)).tensor; 
 
 void add_into(const Tensor& to, const Tensor& from) {
     static const OpOverload& op = op_entry("add").overloads.front();
-    Args a;
-    a.count = static_cast<int>(op.signature.params.size());
+    Args a(op.signature.size());
     a.values[0] = to;
     a.values[1] = from;
     for (int i = 2; i < a.count; i++) a.values[i] = op.signature.params[i].default_value;

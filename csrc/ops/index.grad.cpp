@@ -23,8 +23,7 @@ Var as_source(const Var& part, const Dims& shape) {
 template <call_detail::Name name>
 Var add_to_zeros(const Dims& shape, int64_t dim, const Var& index, const Var& source) {
     static const OpOverload& op = op_entry(name.text).overloads.front();
-    Args a;
-    a.count = static_cast<int>(op.signature.params.size());
+    Args a(op.signature.size());
     a.out = zeros(shape, source.dtype());
     a.inplace = true;
     a.values[0] = a.out;

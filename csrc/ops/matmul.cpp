@@ -12,7 +12,7 @@ void check_same_dtype(const Tensor& x, const Tensor& y) {
           "; convert one with .to(dtype)");
 }
 
-Tensor product_target(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs) {
+Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     if (!a.out) return empty(shape, dtype);
     check(a.out.dtype() == dtype, "expected out to have dtype ", dtype, ", got ", a.out.dtype());
     for (const Tensor& t : inputs) {

@@ -10,7 +10,7 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha);
 
 // Where a product goes: a.out when it has the dtype and overlaps no input, else a fresh tensor (copied afterwards).
-Tensor product_target(Args& a, const Dims& shape, DType dtype, std::initializer_list<Tensor> inputs);
+Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs);
 // Dims of the matrices' batch: all but the last `keep`.
 Dims leading(const Tensor& t, int64_t keep);
 void check_same_dtype(const Tensor& x, const Tensor& y);

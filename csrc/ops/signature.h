@@ -45,6 +45,7 @@ struct Signature {
     int positional = 0;
     enum class Result { Tensor, Tuple, List, Named, Value } result = Result::Tensor;
     std::vector<std::string> fields;  // of a named result
+    int size() const { return static_cast<int>(params.size()); }
 };
 
 // A malformed signature is a programming error and raises at import.

@@ -20,8 +20,20 @@ using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, 
 class Args {
   public:
     static constexpr int max_args = 20;
-    Value values[max_args];
-    int count = 0;
+    // Only the first `count` exist: an op has three arguments or so, and every call makes one of these.
+    union {
+        Value values[max_args];
+    };
+    const int count;
+
+    explicit Args(int n = 0) : count(n) {
+        for (int i = 0; i < n; i++) new (&values[i]) Value;
+    }
+    ~Args() {
+        for (int i = 0; i < count; i++) values[i].~Value();
+    }
+    Args(const Args&) = delete;
+    Args& operator=(const Args&) = delete;
 
     bool given(int i) const { return !std::holds_alternative<std::monostate>(values[i]); }
     const Tensor& tensor(int i) const { return std::get<Tensor>(values[i]); }

@@ -88,8 +88,7 @@ Tensor view_in(const Layout& layout, const Geometry& g) {
 // One of the three ops below, with arguments 1 to 8.
 Tensor call_geometry(const char* name, const Tensor& t, const Small<Value, 1>& values) {
     const OpOverload& op = op_entry(name).overloads.front();
-    Args a;
-    a.count = 9;
+    Args a(9);
     a.values[0] = t;
     for (size_t i = 0; i < 8; i++) a.values[i + 1] = values[i];
     OpScope scope(op.entry->name.c_str());

@@ -128,6 +128,18 @@ class Tensor {
     Ref<TensorImpl> impl_;
 };
 
+// Tensors handed to a function for the time of the call: no counting. f({x, y})
+class Borrowed {
+  public:
+    Borrowed(const Tensor& t) : tensor_(&t) {}
+    operator const Tensor&() const { return *tensor_; }
+    const Tensor* operator->() const { return tensor_; }
+
+  private:
+    const Tensor* tensor_;
+};
+using Tensors = std::initializer_list<Borrowed>;
+
 // ---- factory -----------------------------------------------------------------------------------------------------
 
 // Uninitialised, row-major.

@@ -1,0 +1,36 @@
+// Ops as Python sees them: what one name stands for, and how it is called.
+#pragma once
+#include <memory>
+
+#include "bindings/autocast.h"
+#include "bindings/python.h"
+
+namespace fb::py {
+
+struct Overload {
+    const OpOverload* op;  // in the op table, or made here for a composite
+    const Signature& signature;
+    unsigned flags;
+    PyObject* python;               // composite, or nullptr
+    PyTypeObject* named = nullptr;  // result type of a named result
+    std::unique_ptr<OpOverload> own;
+};
+
+struct OpHandle {
+    std::string name;          // with namespace: linalg.solve
+    std::string short_name;    // solve
+    std::string inplace_name;  // solve_
+    std::string doc;
+    std::vector<std::unique_ptr<Overload>> overloads;
+    unsigned flags = 0;
+    Cast cast = Cast::None;       // under autocast
+    PyObject* callables[3] = {};  // function, method, in-place method: one object for all names of the op
+};
+
+// Operators are functions that also take a number on the left: 2 - x.
+enum class Mode { Function, Method, Inplace, Operator };
+
+// Binds the arguments to the overloads in order and runs the first that fits.
+PyObject* call(OpHandle* op, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
+}  // namespace fb::py
