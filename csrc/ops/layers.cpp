@@ -118,9 +118,9 @@ void with_type(DType d, F f) {
 
 // gates: (steps, N, 4H), what the inputs give to the gates i, f, g, o. Returns outputs and last state, and the
 // activated gates and the cell states of all steps, which the gradient needs. In reverse the last step comes first.
-OP("_nn.lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Tensor output, Tensor h, Tensor c, "
+OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Tensor output, Tensor h, Tensor c, "
    "Tensor gates, Tensor cells)",
-   FUNCTION) {
+   0) {
     OpScope scope("lstm");
     const Tensor &x = a.tensor(0), &w = a.tensor(1);
     Tensor h = contiguous(a.tensor(2)), cell = contiguous(a.tensor(3));
@@ -206,11 +206,20 @@ static void composed_lstm(GradCall& c) {
 }
 
 constexpr uint32_t of_lstm = IN(1) | IN(2) | IN(3) | RESULT(0) | RESULT(3) | RESULT(4);
-GRAD("_nn.lstm", of_lstm, of_lstm, of_lstm, of_lstm) {
+GRAD("_lstm", of_lstm, of_lstm, of_lstm, of_lstm) {
     if (grad_enabled() || c.has(3) || c.has(4)) return composed_lstm(c);
     auto all = call_all<"_lstm_backward">(c.g(0), c.g(1), c.g(2), c.in(1), c.in(2), c.in(3), c.flag(4), c.out(0),
                                           c.out(3), c.out(4));
     for (int i = 0; i < 4; i++) c.set(i, all[static_cast<size_t>(i)]);
+}
+
+// Outputs of all steps, and the last state.
+OP("_nn.lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> Tensor[]", FUNCTION | COMPOSITE) {
+    std::vector<Tensor> results;
+    for (const Var& v :
+         call_all<"_lstm">(Var(a.tensor(0)), Var(a.tensor(1)), Var(a.tensor(2)), Var(a.tensor(3)), a.flag(4)))
+        if (results.size() < 3) results.push_back(v.tensor);
+    return results;
 }
 
 }  // namespace fb

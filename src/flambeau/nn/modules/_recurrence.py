@@ -101,5 +101,5 @@ def lstm_layer(
     gates = F.linear(rows, weights["weight_ih"], bias)
     if gates.dtype != h.dtype:  # autocast
         return None
-    output, h, c, _, _ = _core["lstm"](gates.view(len(sizes), sizes[0], -1), weights["weight_hh"], h, c, reverse)
+    output, h, c = _core["lstm"](gates.view(len(sizes), sizes[0], -1), weights["weight_hh"], h, c, reverse)
     return output.flatten(0, 1), (h, c)
