@@ -238,6 +238,8 @@ _fused_rmsprop: Any
 _fused_sgd: Any
 _gru_cell: Any
 _lstm_cell: Any
+_sample_dirichlet: Any
+_standard_gamma: Any
 
 """
 

@@ -73,7 +73,7 @@ class Adadelta(GroupOptimizer):
         check_lr("Adadelta", lr)
         check_not_negative("Adadelta", eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
-            raise errors.ArgumentError(f"Adadelta: rho must be between 0 and 1, got {rho}")
+            raise errors.ArgumentError(f"Adadelta: Invalid rho value: {rho}; expected 0 to 1")
         defaults = {
             "lr": lr,
             "rho": rho,
