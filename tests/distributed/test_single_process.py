@@ -26,24 +26,24 @@ def test_before_and_after_a_group(monkeypatch):
     for call in (dist.get_rank, dist.get_world_size, dist.barrier, dist.get_backend, dist.destroy_process_group):
         with pytest.raises(ValueError, match="init_process_group"):
             call()
-    with pytest.raises(ValueError, match="WORLD_SIZE is neither"):
+    with pytest.raises(ValueError, match="WORLD_SIZE expected, but not set"):
         dist.init_process_group("gloo")
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     dist.init_process_group("gloo", init_method="env://")
     assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="there is a group already"):
         dist.init_process_group("gloo")
     dist.destroy_process_group()
     assert not dist.is_initialized()
 
 
 def test_what_is_not_there_says_so():
-    with pytest.raises(RuntimeError, match="several processes are not supported yet, got world_size 2"):
+    with pytest.raises(RuntimeError, match="2 processes were asked for.*not supported yet"):
         dist.init_process_group("gloo", rank=0, world_size=2)
-    with pytest.raises(RuntimeError, match="backend 'nccl' is not available.*gloo"):
-        dist.init_process_group("nccl", rank=0, world_size=1)
-    with pytest.raises(ValueError, match="rank must be 0"):
+    with pytest.raises(ValueError, match="'pigeons' is not known, expected one of gloo"):
+        dist.init_process_group("pigeons", rank=0, world_size=1)
+    with pytest.raises(ValueError, match="rank 1 is out of range"):
         dist.init_process_group("gloo", rank=1, world_size=1)
     assert not dist.is_initialized()
 
@@ -84,13 +84,13 @@ def test_objects(world):
 
 
 def test_bad_arguments(world):
-    with pytest.raises(ValueError, match="list of 1 entry"):
+    with pytest.raises(ValueError, match="one element per process"):
         dist.all_gather([fb.zeros(1), fb.zeros(1)], fb.zeros(1))
     with pytest.raises(ValueError, match="must agree"):
         dist.all_gather([fb.zeros(2)], fb.zeros(3))
-    with pytest.raises(ValueError, match="src must be 0"):
+    with pytest.raises(ValueError, match="src 1 is out of range"):
         dist.broadcast(fb.zeros(1), src=1)
-    with pytest.raises(TypeError, match="must be a tensor"):
+    with pytest.raises(TypeError, match="expected a tensor"):
         dist.all_reduce([1.0])
     with pytest.raises(TypeError, match="ReduceOp"):
         dist.all_reduce(fb.zeros(1), op="sum")

@@ -32,7 +32,7 @@ def _inside(op: str, group: Any) -> bool:
 
 def _tensor(op: str, which: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise TypeError(f"{op}: {which} must be a tensor, got {type(value).__name__}")
+        raise TypeError(f"{op}: expected a tensor for {which}, got {type(value).__name__}")
     return value
 
 
@@ -40,7 +40,7 @@ def _single(op: str, which: str, values: Any) -> Any:
     """The only entry of a list with one entry per process."""
     if not isinstance(values, (list, tuple)) or len(values) != 1:
         got = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
-        raise ArgumentError(f"{op}: {which} must be a list of 1 entry, one per process, got {got}")
+        raise ArgumentError(f"{op}: {which} must be a list with one element per process, that is 1, got {got}")
     return values[0]
 
 

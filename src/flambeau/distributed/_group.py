@@ -313,7 +313,7 @@ def get_default_backend_for_device(device: Any) -> str:
 
 def check_rank(op: str, which: str, rank: Any) -> None:
     if rank is not None and rank != 0:
-        raise ArgumentError(f"{op}: {which} must be 0, the only rank of this group, got {rank}")
+        raise ArgumentError(f"{op}: {which} {rank} is out of range; the only rank of a group of one process is 0")
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
@@ -392,10 +392,20 @@ def _from_environment(given: int, variable: str) -> int:
         return given
     if variable not in os.environ:
         raise ArgumentError(
-            f"init_process_group: {variable} is neither an argument nor in the environment; pass rank=0 and world_size=1 "
-            "for a single process"
+            f"init_process_group: environment variable {variable} expected, but not set; pass rank=0 and world_size=1 for a "
+            "single process"
         )
     return int(os.environ[variable])
+
+
+def _known(op: str, name: str) -> Backend:
+    """A backend's name. One process sends nothing, so that scripts may name one that is not here."""
+    backend = Backend(name)
+    if backend not in Backend.backend_list[1:]:
+        raise ArgumentError(
+            f"{op}: backend {name!r} is not known, expected one of {', '.join(Backend.backend_list[1:])}"
+        )
+    return backend
 
 
 def init_process_group(
@@ -412,7 +422,7 @@ def init_process_group(
     """Makes the default group, which in this version can only be this process alone.
 
     Args:
-        backend: "gloo", or None for it; others are not available.
+        backend: a name such as "gloo" or "nccl"; a single process sends nothing, so any will do.
         init_method: how processes would find each other; a single one need not look.
         timeout: how long to wait for others; there are none.
         world_size: the number of processes, 1; from the environment variable WORLD_SIZE if not given.
@@ -429,9 +439,7 @@ def init_process_group(
         >>> fb.distributed.destroy_process_group()
     """
     if _World.default is not None:
-        raise _Uninitialized(
-            "init_process_group: the default process group exists already; destroy_process_group() ends it"
-        )
+        raise ArgumentError("init_process_group: there is a group already; destroy_process_group() ends it")
     if pg_options is not None:
         raise ArgumentError("init_process_group: pg_options is not supported; leave it at None")
     if device_id is not None and fb.device(device_id).type != "cpu":
@@ -442,16 +450,12 @@ def init_process_group(
         if backend and ":" in backend
         else {"cpu": backend or "gloo"}
     )
-    chosen = Backend(names.get("cpu", "undefined"))
-    if not is_backend_available(chosen):
-        raise ArgumentError(
-            f"init_process_group: backend {chosen!r} is not available in this version; on CPUs pass backend='gloo'"
-        )
+    chosen = _known("init_process_group", names.get("cpu", next(iter(names.values()))))
     size = _from_environment(world_size, "WORLD_SIZE")
     if size != 1:
-        raise ArgumentError(
-            f"init_process_group: groups of several processes are not supported yet, got world_size {size}; run one process, "
-            "with world_size=1"
+        raise StateError(
+            f"init_process_group: {size} processes were asked for, and groups of several are not supported yet; run one "
+            "process, with WORLD_SIZE=1"
         )
     check_rank("init_process_group", "rank", _from_environment(rank, "RANK"))
     _World.default = ProcessGroup(chosen, "default_pg", "default_pg")
@@ -515,11 +519,7 @@ def new_group(
         raise ArgumentError(
             f"new_group: ranks must be different ranks of the default group, which has only 0, got {wanted}"
         )
-    name = Backend(backend) if backend else default._backend
-    if not is_backend_available(name):
-        raise ArgumentError(
-            f"new_group: backend {name!r} is not available in this version; on CPUs pass backend='gloo'"
-        )
+    name = _known("new_group", backend) if backend else default._backend
     if not wanted:
         return GroupMember.NON_GROUP_MEMBER
     made = ProcessGroup(name, f"group_{len(_World.groups)}", group_desc or "undefined")

@@ -132,9 +132,9 @@ class BatchNorm1d(_BatchNorm):
         bias: whether there is a bias.
 
     Example:
-        >>> fb.nn.BatchNorm1d(1, affine=False, eps=0.0)(fb.tensor([[1.0], [3.0]]))
-        tensor([[-1.],
-                [ 1.]])
+        >>> fb.nn.BatchNorm1d(1, affine=False)(fb.tensor([[1.0], [3.0]]))
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -155,8 +155,8 @@ class BatchNorm2d(_BatchNorm):
         bias: whether there is a bias.
 
     Example:
-        >>> fb.nn.BatchNorm2d(1, affine=False, eps=0.0)(fb.tensor([[[[1.0, 3.0]]]]))
-        tensor([[[[-1.,  1.]]]])
+        >>> fb.nn.BatchNorm2d(1, affine=False)(fb.tensor([[[[1.0, 3.0]]]]))
+        tensor([[[[-1.0000,  1.0000]]]])
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -177,8 +177,8 @@ class BatchNorm3d(_BatchNorm):
         bias: whether there is a bias.
 
     Example:
-        >>> fb.nn.BatchNorm3d(1, affine=False, eps=0.0)(fb.tensor([[[[[1.0, 3.0]]]]]))
-        tensor([[[[[-1.,  1.]]]]])
+        >>> fb.nn.BatchNorm3d(1, affine=False)(fb.tensor([[[[[1.0, 3.0]]]]]))
+        tensor([[[[[-1.0000,  1.0000]]]]])
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -200,9 +200,9 @@ class SyncBatchNorm(_BatchNorm):
         bias: whether there is a bias.
 
     Example:
-        >>> fb.nn.SyncBatchNorm(1, affine=False, eps=0.0)(fb.tensor([[1.0], [3.0]]))
-        tensor([[-1.],
-                [ 1.]])
+        >>> fb.nn.SyncBatchNorm(1, affine=False)(fb.tensor([[1.0], [3.0]]))
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
 
     def __init__(
