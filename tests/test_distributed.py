@@ -59,7 +59,7 @@ def test_collectives(alone):
     assert found == [{"a": 1}]
     with pytest.raises(ArgumentError, match="one element per process"):
         dist.all_gather([fb.zeros(3), fb.zeros(3)], x)
-    with pytest.raises(ArgumentError, match="rank 1 is out of range"):
+    with pytest.raises(ArgumentError, match="src 1 is out of range"):
         dist.broadcast(x, src=1)
     with pytest.raises(TypeError, match="expected a tensor"):
         dist.all_reduce([1.0])

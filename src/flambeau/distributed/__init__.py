@@ -1,57 +1,18 @@
-"""Process groups of one process. Groups of several are not in this version, and asking for one is an error.
+"""Process groups and collectives, for scripts that can run in several processes: in this version, in one.
 
-A script that joins its processes runs unchanged when it is started as one: `init_process_group` makes a group of one, in
-which every collective is what it is for a single process, and DistributedDataParallel averages over one replica.
+A script started alone makes a group of one process and runs unchanged; more than one process is an error that says so.
 
 Example:
-    >>> rank = fb.distributed.get_rank() if fb.distributed.is_initialized() else 0
-    >>> rank
-    0
+    >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
+    >>> loss = fb.tensor(0.5)
+    >>> fb.distributed.all_reduce(loss)
+    >>> loss / fb.distributed.get_world_size()
+    tensor(0.5000)
+    >>> fb.distributed.destroy_process_group()
 """
 
-from flambeau.distributed._collectives import (
-    all_gather,
-    all_gather_into_tensor,
-    all_gather_object,
-    all_reduce,
-    all_to_all,
-    all_to_all_single,
-    barrier,
-    broadcast,
-    broadcast_object_list,
-    gather,
-    gather_object,
-    monitored_barrier,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_tensor,
-    scatter,
-    scatter_object_list,
-)
-from flambeau.distributed._group import (
-    Backend,
-    ProcessGroup,
-    ReduceOp,
-    Work,
-    destroy_process_group,
-    get_backend,
-    get_rank,
-    get_world_size,
-    group,
-    init_process_group,
-    is_available,
-    is_gloo_available,
-    is_initialized,
-    is_mpi_available,
-    is_nccl_available,
-    is_torchelastic_launched,
-    new_group,
-)
+from flambeau.distributed import _collectives, _group
+from flambeau.distributed._collectives import *  # noqa: F403  # each module lists its names
+from flambeau.distributed._group import *  # noqa: F403
 
-__all__ = [
-    "Backend", "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
-    "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather",
-    "gather_object", "get_backend", "get_rank", "get_world_size", "group", "init_process_group", "is_available",
-    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "monitored_barrier",
-    "new_group", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list",
-]  # fmt: skip
+__all__ = sorted([*_collectives.__all__, *_group.__all__])

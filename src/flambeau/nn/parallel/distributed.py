@@ -1,4 +1,4 @@
-"""One model in several processes: with groups of one process, the model itself."""
+"""One model in several processes, each with its share of the data: in a group of one process, in that one."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.distributed._group import _need
-from flambeau.errors import StateError
+from flambeau import distributed
+from flambeau.errors import ArgumentError, StateError
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parallel.data_parallel import _check_devices
 
 __all__ = ["DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients are averaged over the processes of a group; a group has one process in this version.
+    """A module whose gradients are averaged over the processes of a group during backward.
+
+    Groups of this version have one process, whose average is its own gradient; the script around it runs unchanged, and the
+    names in the state_dict begin with "module." as it expects.
 
     Args:
-        module: the module; at least one parameter must require gradients.
-        device_ids: accelerators; there are none, so None or empty.
-        output_device: where results go; not used without accelerators.
-        dim: the dimension that would be shared out among accelerators.
-        broadcast_buffers: whether buffers are taken from the first process before each forward.
-        init_sync: whether parameters are taken from the first process now.
-        process_group: the group, that of all processes by default.
-        bucket_cap_mb: how much is sent at once; with one process, nothing is.
-        find_unused_parameters: parameters that take no part in a step are no problem, whatever this says.
-        gradient_as_bucket_view: how gradients would be stored for sending; without effect.
-        static_graph: a promise about the model that speeds up sending; without effect.
+        module: the module; some parameter must require gradients.
+        device_ids: accelerators; there are none, so None.
+        output_device: where results go; None.
+        dim: the dimension that would be shared out among devices.
+        broadcast_buffers: whether buffers follow those of rank 0; here they are.
+        init_sync: whether parameters follow those of rank 0 at the start; here they are.
+        process_group: the default group if not given.
+        bucket_cap_mb: how many megabytes of gradients are averaged at a time; of no effect with one process.
+        find_unused_parameters: whether to look for parameters without gradients; of no effect with one process.
+        check_reduction: deprecated, of no effect.
+        gradient_as_bucket_view: whether gradients may live in the buckets; of no effect with one process.
+        static_graph: whether every step uses the same graph; of no effect with one process.
 
     Example:
-        >>> fb.distributed.init_process_group("gloo", world_size=1, rank=0)
+        >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
         >>> m = fb.nn.parallel.DistributedDataParallel(fb.nn.Linear(2, 3))
         >>> list(m.state_dict()), m(fb.zeros(4, 2)).shape
         (['module.weight', 'module.bias'], flambeau.Size([4, 3]))
@@ -39,28 +42,54 @@ class DistributedDataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0, broadcast_buffers: bool = True,
-        init_sync: bool = True, process_group: Any = None, bucket_cap_mb: float | None = None,
-        find_unused_parameters: bool = False, check_reduction: bool = False, gradient_as_bucket_view: bool = False,
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
-        self.process_group = _need("DistributedDataParallel", process_group)
-        _check_devices("DistributedDataParallel", device_ids)
+        name = "DistributedDataParallel"
+        if distributed.get_rank(process_group) < 0:
+            raise StateError(f"{name}: this process is not in process_group")
         if not any(p.requires_grad for p in module.parameters()):
-            raise StateError("DistributedDataParallel: no parameter of the module requires gradients; there is nothing to average")
-        self.module, self.dim, self.device_ids, self.output_device = module, dim, device_ids, output_device
-        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
-        self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
+            raise StateError(f"{name}: no parameter of the module requires gradients, so there is nothing to average")
+        if device_ids or output_device is not None:
+            raise ArgumentError(
+                f"{name}: device_ids {device_ids} and output_device {output_device} name accelerators, and the module is on "
+                "the cpu; leave them at None"
+            )
+        if bucket_cap_mb is not None and not bucket_cap_mb > 0:
+            raise ArgumentError(f"{name}: bucket_cap_mb must be positive, got {bucket_cap_mb}")
+        self.module, self.dim, self.broadcast_buffers = module, dim, broadcast_buffers
+        self.device_ids, self.output_device = None, None
+        self.process_group = distributed.group.WORLD if process_group is None else process_group
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
         self.require_backward_grad_sync = True
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Calls the module."""
         return self.module(*inputs, **kwargs)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within the block gradients are added up without averaging over the processes."""
+        """Inside, gradients are summed up without being averaged over processes.
+
+        Example:
+            >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
+            >>> m = fb.nn.parallel.DistributedDataParallel(fb.nn.Linear(2, 3))
+            >>> with m.no_sync():
+            ...     m(fb.zeros(4, 2)).sum().backward()
+            >>> fb.distributed.destroy_process_group()
+        """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -69,7 +98,23 @@ class DistributedDataParallel(Module):
 
     @contextlib.contextmanager
     def join(
-        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
     ) -> Iterator[None]:
-        """A block in which processes may have inputs of different number: one process has what it has."""
+        """Inside, processes may have different numbers of batches; a single one waits for nobody.
+
+        Args:
+            divide_by_initial_world_size: whether averages count processes that are done.
+            enable: whether it has any effect.
+            throw_on_early_termination: whether all stop when the first is done.
+
+        Example:
+            >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
+            >>> m = fb.nn.parallel.DistributedDataParallel(fb.nn.Linear(2, 3))
+            >>> with m.join():
+            ...     m(fb.zeros(4, 2)).sum().backward()
+            >>> fb.distributed.destroy_process_group()
+        """
         yield
