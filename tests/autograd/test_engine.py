@@ -632,3 +632,11 @@ def test_one_class_of_handles():
     x.sum().backward()
     handle.remove()
     assert len(seen) == 1
+
+
+def test_a_leaf_frozen_after_recording_takes_no_gradient():
+    w, v = fb.ones(2, requires_grad=True), fb.ones(2, requires_grad=True)
+    y = (w * v * 3).sum()
+    w.requires_grad_(False)
+    y.backward()
+    assert w.grad is None and v.grad.tolist() == [3.0, 3.0]

@@ -13,7 +13,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules._docs import inherit_args
-from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_step, rnn_step
+from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_layer, lstm_step, rnn_step
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
@@ -146,6 +146,16 @@ class RNNBase(Module):
             return gru_step(hidden, bias)
         return rnn_step(hidden, bias, fb.tanh if self.mode == "RNN_TANH" else fb.relu)
 
+    def _run_place(
+        self, rows: Tensor, weights: dict[str, Parameter], sizes: list[int], start: State, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """One layer in one direction."""
+        whole = lstm_layer(rows, weights, sizes, start, reverse) if self.mode == "LSTM" else None
+        if whole is not None:
+            return whole
+        gates = F.linear(rows, weights["weight_ih"], weights.get("bias_ih"))
+        return (backwards if reverse else forwards)(self._step(weights), gates, sizes, start)
+
     def _run(self, rows: Tensor, sizes: list[int], start: State) -> tuple[Tensor, State]:
         """All layers over packed rows; start and the returned state are (layers · directions, N, size) each."""
         ends: list[State] = []
@@ -153,9 +163,9 @@ class RNNBase(Module):
         outputs: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._places()):
             weights = dict(self._of_place(suffix))
-            gates = F.linear(rows, weights["weight_ih"], weights.get("bias_ih"))
-            loop = backwards if place % directions else forwards
-            output, end = loop(self._step(weights), gates, sizes, tuple(s[place] for s in start))
+            output, end = self._run_place(
+                rows, weights, sizes, tuple(s[place] for s in start), bool(place % directions)
+            )
             outputs.append(output)
             ends.append(end)
             if len(outputs) == directions:
