@@ -33,23 +33,13 @@ _MODULES = frozenset(
     torch.quantization torch._custom_ops torch._dynamo torch._prims_common torch.backends.quantized
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
     torch.distributed.elastic torch.distributed.fsdp torch.distributed.nn torch.distributed.optim torch.distributed.pipelining
-    torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor torch.nn.parallel.distributed
+    torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed": frozenset(
-        """
-        Backend DistBackendError DistributedDataParallel ProcessGroup ReduceOp Store TCPStore FileStore Work all_gather
-        all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier broadcast
-        broadcast_object_list destroy_process_group gather gather_object get_backend get_default_backend_for_device
-        get_group_rank get_global_rank get_process_group_ranks get_rank get_world_size group init_device_mesh
-        init_process_group irecv isend monitored_barrier new_group recv reduce reduce_op reduce_scatter
-        reduce_scatter_tensor scatter scatter_object_list send
-        """.split()
-    ),
-    "torch.nn.parallel": frozenset({"DistributedDataParallel"}),
+    "torch.distributed": frozenset({"FileStore", "Store", "TCPStore", "init_device_mesh"}),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
     "torch": frozenset({"ScriptFunction"}),
 }
@@ -119,7 +109,7 @@ def name(owner: str, short: str) -> Any:
 
     Example:
         >>> from flambeau.compat import absent
-        >>> absent.name("torch.distributed", "all_reduce")
-        <torch.distributed.all_reduce, not in flambeau>
+        >>> absent.name("torch.jit", "load")
+        <torch.jit.load, not in flambeau>
     """
     return _value(f"{owner}.{short}") if short in _NAMES.get(owner, ()) else None

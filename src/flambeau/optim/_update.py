@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flambeau as fb
@@ -244,3 +244,33 @@ def move_(param: Tensor, direction: Tensor, size: Number) -> None:
     """param ← param - size · direction"""
     # The direction may be a buffer that the next step changes.
     param.sub_(direction.clone() * size) if isinstance(size, Tensor) else param.add_(direction, alpha=-size)
+
+
+def moments(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    steps: Sequence[Tensor],
+    *,
+    lr: Number,
+    betas: tuple[float, float],
+    weight_decay: Number,
+    decoupled: bool,
+    maximize: bool,
+) -> Iterator[tuple[float, Tensor, Tensor, Tensor, Tensor]]:
+    """What steps of Adam's relatives begin with: counts them, applies the decay, brings both averages up to date.
+
+    Yields for each parameter the number of the step, the parameter, its gradient, and the averages.
+    """
+    for i, param in enumerate(params):
+        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
+        grad = -grad if maximize else grad
+        steps[i].add_(1)
+        if not decoupled:
+            grad = decayed(grad, param, weight_decay)
+        elif weight_decay != 0:
+            shrink_(param, 1 - lr * weight_decay)
+        exp_avg.lerp_(grad, 1 - betas[0])
+        exp_avg_sq.mul_(betas[1]).addcmul_(grad, grad, value=1 - betas[1])
+        yield steps[i].item(), param, grad, exp_avg, exp_avg_sq

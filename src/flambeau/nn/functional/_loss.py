@@ -478,8 +478,8 @@ def cross_entropy(
             f"{op}: expected target dtype to be Long or Byte (int64 or uint8) for classes, got {target.dtype}; "
             f"probabilities must have the shape of input, {tuple(input.shape)}, got {tuple(target.shape)}"
         )
-    if weight is None and not label_smoothing and _has_rows(input, target):
-        return _row_cross_entropy(op, input, target, ignore_index, reduction)
+    if weight is None and _has_rows(input, target):
+        return _row_cross_entropy(op, input, target, ignore_index, reduction, label_smoothing)
     return _nll(op, input.log_softmax(axis), target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -490,9 +490,11 @@ def _has_rows(input: Tensor, target: Tensor) -> bool:
     return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and in_core(wide(input))
 
 
-def _row_cross_entropy(op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+def _row_cross_entropy(
+    op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
     check_reduction(op, reduction)
-    losses = fb._cross_entropy(wide(input), target, ignore_index).loss
+    losses = fb._cross_entropy(wide(input), target, ignore_index, smoothing).loss
     if reduction == "mean":
         return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
     return narrow_back(reduced(op, losses, reduction), input)
