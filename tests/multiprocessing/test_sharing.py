@@ -333,3 +333,10 @@ x.share_memory_()
 """
     result = run(text)
     assert result.returncode == 1 and error in result.stderr and "raise the limit" in result.stderr
+
+
+def test_storages_can_be_shared():
+    x = fb.ones(3)
+    storage = x.untyped_storage()
+    assert not storage.is_shared()
+    assert storage.share_memory_() is storage and storage.is_shared() and x.is_shared() and x.tolist() == [1.0, 1.0, 1.0]

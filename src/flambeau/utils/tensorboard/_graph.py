@@ -82,7 +82,7 @@ def _encoded(nodes: list) -> bytes:
     return out + message(4, integer(1, 22))
 
 
-def graph(model: fb.nn.Module, inputs: Any) -> tuple[bytes, list[str]]:
+def graph(model: Any, inputs: Any) -> tuple[bytes, list[str]]:
     """Runs the model on the inputs; the GraphDef of what ran, and a line per node.
 
     Args:
