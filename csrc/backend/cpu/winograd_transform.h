@@ -135,10 +135,11 @@ struct Tiling {
 template <int n, class T>
 void find_pixels(T* (&pixel)[n][n], const Images& o, T* data, Place at, T* outside) {
     for (int i = 0; i < n; i++) {
+        int64_t y = at.top + i, row = ((at.image * o.height + y) * o.width + at.left) * o.channels;
         for (int j = 0; j < n; j++) {
-            int64_t y = at.top + i, x = at.left + j;
+            int64_t x = at.left + j;
             bool inside = y >= 0 && y < o.height && x >= 0 && x < o.width;
-            pixel[i][j] = inside ? data + ((at.image * o.height + y) * o.width + x) * o.channels : outside;
+            pixel[i][j] = inside ? data + (row + j * o.channels) : outside;
         }
     }
 }
