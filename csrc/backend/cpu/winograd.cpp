@@ -23,9 +23,6 @@ std::atomic<WinogradMode> mode{WinogradMode::WhereFaster};
 // Sums along channels are cut here: shorter sums lose fewer digits.
 constexpr int64_t piece = 128;
 
-// Fewer do not repay the transform of the weights.
-constexpr int64_t least_tiles = 96;
-
 // A forward convolution; the gradient of the input is one too, with the channels of the weight swapped and its windows
 // turned around.
 struct Problem {
@@ -117,11 +114,9 @@ struct Inputs {
 
 // ---- few weights ---------------------------------------------------------------------------------------------------
 
-// Tiles at a time, as many as the matrix product has rows in a register block: more leave less cache to the weights.
-constexpr int64_t together = lanes == 16 ? 14 : 12;
-
-// Tiles [begin, end). False when a result is not finite.
-bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, const std::atomic<bool>& stop) {
+// Tiles [begin, end), `together` at a time. False when a result is not finite.
+bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int64_t together,
+               const std::atomic<bool>& stop) {
     Inputs in(o, together);
     int64_t spare = padded(std::max(o.channels, o.out_channels)), m_step = together * o.m_row() + 16;
     Tensor scratch = empty({2 * spare + in.size() + products * m_step}, DType::F32);
@@ -154,10 +149,13 @@ bool run_few(const Problem& o) {
             transform_weights(o, c, depth, k, wide, u + c * o.out_channels + k * depth, o.weight_step());
         }
     });
-    int64_t blocks = (o.tiling.count() + together - 1) / together;
+    // As many tiles at a time as a register block of the matrix product has rows: more leave less cache to the weights.
+    constexpr int64_t most = lanes == 16 ? 14 : 12;
+    int64_t tiles = o.tiling.count(), share = (tiles + num_threads() - 1) / num_threads();
+    int64_t rounds = (share + most - 1) / most, together = (share + rounds - 1) / rounds;
     std::atomic<bool> stop{false};
-    parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-        if (!run_tiles(o, u, begin * together, std::min(end * together, o.tiling.count()), stop)) stop = true;
+    parallel_for((tiles + together - 1) / together, 1, [&](int64_t begin, int64_t end) {
+        if (!run_tiles(o, u, begin * together, std::min(end * together, tiles), together, stop)) stop = true;
     });
     return !stop;
 }
@@ -230,30 +228,30 @@ __attribute__((noipa)) void winograd::turn(float* to, int64_t to_row, const floa
     transpose_copy(to, to_row, from, from_row, rows, cols);
 }
 
-bool winograd::suits(const ConvShape& s, const Tiling& tiling, int64_t least_tiles) {
+bool winograd::suits(const ConvShape& s, const Tiling& tiling) {
     if (mode == WinogradMode::Never) return false;
     if (s.spatial != 2 || s.groups != 1 || s.in_channels % 16 || s.out_channels % 16) return false;
     for (int i = 1; i < 3; i++) {
         if (s.kernel[i] != window || s.stride[i] != 1 || s.dilation[i] != 1 || s.padding[i] >= window) return false;
     }
     if (mode == WinogradMode::WherePossible) return true;
-    // Tiles that reach beyond the image do work for nothing: a quarter of the direct way's products at best, no more
-    // than 0.4 of them here. The transforms cost little only where there are many channels.
-    int64_t direct = s.batch * s.out[1] * s.out[2] * window * window;
-    return std::min(s.in_channels, s.out_channels) >= 32 && tiling.count() >= least_tiles &&
-           5 * products * tiling.count() <= 2 * direct;
+    // Tiles that reach beyond the image do work for nothing: less than half the products of the direct way must be
+    // left. A handful of tiles does not repay the transform of the weights, nor little work the meeting of threads in
+    // between.
+    int64_t tiles = tiling.count(), direct = s.batch * s.out[1] * s.out[2] * window * window;
+    return tiles >= 16 && tiles * s.in_channels * s.out_channels >= 1 << 17 && 11 * products * tiles <= 5 * direct;
 }
 
 bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     Images in{s.batch, s.in[1], s.in[2], s.in_channels}, out{s.batch, s.out[1], s.out[2], s.out_channels};
-    if (!suits(s, Tiling(out), least_tiles)) return false;
+    if (!suits(s, Tiling(out))) return false;
     return run({in, out, s.padding[1], s.padding[2], x.data<float>(), weight.data<float>(),
                 bias ? bias.data<float>() : nullptr, y.data<float>(), false});
 }
 
 bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
     Images in{s.batch, s.out[1], s.out[2], s.out_channels}, out{s.batch, s.in[1], s.in[2], s.in_channels};
-    if (!suits(s, Tiling(out), least_tiles)) return false;
+    if (!suits(s, Tiling(out))) return false;
     return run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>(), weight.data<float>(),
                 nullptr, gx.data<float>(), true});
 }

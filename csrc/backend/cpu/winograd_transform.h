@@ -157,7 +157,7 @@ inline int64_t padded(int64_t floats) { return (floats + 63) / 64 * 64; }
 void turn(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t cols);
 
 // Whether the kernels can do it (3 × 3 windows one apart in two dimensions, channels that fill vectors), and unless
-// told otherwise, whether they are faster than the direct way, given as many tiles as `least_tiles`.
-bool suits(const ConvShape& s, const Tiling& tiling, int64_t least_tiles);
+// told otherwise, whether they are faster than the direct way.
+bool suits(const ConvShape& s, const Tiling& tiling);
 
 }  // namespace fb::cpu::winograd
