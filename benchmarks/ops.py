@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+import nn_rows
 from compare import main
 from harness.report import geomean, ratios
 from harness.rows import SAME, Budget, Suite, integers, mask, normal, permutation, positive_definite, uniform
@@ -253,6 +254,7 @@ suite.budgets = [
     Budget("geometric mean of matmul", mean("matmul"), at_least=1.1),
     Budget("worst matmul", worst("matmul"), at_least=0.9),
 ]
+nn_rows.add(suite)
 
 if __name__ == "__main__":
     sys.exit(main(suite))

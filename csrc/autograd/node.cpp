@@ -112,13 +112,18 @@ AccumulateGrad::~AccumulateGrad() {
 Gradients AccumulateGrad::apply(Gradients&& gradients) {
     Tensor g = std::move(gradients[0]);
     gradients.clear();
-    if (!g) return {};
+    // A leaf that was frozen after the graph was recorded takes no gradient any more.
+    if (!g || !requires_grad(leaf)) return {};
     GradMeta& meta = own_meta(leaf);
     {
         std::lock_guard<std::mutex> guard(lock_for(&meta));
         if (!meta.grad) {
-            // Ours alone and plain: kept as it is. Somebody else's: copied, or a later sum would change theirs.
-            bool own = g.impl()->use_count() == 1 && g.storage_ref()->use_count() == 1 && !g.impl()->pyobj;
+            // Ours alone and plain: kept as it is. Somebody else's: copied, or a later sum would change theirs. A view
+            // of all of a tensor that nobody else knows is ours too.
+            const TensorImpl* base = g.impl()->base.get();
+            bool hidden = base && base->use_count() == 1 && !base->pyobj && base->numel == g.numel();
+            bool own =
+                g.impl()->use_count() == 1 && g.storage_ref()->use_count() == (hidden ? 2 : 1) && !g.impl()->pyobj;
             bool plain = g.strides() == leaf.strides() || g.is_contiguous();
             meta.grad = grad_enabled() ? graph_ops.clone(g) : own && plain ? g : graph_ops.clone(g);
             if (!grad_enabled()) meta.grad.impl()->base = nullptr;

@@ -42,6 +42,12 @@ struct Attention {
     int64_t visible(int64_t end) const { return causal ? std::min(source, end) : source; }
 };
 
+// Zeros of shape (N, H, length, features), in memory as (N, length, H, features): the order in which the heads of a
+// position were one vector, and will be again.
+Tensor heads_within(const Dims& shape, DType dtype) {
+    return transpose(zeros({shape[0], shape[2], shape[1], shape[3]}, dtype), 1, 2);
+}
+
 template <class T>
 struct Matrix {
     T* data;
@@ -94,7 +100,6 @@ void forward_tile(const Attention& p, int64_t b, int64_t h, int64_t i, const Ten
     T top[query_tile], total[query_tile];
     std::fill_n(top, m, lowest);
     std::fill_n(total, m, T(0));
-    std::fill_n(o.data, m * p.value_features, T(0));
     for (int64_t j = 0; j < last; j += key_tile) {
         int64_t n = std::min(key_tile, last - j);
         score_tile(p, b, h, i, m, j, n, scores);
@@ -199,7 +204,7 @@ Example:
 )") {
     OpScope scope("scaled_dot_product_attention");
     Attention p(a, 0);
-    Tensor output = empty({p.batch, p.heads, p.length, p.value_features}, p.q.dtype());
+    Tensor output = heads_within({p.batch, p.heads, p.length, p.value_features}, p.q.dtype());
     Tensor logsumexp = empty({p.batch, p.heads, p.length}, p.q.dtype());
     int64_t tiles = (p.length + query_tile - 1) / query_tile;
     dispatch<float, double>(p.q.dtype(), "float32 or float64", [&](auto tag) {
@@ -226,8 +231,8 @@ OP("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Ten
            logsumexp = contiguous(a.tensor(8));
     check(grad.shape() == output.shape() && logsumexp.numel() == p.batch * p.heads * p.length,
           "results of the forward pass do not fit");
-    Tensor dq = zeros(p.q.shape(), p.q.dtype()), dk = zeros(p.k.shape(), p.q.dtype()),
-           dv = zeros(p.v.shape(), p.q.dtype());
+    Tensor dq = heads_within(p.q.shape(), p.q.dtype()), dk = heads_within(p.k.shape(), p.q.dtype()),
+           dv = heads_within(p.v.shape(), p.q.dtype());
     dispatch<float, double>(p.q.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         parallel_for(p.batch * p.key_heads, 1, [&](int64_t begin, int64_t end) {

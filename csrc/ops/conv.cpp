@@ -396,11 +396,7 @@ GRAD("convolution", IN(1), IN(0), 0) {
     if (c.needs(1))
         c.set(1, transposed ? weight_of(conj(c.in(0)), c.g(), c.shape(1), o)
                             : weight_of(c.g(), conj(c.in(0)), c.shape(1), o));
-    if (c.needs(2)) {
-        Dims over = {0};
-        for (int64_t d = 2; d < c.dim(0); d++) over.push_back(d);
-        c.set(2, sum(c.g(), over));
-    }
+    if (c.needs(2)) c.set(2, call<"_channel_sum">(c.g()));
 }
 GRAD("_conv_input_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);

@@ -16,6 +16,7 @@ Var angle_gradient(const Var& g, const Var& x) {
     Var scale = masked_fill(g / square, zero, 0);
     return call<"complex">(-(im * scale), re * scale);
 }
+Var relu_gradient(const Var& g, const Var& y) { return call<"_relu_gradient">(g, y); }
 
 constexpr uint32_t X = IN(0), Y = RESULT(0);
 

@@ -73,8 +73,11 @@ Var GradCall::in(int arg, int k) const {
 Var GradCall::out(int result) const {
     if (static_cast<size_t>(result) >= node_.results.size() || !node_.results[result].defined())
         fail_state("the formula reads result ", result, ", which it does not declare");
-    return node_.results[result].unpack({Ref<Node>(const_cast<OpNode*>(&node_)), static_cast<uint32_t>(result)},
-                                        "the result", node_.op.entry->name, node_.where);
+    // Indices have no gradient: what a formula makes of them alone must not look as if it had one.
+    Edge edge;
+    if (DType type = out_dtype(result); is_floating(type) || is_complex(type))
+        edge = {Ref<Node>(const_cast<OpNode*>(&node_)), static_cast<uint32_t>(result)};
+    return node_.results[result].unpack(edge, "the result", node_.op.entry->name, node_.where);
 }
 static bool is_tensor_param(const OpOverload& op, int arg) {
     ArgType type = op.signature.params[arg].type;
@@ -206,7 +209,9 @@ Var detached(const Var& x) {
     const Tensor& t = x.tensor;
     return make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
 }
-Var masked(const Var& x, const Var& mask) { return masked_fill(x, logical_not(mask), 0); }
+Var masked(const Var& x, const Var& mask) {
+    return x.shape() == mask.shape() ? call<"_masked">(x, mask) : masked_fill(x, logical_not(mask), 0);
+}
 
 // ---- ops that only formulas use ------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 #include "ops/channels.h"
 #include "ops/dispatch.h"
 #include "ops/norm_composed.h"
+#include "ops/reduce.h"
 
 namespace fb {
 namespace {
@@ -164,6 +165,28 @@ std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, con
     return {back(gx, x.dtype()), gw, gb};
 }
 
+// The sum of every channel over all samples.
+Tensor channel_sum(const Tensor& x) {
+    if (!is_floating(x.dtype())) {
+        Dims over = {0};
+        for (int64_t d = 2; d < x.dim(); d++) over.push_back(d);
+        return sum(contiguous(x), over, false, x.dtype());
+    }
+    DType compute = compute_dtype(x.dtype());
+    Channels in(x);
+    NormShape s = norm_shape(in, true);
+    std::vector<double> sums;
+    cpu::channel_sums(s, to_dtype(in.t, compute), sums);
+    Tensor result = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) {
+        double all = 0;
+        for (int64_t segment = 0; segment < s.segments(); segment++)
+            all += sums[static_cast<size_t>(segment * s.channels + c)];
+        put(result, c, all);
+    }
+    return to_dtype(result, x.dtype());
+}
+
 // ---- over groups of channels ---------------------------------------------------------------------------------------
 
 std::vector<Tensor> group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
@@ -311,6 +334,8 @@ OP("_batch_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean,
     return batch_norm_gradient(a.tensor(0), a.tensor(1), a.tensor_or_none(2), a.tensor(3), a.tensor(4), a.flag(5),
                                a.flag(7));
 }
+
+OP("_channel_sum(Tensor input) -> Tensor", FREE) { return channel_sum(a.tensor(0)); }
 
 OP("_group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) " SAVED, FREE) {
     return group_norm(a.tensor(0), a.integer(1), a.tensor_or_none(2), a.tensor_or_none(3), a.number(4));

@@ -221,6 +221,49 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
     });
 }
 
+void channel_sums(const NormShape& s, const Tensor& input, std::vector<double>& sum) {
+    const int64_t C = s.channels;
+    sum.assign(static_cast<size_t>(s.segments() * C), 0);
+    with_type(input.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* x = input.data<T>();
+        if (!s.last) {
+            each_plane(s, [&](int64_t i, int64_t at) {
+                for (int64_t done = 0; done < s.pixels; done += chunk) {
+                    int64_t n = std::min(chunk, s.pixels - done);
+                    const T* from = x + at + done;
+                    T part = 0;
+#pragma omp simd reduction(+ : part)
+                    for (int64_t k = 0; k < n; k++) part += from[k];
+                    sum[static_cast<size_t>(i)] += double(part);
+                }
+            });
+            return;
+        }
+        each_segment(s, [&](int64_t segment, int64_t at, int64_t pixels) {
+            std::vector<T> sums(static_cast<size_t>(C));
+            T* __restrict p = sums.data();
+            double* to = sum.data() + segment * C;
+            for (int64_t done = 0; done < pixels; done += block_rows) {
+                int64_t n = std::min(block_rows, pixels - done), r = 0;
+                const T* from = x + at + done * C;
+                std::fill(sums.begin(), sums.end(), T(0));
+                for (; r + 4 <= n; r += 4) {
+                    const T *a = from + r * C, *b = a + C, *d = b + C, *e = d + C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) p[c] += (a[c] + b[c]) + (d[c] + e[c]);
+                }
+                for (; r < n; r++) {
+                    const T* a = from + r * C;
+#pragma omp simd
+                    for (int64_t c = 0; c < C; c++) p[c] += a[c];
+                }
+                for (int64_t c = 0; c < C; c++) to[c] += double(p[c]);
+            }
+        });
+    });
+}
+
 void channel_affine(const NormShape& s, const Tensor& output, const Tensor& input, const Tensor& scales,
                     const Tensor& shifts) {
     if (output.numel() == 0) return;

@@ -88,6 +88,7 @@ GRAD("_batch_norm", ALL | IN(1), ALL, ALL) {
     if (c.needs(1)) c.set(1, g[1]);
     if (c.needs(2)) c.set(2, g[2]);
 }
+GRAD("_channel_sum") { c.set(0, expand(by_channel(c.g(), c.dim(0)), c.shape(0))); }
 GRAD("_group_norm", ALL | IN(2), ALL, ALL) {
     Var weight = c.needs(0) ? optional(c, 2) : Var();
     std::vector<Var> g = call_all<"_group_norm_gradient">(c.g(0), c.in(0), weight, c.out(1), c.out(2), c.integer(1),

@@ -27,6 +27,8 @@ void channel_moments(const NormShape& s, const Tensor& x, std::vector<double>& m
 // Sums of g and of g * (x - center).
 void channel_products(const NormShape& s, const Tensor& g, const Tensor& x, const Tensor& center,
                       std::vector<double>& sum, std::vector<double>& product);
+// Sums of x.
+void channel_sums(const NormShape& s, const Tensor& x, std::vector<double>& sum);
 // y = x * scale + shift.
 void channel_affine(const NormShape& s, const Tensor& y, const Tensor& x, const Tensor& scale, const Tensor& shift);
 // gx = g * a + (x - center) * b + c.

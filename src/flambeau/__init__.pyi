@@ -17,6 +17,7 @@ from . import compat as compat
 from . import compiler as compiler
 from . import cuda as cuda
 from . import distributed as distributed
+from . import distributions as distributions
 from . import errors as errors
 from . import fft as fft
 from . import func as func
@@ -29,6 +30,7 @@ from . import optim as optim
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
+from . import sparse as sparse
 from . import special as special
 from . import testing as testing
 from . import utils as utils
@@ -1825,8 +1827,11 @@ class Tensor:
     def tile(self, dims: _int | Sequence[_int]) -> Tensor: ...
     @overload
     def tile(self, *dims: _int) -> Tensor: ...
-    def to_dense(self) -> Tensor: ...
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: Any = None) -> Tensor: ...
     def to_device(self, device: _DeviceLike | None, /, *, stream: Any = None) -> Tensor: ...
+    def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor: ...
+    def to_sparse_coo(self) -> Tensor: ...
+    def to_sparse_csr(self, dense_dim: Any = None) -> Tensor: ...
     @overload
     def topk(
         self,
@@ -1988,12 +1993,18 @@ default_generator: Generator
 _attention: Any
 _cross_entropy: Any
 _ctc_loss: Any
+_fused_adadelta: Any
 _fused_adagrad: Any
 _fused_adam: Any
+_fused_adamax: Any
+_fused_nadam: Any
+_fused_radam: Any
 _fused_rmsprop: Any
 _fused_sgd: Any
 _gru_cell: Any
 _lstm_cell: Any
+_sample_dirichlet: Any
+_standard_gamma: Any
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def abs_(input: Tensor) -> Tensor: ...
@@ -3937,6 +3948,30 @@ def sort(
 def sort(
     input: Tensor, stable: _bool | None, *, axis: _int, descending: _bool = False, out: Sequence[Tensor] | None = None
 ) -> _ValuesIndicesResult: ...
+def sparse_coo_tensor(
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: _dtype | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool = False,
+    requires_grad: _bool = False,
+    check_invariants: Any = None,
+    is_coalesced: Any = None,
+) -> Any: ...
+def sparse_csr_tensor(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: _dtype | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool = False,
+    requires_grad: _bool = False,
+    check_invariants: Any = None,
+) -> Any: ...
 @overload
 def split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
 @overload
@@ -3957,6 +3992,7 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], *, axis
 def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
 @overload
 def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]: ...
+def spmm(input: Tensor, mat2: Tensor) -> Tensor: ...
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sqrt_(input: Tensor) -> Tensor: ...
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

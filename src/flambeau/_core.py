@@ -31,7 +31,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How elements are stored; fb.strided is the only layout.
+    """How elements are stored: fb.strided, or fb.sparse_coo and fb.sparse_csr (see flambeau.sparse).
 
     Example:
         >>> fb.zeros(2).layout

@@ -165,20 +165,54 @@ def _pin_memory(self, device=None):
     raise RuntimeError("pin_memory: there is no accelerator to pin memory for")
 
 
-def _itself(name: str, why: str):
-    def method(self):
-        return self
+def _to_dense(self, dtype=None, *, masked_grad=None):
+    """to_dense(dtype=None)
 
-    method.__name__ = name
-    method.__doc__ = f"""{name}()
-
-    The tensor itself: {why}.
+    The tensor with all its elements: itself, unless it is sparse or another dtype is asked for.
 
     Example:
-        >>> fb.ones(2).{name}()
+        >>> fb.ones(2).to_dense()
         tensor([1., 1.])
     """
-    return method
+    return self if dtype is None else self.to(dtype)
+
+
+def _to_sparse(self, sparse_dim=None, *, layout=None):
+    """to_sparse(sparse_dim=None, *, layout=None)
+
+    The elements that are not zero, with their places; see flambeau.sparse.
+
+    Example:
+        >>> fb.tensor([0.0, 2.0]).to_sparse().indices()
+        tensor([[1]])
+    """
+    from flambeau.sparse._tensor import to_sparse
+
+    return to_sparse(self, layout=layout, sparse_dim=sparse_dim)
+
+
+def _to_sparse_coo(self):
+    """to_sparse_coo()
+
+    The same as to_sparse().
+
+    Example:
+        >>> fb.tensor([0.0, 2.0]).to_sparse_coo().values()
+        tensor([2.])
+    """
+    return _to_sparse(self)
+
+
+def _to_sparse_csr(self, dense_dim=None):
+    """to_sparse_csr()
+
+    The elements of a matrix that are not zero, as compressed rows; see flambeau.sparse.
+
+    Example:
+        >>> fb.eye(2).to_sparse_csr().crow_indices()
+        tensor([0, 1, 2])
+    """
+    return _to_sparse(self).to_sparse_csr(dense_dim)
 
 
 def _is_same_size(self, other) -> builtins.bool:
@@ -343,7 +377,7 @@ def _install() -> None:
         "untyped_storage": _untyped_storage, "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
         "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
         "dim_order": _dim_order,
-        "to_dense": _itself("to_dense", "every tensor is dense"),
+        "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo, "to_sparse_csr": _to_sparse_csr,
     }  # fmt: skip
     for name, method in table.items():
         setattr(Tensor, name, method)

@@ -228,12 +228,18 @@ default_generator: Generator
 _attention: Any
 _cross_entropy: Any
 _ctc_loss: Any
+_fused_adadelta: Any
 _fused_adagrad: Any
 _fused_adam: Any
+_fused_adamax: Any
+_fused_nadam: Any
+_fused_radam: Any
 _fused_rmsprop: Any
 _fused_sgd: Any
 _gru_cell: Any
 _lstm_cell: Any
+_sample_dirichlet: Any
+_standard_gamma: Any
 
 """
 

@@ -407,7 +407,7 @@ def _install() -> None:
     Tensor.data = property(lambda self: self._untracked(), _set_data, doc="The same memory, without history.")
     Tensor.names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions: always None.")
     for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_meta", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
-        setattr(Tensor, name, _flag(False, "False: there are only dense tensors on the CPU."))
+        setattr(Tensor, name, _flag(False, "False: this is a dense tensor on the CPU."))
     Tensor.is_cpu = _flag(True, "True: every tensor lives on the CPU.")
     Tensor.T = property(lambda self: self.permute(tuple(range(self.ndim))[::-1]), doc="Dimensions in reverse order; a view.")
     Tensor.mT = property(_matrix_transpose, doc="The last two dimensions exchanged; a view.")

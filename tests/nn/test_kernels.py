@@ -112,3 +112,78 @@ def test_gates_near_zero_keep_their_precision():
     x = fb.tensor([[0.0, 0.0, 1e-6, 50.0]])
     c = fb._lstm_cell(x, fb.zeros(1, 4), fb.zeros(1, 1))[1]
     assert c.item() == pytest.approx(0.5e-6, rel=1e-6)
+
+
+# ---- layers as one op ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_lstm_of_all_steps(second, reverse):
+    gates, weight, h, c = inputs = leaves((4, 3, 8), (8, 2), (3, 2), (3, 2))
+    ours = fb._C.namespaces["_nn"]["lstm"](gates, weight, h, c, reverse)
+    outputs, state = [None] * 4, (h, c)
+    for t in reversed(range(4)) if reverse else range(4):
+        state = fb._lstm_cell(gates[t], state[0] @ weight.t(), state[1])[:2]
+        outputs[t] = state[0]
+    expected = fb.stack([*outputs, *state])
+    assert_same(fb.cat([ours[0], fb.stack(ours[1:3])]), expected, inputs, second)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_linear(second, turned):
+    x, weight, bias = inputs = leaves((4, 3, 5), (2, 5), (2,))
+    rows = x.transpose(0, 1) if turned else x
+    ours = F.linear(rows, weight, bias)
+    assert ours.transpose(0, 1).is_contiguous() == turned  # memory stays in the input's order
+    assert_same(ours.square(), (rows @ weight.t() + bias).square(), inputs, second)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_smoothed_cross_entropy(second):
+    (x,) = leaves((6, 4))
+    target = fb.tensor([0, 2, 3, -100, 1, 0])
+    expected = F.cross_entropy(x, target, fb.ones(4, dtype=x.dtype), label_smoothing=0.2, reduction="none")
+    assert_same(F.cross_entropy(x, target, label_smoothing=0.2, reduction="none"), expected, [x], second)
+
+
+def test_attention_output_joins_heads_without_a_copy():
+    q = fb.randn(2, 3, 5, 4)
+    joined = F.scaled_dot_product_attention(q, q, q).transpose(1, 2)
+    assert joined.is_contiguous()
+
+
+# ---- activations in float32, against float64 -------------------------------------------------------------------------------
+
+CURVES = {
+    "gelu": F.gelu, "gelu, tanh": lambda x: F.gelu(x, "tanh"), "silu": F.silu, "mish": F.mish, "softplus": F.softplus,
+    "logsigmoid": F.logsigmoid, "elu": F.elu, "selu": F.selu, "celu": lambda x: F.celu(x, 0.5), "leaky_relu": F.leaky_relu,
+    "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "hardtanh": F.hardtanh,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curve(name):
+    curve = CURVES[name]
+    narrow = fb.linspace(-12, 12, 4001)
+    x = narrow.double().requires_grad_()
+    narrow.requires_grad_()
+    y, exact = curve(narrow), curve(x)
+    fb.testing.assert_close(y.double(), exact, rtol=1e-6, atol=1e-6)
+    y.sum().backward()
+    exact.sum().backward()
+    fb.testing.assert_close(narrow.grad.double(), x.grad, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curve_twice_differentiated(name):
+    x = (fb.randn(20, dtype=fb.float64) * 2).requires_grad_()
+    assert fb.autograd.gradcheck(CURVES[name], (x,))
+    assert fb.autograd.gradgradcheck(CURVES[name], (x,))
+
+
+def test_gelu_keeps_its_precision_far_below_zero():
+    x = fb.tensor([-5.0, -9.0])
+    expected = [-5.0 * 2.866515718791939e-07, -9.0 * 1.1285884059538406e-19]
+    assert F.gelu(x).tolist() == pytest.approx(expected, rel=1e-5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau import nn
 from flambeau.nn import functional as F
 
 rng = np.random.default_rng(0)
@@ -147,3 +148,12 @@ def test_thread_counts_agree():
 def test_parameters_of_another_dtype_are_refused():
     with pytest.raises(ValueError, match="expected weight to have the input's dtype"):
         F.layer_norm(fb.ones(2, 3), (3,), fb.ones(3, dtype=fb.float64))
+
+
+def test_batch_norm_needs_eps():
+    x = fb.randn(4, 2)
+    with pytest.raises(ValueError, match="eps must be positive"):
+        nn.BatchNorm1d(2, eps=0.0)(x)
+    assert nn.BatchNorm1d(2, eps=0.0).eval()(x).equal(x)
+    with pytest.raises(ValueError, match="eps must be non-negative"):
+        nn.BatchNorm1d(2, eps=-1e-5).eval()(x)

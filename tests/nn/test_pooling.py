@@ -172,3 +172,13 @@ def test_thread_counts_agree():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("pool", [F.max_pool1d, F.adaptive_max_pool1d])
+def test_places_of_the_maxima_have_no_gradient(pool):
+    x = fb.randn(1, 2, 6, dtype=fb.float64, requires_grad=True)
+    (plain,) = fb.autograd.grad(pool(x, 3).sum(), x, create_graph=True)
+    assert not plain.requires_grad  # constant until another element wins
+    (gradient,) = fb.autograd.grad(pool(x, 3).square().sum(), x, create_graph=True)
+    (second,) = fb.autograd.grad(gradient.sum(), x)
+    assert second.sum().item() == 2 * pool(x, 3).numel()

@@ -301,3 +301,30 @@ def test_sdpa_kernel():
         assert F.scaled_dot_product_attention(fb.ones(1, 1), fb.ones(1, 1), fb.ones(1, 1)).item() == 1
     with pytest.raises(ValueError), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         raise AssertionError("not reached")
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_sizes_and_flags_of_recurrent_layers(kind):
+    for args, options, error, phrase in (
+        ((3.0, 5), {}, TypeError, "input_size should be of type int, got: float"),
+        ((0, 5), {}, ValueError, "input_size must be greater than zero"),
+        ((3, 0), {}, ValueError, "hidden_size must be greater than zero"),
+        ((3, 5, 0), {}, ValueError, "num_layers must be greater than zero"),
+        ((3, 5), {"bias": 0}, TypeError, "bias should be of type bool, got: int"),
+        ((3, 5), {"batch_first": "False"}, TypeError, "batch_first should be of type bool, got: str"),
+        ((3, 5), {"dropout": True}, ValueError, "dropout should be a number"),
+    ):
+        with pytest.raises(error, match=phrase):
+            kind(*args, **options)
+
+
+def test_states_of_cells_are_checked():
+    cell, x = nn.GRUCell(10, 20), fb.zeros(3, 10)
+    for shape, phrase in (
+        ((3, 21), "hidden0 has inconsistent hidden_size: got 21, expected 20"),
+        ((5, 20), "Input batch size 3 doesn't match hidden0 batch size 5"),
+        ((3, 1, 1, 20), "Expected hidden to be 1D or 2D, got 4D instead"),
+        ((20,), "hidden state must be"),
+    ):
+        with pytest.raises(ValueError, match=phrase):
+            cell(x, fb.zeros(shape))

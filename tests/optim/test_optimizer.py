@@ -81,7 +81,7 @@ def test_named_parameters():
 
 def test_parameter_lists_that_are_refused():
     p = fb.zeros(2)
-    with pytest.raises(TypeError, match="iterable"):
+    with pytest.raises(TypeError, match="should be an iterable of Tensors or dicts"):
         fb.optim.SGD(p)
     with pytest.raises(ValueError, match="empty"):
         fb.optim.SGD([])
@@ -91,11 +91,11 @@ def test_parameter_lists_that_are_refused():
         fb.optim.SGD([{"params": {p}}])
     with pytest.raises(TypeError, match="dict"):
         fb.optim.SGD([p]).add_param_group([p])
-    with pytest.raises(ValueError, match="more than one"):
+    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
         fb.optim.SGD([{"params": [p]}, {"params": [p]}])
     with pytest.raises(ValueError, match="lr"):
         fb.optim.Optimizer([p], {"lr": required})
-    with pytest.warns(UserWarning, match="twice"):
+    with pytest.warns(UserWarning, match="a parameter group with duplicate parameters"):
         fb.optim.SGD([p, p])
     with pytest.raises(NotImplementedError, match="step"):
         fb.optim.Optimizer([p], {}).step()
@@ -113,6 +113,26 @@ def test_repr_lists_options():
     assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n")
     assert "    lr: 0.5\n" in text
     assert text.endswith("\n)")
+    groups = repr(fb.optim.SGD([{"params": [fb.zeros(1)]}, {"params": [fb.zeros(1)]}]))
+    assert "\n\nParameter Group 1\n" in groups
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "phrase"),
+    [
+        ("SGD", {"lr": -0.5}, "Invalid learning rate: -0.5"),
+        ("SGD", {"momentum": -0.5}, "Invalid momentum value: -0.5"),
+        ("Adam", {"eps": -1.0}, "Invalid epsilon value: -1.0"),
+        ("Adam", {"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
+        ("Adadelta", {"rho": 1.1}, "Invalid rho value: 1.1"),
+        ("Rprop", {"etas": (1.0, 0.5)}, "Invalid eta values: 1.0, 0.5"),
+        ("Adafactor", {"eps": (-1.0, 0.0)}, "epsilon1 should be >= 0"),
+        ("Muon", {"adjust_lr_fn": "arbitrary"}, "Adjust learning rate function arbitrary is not supported"),
+    ],
+)
+def test_refusals_say_what_scripts_look_for(name, options, phrase):
+    with pytest.raises(ValueError, match=phrase):
+        getattr(fb.optim, name)([fb.zeros(2, 2)], **options)
 
 
 @pytest.mark.parametrize(
@@ -141,21 +161,21 @@ def test_repr_lists_options():
 def test_options_that_are_refused(name, options):
     with pytest.raises(ValueError, match=name):
         getattr(fb.optim, name)([fb.zeros(2, 2)], **options)
-    with pytest.raises(ValueError, match="one element"):
+    with pytest.raises(ValueError, match="Tensor lr must be 1-element"):
         getattr(fb.optim, name)([fb.zeros(2, 2)], lr=fb.tensor([0.1, 0.2]))
 
 
 def test_combinations_that_are_refused():
     p = with_grad(3)
-    with pytest.raises(ValueError, match="nesterov"):
+    with pytest.raises(ValueError, match="Nesterov momentum requires"):
         fb.optim.SGD([p], nesterov=True)
-    with pytest.raises(ValueError, match="two floats or two tensors"):
+    with pytest.raises(ValueError, match="betas must be either both floats or both Tensors"):
         fb.optim.Adam([p], betas=(0.9, fb.tensor(0.99)))
     with pytest.raises(ValueError, match="foreach"):
         fb.optim.Adam([p], lr=fb.tensor(0.1), foreach=True)
     for name in ("SGD", "Adam", "AdamW", "Adagrad"):
-        for other in ("foreach", "differentiable"):
-            with pytest.raises(RuntimeError, match=f"fused=True does not go with {other}"):
+        for other, why in (("foreach", "cannot be `True` together"), ("differentiable", "does not support")):
+            with pytest.raises(RuntimeError, match=f"`fused`.*{why}"):
                 make(name, [p], fused=True, **{other: True})
         q = with_grad(3, dtype=fb.complex64)
         with pytest.raises(RuntimeError, match="fused"):

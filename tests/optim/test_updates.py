@@ -221,9 +221,9 @@ def test_muon_scales_by_shape():
 
 
 def test_muon_refuses():
-    with pytest.raises(ValueError, match="matrices"):
+    with pytest.raises(ValueError, match="Muon only supports 2D parameters"):
         fb.optim.Muon([fb.zeros(3)])
-    with pytest.raises(ValueError, match="adjust_lr_fn"):
+    with pytest.raises(ValueError, match="Adjust learning rate function other is not supported"):
         fb.optim.Muon([fb.zeros(3, 3)], adjust_lr_fn="other")
     p = fb.zeros(3, 3)
     p.grad = fb.ones(3, 3)

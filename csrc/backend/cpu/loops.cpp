@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cpu/convert.h"
+#include "backend/cpu/gemm_pack.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -293,26 +294,58 @@ void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from,
 
 namespace {
 
-// Two-dimensional copy where the source runs fast along dimension 1: square blocks keep both sides in cache.
+// Two-dimensional copy where the source runs fast along dimension 1: square blocks keep both sides in cache, and are
+// turned over in registers where elements are adjacent on both sides.
 void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last) {
     const auto &t = plan.operands[0], &f = plan.operands[1];
     constexpr int64_t block = 32;
-    int64_t inner = plan.shape[0];
+    int64_t inner = plan.shape[0], size = itemsize(t.dtype);
+    bool adjacent =
+        t.strides[0] == size && f.strides[1] == size && t.strides[1] % size == 0 && f.strides[0] % size == 0;
     for (int64_t r = first; r < last; r += block) {
         int64_t r1 = std::min(last, r + block);
         for (int64_t c = 0; c < inner; c += block) {
             int64_t c1 = std::min(inner, c + block);
-            dispatch_size(t.dtype, [&](auto tag) {
-                using T = typename decltype(tag)::type;
-                for (int64_t i = r; i < r1; i++) {
-                    for (int64_t j = c; j < c1; j++) {
-                        *reinterpret_cast<T*>(to + i * t.strides[1] + j * t.strides[0]) =
-                            *reinterpret_cast<const T*>(from + i * f.strides[1] + j * f.strides[0]);
+            auto turn = [&]<class T>(TypeTag<T>) {
+                transpose_copy(reinterpret_cast<T*>(to + r * t.strides[1]) + c, t.strides[1] / size,
+                               reinterpret_cast<const T*>(from + c * f.strides[0]) + r, f.strides[0] / size, c1 - c,
+                               r1 - r);
+            };
+            if (adjacent && size == 4) turn(TypeTag<float>{});
+            else if (adjacent && size == 8) turn(TypeTag<double>{});
+            else
+                dispatch_size(t.dtype, [&](auto tag) {
+                    using T = typename decltype(tag)::type;
+                    for (int64_t i = r; i < r1; i++) {
+                        for (int64_t j = c; j < c1; j++) {
+                            *reinterpret_cast<T*>(to + i * t.strides[1] + j * t.strides[0]) =
+                                *reinterpret_cast<const T*>(from + i * f.strides[1] + j * f.strides[0]);
+                        }
                     }
-                }
-            });
+                });
         }
     }
+}
+
+// A few planes become one run in which their elements take turns, as the colours of an image do.
+template <class T, int64_t known>
+void interleave(T* __restrict to, const T* __restrict from, int64_t step, int64_t planes, int64_t n) {
+    const int64_t count = known ? known : planes;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < count; k++) to[i * count + k] = from[k * step + i];
+}
+void copy_interleaved(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last) {
+    dispatch_size(plan.operands[0].dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        int64_t count = plan.shape[0], step = plan.operands[1].strides[0] / int64_t(sizeof(T));
+        auto run = count == 2   ? interleave<T, 2>
+                   : count == 3 ? interleave<T, 3>
+                   : count == 4 ? interleave<T, 4>
+                                : interleave<T, 0>;
+        run(reinterpret_cast<T*>(to) + first * count, reinterpret_cast<const T*>(from) + first, step, count,
+            last - first);
+    });
 }
 
 // Rows [first, last) of the plan, straight from one place to the other.
@@ -349,8 +382,15 @@ void copy(const Tensor& to, const Tensor& from) {
     if (plan.numel == 0) return;
     const auto &t = plan.operands[0], &f = plan.operands[1];
     int64_t size = itemsize(t.dtype);
-    if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[0] >= 8 && plan.shape[1] >= 8 &&
-        std::abs(f.strides[1]) < std::abs(f.strides[0]) && f.strides[1] != 0) {
+    void (*by_planes)(const LoopPlan&, char*, const char*, int64_t, int64_t) = nullptr;
+    if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[1] >= 8 && f.strides[1] != 0 &&
+        std::abs(f.strides[1]) < std::abs(f.strides[0])) {
+        bool runs = t.strides[0] == size && t.strides[1] == plan.shape[0] * size && f.strides[1] == size &&
+                    f.strides[0] % size == 0;
+        if (plan.shape[0] >= 8) by_planes = copy_transposed;
+        else if (runs) by_planes = copy_interleaved;
+    }
+    if (by_planes) {
         int64_t plane = plan.shape[0] * plan.shape[1], planes = plan.numel / plane;
         int64_t row_grain = std::max<int64_t>(32, parallel_grain / plan.shape[0]);
         for (int64_t p = 0; p < planes; p++) {
@@ -364,7 +404,7 @@ void copy(const Tensor& to, const Tensor& from) {
                 from_at += i * f.strides[d];
             }
             parallel_for(plan.shape[1], row_grain,
-                         [&](int64_t a, int64_t b) { copy_transposed(plan, to_at, from_at, a, b); });
+                         [&](int64_t a, int64_t b) { by_planes(plan, to_at, from_at, a, b); });
         }
         return;
     }

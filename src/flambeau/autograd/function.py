@@ -255,12 +255,24 @@ def _record_outputs(ctx: Any, cls: type, tensors: tuple, outputs: tuple, record:
     ctx._outputs = tuple(metas)
     ctx._saved = tuple(
         None if t is None
+        else (_Kept(t), None) if hasattr(t, "__flambeau_dispatch__")
         else (_C.save_tensor(t, id(t) in places, cls.__name__), places.get(id(t)))
         for t in ctx._to_save
     )  # fmt: skip
     ctx._to_save = ()
     ctx._dirty = ctx._non_differentiable = ()
     return tuple(results)
+
+
+class _Kept:
+    """Keeps a tensor that is made of others, say a sparse one: the object itself, since it has no memory to keep."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def unpack(self) -> Tensor:
+        """The tensor that was kept."""
+        return self.tensor
 
 
 def once_differentiable(function):

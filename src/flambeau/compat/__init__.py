@@ -17,7 +17,8 @@ import re
 import sys
 import types
 
-from flambeau.compat._finder import Finder, missing
+from flambeau.compat._finder import Finder
+from flambeau.compat._message import missing
 
 __all__ = ["explain", "install", "is_installed", "torch", "uninstall"]
 

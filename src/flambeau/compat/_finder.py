@@ -18,16 +18,20 @@ from typing import Any
 
 import flambeau
 from flambeau import __version__ as flambeau_version
+from flambeau.compat import absent, private
+from flambeau.compat._message import missing
 from flambeau.compat.version import __version__
 
-PAGE = 'the page "Differences from PyTorch" (docs/differences.md)'
 # Modules that exist only for the sake of scripts.
-_ALIASES = {"torch.version": "flambeau.compat.version", "torch.torch_version": "flambeau.compat.version"}
-
-
-def missing(name: str) -> str:
-    """The message for a name that PyTorch may have and flambeau has not."""
-    return f"{name}: not in flambeau {flambeau_version}; see {PAGE}"
+_ALIASES = {
+    "torch.version": "flambeau.compat.version",
+    "torch.torch_version": "flambeau.compat.version",
+    "torch.types": "flambeau.compat.type_names",
+    "torch.library": "flambeau.compat.library",
+    "torch.jit.annotations": "flambeau.compat.annotations",
+}
+# Those that every `import torch` makes an attribute of it.
+_AT_ONCE = ("version", "torch_version")
 
 
 def _target(name: str) -> str:
@@ -102,6 +106,8 @@ class Finder(importlib.abc.MetaPathFinder):
             # Without exc.name: the import system would drop the message of one that carries it.
             if error.name is None or not (target + ".").startswith(error.name + "."):
                 raise
+            if absent.is_absent(name):
+                return absent.module(name)
             raise ModuleNotFoundError(missing(name)) from None
 
     def _make_torch(self) -> types.ModuleType:
@@ -110,8 +116,9 @@ class Finder(importlib.abc.MetaPathFinder):
         torch.__dict__.update({key: value for key, value in vars(flambeau).items() if key not in hidden})
         torch.__dict__.update(__version__=__version__, __path__=[], __getattr__=self._attributes("torch", flambeau.__getattr__))
         torch.__dict__["__dir__"] = lambda: dir(flambeau)
-        for key in _ALIASES:
-            torch.__dict__[key.rpartition(".")[2]] = self.module(key)
+        for key in _AT_ONCE:
+            torch.__dict__[key] = self.module(f"torch.{key}")
+        self._adopt("torch._C", flambeau._C)
         self._adopt_loaded("torch", "flambeau")
         return torch
 
@@ -170,4 +177,11 @@ class _Attributes:
                 # One that comes from inside a module being loaded is a fault of its own and stays as it is.
                 if attribute not in str(error):
                     raise
-        raise AttributeError(missing(f"{self.name}.{attribute}"), name=attribute)
+        full = f"{self.name}.{attribute}"
+        if full in _ALIASES or absent.is_absent(full):
+            return self.finder.module(full)
+        for table in (private, absent):
+            value = table.name(self.name, attribute)
+            if value is not None:
+                return value
+        raise AttributeError(missing(full), name=attribute)

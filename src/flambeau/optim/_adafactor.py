@@ -69,10 +69,13 @@ class Adafactor(GroupOptimizer):
     ) -> None:
         check_lr("Adafactor", lr)
         if not beta2_decay <= 0.0:
-            raise errors.ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
+            raise errors.ArgumentError(f"Adafactor: beta2_decay should be <= 0, got {beta2_decay}")
         if not d >= 1.0:
-            raise errors.ArgumentError(f"Adafactor: d must be at least 1, got {d}")
-        check_not_negative("Adafactor", eps1=0.0 if eps[0] is None else eps[0], eps2=eps[1], weight_decay=weight_decay)
+            raise errors.ArgumentError(f"Adafactor: Clipping threshold d should be >= 1, got {d}")
+        for i, value in enumerate(eps, 1):
+            if value is not None and not value >= 0.0:
+                raise errors.ArgumentError(f"Adafactor: epsilon{i} should be >= 0, got {value}")
+        check_not_negative("Adafactor", weight_decay=weight_decay)
         defaults = {
             "lr": lr,
             "beta2_decay": beta2_decay,
@@ -86,7 +89,7 @@ class Adafactor(GroupOptimizer):
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
         if param.is_complex():
-            raise errors.StateError("Adafactor: expected real parameters, got a complex one")
+            raise errors.StateError("Adafactor does not support complex parameters; give them to another optimizer")
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         step = step_count(0.0, param, group)

@@ -63,7 +63,9 @@ class Muon(GroupOptimizer):
         check_lr("Muon", lr)
         check_not_negative("Muon", momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _ADJUSTMENTS:
-            raise errors.ArgumentError(f"Muon: adjust_lr_fn must be one of {_ADJUSTMENTS}, got {adjust_lr_fn!r}")
+            raise errors.ArgumentError(
+                f"Muon: Adjust learning rate function {adjust_lr_fn} is not supported; expected one of {_ADJUSTMENTS}"
+            )
         defaults = {
             "lr": lr,
             "weight_decay": weight_decay,
@@ -79,12 +81,12 @@ class Muon(GroupOptimizer):
             for p in group["params"]:
                 if p.dim() != 2:
                     raise errors.ArgumentError(
-                        f"Muon: parameters must be matrices, got shape {tuple(p.shape)}; give the others to another optimizer"
+                        f"Muon only supports 2D parameters, got shape {tuple(p.shape)}; give the others to another optimizer"
                     )
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
         if param.is_complex():
-            raise errors.StateError("Muon: expected real parameters, got a complex one")
+            raise errors.StateError("Muon does not support complex parameters; give them to another optimizer")
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"momentum_buffer": zeros(grad)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flambeau as fb
@@ -26,9 +26,9 @@ class GroupOptimizer(Optimizer):
         if defaults.get("fused"):
             name = type(self).__name__
             if defaults["differentiable"]:
-                raise errors.StateError(f"{name}: fused=True does not go with differentiable=True; leave one out")
+                raise errors.StateError(f"{name}: `fused` does not support `differentiable`; leave one out")
             if defaults["foreach"]:
-                raise errors.StateError(f"{name}: fused=True does not go with foreach=True; leave one out")
+                raise errors.StateError(f"{name}: `fused` and `foreach` cannot be `True` together; leave one out")
         self._say_whether_step_unscales()
 
     def _say_whether_step_unscales(self) -> None:
@@ -132,7 +132,7 @@ def zeros(param: Tensor) -> Tensor:
 def check_lr(name: str, lr: Number) -> None:
     """A learning rate is a number or a tensor with one element, and not negative."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise errors.ArgumentError(f"{name}: lr as a tensor must have one element, got {lr.numel()}")
+        raise errors.ArgumentError(f"{name}: Tensor lr must be 1-element, got {lr.numel()} elements")
     check_not_negative(name, lr=lr)
 
 
@@ -140,14 +140,17 @@ def check_not_negative(name: str, **values: Number) -> None:
     """Refuses negative options, and nan."""
     for option, value in values.items():
         if not value >= 0.0:
-            raise errors.ArgumentError(f"{name}: {option} must be at least 0, got {value}")
+            called = {"lr": "learning rate", "eps": "epsilon value"}.get(option, f"{option} value")
+            raise errors.ArgumentError(f"{name}: Invalid {called}: {value}; {option} must be at least 0")
 
 
 def check_betas(name: str, betas: Sequence[Number]) -> None:
     """Decay rates are in [0, 1)."""
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
-            raise errors.ArgumentError(f"{name}: betas[{i}] must be at least 0 and less than 1, got {beta}")
+            raise errors.ArgumentError(
+                f"{name}: Invalid beta parameter at index {i}: {beta}; betas must be at least 0 and less than 1"
+            )
 
 
 def check_path(
@@ -241,3 +244,33 @@ def move_(param: Tensor, direction: Tensor, size: Number) -> None:
     """param ← param - size · direction"""
     # The direction may be a buffer that the next step changes.
     param.sub_(direction.clone() * size) if isinstance(size, Tensor) else param.add_(direction, alpha=-size)
+
+
+def moments(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    steps: Sequence[Tensor],
+    *,
+    lr: Number,
+    betas: tuple[float, float],
+    weight_decay: Number,
+    decoupled: bool,
+    maximize: bool,
+) -> Iterator[tuple[float, Tensor, Tensor, Tensor, Tensor]]:
+    """What steps of Adam's relatives begin with: counts them, applies the decay, brings both averages up to date.
+
+    Yields for each parameter the number of the step, the parameter, its gradient, and the averages.
+    """
+    for i, param in enumerate(params):
+        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
+        grad = -grad if maximize else grad
+        steps[i].add_(1)
+        if not decoupled:
+            grad = decayed(grad, param, weight_decay)
+        elif weight_decay != 0:
+            shrink_(param, 1 - lr * weight_decay)
+        exp_avg.lerp_(grad, 1 - betas[0])
+        exp_avg_sq.mul_(betas[1]).addcmul_(grad, grad, value=1 - betas[1])
+        yield steps[i].item(), param, grad, exp_avg, exp_avg_sq

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau.optim._update import (
     GroupOptimizer,
@@ -13,6 +14,7 @@ from flambeau.optim._update import (
     check_path,
     column,
     decayed,
+    fusable,
     move_,
     plain,
     real,
@@ -71,7 +73,7 @@ class Adadelta(GroupOptimizer):
         check_lr("Adadelta", lr)
         check_not_negative("Adadelta", eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
-            raise errors.ArgumentError(f"Adadelta: rho must be between 0 and 1, got {rho}")
+            raise errors.ArgumentError(f"Adadelta: Invalid rho value: {rho}; expected 0 to 1")
         defaults = {
             "lr": lr,
             "rho": rho,
@@ -129,6 +131,10 @@ def adadelta(
     """
     check_path("Adadelta", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
     lr, weight_decay = plain(lr, weight_decay)
+    if fusable(params, None, foreach, differentiable, lr, weight_decay):
+        states = (square_avgs, acc_deltas, state_steps)
+        fb._fused_adadelta(params, grads, *states, lr, rho, eps, weight_decay, maximize)
+        return
     for i, param in enumerate(params):
         param, grad, square_avg, acc_delta = real(param, grads[i], square_avgs[i], acc_deltas[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)

@@ -93,14 +93,14 @@ class Adam(GroupOptimizer):
         check_betas(name, betas)
         kinds = {Tensor if isinstance(beta, Tensor) else type(beta) for beta in betas}
         if kinds not in ({float}, {Tensor}):
-            raise errors.ArgumentError(f"{name}: betas must be two floats or two tensors, got {betas}")
+            raise errors.ArgumentError(f"{name}: betas must be either both floats or both Tensors, got {betas}")
         for option, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
             if isinstance(value, Tensor) and foreach and not capturable:
                 raise errors.ArgumentError(
-                    f"{name}: {option} as a tensor does not go with foreach=True; leave foreach out"
+                    f"{name}: {option} as a Tensor is not supported for capturable=False and foreach=True; leave foreach out"
                 )
             if isinstance(value, Tensor) and value.numel() != 1:
-                raise errors.ArgumentError(f"{name}: {option} as a tensor must have one element, got {value.numel()}")
+                raise errors.ArgumentError(f"{name}: Tensor {option} must be 1-element, got {value.numel()} elements")
         defaults = {
             "lr": lr,
             "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),

@@ -15,6 +15,7 @@ from flambeau.optim._update import (
     check_path,
     column,
     decayed,
+    fusable,
     move_,
     plain,
     real,
@@ -136,6 +137,10 @@ def adamax(
     """
     check_path("Adamax", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
     lr, weight_decay = plain(lr, weight_decay)
+    if fusable(params, None, foreach, differentiable, lr, weight_decay):
+        states = (exp_avgs, exp_infs, state_steps)
+        fb._fused_adamax(params, grads, *states, lr, beta1, beta2, weight_decay, eps, maximize)
+        return
     for i, param in enumerate(params):
         param, grad, exp_avg, exp_inf = real(param, grads[i], exp_avgs[i], exp_infs[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)

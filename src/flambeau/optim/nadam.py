@@ -14,11 +14,10 @@ from flambeau.optim._update import (
     check_not_negative,
     check_path,
     column,
-    decayed,
+    fusable,
+    moments,
     move_,
     plain,
-    real,
-    shrink_,
     step_count,
     step_dtype,
     zeros,
@@ -171,22 +170,20 @@ def nadam(
     if not all(isinstance(product, Tensor) for product in mu_products):
         raise errors.StateError("nadam: mu_products must be tensors with one element, got numbers")
     lr, weight_decay = plain(lr, weight_decay)
-    for i, param in enumerate(params):
-        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
-        grad = -grad if maximize else grad
-        state_steps[i] += 1
-        t = state_steps[i].item()
-        if decoupled_weight_decay:
-            if weight_decay != 0:
-                shrink_(param, 1 - lr * weight_decay)
-        else:
-            grad = decayed(grad, param, weight_decay)
+    if fusable(params, None, foreach, differentiable, lr, weight_decay):
+        states = (exp_avgs, exp_avg_sqs, mu_products, state_steps)
+        rates = (lr, beta1, beta2, weight_decay, momentum_decay, eps)
+        fb._fused_nadam(params, grads, *states, *rates, decoupled_weight_decay, maximize)
+        return
+    rows = moments(
+        params, grads, exp_avgs, exp_avg_sqs, state_steps, lr=lr, betas=(beta1, beta2), weight_decay=weight_decay,
+        decoupled=decoupled_weight_decay, maximize=maximize,
+    )  # fmt: skip
+    for i, (t, param, grad, exp_avg, exp_avg_sq) in enumerate(rows):
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (t * momentum_decay))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((t + 1) * momentum_decay))
         mu_products[i] *= mu
         product = mu_products[i] if differentiable else mu_products[i].item()
-        exp_avg.lerp_(grad, 1 - beta1)
-        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         denominator = exp_avg_sq.div(1 - beta2**t).sqrt().add(eps)
         along_grad = lr * (1.0 - mu) / (1.0 - product)
         along_average = lr * mu_next / (1.0 - product * mu_next)

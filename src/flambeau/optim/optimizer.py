@@ -127,7 +127,8 @@ class Optimizer:
         self._prepare()
         if isinstance(params, Tensor):
             raise TypeError(
-                f"{type(self).__name__}: params must be an iterable of tensors or of dictionaries, got a tensor; pass [tensor]"
+                f"{type(self).__name__}: params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "got a tensor; pass [tensor]"
             )
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -163,7 +164,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
+            lines += ["", f"Parameter Group {i}"] if i else [f"Parameter Group {i}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
@@ -398,7 +399,8 @@ class Optimizer:
         named = [entry for entry in entries if isinstance(entry, tuple)]
         if named and len(named) != len(entries):
             raise errors.ArgumentError(
-                f"{name}: {len(named)} of {len(entries)} parameters have a name; name all or none"
+                f"{name}: all optimizer params should be with/without names. Some param names are missing: "
+                f"{len(named)} of {len(entries)} have one; name all or none"
             )
         params = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
         param_group["params"] = params
@@ -416,12 +418,19 @@ class Optimizer:
                 raise errors.ArgumentError(f"{name}: a parameter group must set {option}, which has no default")
             param_group.setdefault(option, default)
         if len(params) != len(set(params)):
-            warnings.warn(f"{name}: a parameter occurs twice in one group and is updated twice per step", stacklevel=3)
+            warnings.warn(
+                f"{name}: a parameter group with duplicate parameters: what occurs twice is updated twice per step",
+                stacklevel=3,
+            )
         for group in self.param_groups:
             if ("param_names" in param_group) != ("param_names" in group):
-                raise errors.ArgumentError(f"{name}: some parameter groups have names and some not; name all or none")
+                has = "with" if "param_names" in param_group else "without"
+                raise errors.ArgumentError(
+                    f"{name}: all optimizer param groups should be with/without names. cannot add param group {has} names "
+                    "to the optimizer; name all or none"
+                )
             if not set(group["params"]).isdisjoint(params):
-                raise errors.ArgumentError(f"{name}: a parameter occurs in more than one parameter group")
+                raise errors.ArgumentError(f"{name}: some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
 
 

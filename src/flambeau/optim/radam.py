@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor
 from flambeau.optim._update import (
     GroupOptimizer,
@@ -13,11 +14,10 @@ from flambeau.optim._update import (
     check_not_negative,
     check_path,
     column,
-    decayed,
+    fusable,
+    moments,
     move_,
     plain,
-    real,
-    shrink_,
     step_count,
     zeros,
 )
@@ -150,19 +150,16 @@ def radam(
     """
     check_path("RAdam", params, state_steps, foreach=foreach, capturable=capturable, differentiable=differentiable)
     lr, weight_decay = plain(lr, weight_decay)
+    if fusable(params, None, foreach, differentiable, lr, weight_decay):
+        states = (exp_avgs, exp_avg_sqs, state_steps)
+        fb._fused_radam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        return
     rho_inf = 2 / (1 - beta2) - 1
-    for i, param in enumerate(params):
-        param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])
-        grad = -grad if maximize else grad
-        state_steps[i] += 1
-        t = state_steps[i].item()
-        if decoupled_weight_decay:
-            if weight_decay != 0:
-                shrink_(param, 1 - lr * weight_decay)
-        else:
-            grad = decayed(grad, param, weight_decay)
-        exp_avg.lerp_(grad, 1 - beta1)
-        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    rows = moments(
+        params, grads, exp_avgs, exp_avg_sqs, state_steps, lr=lr, betas=(beta1, beta2), weight_decay=weight_decay,
+        decoupled=decoupled_weight_decay, maximize=maximize,
+    )  # fmt: skip
+    for t, param, _, exp_avg, exp_avg_sq in rows:
         direction = exp_avg / (1 - beta1**t)
         bias_correction2 = 1 - beta2**t
         rho = rho_inf - 2 * t * beta2**t / bias_correction2

@@ -51,7 +51,9 @@ class Rprop(GroupOptimizer):
     ) -> None:
         check_lr("Rprop", lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise errors.ArgumentError(f"Rprop: etas must be a factor between 0 and 1 and one above 1, got {etas}")
+            raise errors.ArgumentError(
+                f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}; expected a factor between 0 and 1 and one above 1"
+            )
         defaults = {
             "lr": lr,
             "etas": etas,

@@ -73,7 +73,7 @@ class SGD(GroupOptimizer):
         check_not_negative("SGD", momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise errors.ArgumentError(
-                f"SGD: nesterov needs momentum > 0 and dampening 0, got momentum {momentum} and dampening {dampening}"
+                f"SGD: Nesterov momentum requires a momentum and zero dampening, got {momentum} and {dampening}"
             )
         defaults = {
             "lr": lr,

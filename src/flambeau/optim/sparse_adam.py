@@ -46,15 +46,15 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_lr("SparseAdam", lr)
-        for option, value in (("lr", lr), ("eps", eps)):
+        for called, value in (("learning rate", lr), ("epsilon value", eps)):
             if not value > 0.0:
-                raise errors.ArgumentError(f"SparseAdam: {option} must be above 0, got {value}")
+                raise errors.ArgumentError(f"SparseAdam: Invalid {called}: {value}; expected more than 0")
         check_betas("SparseAdam", betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
                 if p.is_complex():
-                    raise errors.ArgumentError(f"SparseAdam: expected real parameters, got a complex one at index {i}")
+                    raise errors.ArgumentError(f"SparseAdam does not support complex parameters, got one at index {i}")
 
     @fb.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

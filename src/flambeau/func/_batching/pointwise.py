@@ -17,6 +17,8 @@ special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.be
 special.i1 special.i1e special.log_ndtr special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
 special.modified_bessel_k1 special.ndtr special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
 special.spherical_bessel_j0
+_nn.elu _nn.gelu _nn.gelu_tanh _nn.hardsigmoid _nn.hardswish _nn.hardtanh _nn.leaky_relu _nn.logsigmoid _nn.mish _nn.silu
+_nn.softplus
 """.split()
 
 # Their arguments are promoted to one dtype, in which 0-d tensors weigh less: see _promote.

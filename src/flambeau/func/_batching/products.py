@@ -128,7 +128,7 @@ def addbmm(input, batch1, batch2, beta=1, alpha=1):
     return _sum(input, fb.bmm(batch1, batch2).sum(0), beta, alpha)
 
 
-@decomposition("linear", "nn.functional.linear")
+@decomposition("linear", "nn.functional.linear", "_nn.linear")
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     product = fb.matmul(input, weight.transpose(0, 1) if weight.ndim == 2 else weight)

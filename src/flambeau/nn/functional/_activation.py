@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ __all__ = [
     "tanh", "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
+_core = fb._C.namespaces["_nn"]
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -80,7 +80,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if min_val > max_val:
         raise ArgumentError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
-    return _apply(lambda x: x.masked_fill(x <= min_val, min_val).masked_fill(x >= max_val, max_val), input, inplace)
+    if not input.is_floating_point():
+        return _apply(lambda x: x.masked_fill(x <= min_val, min_val).masked_fill(x >= max_val, max_val), input, inplace)
+    return _apply(lambda x: _core["hardtanh"](x, min_val, max_val), input, inplace)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -110,7 +112,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
         >>> fb.nn.functional.hardsigmoid(fb.tensor([-3.0, 0.0, 3.0]))
         tensor([0.0000, 0.5000, 1.0000])
     """
-    return _apply(lambda x: narrow_back(relu6(wide(x) + 3) / 6, x), input, inplace)
+    return _apply(_core["hardsigmoid"], input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -120,7 +122,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
         >>> fb.nn.functional.hardswish(fb.tensor([-3.0, 0.0, 3.0]))
         tensor([-0., 0., 3.])
     """
-    return _apply(lambda x: narrow_back(wide(x) * relu6(wide(x) + 3) / 6, x), input, inplace)
+    return _apply(_core["hardswish"], input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -130,8 +132,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
         >>> fb.nn.functional.leaky_relu(fb.tensor([-1.0, 2.0]), 0.5)
         tensor([-0.5000,  2.0000])
     """
-    # at 0 the gradient is the slope: that of clamp() includes its limit, that of relu() does not
-    return _apply(lambda x: x.relu() + x.clamp(max=0) * negative_slope, input, inplace)
+    return _apply(lambda x: _core["leaky_relu"](x, negative_slope), input, inplace)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -219,9 +220,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def _elu(x: Tensor, alpha: float, scale: float, stretch: float) -> Tensor:
-    """scale · (max(x, 0) + alpha · (exp(min(x, 0) / stretch) - 1)); the minimum keeps exp from overflowing."""
-    y = wide(x)
-    return narrow_back(scale * (y.relu() + alpha * fb.expm1(y.clamp(max=0) / stretch)), x)
+    """scale · x where x > 0, else scale · alpha · (exp(x / stretch) - 1)."""
+    return _core["elu"](x, scale * alpha, scale, 1 / stretch)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -293,12 +293,10 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         >>> fb.nn.functional.gelu(fb.tensor([-1.0, 2.0]))
         tensor([-0.1587,  1.9545])
     """
-    x = wide(input)
     if approximate == "none":
-        return narrow_back(x * (0.5 * (1 + fb.erf(x * math.sqrt(0.5)))), input)
+        return _core["gelu"](input)
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-        return narrow_back(0.5 * x * (1 + fb.tanh(inner)), input)
+        return _core["gelu_tanh"](input)
     raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
@@ -309,7 +307,9 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
         >>> fb.nn.functional.silu(fb.tensor([-1.0, 2.0]))
         tensor([-0.2689,  1.7616])
     """
-    return _apply(lambda x: narrow_back(wide(x) * wide(x).sigmoid(), x), input, inplace)
+    if input.is_complex():
+        return _apply(lambda x: x * x.sigmoid(), input, inplace)
+    return _apply(_core["silu"], input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -319,7 +319,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
         >>> fb.nn.functional.mish(fb.tensor([-1.0, 2.0]))
         tensor([-0.3034,  1.9440])
     """
-    return _apply(lambda x: narrow_back(wide(x) * softplus(wide(x)).tanh(), x), input, inplace)
+    return _apply(_core["mish"], input, inplace)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -329,9 +329,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         >>> fb.nn.functional.softplus(fb.tensor([-1.0, 2.0]))
         tensor([0.3133, 2.1269])
     """
-    x = wide(input)
-    scaled = x * beta
-    return narrow_back(fb.where(scaled > threshold, x, fb.logaddexp(scaled, scaled.new_zeros(())) / beta), input)
+    return _core["softplus"](input, beta, threshold)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -341,8 +339,7 @@ def logsigmoid(input: Tensor) -> Tensor:
         >>> fb.nn.functional.logsigmoid(fb.tensor([-1.0, 2.0]))
         tensor([-1.3133, -0.1269])
     """
-    x = wide(input)
-    return narrow_back(-fb.logaddexp(-x, x.new_zeros(())), input)
+    return _core["logsigmoid"](input)
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -209,8 +209,11 @@ def multi_head_attention_forward(
         raise ArgumentError(f"{op}: is_causal=True is a hint about attn_mask, which must be given, too")
 
     weights = _projections(op, in_proj_weight, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
-    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    if query is key is value and in_proj_weight is not None and not use_separate_proj_weight:
+        q, k, v = linear(query, in_proj_weight, in_proj_bias).chunk(3, -1)
+    else:
+        biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     mask = _added_mask(op, attn_mask, (length, source), batch, num_heads, query.dtype)
     padding = _padding_mask(op, key_padding_mask, batch, source, query.dtype)
 
@@ -220,14 +223,14 @@ def multi_head_attention_forward(
             raise ArgumentError(f"{op}: bias_k and bias_v cannot be added to static_k and static_v")
         k, v = fb.cat([k, bias_k.expand(1, batch, -1)]), fb.cat([v, bias_v.expand(1, batch, -1)])
         extra += 1
-    q = q.reshape(length, batch * num_heads, head).transpose(0, 1)
-    k = k.reshape(k.shape[0], batch * num_heads, head).transpose(0, 1) if static_k is None else _static(op, static_k, q)
-    v = v.reshape(v.shape[0], batch * num_heads, head).transpose(0, 1) if static_v is None else _static(op, static_v, q)
+    # (L, N, E) to (N, heads, L, head), as views
+    q = q.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3)
+    k = k.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3) if static_k is None else _static(op, static_k, q)
+    v = v.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3) if static_v is None else _static(op, static_v, q)
     if add_zero_attn:
-        k, v = (fb.cat([x, x.new_zeros((x.shape[0], 1, head))], 1) for x in (k, v))
+        k, v = (fb.cat([x, x.new_zeros((batch, num_heads, 1, head))], 2) for x in (k, v))
         extra += 1
-    source = k.shape[1]
-    q, k, v = (x.reshape(batch, num_heads, -1, head) for x in (q, k, v))
+    source = k.shape[2]
     if padding is not None:
         padding = fb.constant_pad_nd(padding, [0, extra]).view(batch, 1, 1, source)
     if mask is not None:
@@ -241,8 +244,7 @@ def multi_head_attention_forward(
     else:
         shares = None
         mixed = scaled_dot_product_attention(q, k, v, bias, p)
-    mixed = mixed.permute(2, 0, 1, 3).reshape(length * batch, embed)
-    output = linear(mixed, out_proj_weight, out_proj_bias).view(length, batch, -1)
+    output = linear(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)
     if shares is not None and average_attn_weights:
         shares = shares.mean(1)
     if not batched:
@@ -261,11 +263,12 @@ def _projections(op: str, packed: Tensor | None, separate: bool, *parts: Tensor 
 
 
 def _static(op: str, given: Tensor, q: Tensor) -> Tensor:
-    if given.ndim != 3 or given.shape[0] != q.shape[0] or given.shape[2] != q.shape[2]:
+    batch, heads, _, head = q.shape
+    if given.ndim != 3 or given.shape[0] != batch * heads or given.shape[2] != head:
         raise ArgumentError(
-            f"{op}: static_k and static_v must be {(q.shape[0], 'S', q.shape[2])}, got {tuple(given.shape)}"
+            f"{op}: static_k and static_v must be {(batch * heads, 'S', head)}, got {tuple(given.shape)}"
         )
-    return given
+    return given.unflatten(0, (batch, heads))
 
 
 def _as_summand(op: str, name: str, mask: Tensor, dtype) -> Tensor:

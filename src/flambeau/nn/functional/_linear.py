@@ -11,6 +11,8 @@ __all__ = [
     "bilinear", "cosine_similarity", "embedding", "embedding_bag", "grouped_mm", "linear", "one_hot", "pairwise_distance",
 ]  # fmt: skip
 
+_core = fb._C.namespaces["_nn"]
+
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input · weightᵀ + bias.
@@ -25,8 +27,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         tensor([2., 2., 2.])
     """
     try:
-        if bias is not None and input.ndim == 2 and weight.ndim == 2:
-            return fb.addmm(bias, input, weight.t())
+        if weight.ndim == 2 and input.is_floating_point() and input.ndim > 1:
+            return _core["linear"](input, weight, bias)
         product = input.matmul(weight.t())
         return product if bias is None else product + bias
     except RuntimeError as error:  # looked at only then: this is the most frequent call of all

@@ -384,6 +384,14 @@ def nll_loss(
     return _nll("nll_loss", input, target, weight, ignore_index, legacy_reduction(size_average, reduce, reduction), 0.0)
 
 
+def _check_class_weights(op: str, weight: Tensor | None, classes: int) -> None:
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ArgumentError(
+            f"{op}: weight tensor should be defined either for all {classes} classes or no classes, "
+            f"got shape {tuple(weight.shape)}"
+        )
+
+
 def _nll(
     op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
 ) -> Tensor:
@@ -395,15 +403,16 @@ def _nll(
     classes = input.shape[axis]
     expected = tuple(input.shape[:axis]) + tuple(input.shape[axis + 1 :])
     if tuple(target.shape) != expected and not (axis == 0 and target.numel() == 1):
-        raise ArgumentError(
-            f"{op}: target of shape {tuple(target.shape)} does not fit input of shape {tuple(input.shape)}; expected {expected}"
-        )
-    if target.dtype not in (fb.int64, fb.uint8, fb.int32):
-        raise DTypeError(f"{op}: expected classes of dtype int64, got {target.dtype}")
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise ArgumentError(
-            f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}"
-        )
+        if axis and target.ndim and target.shape[0] != input.shape[0]:
+            why = f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})"
+        else:
+            why = f"Expected target size {expected}, got {tuple(target.shape)}"
+        raise ArgumentError(f"{op}: {why} for input of shape {tuple(input.shape)}")
+    if target.dtype not in (fb.int64, fb.uint8):
+        raise DTypeError(f"{op}: expected target dtype to be Long or Byte (int64 or uint8), got {target.dtype}")
+    _check_class_weights(op, weight, classes)
+    if weight is not None and weight.dtype != input.dtype:
+        raise DTypeError(f"{op}: expected scalar type {input.dtype} but found {weight.dtype}, that of weight")
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
@@ -461,14 +470,16 @@ def cross_entropy(
         raise ArgumentError(f"{op}: expected input of shape (C,), (N, C) or (N, C, …), got a 0-d tensor")
     axis = 0 if input.ndim == 1 else 1
     if target.shape == input.shape and not (target.ndim == 1 and not target.is_floating_point()):
+        if ignore_index >= 0:
+            raise ArgumentError(f"{op}: ignore_index is not supported for floating point target, got {ignore_index}")
         return _soft_cross_entropy(op, input, target, weight, reduction, label_smoothing, axis)
     if target.is_floating_point():
         raise ArgumentError(
-            f"{op}: floating target of shape {tuple(target.shape)} are probabilities, which must have the shape of input, "
-            f"{tuple(input.shape)}; classes must be int64"
+            f"{op}: expected target dtype to be Long or Byte (int64 or uint8) for classes, got {target.dtype}; "
+            f"probabilities must have the shape of input, {tuple(input.shape)}, got {tuple(target.shape)}"
         )
-    if weight is None and not label_smoothing and _has_rows(input, target):
-        return _row_cross_entropy(op, input, target, ignore_index, reduction)
+    if weight is None and _has_rows(input, target):
+        return _row_cross_entropy(op, input, target, ignore_index, reduction, label_smoothing)
     return _nll(op, input.log_softmax(axis), target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -479,9 +490,11 @@ def _has_rows(input: Tensor, target: Tensor) -> bool:
     return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and in_core(wide(input))
 
 
-def _row_cross_entropy(op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+def _row_cross_entropy(
+    op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
     check_reduction(op, reduction)
-    losses = fb._cross_entropy(wide(input), target, ignore_index).loss
+    losses = fb._cross_entropy(wide(input), target, ignore_index, smoothing).loss
     if reduction == "mean":
         return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
     return narrow_back(reduced(op, losses, reduction), input)
@@ -492,14 +505,12 @@ def _soft_cross_entropy(
 ) -> Tensor:
     if not target.is_floating_point():
         raise ArgumentError(
-            f"{op}: a target of the shape of input holds probabilities and must be floating, got {target.dtype}"
+            f"{op}: Expected floating point type for target with class probabilities (it has the shape of input), "
+            f"got {target.dtype}"
         )
     check_reduction(op, reduction)
     classes = input.shape[axis]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise ArgumentError(
-            f"{op}: weight should have {classes} elements, one for each class, got shape {tuple(weight.shape)}"
-        )
+    _check_class_weights(op, weight, classes)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     terms = wide(input).log_softmax(axis) * target

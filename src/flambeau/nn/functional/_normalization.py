@@ -150,11 +150,15 @@ def batch_norm(
         eps: keeps the root from 0.
 
     Example:
-        >>> fb.nn.functional.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
-        tensor([[-1.],
-                [ 1.]])
+        >>> fb.nn.functional.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     op = "batch_norm"
+    if eps < 0 or (training and eps <= 0):
+        raise ArgumentError(
+            f"{op}: eps must be {'positive during training' if training else 'non-negative'}, got {eps}"
+        )
     if input.ndim == 1 and input.numel() == 0:
         return input.clone()
     if input.ndim < 2:

@@ -117,7 +117,10 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         swapped = self.batch_first and query.ndim == 3
         if swapped:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            if query is key is value:  # stays one tensor, for one projection
+                query = key = value = query.transpose(0, 1)
+            else:
+                query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         output, weights = F.multi_head_attention_forward(
             query,
             key,

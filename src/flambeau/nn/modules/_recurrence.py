@@ -6,12 +6,14 @@ A padded batch is the case where all steps have the same number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.functional._common import in_core
+
+_core = fb._C.namespaces["_nn"]
 
 State = tuple[Tensor, ...]
 # (what the inputs give to the gates, the state) to the new state
@@ -86,3 +88,18 @@ def backwards(step: Step, gates: Tensor, sizes: list[int], start: State) -> tupl
         state = step(x, state)
         outputs.append(state[0])
     return fb.cat(outputs[::-1]), state
+
+
+def lstm_layer(
+    rows: Tensor, weights: Mapping[str, Tensor], sizes: list[int], start: State, reverse: bool
+) -> tuple[Tensor, State] | None:
+    """All steps of an LSTM in one op of the core, where all sequences are equally long; None where it does not apply."""
+    h, c = start
+    if "weight_hr" in weights or sizes[0] != sizes[-1] or not in_core(rows, h, c, *weights.values()):
+        return None
+    bias = weights["bias_ih"] + weights["bias_hh"] if "bias_ih" in weights else None
+    gates = F.linear(rows, weights["weight_ih"], bias)
+    if gates.dtype != h.dtype:  # autocast
+        return None
+    output, h, c = _core["lstm"](gates.view(len(sizes), sizes[0], -1), weights["weight_hh"], h, c, reverse)
+    return output.flatten(0, 1), (h, c)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau import Tensor
+from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.modules._margin import (
     CosineEmbeddingLoss,
@@ -102,6 +103,8 @@ class HuberLoss(_Loss):
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, float | int):
+            raise TypeError(f"HuberLoss: delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -323,6 +326,14 @@ class LinearCrossEntropyLoss(Module):
         options=None,
     ) -> None:
         super().__init__()
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise ArgumentError(
+                f"LinearCrossEntropyLoss: expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise ArgumentError(
+                f"LinearCrossEntropyLoss: expected label_smoothing to be in range [0, 1], got {label_smoothing}"
+            )
         self.in_features, self.num_classes, self.out_features = in_features, num_classes, tuple(out_features)
         self.reduction, self.ignore_index = reduction, ignore_index
         self.label_smoothing, self.options = label_smoothing, options

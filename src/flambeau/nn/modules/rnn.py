@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +12,8 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
-from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_step, rnn_step
+from flambeau.nn.modules._docs import inherit_args
+from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_layer, lstm_step, rnn_step
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
@@ -62,19 +62,24 @@ class RNNBase(Module):
         name = type(self).__name__
         if mode not in _GATES:
             raise ValueError(f"{name}: unrecognized RNN mode: {mode}")
-        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:  # type: ignore[operator]
+        if not isinstance(dropout, float | int) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"{name}: dropout should be a number in range [0, 1], got {dropout!r}")
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 f"{name}: dropout acts after all but the last layer, so dropout={dropout} has no effect with num_layers=1",
                 stacklevel=3,
             )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"{name}: hidden_size should be of type int, got: {type(hidden_size).__name__}")
-        if hidden_size <= 0 or num_layers <= 0:
-            raise ValueError(
-                f"{name}: hidden_size and num_layers must be greater than zero, got {hidden_size} and {num_layers}"
-            )
+        for option, value, wanted in (
+            ("input_size", input_size, int),
+            ("hidden_size", hidden_size, int),
+            ("num_layers", num_layers, int),
+            ("bias", bias, bool),
+            ("batch_first", batch_first, bool),
+        ):
+            if not isinstance(value, wanted):
+                raise TypeError(f"{name}: {option} should be of type {wanted.__name__}, got: {type(value).__name__}")
+            if wanted is int and value <= 0:
+                raise ValueError(f"{name}: {option} must be greater than zero, got {value}")
         if proj_size < 0 or proj_size >= hidden_size:
             raise ValueError(
                 f"{name}: proj_size must be at least 0 and smaller than hidden_size {hidden_size}, got {proj_size}"
@@ -141,6 +146,16 @@ class RNNBase(Module):
             return gru_step(hidden, bias)
         return rnn_step(hidden, bias, fb.tanh if self.mode == "RNN_TANH" else fb.relu)
 
+    def _run_place(
+        self, rows: Tensor, weights: dict[str, Parameter], sizes: list[int], start: State, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """One layer in one direction."""
+        whole = lstm_layer(rows, weights, sizes, start, reverse) if self.mode == "LSTM" else None
+        if whole is not None:
+            return whole
+        gates = F.linear(rows, weights["weight_ih"], weights.get("bias_ih"))
+        return (backwards if reverse else forwards)(self._step(weights), gates, sizes, start)
+
     def _run(self, rows: Tensor, sizes: list[int], start: State) -> tuple[Tensor, State]:
         """All layers over packed rows; start and the returned state are (layers · directions, N, size) each."""
         ends: list[State] = []
@@ -148,9 +163,9 @@ class RNNBase(Module):
         outputs: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._places()):
             weights = dict(self._of_place(suffix))
-            gates = F.linear(rows, weights["weight_ih"], weights.get("bias_ih"))
-            loop = backwards if place % directions else forwards
-            output, end = loop(self._step(weights), gates, sizes, tuple(s[place] for s in start))
+            output, end = self._run_place(
+                rows, weights, sizes, tuple(s[place] for s in start), bool(place % directions)
+            )
             outputs.append(output)
             ends.append(end)
             if len(outputs) == directions:
@@ -191,7 +206,7 @@ class RNNBase(Module):
     def _check_features(self, input: Tensor) -> None:
         if not input.is_floating_point() or input.dtype != self.weight_ih_l0.dtype:
             raise ArgumentError(
-                f"{type(self).__name__}: input must have the dtype of the weights, {self.weight_ih_l0.dtype}, got {input.dtype}"
+                f"{type(self).__name__}: RNN input dtype {input.dtype} does not match weight dtype {self.weight_ih_l0.dtype}"
             )
         if input.shape[-1] != self.input_size:
             raise ArgumentError(
@@ -291,20 +306,9 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
 
+@inherit_args
 class LSTM(RNNBase):
     """Long short-term memory over a sequence.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: how many layers are stacked.
-        bias: whether there are biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
-        proj_size: size that h is projected to, if not 0.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> output, (h, c) = fb.nn.LSTM(2, 3, batch_first=True)(fb.zeros(4, 5, 2))
@@ -317,18 +321,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device,
-            dtype,
-        )
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+        )  # fmt: skip
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """The shape that c_0 must have."""
@@ -336,19 +330,9 @@ class LSTM(RNNBase):
         return self._expected_state(batch)[1]
 
 
+@inherit_args
 class GRU(RNNBase):
     """Gated recurrent units over a sequence.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: how many layers are stacked.
-        bias: whether there are biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> output, h = fb.nn.GRU(2, 3, num_layers=2)(fb.zeros(5, 4, 2))
@@ -361,17 +345,8 @@ class GRU(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype,
+        )  # fmt: skip
 
 
 # ---- single steps ------------------------------------------------------------------------------------------------------
@@ -421,6 +396,19 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
+    def _check_state(self, state: Tensor, expected: tuple[int, ...]) -> None:
+        if tuple(state.shape) == expected:
+            return
+        if state.ndim not in (1, 2):
+            why = f"Expected hidden to be 1D or 2D, got {state.ndim}D instead"
+        elif state.shape[-1] != self.hidden_size:
+            why = f"hidden0 has inconsistent hidden_size: got {state.shape[-1]}, expected {self.hidden_size}"
+        elif state.ndim == len(expected):
+            why = f"Input batch size {expected[0]} doesn't match hidden0 batch size {state.shape[0]}"
+        else:
+            why = f"hidden state must be {expected}, got {tuple(state.shape)}"
+        raise ArgumentError(f"{type(self).__name__}: {why}")
+
     def _advance(self, step: Step, input: Tensor, state: Any, parts: int) -> State:
         """One step for (N, input_size) or (input_size,); the state is zeros if none is given."""
         name = type(self).__name__
@@ -436,8 +424,7 @@ class RNNCellBase(Module):
             state = tuple(fb.zeros(shape, dtype=input.dtype) for _ in range(parts))
         else:
             for s in state:
-                if tuple(s.shape) != shape[2 - input.ndim :]:
-                    raise ArgumentError(f"{name}: hidden state must be {shape[2 - input.ndim :]}, got {tuple(s.shape)}")
+                self._check_state(s, shape[2 - input.ndim :])
             state = tuple(s if input.ndim == 2 else s.unsqueeze(0) for s in state)
         state = step(F.linear(rows, self.weight_ih, self.bias_ih), state)
         return state if input.ndim == 2 else tuple(s.squeeze(0) for s in state)
@@ -473,15 +460,9 @@ class RNNCell(RNNCellBase):
         return self._advance(step, input, None if hx is None else (hx,), 1)[0]
 
 
+@inherit_args
 class LSTMCell(RNNCellBase):
     """One step of an LSTM.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> h, c = fb.nn.LSTMCell(2, 3)(fb.zeros(4, 2))
@@ -496,15 +477,9 @@ class LSTMCell(RNNCellBase):
         return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]
 
 
+@inherit_args
 class GRUCell(RNNCellBase):
     """One step of a GRU.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.GRUCell(2, 3)(fb.zeros(4, 2)).shape

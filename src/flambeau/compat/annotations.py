@@ -1,0 +1,17 @@
+"""What `torch.jit.annotations` offers: type names that PyTorch's compiler reads."""
+
+from typing import Any, Optional, Union
+
+__all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "List", "Optional", "Tuple", "Union"]
+
+Dict, List, Tuple = dict, list, tuple
+
+
+class _BroadcastingList:
+    """`BroadcastingList2[int]`: one number, or a list of so many."""
+
+    def __getitem__(self, item: Any) -> Any:
+        return item | list[item]
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _BroadcastingList()

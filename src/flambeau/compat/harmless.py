@@ -1,0 +1,56 @@
+"""What libraries call at import time, or to ask where they are, from parts of PyTorch that flambeau does not have.
+
+Nothing is traced, exported or compiled here, so marks for tracers and compilers change nothing, and the answer to "is this
+being exported?" is no.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+__all__ = ["TABLE"]
+
+
+def _mark(fn: Any = None, *args: Any, **options: Any) -> Any:
+    """A decorator, with or without arguments, that changes nothing."""
+    return fn if callable(fn) or isinstance(fn, str) else lambda inner: inner
+
+
+def _decorator(*args: Any, **options: Any) -> Any:
+    """Makes a decorator that changes nothing."""
+    return lambda inner: inner
+
+
+def _no(*args: Any, **options: Any) -> bool:
+    return False
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    return None
+
+
+TABLE: dict[str, Any] = {
+    "torch.fx.wrap": _mark,
+    "torch.fx._compatibility.compatibility": _decorator,
+    "torch.fx._symbolic_trace.is_fx_tracing": _no,
+    "torch.onnx.is_in_onnx_export": _no,
+    "torch.onnx.register_custom_op_symbolic": _nothing,
+    "torch.onnx.symbolic_helper.parse_args": _decorator,
+    "torch.onnx.utils.is_in_onnx_export": _no,
+    "torch.package.is_from_package": _no,
+    "torch._dynamo.allow_in_graph": _mark,
+    "torch._dynamo.disable": _mark,
+    "torch._dynamo.disallow_in_graph": _mark,
+    "torch._dynamo.is_compiling": _no,
+    "torch._dynamo.external_utils.is_compiling": _no,
+    "torch._dynamo.mark_dynamic": _nothing,
+    "torch._dynamo.mark_static_address": _nothing,
+    "torch._dynamo.reset": _nothing,
+    "torch._prims_common.alert_not_deterministic": _nothing,
+    "torch.distributed.elastic.multiprocessing.errors.record": _mark,
+    "torch.jit.TracerWarning": type("TracerWarning", (Warning,), {"__doc__": "A warning nothing here gives: calls are not traced."}),
+    "torch.backends.quantized.engine": "none",
+    "torch.backends.quantized.supported_engines": ["none"],
+    "torch.fx.experimental.proxy_tensor.maybe_disable_fake_tensor_mode": contextlib.nullcontext,
+}

@@ -1,0 +1,285 @@
+"""Ops defined outside: what `torch.library` and `torch.ops` offer.
+
+An op named "space::name" is kept here and found again as `torch.ops.space.name`; `torch.ops.aten` finds flambeau's own
+functions under PyTorch's internal names.
+
+Example:
+    >>> from flambeau.compat import library
+    >>> @library.custom_op("demo::twice", mutates_args=())
+    ... def twice(x: fb.Tensor) -> fb.Tensor:
+    ...     return x.detach() * 2
+    >>> twice.register_autograd(lambda ctx, grad: grad * 2)
+    >>> x = fb.ones(2, requires_grad=True)
+    >>> library.ops.demo.twice(x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flambeau as fb
+from flambeau.autograd import Function
+from flambeau.errors import ArgumentError, StateError
+
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "ops", "register_autocast", "register_autograd",
+    "register_fake", "register_kernel", "register_vmap",
+]  # fmt: skip
+
+# Kernels by what they are for, the one to run first; all run on the CPU.
+_KEYS = ("CPU", "cpu", "default", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "")
+
+
+class CustomOpDef:
+    """An op defined outside: its kernels, and how to differentiate it.
+
+    Example:
+        >>> from flambeau.compat import library
+        >>> library.define("demo::same", "(Tensor x) -> Tensor")
+        >>> library.ops.demo.same
+        <op demo::same>
+    """
+
+    def __init__(self, name: str, schema: str = "") -> None:
+        self._name, self._schema = name, schema
+        self._kernels: dict[str, Callable[..., Any]] = {}
+        self._backward: Callable[..., Any] | None = None
+        self._setup_context: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<op {self._name}>"
+
+    @property
+    def default(self) -> CustomOpDef:
+        """The op itself: there is one overload."""
+        return self
+
+    def kernel(self) -> Callable[..., Any]:
+        """The function that runs."""
+        for key in _KEYS:
+            if key in self._kernels:
+                return self._kernels[key]
+        raise StateError(f"{self._name}: no kernel for the CPU; register one with register_kernel or impl")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kernel = self.kernel()
+        if self._backward is None:
+            return kernel(*args, **kwargs)
+        if kwargs:
+            bound = inspect.signature(kernel).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        return _Recorded.apply(self, kwargs, *args)
+
+    def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
+        """Adds a kernel for devices ("cpu"; None for all); also as a decorator."""
+        if func is None:
+            return lambda fn: self.register_kernel(device_types, fn)
+        for device in [device_types] if isinstance(device_types, str) or device_types is None else device_types:
+            self._kernels[device or "default"] = func
+        return func
+
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Keeps nothing: shapes without data are for PyTorch's compiler."""
+        return fn
+
+    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
+        """Says how to differentiate: backward(ctx, *grads) after setup_context(ctx, inputs, output)."""
+        self._backward, self._setup_context = backward, setup_context
+
+
+class _Recorded(Function):
+    """One call of an op that says how to differentiate it."""
+
+    @staticmethod
+    def forward(ctx: Any, op: CustomOpDef, kwargs: dict[str, Any], *args: Any) -> Any:
+        output = op.kernel()(*args, **kwargs)
+        if op._setup_context is not None:
+            if kwargs:
+                op._setup_context(ctx, inputs=args, keyword_only_inputs=kwargs, output=output)
+            else:
+                op._setup_context(ctx, inputs=args, output=output)
+        ctx.recorded_op = op
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        answer = ctx.recorded_op._backward(ctx, *grads)
+        return (None, None, *(answer if isinstance(answer, (tuple, list)) else (answer,)))
+
+
+_ops: dict[str, dict[str, CustomOpDef]] = {}
+
+
+def _named(op: Any) -> str:
+    return op._name if isinstance(op, CustomOpDef) else str(op)
+
+
+def _find(op: Any) -> CustomOpDef:
+    if isinstance(op, CustomOpDef):
+        return op
+    space, _, short = str(op).partition("::")
+    short = short.partition(".")[0]
+    if short not in _ops.get(space, {}):
+        raise ArgumentError(f"library: operator {op} does not exist; define it first")
+    return _ops[space][short]
+
+
+def define(qualname: str, schema: str = "", *, lib: Library | None = None, tags: Any = ()) -> None:
+    """Defines an op: define("space::name", "(Tensor x) -> Tensor")."""
+    space, mark, short = qualname.partition("::")
+    if not mark:
+        raise ArgumentError(f"define: expected a name such as 'space::name', got {qualname!r}")
+    short = short.partition("(")[0].partition(".")[0]
+    _ops.setdefault(space, {})[short] = CustomOpDef(f"{space}::{short}", schema)
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str] = (),
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Makes an op of a function; used as a decorator. Its gradient is what register_autograd() says."""
+    if fn is None:
+        return lambda inner: custom_op(name, inner, mutates_args=mutates_args, device_types=device_types, schema=schema)
+    define(name, schema or "")
+    op = _find(name)
+    op.__doc__ = fn.__doc__
+    op.register_kernel(device_types, fn)
+    return op
+
+
+def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+    """Gives a defined op a kernel for devices or one of PyTorch's dispatch keys; also as a decorator."""
+    return _find(qualname).register_kernel(types, func)
+
+
+def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
+    """Gives a defined op a kernel for devices; also as a decorator."""
+    return _find(op).register_kernel(device_types, func)
+
+
+def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
+    """Says how to differentiate an op; see CustomOpDef.register_autograd."""
+    _find(op).register_autograd(backward, setup_context=setup_context)
+
+
+def _decorates(op: Any, func: Any = None, /, **options: Any) -> Any:
+    """Keeps nothing: shapes without data are for PyTorch's compiler. As register_fake(op, func) or as a decorator."""
+    return func if func is not None else lambda inner: inner
+
+
+register_fake = impl_abstract = _decorates
+
+
+def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Refused: vmap has its rules in flambeau.func."""
+    raise StateError(f"register_vmap: {_named(op)}: rules for vmap cannot be added from outside; write the op with flambeau's own ops")
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Within autocast on a device, the op's floating inputs are converted to a dtype first."""
+    found = _find(op)
+    if device_type != "cpu":
+        return
+    inner = found.kernel()
+
+    def cast(value: Any) -> Any:
+        return value.to(cast_inputs) if isinstance(value, fb.Tensor) and value.is_floating_point() else value
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if not fb.is_autocast_enabled("cpu"):
+            return inner(*args, **kwargs)
+        with fb.autocast("cpu", enabled=False):
+            return inner(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+
+    found._kernels = {"cpu": kernel}
+
+
+class Library:
+    """Defines and implements ops of one namespace: Library("space", "DEF").
+
+    Example:
+        >>> from flambeau.compat import library
+        >>> lib = library.Library("demo", "DEF")
+        >>> lib.define("plus_one(Tensor x) -> Tensor")
+        'plus_one'
+        >>> lib.impl("plus_one", lambda x: x + 1, "CPU")
+        >>> library.ops.demo.plus_one(fb.zeros(1))
+        tensor([1.])
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ArgumentError(f"Library: kind must be 'DEF', 'IMPL' or 'FRAGMENT', got {kind!r}")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Defines an op from a schema such as "name(Tensor x) -> Tensor"; returns its name."""
+        define(f"{self.ns}::{schema.partition('(')[0]}", schema)
+        return schema.partition("(")[0]
+
+    def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> None:
+        """Gives an op a kernel. Keys of other devices, of shapes without data and of autocast are kept aside."""
+        name = op_name if isinstance(op_name, CustomOpDef) or "::" in str(op_name) else f"{self.ns}::{op_name}"
+        _find(name).register_kernel(dispatch_key or self.dispatch_key or "default", fn)
+
+
+class _Aten:
+    """One of flambeau's functions under an internal name; its overloads are all the function itself."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name, self._function = name, function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload: str) -> _Aten:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<op aten::{self._name}>"
+
+
+class _Space:
+    """`torch.ops.space`."""
+
+    def __init__(self, name: str) -> None:
+        self._space = name
+
+    def __getattr__(self, op: str) -> Any:
+        if op in _ops.get(self._space, {}):
+            return _ops[self._space][op]
+        if self._space in ("aten", "prims"):
+            for place in (fb, fb.nn.functional, fb.Tensor):
+                function = getattr(place, op, None)
+                if callable(function):
+                    return _Aten(op, function)
+        raise AttributeError(f"'torch.ops.{self._space}' object has no attribute '{op}'")
+
+
+class _Ops:
+    """`torch.ops`: namespaces of ops."""
+
+    def __getattr__(self, space: str) -> _Space:
+        if space.startswith("__"):
+            raise AttributeError(space)
+        return _Space(space)
+
+    def load_library(self, path: Any) -> None:
+        """Refused: libraries of compiled ops are linked with PyTorch's own."""
+        raise OSError(f"load_library: {path}: compiled for PyTorch, which is not here")
+
+
+ops = _Ops()

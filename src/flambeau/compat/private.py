@@ -1,0 +1,201 @@
+"""Private names of PyTorch that libraries use all the same, by the module they are found in.
+
+They exist under PyTorch's names only: `torch._assert` is here, `flambeau._assert` is not.
+
+Example:
+    >>> with fb.compat.torch() as torch:
+    ...     torch._assert(True, "never seen")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau as fb
+from flambeau.compat import foreach
+
+__all__ = ["name"]
+
+
+# ---- torch ---------------------------------------------------------------------------------------------------------------
+
+
+def _assert(condition: Any, message: str) -> None:
+    assert condition, message
+
+
+def _check_with(error: type[Exception], op: str) -> Callable[..., None]:
+    def check(cond: bool, message: Callable[[], Any] | None = None) -> None:
+        if not cond:
+            raise error(f"{op}: {'the condition does not hold' if message is None else message()}")
+
+    check.__name__ = op
+    return check
+
+
+def _shape_as_tensor(input: fb.Tensor) -> fb.Tensor:
+    return fb.tensor(list(input.shape), dtype=fb.int64)
+
+
+def _ops() -> Any:
+    return importlib.import_module("flambeau.compat.library").ops
+
+
+# ---- torch._C ------------------------------------------------------------------------------------------------------------
+
+
+class _Unchanged(contextlib.AbstractContextManager):
+    """A block that changes nothing: what it would switch off is never on here."""
+
+    def __init__(self, *args: Any) -> None:
+        self.arguments = args
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+
+class DispatchKey(enum.Enum):
+    """Names of PyTorch's backends and layers; here only those of autocast mean anything."""
+
+    CPU, CUDA, Meta, Autograd, AutogradCPU, AutocastCPU, AutocastCUDA, AutocastXPU, CompositeImplicitAutograd = range(9)
+
+
+class DispatchKeySet:
+    """A set of keys, joined with `|`."""
+
+    def __init__(self, *keys: DispatchKey) -> None:
+        self.keys = frozenset(keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*(self.keys | other.keys))
+
+    def has(self, key: DispatchKey) -> bool:
+        """Whether a key is in the set."""
+        return key in self.keys
+
+
+@contextlib.contextmanager
+def _exclude_keys(keys: DispatchKeySet) -> Iterator[None]:
+    with fb.autocast("cpu", enabled=False) if keys.has(DispatchKey.AutocastCPU) else contextlib.nullcontext():
+        yield
+
+
+def _switch(value: Any = None) -> bool:
+    """Sets a switch of PyTorch's compiler, which is off; returns what it was."""
+    return False
+
+
+# ---- others --------------------------------------------------------------------------------------------------------------
+
+
+def _get_torch_home() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def _identity(fn: Any) -> Any:
+    return fn
+
+
+def _activation(activation: str) -> Any:
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(fb.nn.functional, activation)
+
+
+def _is_zipfile(f: Any) -> bool:
+    start = f.tell()
+    magic = f.read(4)
+    f.seek(start)
+    return magic == b"PK\x03\x04"
+
+
+def _neither(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Whether to update all parameters by foreach or by fused ops: neither, the default is a loop over them."""
+    return False, False
+
+
+def _tqdm() -> Any:
+    return importlib.import_module("tqdm").tqdm
+
+
+def _value_of(x: Any) -> Any:
+    return x.item() if isinstance(x, fb.Tensor) else x
+
+
+_TABLE: dict[str, dict[str, Any]] = {
+    "torch": {
+        "_assert": _assert,
+        "_check": _check_with(RuntimeError, "_check"),
+        "_check_index": _check_with(IndexError, "_check_index"),
+        "_check_type": _check_with(TypeError, "_check_type"),
+        "_check_value": _check_with(ValueError, "_check_value"),
+        "_shape_as_tensor": _shape_as_tensor,
+        "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
+    },
+    "torch._C": {
+        "DisableTorchFunction": _Unchanged,
+        "DisableTorchFunctionSubclass": _Unchanged,
+        "DispatchKey": DispatchKey,
+        "DispatchKeySet": DispatchKeySet,
+        "TensorBase": fb.Tensor,
+        "_ExcludeDispatchKeyGuard": _exclude_keys,
+        "_TensorBase": fb.Tensor,
+        "_get_privateuse1_backend_name": lambda: "privateuseone",
+        "_get_tracing_state": lambda: None,
+        "_is_tracing": lambda: False,
+        "_log_api_usage_once": lambda event: None,
+        "_log_api_usage_metadata": lambda event, metadata: None,
+    },
+    "torch.hub": {
+        "HASH_REGEX": re.compile(r"-([a-f0-9]*)\."),
+        "_get_torch_home": _get_torch_home,
+        "_hub_dir": None,
+        "urlparse": importlib.import_module("urllib.parse").urlparse,
+    },
+    "torch.jit": {
+        "_overload": _identity,
+        "_overload_method": _identity,
+        "_script_if_tracing": _identity,
+        "_unwrap_optional": lambda x: x,
+    },
+    "torch.nn.modules.transformer": {"_get_activation_fn": _activation},
+    "torch.optim.optimizer": {
+        "ParamsT": Any,
+        "_default_to_fused_or_foreach": _neither,
+        "_get_capturable_supported_devices": lambda supports_xla=True: [],
+        "_get_value": _value_of,
+        "_params_t": Any,
+    },
+    "torch.serialization": {"_is_zipfile": _is_zipfile},
+}
+# Made when asked for: they import something, or need what is not always installed.
+_LATE: dict[str, dict[str, Callable[[], Any]]] = {
+    "torch": {"ops": _ops},
+    "torch.hub": {"tqdm": _tqdm},
+    "torch.utils.model_zoo": {"tqdm": _tqdm},
+}
+
+
+def name(owner: str, short: str) -> Any:
+    """A name of one of PyTorch's modules; None if none is kept for it.
+
+    Example:
+        >>> from flambeau.compat import private
+        >>> private.name("torch.jit", "_overload") is not None, private.name("torch", "_no_such_name") is None
+        (True, True)
+    """
+    late = _LATE.get(owner, {}).get(short)
+    if late is not None:
+        return late()
+    if owner == "torch" and short.startswith("_foreach_"):
+        return foreach.find(short)
+    if owner == "torch._C" and short.startswith("_jit_"):
+        return _switch
+    return _TABLE.get(owner, {}).get(short)

@@ -1,0 +1,402 @@
+"""What ops do with sparse tensors: one rule per op, found by its name. An op without a rule is an error, never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as fb
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.sparse._tensor import SparseTensor, flatten, make
+
+RULES: dict[str, Callable[..., Any]] = {}
+
+
+def rule(*names: str):
+    """Registers a function of the op's arguments for ops by name."""
+
+    def register(f):
+        RULES.update(dict.fromkeys(names, f))
+        return f
+
+    return register
+
+
+def dispatch(name: str, arguments: dict[str, Any]) -> Any:
+    """Answers an op that met a sparse tensor."""
+    if name not in RULES:
+        raise DTypeError(f"{name}: not available for sparse tensors; use .to_dense() first")
+    return RULES[name](**arguments)
+
+
+# ---- products ------------------------------------------------------------------------------------------------------------
+
+
+def _is_sparse(x: Any) -> bool:
+    return isinstance(x, SparseTensor)
+
+
+def _parts(op: str, x: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
+    if x.sparse_dim() != 2 or x.dense_dim():
+        raise ArgumentError(f"{op}: expected a sparse matrix, got shape {tuple(x.shape)} with {x.dense_dim()} dense dimension(s)")
+    return x._index[0], x._index[1], x._value
+
+
+def _product(op: str, a: SparseTensor, b: Tensor) -> Tensor:
+    """Sparse times dense: every kept element sends its multiple of a row of b to a row of the result."""
+    rows, columns, values = _parts(op, a)
+    if b.ndim not in (1, 2) or a.shape[1] != b.shape[0]:
+        raise ArgumentError(f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+    if a.dtype != b.dtype:
+        raise DTypeError(f"{op}: expected both of one dtype, got {a.dtype} and {b.dtype}")
+    weights = values if b.ndim == 1 else values.unsqueeze(1)
+    return values.new_zeros((a.shape[0], *b.shape[1:])).index_add(0, rows, b.index_select(0, columns) * weights)
+
+
+def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """Sparse times sparse: every kept element of a meets those of b in the row that its column names."""
+    rows, columns, values = _parts(op, a)
+    b = b.coalesce()
+    b_rows, b_columns, b_values = _parts(op, b)
+    if a.shape[1] != b.shape[0]:
+        raise ArgumentError(f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+    counts = fb.bincount(b_rows, minlength=b.shape[0])
+    starts = counts.cumsum(0) - counts
+    meetings = counts[columns]
+    left = fb.arange(columns.shape[0]).repeat_interleave(meetings)
+    before = (meetings.cumsum(0) - meetings).repeat_interleave(meetings)
+    right = starts[columns].repeat_interleave(meetings) + fb.arange(left.shape[0]) - before
+    indices = fb.stack([rows[left], b_columns[right]])
+    product = make(indices, values[left] * b_values[right], (a.shape[0], b.shape[1]), False, fb.sparse_coo).coalesce()
+    return product.to_sparse_csr() if a.is_sparse_csr else product
+
+
+def product(op: str, a: Tensor, b: Tensor) -> Tensor:
+    """The matrix product of two tensors of which one or both are sparse."""
+    if _is_sparse(a):
+        return _sparse_product(op, a, b) if _is_sparse(b) else _product(op, a, b)
+    if a.ndim == 1:
+        return _product(op, _transposed(b), a)
+    return _product(op, _transposed(b), a.t()).t()
+
+
+def _transposed(x: SparseTensor, dim0: int = 0, dim1: int = 1) -> SparseTensor:
+    order = list(range(x.ndim))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return _permute(x, order)
+
+
+@rule("matmul", "mm", "mv")
+def _matmul(input, other=None, mat2=None, vec=None):
+    right = other if other is not None else mat2 if mat2 is not None else vec
+    return product("matmul" if other is not None else "mm", input, right)
+
+
+@rule("addmm", "addmv")
+def _addmm(input, beta, alpha, mat1=None, mat2=None, mat=None, vec=None):
+    a, b = (mat1, mat2) if mat1 is not None else (mat, vec)
+    result = product("addmm", a, b)
+    result = result if alpha == 1 else result * alpha
+    return result if beta == 0 else (input if beta == 1 else input * beta) + result
+
+
+# ---- arithmetic ----------------------------------------------------------------------------------------------------------
+
+
+def _negative(x: Any, alpha: Any) -> Any:
+    return -x if alpha == 1 else x * -alpha
+
+
+@rule("add")
+def _add(input, other, alpha=1):
+    if not _is_sparse(other):
+        raise DTypeError("add: a dense tensor or number cannot be added to a sparse tensor; write dense + sparse, or use .to_dense()")
+    other = other if alpha == 1 else other * alpha
+    if not _is_sparse(input):
+        if not isinstance(input, Tensor):
+            raise DTypeError("add: a number cannot be added to a sparse tensor; use .to_dense() first")
+        return input + other.to_dense()
+    if input.shape != other.shape or input.sparse_dim() != other.sparse_dim():
+        raise ArgumentError(f"add: expected sparse tensors of one shape, got {tuple(input.shape)} and {tuple(other.shape)}")
+    indices = fb.cat([input._index, other._index], 1)
+    total = make(indices, fb.cat([input._value, other._value]), tuple(input.shape), False, input._layout)
+    return total.coalesce() if input._ordered and other._ordered else total
+
+
+@rule("sub")
+def _sub(input, other, alpha=1):
+    return _add(input, _negative(other, alpha) if _is_sparse(other) else other)
+
+
+@rule("mul")
+def _mul(input, other):
+    if not _is_sparse(input):
+        input, other = other, input
+    if not isinstance(other, Tensor) or other.ndim == 0 and not _is_sparse(other):
+        return input._with(input._value * other)
+    if _is_sparse(other):
+        return _intersection(input.coalesce(), other.coalesce())
+    if other.shape != input.shape:
+        other = other.expand(tuple(input.shape))
+    return input._with(input._value * other[tuple(input._index)])
+
+
+def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
+        raise ArgumentError(f"mul: expected sparse tensors of one shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+    sizes = tuple(a.shape)[: a.sparse_dim()]
+    left, right = flatten(a._index, sizes), flatten(b._index, sizes)
+    at = fb.searchsorted(right, left).clamp(max=max(right.shape[0] - 1, 0))
+    both = (right[at] == left).nonzero().squeeze(1) if right.shape[0] else at[:0]
+    return make(a._index[:, both], a._value[both] * b._value[at[both]], tuple(a.shape), True, a._layout)
+
+
+@rule("div", "true_divide")
+def _div(input, other, rounding_mode=None):
+    if not _is_sparse(input) or isinstance(other, Tensor) and other.ndim:
+        raise DTypeError("div: a sparse tensor can be divided by a number only; use .to_dense() first")
+    return input._with(fb.div(input._value, other, rounding_mode=rounding_mode))
+
+
+@rule("pow")
+def _pow(input, exponent):
+    if not _is_sparse(input) or isinstance(exponent, Tensor) or exponent <= 0:
+        raise DTypeError("pow: a sparse tensor takes a positive number as exponent only; use .to_dense() first")
+    x = input.coalesce()
+    return x._with(x._value**exponent)
+
+
+def _elementwise(name: str) -> None:
+    """A function with f(0) = 0, applied to the kept elements."""
+    function = getattr(fb, name)
+
+    @rule(name)
+    def apply(input, **arguments):
+        x = input if name == "neg" else input.coalesce()
+        return x._with(function(x._value, **arguments))
+
+
+for _name in (
+    "abs", "asin", "asinh", "atan", "atanh", "ceil", "erf", "expm1", "floor", "log1p", "neg", "nan_to_num", "relu", "round",
+    "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "deg2rad", "rad2deg",
+):  # fmt: skip
+    _elementwise(_name)
+
+
+@rule("_convert")
+def _convert(input, dtype):
+    return input._with(input._value.to(dtype))
+
+
+@rule("clone")
+def _clone(input, memory_format=None):
+    return make(input._index.clone(), input._value.clone(), tuple(input.shape), input._ordered, input._layout)
+
+
+@rule("contiguous")
+def _contiguous(input, memory_format=None):
+    return input
+
+
+@rule("zeros_like", "empty_like")
+def _zeros_like(input, dtype=None, requires_grad=False, **options):
+    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return make(input._index[:, :0], values, tuple(input.shape), True, input._layout)
+
+
+@rule("mul_")
+def _mul_(input, other):
+    if not _is_sparse(input) or isinstance(other, Tensor) and other.ndim:
+        raise DTypeError("mul_: a sparse tensor is changed in place by a number only; use x = x * other")
+    input._value = input._value * other
+    return input
+
+
+# ---- shapes --------------------------------------------------------------------------------------------------------------
+
+
+def _permute(x: SparseTensor, order: Any) -> SparseTensor:
+    rank = x.sparse_dim()
+    order = [d % x.ndim for d in order]
+    if sorted(order) != list(range(x.ndim)) or sorted(order[:rank]) != list(range(rank)):
+        raise ArgumentError(f"permute: sparse and dense dimensions cannot be mixed, got dims {order} for {rank} sparse dimension(s)")
+    size = tuple(x.shape[d] for d in order)
+    values = x._value.permute(0, *(d - rank + 1 for d in order[rank:])) if order[rank:] else x._value
+    turned = make(x._index[order[:rank]], values, size, x._nnz() < 2, fb.sparse_coo)
+    return turned.to_sparse_csr() if x.is_sparse_csr else turned
+
+
+@rule("permute")
+def _permute_rule(input, dims):
+    return _permute(input, dims)
+
+
+@rule("transpose", "swapaxes", "swapdims")
+def _transpose(input, dim0, dim1):
+    return _transposed(input, dim0 % input.ndim, dim1 % input.ndim)
+
+
+@rule("t")
+def _t(input):
+    return _transposed(input) if input.ndim == 2 else input
+
+
+@rule("unsqueeze")
+def _unsqueeze(input, dim):
+    place, rank = dim % (input.ndim + 1), input.sparse_dim()
+    size = list(input.shape)
+    size.insert(place, 1)
+    if place > rank:
+        return make(input._index, input._value.unsqueeze(place - rank + 1), tuple(size), input._ordered, fb.sparse_coo)
+    row = input._index.new_zeros((1, input._nnz()))
+    indices = fb.cat([input._index[:place], row, input._index[place:]])
+    return make(indices, input._value, tuple(size), input._ordered, fb.sparse_coo)
+
+
+@rule("cat", "concat", "concatenate")
+def _cat(tensors, dim=0):
+    first = tensors[0]
+    if not all(_is_sparse(t) and t.sparse_dim() == first.sparse_dim() and t.ndim == first.ndim for t in tensors):
+        raise DTypeError("cat: expected sparse tensors of one number of dimensions; convert the others with .to_sparse()")
+    dim, rank, size, offset, indices = dim % first.ndim, first.sparse_dim(), list(first.shape), 0, []
+    if dim >= rank or any(t.shape[d] != size[d] for t in tensors for d in range(first.ndim) if d != dim):
+        raise ArgumentError(f"cat: shapes {[tuple(t.shape) for t in tensors]} do not fit along sparse dim {dim}")
+    for t in tensors:
+        index = t._index.clone()
+        index[dim] += offset
+        indices.append(index)
+        offset += t.shape[dim]
+    size[dim] = offset
+    ordered = dim == 0 and all(t._ordered for t in tensors)
+    return make(fb.cat(indices, 1), fb.cat([t._value for t in tensors]), tuple(size), ordered, fb.sparse_coo)
+
+
+def _select(x: SparseTensor, dim: int, index: int) -> Tensor:
+    size = x.shape[dim]
+    if not -size <= index < size:
+        raise OutOfRangeError(f"select: index {index} is out of range for dim {dim} of size {size}")
+    if dim >= x.sparse_dim():
+        raise DTypeError("select: only sparse dimensions can be indexed; use .to_dense() first")
+    at = (x._index[dim] == index % size).nonzero().squeeze(1)
+    kept = [d for d in range(x.sparse_dim()) if d != dim]
+    shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+    if not kept:
+        return x._value[at].sum(0)
+    return make(x._index[kept][:, at], x._value[at], tuple(shape), x._ordered, fb.sparse_coo)
+
+
+@rule("select")
+def _select_rule(input, dim, index):
+    return _select(input, dim % input.ndim, index)
+
+
+@rule("getitem")
+def _getitem(input, index):
+    for i in index if isinstance(index, tuple) else (index,):
+        if isinstance(i, Tensor) and i.ndim == 1 and not isinstance(index, tuple):
+            return _index_select(input, 0, i)
+        if not isinstance(i, int) or isinstance(i, bool):
+            raise DTypeError("getitem: a sparse tensor takes ints or one vector of them; use .to_dense() first")
+        input = _select(input, 0, i)
+    return input
+
+
+@rule("index_select")
+def _index_select(input, dim, index):
+    dim = dim % input.ndim
+    if dim >= input.sparse_dim():
+        raise DTypeError("index_select: only sparse dimensions can be indexed; use .to_dense() first")
+    places = fb.arange(input.shape[dim])[index]  # checks the range, and a bool mask becomes places
+    count = places.shape[0]
+    chosen = make(fb.stack([fb.arange(count), places]), input._value.new_ones(count), (count, input.shape[dim]), True, fb.sparse_coo)
+    if input.ndim == 2 and input.dense_dim() == 0:
+        return _sparse_product("index_select", chosen, input) if dim == 0 else _transposed(
+            _sparse_product("index_select", chosen, _transposed(input))
+        ).coalesce()  # fmt: skip
+    raise DTypeError("index_select: expected a sparse matrix; use .to_dense() first")
+
+
+# ---- reductions ----------------------------------------------------------------------------------------------------------
+
+
+@rule("sum")
+def _sum(input, dim=None, keepdim=False, dtype=None):
+    x = input if dtype is None else input._with(input._value.to(dtype))
+    if dim is None or dim == ():
+        return x._value.sum()
+    dims = {d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
+    rank = x.sparse_dim()
+    dense = tuple(d - rank + 1 for d in dims if d >= rank)
+    values = x._value.sum(dense, keepdim=keepdim) if dense else x._value
+    kept = [d for d in range(rank) if d not in dims]
+    shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+    if not kept:
+        total = values.sum(0)
+        return total.view(shape) if keepdim else total
+    index = x._index.clone() if keepdim else x._index[kept]
+    for d in dims if keepdim else ():
+        if d < rank:
+            index[d] = 0
+    return make(index, values, shape, False, fb.sparse_coo).coalesce()
+
+
+@rule("norm", "linalg_vector_norm", "linalg.vector_norm", "linalg.norm")
+def _norm(input, p="fro", dim=None, keepdim=False, dtype=None, ord=None):
+    if dim is not None or ord not in (None, 2) or p not in (None, "fro", 2):
+        raise DTypeError("norm: a sparse tensor has the 2-norm of all its elements only; use .to_dense() first")
+    return input.coalesce()._value.norm()
+
+
+def softmax(op: str, x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
+    """Softmax over the kept elements along a sparse dimension; what is not kept counts as minus infinity."""
+    if not -x.ndim <= dim < x.ndim:
+        raise OutOfRangeError(f"{op}: dim {dim} is out of range for {x.ndim} dimension(s)")
+    x = x.coalesce() if dtype is None else x.coalesce()._with(x.coalesce()._value.to(dtype))
+    dim, rank = dim % x.ndim, x.sparse_dim()
+    if dim >= rank:
+        inner = fb.log_softmax if log else fb.softmax
+        return x._with(inner(x._value, dim - rank + 1))
+    others = [d for d in range(rank) if d != dim]
+    groups = flatten(x._index[others], [x.shape[d] for d in others])
+    groups, inverse = groups.unique(return_inverse=True)
+    shape = (groups.shape[0], *x._value.shape[1:])
+    index = inverse.view(-1, *(1,) * x.dense_dim()).expand(x._value.shape)
+    high = fb.full(shape, -fb.inf, dtype=x.dtype).scatter_reduce(0, index, x._value.detach(), "amax")
+    shifted = x._value - high[inverse]
+    total = x._value.new_zeros(shape).index_add(0, inverse, shifted.exp())
+    return x._with(shifted - total.log()[inverse] if log else shifted.exp() / total[inverse])
+
+
+@rule("equal")
+def _equal(input, other):
+    return fb.equal(input.to_dense() if _is_sparse(input) else input, other.to_dense() if _is_sparse(other) else other)
+
+
+@rule("allclose")
+def _allclose(input, other, **options):
+    dense = [x.to_dense() if _is_sparse(x) else x for x in (input, other)]
+    return fb.allclose(*dense, **options)
+
+
+@rule("copy_")
+def _copy_(input, src, non_blocking=False):
+    if not _is_sparse(input):
+        return input.copy_(src.to_dense())
+    if not _is_sparse(src) or src.shape != input.shape:
+        raise DTypeError("copy_: a sparse tensor takes the elements of a sparse tensor of its shape")
+    input._index, input._ordered = src._index.clone(), src._ordered
+    input._value = src._value.to(input.dtype, copy=True)
+    return input
+
+
+def diagonals(values: Tensor, offsets: Tensor, shape: Any) -> SparseTensor:
+    """A sparse matrix with rows of `values` on its diagonals."""
+    rows_of, columns_of, parts = [], [], []
+    for row, offset in zip(fb.atleast_2d(values), offsets.reshape(-1).tolist(), strict=True):
+        columns = fb.arange(max(offset, 0), max(max(offset, 0), min(shape[1], row.shape[0], shape[0] + offset)))
+        rows_of.append(columns - offset)
+        columns_of.append(columns)
+        parts.append(row[columns])
+    index = fb.stack([fb.cat(rows_of), fb.cat(columns_of)])
+    return make(index, fb.cat(parts), tuple(shape), False, fb.sparse_coo)

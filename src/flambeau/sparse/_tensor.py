@@ -1,0 +1,401 @@
+"""The tensor that keeps only some of its elements: their places and their values.
+
+A `SparseTensor` has the shape and dtype of the matrix it stands for, and holds two ordinary tensors: `indices`, one column
+of coordinates per kept element, and `values`. Every op that meets one is handed to the rules in `_rules.py`, which answer
+with a few ordinary ops on those two; so gradients flow into the values with no formula of their own. Compressed rows
+(CSR) are the same two tensors, with the row starts counted when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau as fb
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
+
+__all__ = ["SparseTensor", "make", "sparse_coo_tensor", "sparse_csr_tensor", "spmm", "to_sparse"]
+
+
+class SparseTensor(Tensor):
+    """A tensor of which only some elements are kept, the others being zero. Made by fb.sparse_coo_tensor() and the like.
+
+    Example:
+        >>> x = fb.sparse_coo_tensor([[0, 1], [1, 0]], [3.0, 4.0], (2, 2))
+        >>> x.is_sparse, x @ fb.ones(2, 1)
+        (True, tensor([[3.],
+                [4.]]))
+    """
+
+    _index: Tensor
+    _value: Tensor
+    _ordered: bool
+    _layout: Any
+
+    @classmethod
+    def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
+        from flambeau.sparse._rules import dispatch
+
+        return dispatch(name, arguments)
+
+    __array_ufunc__ = None
+    layout = property(lambda self: self._layout)
+    is_sparse = property(lambda self: self._layout is fb.sparse_coo)
+    is_sparse_csr = property(lambda self: self._layout is fb.sparse_csr)
+    requires_grad = property(lambda self: self._value.requires_grad, lambda self, on: self.requires_grad_(on))
+    grad_fn = property(lambda self: self._value.grad_fn)
+    is_leaf = property(lambda self: self._value.is_leaf)
+    data = property(lambda self: self.detach())
+
+    @property
+    def grad(self):
+        """The gradient of the kept elements, at the same places."""
+        inner = self._value.grad
+        return None if inner is None else make(self._index, inner, tuple(self.shape), self._ordered, self._layout)
+
+    @grad.setter
+    def grad(self, value):
+        self._value.grad = None if value is None else value._values()
+
+    # ---- what is kept ----------------------------------------------------------------------------------------------------
+
+    def _indices(self):
+        """The coordinates, one column per element, in whatever order they are."""
+        return self._index
+
+    def _values(self):
+        """The kept elements, in whatever order they are."""
+        return self._value
+
+    def indices(self):
+        """The coordinates of a coalesced tensor, sorted, without repetitions."""
+        return self._when_coalesced("indices", self._index)
+
+    def values(self):
+        """The kept elements of a coalesced tensor, in the order of indices()."""
+        return self._value if self.is_sparse_csr else self._when_coalesced("values", self._value)
+
+    def _when_coalesced(self, name: str, what: Tensor) -> Tensor:
+        if self.is_sparse_csr:
+            raise StateError(f"{name}: a tensor of compressed rows has crow_indices(), col_indices() and values()")
+        if not self._ordered:
+            raise StateError(f"{name}: the tensor is uncoalesced, its places may repeat; call .coalesce() first, or ._{name}()")
+        return what
+
+    def crow_indices(self):
+        """Where each row begins among the values of a tensor of compressed rows; the last number is their count."""
+        self._need_rows("crow_indices")
+        counts = fb.bincount(self._index[0], minlength=self.shape[0])
+        return fb.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+    def col_indices(self):
+        """The columns of the values of a tensor of compressed rows."""
+        self._need_rows("col_indices")
+        return self._index[1]
+
+    def _need_rows(self, name: str) -> None:
+        if not self.is_sparse_csr:
+            raise StateError(f"{name}: expected a tensor of compressed rows; convert it with .to_sparse_csr()")
+
+    def is_coalesced(self):
+        """Whether the places are sorted and none repeats."""
+        return self._ordered
+
+    def _nnz(self):
+        """How many elements are kept."""
+        return self._value.shape[0]
+
+    def sparse_dim(self):
+        """How many leading dimensions the indices speak of."""
+        return self._index.shape[0]
+
+    def dense_dim(self):
+        """How many dimensions each kept element has."""
+        return self._value.ndim - 1
+
+    # ---- conversion ------------------------------------------------------------------------------------------------------
+
+    def coalesce(self):
+        """The same tensor with its places sorted and the values of repeated places added."""
+        if self._ordered:
+            return self
+        sizes, rank = tuple(self.shape), self.sparse_dim()
+        flat = flatten(self._index, sizes[:rank])
+        places, inverse = flat.unique(return_inverse=True)
+        values = self._value.new_zeros((places.shape[0], *self._value.shape[1:])).index_add(0, inverse, self._value)
+        return make(unflatten(places, sizes[:rank]), values, sizes, True, self._layout)
+
+    def to_dense(self, dtype=None, *, masked_grad=None):
+        """The tensor with all its elements."""
+        sizes, rank = tuple(self.shape), self.sparse_dim()
+        count = 1
+        for size in sizes[:rank]:
+            count *= size
+        zeros = self._value.new_zeros((count, *sizes[rank:]))
+        dense = zeros.index_add(0, flatten(self._index, sizes[:rank]), self._value).view(sizes)
+        return dense if dtype is None else dense.to(dtype)
+
+    def to_sparse(self, *args, layout=None):
+        """Itself, or the same tensor in another sparse layout."""
+        return to_sparse(self, *args, layout=layout)
+
+    def to_sparse_coo(self):
+        """The same elements as coordinates."""
+        return make(self._index, self._value, tuple(self.shape), self._ordered, fb.sparse_coo)
+
+    def to_sparse_csr(self, dense_dim=None):
+        """The same elements as compressed rows."""
+        if self.is_sparse_csr:
+            return self
+        if self.sparse_dim() != 2 or self.dense_dim():
+            raise ArgumentError(f"to_sparse_csr: expected a matrix, got shape {tuple(self.shape)}")
+        c = self.coalesce()
+        return make(c._index, c._value, tuple(self.shape), True, fb.sparse_csr)
+
+    def detach(self):
+        """The same elements without history."""
+        return self._with(self._value.detach())
+
+    def requires_grad_(self, requires_grad=True):
+        """Whether operations on the kept elements are recorded for backward."""
+        self._value.requires_grad_(requires_grad)
+        return self
+
+    def _with(self, values: Tensor) -> SparseTensor:
+        return make(self._index, values, tuple(self.shape), self._ordered, self._layout)
+
+    def is_contiguous(self, *args, **kwargs):
+        """Whether the values are contiguous."""
+        return self._value.is_contiguous()
+
+    def __repr__(self, **kwargs):
+        if self.is_sparse_csr:
+            parts = [("crow_indices", self.crow_indices()), ("col_indices", self.col_indices())]
+        else:
+            parts = [("indices", self._index)]
+        parts.append(("values", self._value.detach()))
+        newline = "\n"
+        lines = [f"{name}={repr(part).replace(newline, newline + ' ' * (len(name) + 8))}" for name, part in parts]
+        tail = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self._layout!r}"
+        if self.dtype != fb.get_default_dtype():
+            tail += f", dtype={self.dtype!r}"
+        if self.grad_fn is not None:
+            tail += f", grad_fn=<{self.grad_fn.name()}>"
+        elif self.requires_grad:
+            tail += ", requires_grad=True"
+        return "tensor(" + ",\n       ".join([*lines, tail]) + ")"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return repr(self)
+
+    def __copy__(self):
+        return self._with(self._value)
+
+    def __deepcopy__(self, memo):
+        return make(self._index.clone(), self._value.detach().clone(), tuple(self.shape), self._ordered, self._layout)
+
+    def __reduce_ex__(self, protocol):
+        return make, (self._index, self._value.detach(), tuple(self.shape), self._ordered, self._layout)
+
+    def __iter__(self):
+        return (self[i] for i in range(self.shape[0]))
+
+
+def _dense_only(name: str):
+    def method(self, *args, **kwargs):
+        raise DTypeError(f"{name}: a sparse tensor has no such memory; use .to_dense() first, or .values()")
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "numpy", "tolist", "item", "__array__", "__array_function__", "__bool__", "__int__", "__float__", "__complex__", "__index__",
+    "__contains__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "share_memory_", "stride", "retain_grad",
+):  # fmt: skip
+    setattr(SparseTensor, _name, _dense_only(_name))
+SparseTensor.__array_interface__ = property(_dense_only("__array_interface__"))
+
+
+# ---- places --------------------------------------------------------------------------------------------------------------
+
+
+def flatten(indices: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Each column of coordinates as one number, row-major."""
+    flat = indices.new_zeros(indices.shape[1])
+    for row, size in zip(indices, sizes, strict=True):
+        flat = flat * size + row
+    return flat
+
+
+def unflatten(flat: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The inverse of flatten."""
+    rows = []
+    for size in reversed(sizes):
+        rows.append(flat % size if size else flat)
+        flat = flat // size if size else flat
+    return fb.stack(rows[::-1]) if rows else flat.new_zeros((0, flat.shape[0]))
+
+
+# ---- construction --------------------------------------------------------------------------------------------------------
+
+
+def make(indices: Tensor, values: Tensor, size: tuple[int, ...], ordered: bool, layout: Any) -> SparseTensor:
+    """A sparse tensor of parts that are known to fit."""
+    # Any op that a rule missed would read this stand-in: nan, so that a mistake shows.
+    inert = _C.tensor_from_data(float("nan") if values.dtype.is_floating_point else 0, values.dtype)
+    result = inert.expand(size).as_subclass(SparseTensor)
+    result._index, result._value, result._ordered, result._layout = indices, values, ordered, layout
+    return result
+
+
+def _parts(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    values = fb.as_tensor(values, dtype=dtype)
+    if values.ndim == 0:
+        raise ArgumentError(f"{op}: values must have one dimension or more, got a 0-d tensor")
+    return values.detach().requires_grad_() if requires_grad else values
+
+
+def _check_places(op: str, indices: Tensor, sizes: Sequence[int]) -> None:
+    if indices.shape[1] == 0:
+        return
+    low, high = indices.amin(1).tolist(), indices.amax(1).tolist()
+    for dim, (a, b, size) in enumerate(zip(low, high, sizes, strict=True)):
+        if a < 0 or b >= size:
+            raise OutOfRangeError(f"{op}: index {a if a < 0 else b} is out of range for dim {dim} of size {size}")
+
+
+def sparse_coo_tensor(
+    indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None, is_coalesced=None,
+):  # fmt: skip
+    """A sparse tensor of coordinates and values; values at the same place add up.
+
+    The indices are always checked, whatever `check_invariants` says. Gradients flow into `values`.
+
+    Args:
+        indices: one row per sparse dimension, one column per value; or, without values, the size of an empty tensor.
+        values: the kept elements, along the first dimension; further dimensions are dense.
+        size: shape of the tensor; by default the smallest that holds every index.
+        dtype: element type, that of the values by default.
+        device: where to put it.
+        pin_memory: not available without an accelerator, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
+        check_invariants: indices are checked in any case.
+        is_coalesced: True says that the places are sorted and none repeats.
+
+    Example:
+        >>> fb.sparse_coo_tensor([[0, 1], [1, 0]], [3.0, 4.0], (2, 2)).to_dense()
+        tensor([[0., 3.],
+                [4., 0.]])
+    """
+    op = "sparse_coo_tensor"
+    if device is not None and fb.device(device).type != "cpu":
+        raise RuntimeError(f"{op}: device '{device}' has no backend in this build; use device='cpu'")
+    if pin_memory:
+        raise RuntimeError(f"{op}: pin_memory=True needs an accelerator, and none is available")
+    if values is None:
+        size = tuple(size if size is not None else indices)
+        empty = fb.zeros(0, dtype=dtype, requires_grad=requires_grad)
+        return make(fb.zeros((len(size), 0), dtype=fb.int64), empty, size, True, fb.sparse_coo)
+    values = _parts(op, values, dtype, requires_grad)
+    index = fb.as_tensor(indices)
+    if index.numel() == 0 and index.ndim == 1:
+        index = index.reshape(0, values.shape[0])
+    if index.ndim != 2 or (index.dtype.is_floating_point and index.numel()) or index.is_complex():
+        raise ArgumentError(f"{op}: indices must be a matrix of integers, got shape {tuple(index.shape)} of {index.dtype}")
+    index, rank = index.to(fb.int64), index.shape[0]
+    if index.shape[1] != values.shape[0]:
+        raise ArgumentError(f"{op}: {index.shape[1]} indices for {values.shape[0]} values; expected as many")
+    if size is None:
+        if index.shape[1] == 0:
+            raise ArgumentError(f"{op}: the size cannot be told from no indices; pass size")
+        size = (*(index.amax(1) + 1).tolist(), *values.shape[1:])
+    size = tuple(int(n) for n in size)
+    if len(size) != rank + values.ndim - 1 or size[rank:] != tuple(values.shape[1:]):
+        raise ArgumentError(
+            f"{op}: size {size} does not fit {rank} sparse dimension(s) and values of shape {tuple(values.shape)}"
+        )
+    _check_places(op, index, size[:rank])
+    ordered = bool(is_coalesced) or index.shape[1] < 2 and is_coalesced is None
+    return make(index, values, size, ordered, fb.sparse_coo)
+
+
+def sparse_csr_tensor(
+    crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None,
+):  # fmt: skip
+    """A sparse matrix of compressed rows: where each row begins, the column of each value, the values.
+
+    Args:
+        crow_indices: one more number than there are rows, beginning with 0, ending with the number of values.
+        col_indices: the column of each value.
+        values: the kept elements, row by row.
+        size: shape of the matrix; by default the smallest that holds every index.
+        dtype: element type, that of the values by default.
+        device: where to put it.
+        pin_memory: not available without an accelerator, must be False.
+        requires_grad: whether operations on the tensor are recorded for backward.
+        check_invariants: indices are checked in any case.
+
+    Example:
+        >>> fb.sparse_csr_tensor([0, 1, 2], [1, 0], [3.0, 4.0], (2, 2)).to_dense()
+        tensor([[0., 3.],
+                [4., 0.]])
+    """
+    op = "sparse_csr_tensor"
+    starts, columns = fb.as_tensor(crow_indices).to(fb.int64), fb.as_tensor(col_indices).to(fb.int64)
+    if starts.ndim != 1 or columns.ndim != 1 or starts.shape[0] < 1:
+        shapes = f"{tuple(starts.shape)} and {tuple(columns.shape)}"
+        raise ArgumentError(f"{op}: expected vectors of row starts and columns, got shapes {shapes}")
+    counts = starts.diff()
+    if int(starts[0]) != 0 or int(starts[-1]) != columns.shape[0] or bool((counts < 0).any()):
+        raise ArgumentError(f"{op}: crow_indices must rise from 0 to {columns.shape[0]}, the number of columns given")
+    rows = fb.arange(counts.shape[0]).repeat_interleave(counts)
+    if size is None:
+        size = (counts.shape[0], int(columns.max()) + 1 if columns.shape[0] else 0)
+    if len(size) != 2 or size[0] != counts.shape[0]:
+        raise ArgumentError(f"{op}: size {tuple(size)} does not fit {counts.shape[0]} rows")
+    coo = sparse_coo_tensor(
+        fb.stack([rows, columns]), values, size, dtype=dtype, device=device, pin_memory=pin_memory, requires_grad=requires_grad
+    )
+    return make(coo._index, coo._value, tuple(coo.shape), True, fb.sparse_csr)
+
+
+def to_sparse(input: Tensor, *args: Any, layout: Any = None, sparse_dim: int | None = None) -> SparseTensor:
+    """The elements of a tensor that are not zero, with their places."""
+    if args and sparse_dim is None and isinstance(args[0], int):
+        sparse_dim = args[0]
+    if layout not in (None, fb.sparse_coo, fb.sparse_csr):
+        raise ArgumentError(f"to_sparse: expected the layout fb.sparse_coo or fb.sparse_csr, got {layout}")
+    if not isinstance(input, SparseTensor):
+        rank = input.ndim if sparse_dim is None else sparse_dim
+        if not 0 <= rank <= input.ndim:
+            raise ArgumentError(f"to_sparse: sparse_dim {rank} is out of range for shape {tuple(input.shape)}")
+        kept = input.detach() != 0
+        kept = kept.flatten(rank).any(-1) if rank < input.ndim else kept
+        indices = kept.nonzero().t().contiguous()
+        values = input[tuple(indices)] if rank else input.unsqueeze(0)
+        input = make(indices, values, tuple(input.shape), True, fb.sparse_coo)
+    if layout is None:
+        return input
+    return input.to_sparse_csr() if layout is fb.sparse_csr else input.to_sparse_coo()
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, any of them sparse.
+
+    Args:
+        input: the left matrix.
+        mat2: the right matrix.
+
+    Example:
+        >>> fb.spmm(fb.eye(2).to_sparse(), fb.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [2.]])
+    """
+    return fb.mm(input, mat2)

@@ -1,0 +1,131 @@
+"""Names outside PyTorch's documented interface, and parts flambeau does not have: they work, or fail where they are used."""
+
+import pytest
+
+import flambeau as fb
+
+
+@pytest.fixture
+def torch():
+    with fb.compat.torch() as module:
+        yield module
+
+
+def test_absent_parts_import_and_fail_where_used(torch):
+    import torch.ao.quantization
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.fx import GraphModule, Tracer
+
+    class Mine(Tracer):
+        def helper(self, graph: "GraphModule | None") -> GraphModule:
+            return graph
+
+    assert not isinstance(fb.nn.Linear(1, 1), FullyShardedDataParallel)
+    for use, name in (
+        (Mine, "torch.fx.Tracer"), (lambda: torch.fx.symbolic_trace(None), "torch.fx.symbolic_trace"),
+        (lambda: torch.onnx.export(None), "torch.onnx.export"),
+        (lambda: torch.ao.quantization.get_default_qconfig("x"), "torch.ao.quantization.get_default_qconfig"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=f"{name}: not in flambeau"):
+            use()
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        _ = Mine.other
+
+
+def test_probing_finds_nothing(torch):
+    assert not hasattr(torch, "npu") and not hasattr(torch, "_no_such_name")
+    with pytest.raises(ImportError):
+        import torch_no_such_package  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="torch.no_such_part"):
+        import torch.no_such_part  # noqa: F401
+
+
+def test_marks_for_tracers_change_nothing(torch):
+    import torch.fx
+    from torch.onnx.symbolic_helper import parse_args
+
+    @torch.fx.wrap
+    @parse_args("v", "f")
+    @torch.jit._overload_method
+    def twice(x):
+        return 2 * x
+
+    torch.fx.wrap("twice")
+    assert twice(3) == 6 and not torch.onnx.is_in_onnx_export() and torch._C._get_tracing_state() is None
+
+
+def test_checks(torch):
+    torch._assert(True, "fine")
+    with pytest.raises(AssertionError, match="bad"):
+        torch._assert(fb.tensor(False), "bad")
+    with pytest.raises(RuntimeError, match="why"):
+        torch._check(False, lambda: "why")
+    with pytest.raises(ValueError):
+        torch._check_value(False)
+    assert torch._shape_as_tensor(fb.zeros(2, 3)).tolist() == [2, 3]
+
+
+def test_type_names(torch):
+    from torch._C import DisableTorchFunctionSubclass
+    from torch.jit.annotations import BroadcastingList2, List
+    from torch.types import Device, Number, _device, _dtype, _size
+
+    def f(a: BroadcastingList2[int], b: List[int], c: Number, d: Device, e: _size) -> _dtype: ...
+
+    assert _device is torch.device and isinstance(3, Number) and isinstance(fb.Size([1]), _size)
+    with DisableTorchFunctionSubclass():
+        assert f.__annotations__["b"] == list[int]
+
+
+def test_foreach(torch):
+    a, b = [fb.tensor([1.0, 4.0]), fb.tensor([9.0])], [fb.tensor([2.0, 2.0]), fb.tensor([3.0])]
+    assert [t.tolist() for t in torch._foreach_add(a, b, alpha=2)] == [[5.0, 8.0], [15.0]]
+    assert [t.tolist() for t in torch._foreach_sqrt(a)] == [[1.0, 2.0], [3.0]]
+    assert [t.item() for t in torch._foreach_norm([b[1]])] == [3.0]
+    torch._foreach_addcdiv_(a, b, b, [1.0, 2.0])
+    torch._foreach_mul_(a, 2)
+    torch._foreach_maximum_(a, 10)
+    torch._foreach_lerp_(b, a, 0.5)
+    assert [t.tolist() for t in a] == [[10.0, 10.0], [22.0]] and [t.tolist() for t in b] == [[6.0, 6.0], [12.5]]
+    assert torch._foreach_zero_(a) is None and a[0].tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match="one length, got 2 and 1"):
+        torch._foreach_add(a, [1])
+    assert not hasattr(torch, "_foreach_no_such_op")
+
+
+def test_ops_defined_outside(torch):
+    @torch.library.custom_op("tests::scale", mutates_args=())
+    def scale(x: fb.Tensor, factor: float = 3.0) -> fb.Tensor:
+        return x.detach() * factor
+
+    @scale.register_fake
+    def _(x, factor=3.0):
+        return fb.empty_like(x)
+
+    def setup(ctx, inputs, output):
+        ctx.factor = inputs[1]
+
+    scale.register_autograd(lambda ctx, grad: (grad * ctx.factor, None), setup_context=setup)
+    x = fb.ones(2, requires_grad=True)
+    (torch.ops.tests.scale(x, factor=5.0) + torch.ops.tests.scale.default(x, 2.0)).sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0]
+
+    lib = torch.library.Library("tests", "FRAGMENT")
+    lib.define("shift(Tensor x, int by) -> Tensor")
+    with pytest.raises(RuntimeError, match="tests::shift: no kernel"):
+        torch.ops.tests.shift(x, 1)
+    lib.impl("shift", lambda x, by: x + by, "CPU")
+    assert torch.ops.tests.shift(fb.zeros(1), 2).tolist() == [2.0]
+    assert torch.ops.aten.relu.default(fb.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
+    with pytest.raises(AttributeError, match="no_such_op"):
+        _ = torch.ops.tests.no_such_op
+    with pytest.raises(OSError, match="compiled for PyTorch"):
+        torch.ops.load_library("lib.so")
+
+
+def test_autocast_keys(torch):
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            assert not fb.is_autocast_enabled("cpu")
+        assert fb.is_autocast_enabled("cpu")

@@ -1,0 +1,176 @@
+"""Sparse tensors: construction, conversion, products with gradients, and what they refuse."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
+
+INDICES = [[0, 1, 1, 2, 3], [1, 0, 0, 2, 1]]
+
+
+def coo(values=None, **options):
+    values = fb.tensor([1.0, 2.0, 3.0, 4.0, 5.0]) if values is None else values
+    return fb.sparse_coo_tensor(INDICES, values, (4, 3), **options)
+
+
+def dense_of(x):
+    """The elements by NumPy, repeated places added."""
+    out = np.zeros(tuple(x.shape), x._values().numpy().dtype)
+    np.add.at(out, tuple(x._indices().numpy()), x._values().detach().numpy())
+    return out
+
+
+def test_parts_and_layout():
+    x = coo()
+    assert isinstance(x, fb.Tensor) and x.is_sparse and not x.is_sparse_csr and x.layout is fb.sparse_coo
+    assert x.shape == (4, 3) and x.ndim == 2 and x.dtype == fb.float32 and x.sparse_dim() == 2 and x.dense_dim() == 0
+    assert x._nnz() == 5 and not x.is_coalesced()
+    with pytest.raises(StateError, match=r"values: .*coalesce\(\)"):
+        x.values()
+    y = x.coalesce()
+    assert y.is_coalesced() and y.indices().tolist() == [[0, 1, 2, 3], [1, 0, 2, 1]] and y.values().tolist() == [1.0, 5.0, 4.0, 5.0]
+    assert y.coalesce() is y
+    assert np.array_equal(x.to_dense().numpy(), dense_of(x))
+
+
+def test_dense_to_sparse_and_back():
+    d = fb.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, -1.0]])
+    s = d.to_sparse()
+    assert s.is_coalesced() and s.indices().tolist() == [[0, 1, 1], [1, 0, 2]] and fb.equal(s.to_dense(), d)
+    assert fb.equal(d.to_sparse(1).to_dense(), d) and d.to_sparse(1).dense_dim() == 1
+    assert fb.equal(fb.zeros(2, 2).to_sparse().to_dense(), fb.zeros(2, 2))
+    assert fb.equal(fb.sparse_coo_tensor(size=(2, 3)).to_dense(), fb.zeros(2, 3))
+    assert d.to_dense() is d
+
+
+def test_compressed_rows():
+    c = fb.sparse_csr_tensor([0, 2, 3], [0, 1, 2], [1.0, 2.0, 3.0], (2, 3))
+    assert c.layout is fb.sparse_csr and c.is_sparse_csr and not c.is_sparse
+    assert c.crow_indices().tolist() == [0, 2, 3] and c.col_indices().tolist() == [0, 1, 2]
+    assert c.to_dense().tolist() == [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
+    assert (c @ fb.ones(3)).tolist() == [3.0, 3.0]
+    assert coo().to_sparse_csr().crow_indices().tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ArgumentError, match="crow_indices must rise"):
+        fb.sparse_csr_tensor([0, 3, 2], [0, 1], [1.0, 2.0], (2, 3))
+
+
+@pytest.mark.parametrize("kind", ["coo", "csr"])
+def test_products(kind):
+    a = coo() if kind == "coo" else coo().to_sparse_csr()
+    d, b, left = dense_of(coo()), fb.arange(6.0).view(3, 2), fb.arange(8.0).view(2, 4)
+    want = d @ b.numpy()
+    for got in (a @ b, fb.mm(a, b), fb.spmm(a, b), fb.sparse.mm(a, b), a.matmul(b), fb.matmul(a, b)):
+        assert np.allclose(got.numpy(), want)
+    assert np.allclose((left @ a).numpy(), left.numpy() @ d)
+    assert np.allclose((a @ fb.ones(3)).numpy(), d.sum(1))
+    assert np.allclose(fb.nn.functional.linear(a, fb.ones(2, 3)).numpy(), d @ np.ones((3, 2)))
+    both = fb.sparse.mm(a, a.t())
+    assert both.layout is a.layout and np.allclose(both.to_dense().numpy(), d @ d.T)
+    assert np.allclose(fb.sparse.addmm(fb.ones(4, 2), a, b, beta=0.5, alpha=2).numpy(), 0.5 + 2 * want)
+
+
+def test_gradients_flow_into_values_and_the_dense_factor():
+    values = fb.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=fb.float64, requires_grad=True)
+    b = fb.linspace(-1, 1, 6, dtype=fb.float64).view(3, 2).requires_grad_()
+    assert fb.autograd.gradcheck(lambda v, b: coo(v) @ b, (values, b))
+    assert fb.autograd.gradcheck(lambda v: fb.sparse.mm(coo(v), coo(v).t()).to_dense(), (values,))
+    assert fb.autograd.gradcheck(lambda v: fb.sparse.softmax(coo(v), 1).to_dense(), (values,))
+    assert fb.autograd.gradcheck(lambda v: fb.sparse.sum(coo(v), 0).to_dense(), (values,))
+
+
+def test_leaf_has_a_sparse_gradient():
+    a = fb.eye(3).to_sparse().requires_grad_()
+    (a @ fb.tensor([[1.0], [2.0], [3.0]])).sum().backward()
+    assert a.requires_grad and a.is_leaf and a.grad.is_sparse and a.grad.values().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_kept_for_backward_of_a_function():
+    class Product(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, values, b):
+            a = coo(values)
+            ctx.save_for_backward(a, b)
+            return fb.matmul(a, b)
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            rows, columns = a._indices()
+            return (g @ b.t())[rows, columns], a.t() @ g
+
+    values = fb.ones(5, dtype=fb.float64, requires_grad=True)
+    b = fb.linspace(-1, 1, 6, dtype=fb.float64).view(3, 2).requires_grad_()
+    assert fb.autograd.gradcheck(Product.apply, (values, b))
+
+
+def test_arithmetic():
+    a, d = coo(), dense_of(coo())
+    other = fb.arange(12.0).view(4, 3)
+    for got, want in [
+        (a * 2, d * 2), (3 * a, d * 3), (a / 2, d / 2), (-a, -d), (a + a, d + d), (a - a, d - d), (a * other, d * other.numpy()),
+        (other * a, d * other.numpy()), (a.coalesce() * (other > 4).float().to_sparse(), d * (other.numpy() > 4)),
+        (a**2, d**2), (fb.tanh(a), np.tanh(d)), (a.abs(), abs(d)), (a.t(), d.T), (a.transpose(0, 1), d.T), (a.T, d.T),
+        (a.double(), d), (a.clone(), d), (a.detach(), d), (a.unsqueeze(0), d[None]), (fb.cat([a, a]), np.concatenate([d, d])),
+        (fb.cat([a, a], 1), np.concatenate([d, d], 1)), (a[1], d[1]), (a.index_select(0, fb.tensor([2, 0])), d[[2, 0]]),
+        (a.sum(0), d.sum(0)), (a.sum(1, keepdim=True), d.sum(1, keepdims=True)), (a.to("cpu", fb.float64), d),
+    ]:  # fmt: skip
+        assert got.is_sparse and np.allclose(got.to_dense().numpy(), want)
+    assert np.allclose((other + a).numpy(), other.numpy() + d) and np.allclose((other - a).numpy(), other.numpy() - d)
+    assert a.sum() == 15.0 and fb.allclose(a.norm(), fb.tensor(np.linalg.norm(d)))
+    scaled = coo()
+    scaled.mul_(2)
+    assert np.allclose(scaled.to_dense().numpy(), 2 * d)
+
+
+def test_softmax_leaves_out_what_is_not_kept():
+    x = fb.sparse_coo_tensor([[0, 0, 1], [0, 2, 1]], [1.0, 2.0, 7.0], (2, 3))
+    e = np.exp([1.0, 2.0])
+    assert np.allclose(fb.sparse.softmax(x, 1).values().numpy(), [*(e / e.sum()), 1.0])
+    assert np.allclose(fb.sparse.log_softmax(x, 1).values().numpy(), [*np.log(e / e.sum()), 0.0], atol=1e-6)
+
+
+def test_hybrid_and_diagonals():
+    x = fb.sparse_coo_tensor([[0, 2, 2]], fb.arange(6.0).view(3, 2), (3, 2))
+    assert x.dense_dim() == 1 and x.to_dense().tolist() == [[0.0, 1.0], [0.0, 0.0], [6.0, 8.0]]
+    d = fb.sparse.spdiags(fb.arange(9.0).view(3, 3), fb.tensor([0, -1, 2]), (3, 4))
+    assert d.to_dense().tolist() == [[0.0, 0.0, 8.0, 0.0], [3.0, 1.0, 0.0, 0.0], [0.0, 4.0, 2.0, 0.0]]
+
+
+def test_older_names_and_copies():
+    x = fb.sparse.FloatTensor(fb.tensor([[0, 1], [1, 0]]), fb.tensor([1.0, 2.0]), fb.Size([2, 2]))
+    assert isinstance(x, fb.sparse.FloatTensor) and not isinstance(x, fb.sparse.LongTensor)
+    assert not isinstance(fb.ones(2), fb.sparse.FloatTensor)
+    for y in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert y.is_sparse and fb.equal(y.to_dense(), x.to_dense())
+    m = fb.nn.Linear(2, 2)
+    m.register_buffer("adjacency", x)
+    assert m.double().adjacency.dtype == fb.float64 and m.adjacency.is_sparse
+
+
+def test_text():
+    assert repr(coo()) == (
+        "tensor(indices=tensor([[0, 1, 1, 2, 3],\n                       [1, 0, 0, 2, 1]]),\n"
+        "       values=tensor([1., 2., 3., 4., 5.]),\n       size=(4, 3), nnz=5, layout=flambeau.sparse_coo)"
+    )
+
+
+def test_refusals_say_the_way_out():
+    with pytest.raises(OutOfRangeError, match="index 3 is out of range for dim 1 of size 3"):
+        fb.sparse_coo_tensor([[0], [3]], [1.0], (2, 3))
+    with pytest.raises(OutOfRangeError, match="index -1"):
+        fb.sparse_coo_tensor([[-1], [0]], [1.0], (2, 3))
+    with pytest.raises(ArgumentError, match="2 indices for 1 values"):
+        fb.sparse_coo_tensor([[0, 1]], [1.0], (2,))
+    with pytest.raises(ArgumentError, match="does not fit"):
+        fb.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2, 2))
+    with pytest.raises(ArgumentError, match="cannot be multiplied"):
+        coo() @ fb.ones(4, 1)
+    for call in (lambda: coo().exp(), lambda: coo() + 1, lambda: coo().numpy(), lambda: coo().view(12), lambda: coo() + fb.ones(4, 3)):
+        with pytest.raises(DTypeError, match="to_dense"):
+            call()
+    with pytest.raises(DTypeError, match="one dtype"):
+        coo() @ fb.ones(3, 1, dtype=fb.float64)
