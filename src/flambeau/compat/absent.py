@@ -31,29 +31,19 @@ __all__ = ["Placeholder", "is_absent", "module", "name"]
 _MODULES = frozenset(
     """
     torch.ao torch.export torch.fx torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
-    torch.nn.attention.flex_attention torch.profiler torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops torch._prims_common
-    torch.backends.quantized
+    torch.nn.attention.flex_attention torch.profiler torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
+    torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
     torch.distributed.elastic torch.distributed.fsdp torch.distributed.nn torch.distributed.optim torch.distributed.pipelining
-    torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor torch.nn.parallel.distributed
-    torch.distributed._functional_collectives torch.utils.cpp_extension torch.utils.mobile_optimizer
+    torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor
+    torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed": frozenset(
-        """
-        Backend DistBackendError DistributedDataParallel ProcessGroup ReduceOp Store TCPStore FileStore Work all_gather
-        all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier broadcast
-        broadcast_object_list destroy_process_group gather gather_object get_backend get_default_backend_for_device
-        get_group_rank get_global_rank get_process_group_ranks get_rank get_world_size group init_device_mesh
-        init_process_group irecv isend monitored_barrier new_group recv reduce reduce_op reduce_scatter
-        reduce_scatter_tensor scatter scatter_object_list send
-        """.split()
-    ),
-    "torch.cuda": frozenset({"CUDAGraph", "CUDAPluggableAllocator", "ExternalStream", "MemPool", "graph", "make_graphed_callables"}),
-    "torch.nn.parallel": frozenset({"DistributedDataParallel"}),
+    "torch.distributed": frozenset({"FileStore", "Store", "TCPStore", "init_device_mesh"}),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
+    "torch.cuda": frozenset({"CUDAGraph", "CUDAPluggableAllocator", "ExternalStream", "MemPool", "graph", "make_graphed_callables"}),
     # Dtypes are mentioned in tables; a tensor of one of these cannot be made.
     "torch": frozenset(
         """
@@ -130,7 +120,7 @@ def name(owner: str, short: str) -> Any:
 
     Example:
         >>> from flambeau.compat import absent
-        >>> absent.name("torch.distributed", "all_reduce")
-        <torch.distributed.all_reduce, not in flambeau>
+        >>> absent.name("torch.jit", "load")
+        <torch.jit.load, not in flambeau>
     """
     return _value(f"{owner}.{short}") if short in _NAMES.get(owner, ()) else None
