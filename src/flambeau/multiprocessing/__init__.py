@@ -17,12 +17,13 @@ from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
     ProcessRaisedException,
+    SpawnContext,
     spawn,
     start_processes,
 )
 
 __all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]  # which the stub does not show
-    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "get_all_sharing_strategies",
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
     "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
 

@@ -160,6 +160,9 @@ class ProcessContext:
         )
 
 
+SpawnContext = ProcessContext  # its name before
+
+
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     """Runs fn(i, *args) in nprocs processes, i from 0.
 
