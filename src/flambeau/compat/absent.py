@@ -58,20 +58,22 @@ _NAMES = {
 class Placeholder(type):
     """The class of placeholders: classes that stand for something PyTorch has, and refuse to be called."""
 
+    __stands_for__: str
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise StateError(missing(cls.__stands_for__))  # type: ignore[attr-defined]
+        raise StateError(missing(cls.__stands_for__))
 
     def __getattr__(cls, attribute: str) -> Any:
         # A class that derives from a placeholder lacks what its author forgot.
         if attribute.startswith("__") or "__stands_for__" not in cls.__dict__:
             raise AttributeError(f"type object '{cls.__name__}' has no attribute '{attribute}'")
-        return _value(f"{cls.__stands_for__}.{attribute}")  # type: ignore[attr-defined]
+        return _value(f"{cls.__stands_for__}.{attribute}")
 
     def __getitem__(cls, item: Any) -> Any:
         return cls
 
     def __repr__(cls) -> str:
-        return f"<{cls.__stands_for__}, not in flambeau>"  # type: ignore[attr-defined]
+        return f"<{cls.__stands_for__}, not in flambeau>"
 
 
 @functools.cache  # one object per name, so that it can be a key and compared
