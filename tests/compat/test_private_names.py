@@ -129,3 +129,12 @@ def test_autocast_keys(torch):
         with torch._C._ExcludeDispatchKeyGuard(keys):
             assert not fb.is_autocast_enabled("cpu")
         assert fb.is_autocast_enabled("cpu")
+
+
+def test_type_takes_tensor_classes(torch):
+    x = fb.ones(2, dtype=fb.float64)
+    assert x.type(torch.FloatTensor).dtype == fb.float32 and x.type(torch.LongTensor).dtype == fb.int64
+    assert x.type(torch.Tensor).dtype == fb.float32 and x.type("torch.HalfTensor").dtype == fb.float16
+    assert fb.nn.Linear(2, 2).type(torch.DoubleTensor).weight.dtype == fb.float64
+    with pytest.raises(RuntimeError, match="CUDA"):
+        x.type(torch.cuda.FloatTensor)
