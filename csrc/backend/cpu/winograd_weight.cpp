@@ -122,7 +122,7 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
               x.data<float>(),
               gy.data<float>(),
               gweight.data<float>()};
-    if (!suits(s, o.tiling, 32)) return false;
+    if (!suits(s, o.tiling)) return false;
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
