@@ -161,7 +161,7 @@ def blackman(
 
     Example:
         >>> fb.signal.windows.blackman(5)[2]
-        tensor(1.)
+        tensor(1.0000)
     """
     weights = [0.42, 0.5, 0.08]
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
@@ -184,7 +184,7 @@ def nuttall(
 
     Example:
         >>> fb.signal.windows.nuttall(5)[2]
-        tensor(1.)
+        tensor(1.0000)
     """
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
