@@ -121,6 +121,7 @@ void add_tensor_type(PyObject* module);
 void add_ops(PyObject* module);
 void add_construct(PyObject* module);
 void add_system(PyObject* module);
+void add_profile(PyObject* module);
 void add_autocast(PyObject* module);
 void add_exchange(PyObject* module);
 void add_autograd(PyObject* module);

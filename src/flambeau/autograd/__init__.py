@@ -25,7 +25,7 @@ __all__ = [
     "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
-_LAZY = ("functional", "graph")
+_LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
 def _tuple(value: Any) -> tuple:
