@@ -252,3 +252,14 @@ def test_chains_and_contractions():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_einsum_promotes_where_products_are_not_summed():
+    places, rates = fb.arange(3), fb.tensor([0.5, 2.0], requires_grad=True)
+    angles = fb.einsum("i, j -> i j", places, rates)
+    assert angles.dtype == fb.float32 and angles.tolist() == [[0.0, 0.0], [0.5, 2.0], [1.0, 4.0]]
+    angles.sum().backward()
+    assert rates.grad.tolist() == [3.0, 3.0]
+    assert fb.einsum("i,i->i", places, fb.ones(3, dtype=fb.float64)).dtype == fb.float64
+    with pytest.raises(fb.errors.ArgumentError, match="same dtype"):
+        fb.einsum("ij,j->i", fb.ones(2, 3), fb.arange(3))

@@ -112,7 +112,8 @@ AccumulateGrad::~AccumulateGrad() {
 Gradients AccumulateGrad::apply(Gradients&& gradients) {
     Tensor g = std::move(gradients[0]);
     gradients.clear();
-    if (!g) return {};
+    // A leaf that was frozen after the graph was recorded takes no gradient any more.
+    if (!g || !requires_grad(leaf)) return {};
     GradMeta& meta = own_meta(leaf);
     {
         std::lock_guard<std::mutex> guard(lock_for(&meta));

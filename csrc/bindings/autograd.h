@@ -15,8 +15,6 @@ extern PyMethodDef autograd_methods[];
 // For the garbage collector: hooks on a leaf that only Python holds may refer back to it.
 int visit_hooks(TensorImpl* impl, visitproc visit, void* arg);
 void clear_hooks(TensorImpl* impl);
-// A gradient formula in Python on an op of the core.
-PyObject* define_gradient(PyObject*, PyObject* args);
 
 // The interpreter lock, for code that may run without it.
 class Lock {

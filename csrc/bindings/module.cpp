@@ -1,4 +1,5 @@
 // The extension module flambeau._C.
+#include "bindings/data.h"
 #include "bindings/python.h"
 #include "bindings/shared.h"
 
@@ -30,6 +31,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_autocast(module.get());
         add_exchange(module.get());
         add_shared(module.get());
+        add_data(module.get());
         return module.release();
     });
 }

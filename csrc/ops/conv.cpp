@@ -1,9 +1,10 @@
-// Convolutions. float32 goes to oneDNN in channels-last order, everything else through unfolded columns and matrix
-// products. The three operations (forward, gradient of the input, gradient of the weight) are each other's gradients.
+// Convolutions. float32 goes to our own Winograd kernels or to oneDNN, in channels-last order; everything else through
+// unfolded columns and matrix products. The three operations (forward, gradient of the input, gradient of the weight)
+// are each other's gradients.
 #include <cmath>
 
 #include "backend/cpu/loops.h"
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/winograd.h"
 #include "ops/common.h"
 #include "ops/create.h"
 #include "ops/gradient.h"
@@ -190,7 +191,8 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
     bool none = x.numel() == 0 || w.numel() == 0;
     if (!none && fits_onednn(s, x.dtype())) {
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
-        cpu::conv_forward(s, y, channels_last(x), contiguous(w), bias ? contiguous(bias) : bias);
+        Tensor from = channels_last(x), weight = contiguous(w), plus = bias ? contiguous(bias) : bias;
+        if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
         return y;
     }
     Tensor y = none ? zeros(shape, x.dtype()) : reshape(matmul(weight_rows(s, w), unfold(s, x)), shape);
@@ -210,7 +212,8 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Win
     if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype());
     if (fits_onednn(s, g.dtype())) {
         Tensor gx = last_result(x, g.dtype(), promised);
-        cpu::conv_backward_input(s, gx, channels_last(g), contiguous(w));
+        Tensor from = channels_last(g), weight = contiguous(w);
+        if (!cpu::winograd_backward_input(s, gx, from, weight)) cpu::conv_backward_input(s, gx, from, weight);
         return gx;
     }
     return fold(s, matmul(transpose(weight_rows(s, w), 2, 3), grouped(s, g)), x);
@@ -223,7 +226,8 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Wi
     if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype());
     if (fits_onednn(s, g.dtype())) {
         Tensor gw = empty(w, g.dtype());
-        cpu::conv_backward_weight(s, gw, Tensor(), channels_last(g), channels_last(x));
+        Tensor grad = channels_last(g), from = channels_last(x);
+        if (!cpu::winograd_backward_weight(s, gw, grad, from)) cpu::conv_backward_weight(s, gw, Tensor(), grad, from);
         return gw;
     }
     Tensor each = matmul(grouped(s, g), transpose(unfold(s, x), 2, 3));
@@ -333,6 +337,24 @@ Example:
     }
     return y;
 }
+
+OP("_winograd(int? mode=None) -> int", FUNCTION,
+   R"(When 3 × 3 convolutions take Winograd's way; sets it when given. Behind backends.winograd.
+
+Args:
+    mode: 0 for never, 1 where it is faster, 2 wherever it can be done (for tests), or None.
+
+Example:
+    >>> fb._C.namespaces[""]["_winograd"]()
+    1
+)") {
+    if (a.given(0)) {
+        check(a.integer(0) >= 0 && a.integer(0) <= 2, "mode must be 0, 1 or 2, got ", a.integer(0));
+        cpu::set_winograd_mode(static_cast<cpu::WinogradMode>(a.integer(0)));
+    }
+    return static_cast<int64_t>(cpu::winograd_mode());
+}
+NO_GRAD("_winograd");
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
 

@@ -619,3 +619,24 @@ def test_a_hook_that_refers_to_its_tensor_is_collected():
     probe = make()
     gc.collect()
     assert probe() is None
+
+
+def test_one_class_of_handles():
+    from flambeau.utils.hooks import RemovableHandle
+
+    x = fb.ones(2, requires_grad=True)
+    seen = []
+    with x.register_hook(seen.append) as handle:
+        assert isinstance(handle, RemovableHandle)
+        x.sum().backward()
+    x.sum().backward()
+    handle.remove()
+    assert len(seen) == 1
+
+
+def test_a_leaf_frozen_after_recording_takes_no_gradient():
+    w, v = fb.ones(2, requires_grad=True), fb.ones(2, requires_grad=True)
+    y = (w * v * 3).sum()
+    w.requires_grad_(False)
+    y.backward()
+    assert w.grad is None and v.grad.tolist() == [3.0, 3.0]

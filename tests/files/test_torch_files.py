@@ -116,3 +116,17 @@ def test_a_file_from_another_device(tmp_path):
         load(io.BytesIO(moved))
     assert load(io.BytesIO(moved), map_location="cpu")["scalar"].item() == 5
     assert load(io.BytesIO(moved), map_location={"cuda:0": "cpu"})["scalar"].item() == 5
+
+
+def test_what_was_loaded_is_freed_at_once(tmp_path):
+    """Without the garbage collector: a cycle would keep gigabytes."""
+    import gc
+
+    fb.save({"a": fb.zeros(100_000)}, tmp_path / "x.pt")
+    gc.disable()
+    try:
+        before = fb.memory_stats()["allocated_bytes"]
+        fb.load(tmp_path / "x.pt")
+        assert fb.memory_stats()["allocated_bytes"] == before
+    finally:
+        gc.enable()

@@ -50,6 +50,28 @@ class RightFactor {
     OwnGemm product(const char* a, int64_t m, int64_t a_row, int64_t a_col, char* c, int64_t c_row, double beta) const;
     Tensor b_, panels_;
 };
+
+// float32 products whose caller keeps the operands packed, on the calling thread. b lies in panels of panel_wide
+// columns, one behind the other, k rows each; what is left over may be one panel of half that width. n is a multiple of
+// the half.
+#ifdef __AVX512F__
+inline constexpr int64_t panel_wide = 32, panel_depth = 512;
+#else
+inline constexpr int64_t panel_wide = 16, panel_depth = 256;
+#endif
+inline constexpr int64_t panel_row = panel_depth + 16;
+struct PanelGemm {
+    int64_t m, n, k;
+    const float *a, *b;
+    float* c;
+    int64_t c_row;
+    bool add;  // to what c holds
+};
+// Row i of a begins at a + i * panel_row.
+void panel_gemm(const PanelGemm& g);
+// a is transposed: its k rows of m numbers are a_row apart.
+void panel_gemm_transposed(const PanelGemm& g, int64_t a_row);
+
 // Integers and bool.
 void own_gemm(const OwnGemm& g);
 

@@ -61,11 +61,14 @@ __attribute__((noinline, optimize("fp-contract=off"))) T finish_one(T sum, Store
     return store.alpha * sum + store.beta * old;
 }
 
-template <class T, int rows, int Wide>
-void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store) {
+// Element p of row r of a is a[p + r * Lanes::row], or a[p * a_step + r] when transposed.
+template <class T, int rows, int Wide, bool Transposed = false>
+void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store,
+            int64_t a_step = 1) {
     using V = typename Lanes<T>::type;
     using Loose = typename Lanes<T>::loose;
-    constexpr int64_t width = Lanes<T>::width, step = Lanes<T>::row;
+    constexpr int64_t width = Lanes<T>::width, step = Transposed ? 1 : Lanes<T>::row;
+    if constexpr (!Transposed) a_step = 1;
     V sum[rows][Wide] = {};
 #pragma GCC unroll 1
     for (int64_t p = 0; p < k; p++) {
@@ -74,7 +77,7 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
         for (int v = 0; v < Wide; v++) line[v] = *reinterpret_cast<const V*>(b + (p * Wide + v) * width);
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
-            T x = a[p + r * step];
+            T x = a[p * a_step + r * step];
 #pragma GCC unroll 2
             for (int v = 0; v < Wide; v++) sum[r][v] += x * line[v];
         }
@@ -100,10 +103,10 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
 }
 
 template <class T>
-using Kernel = void (*)(int64_t, const T*, const T*, T*, int64_t, Store<T>);
-template <class T, int Wide, size_t... i>
+using Kernel = void (*)(int64_t, const T*, const T*, T*, int64_t, Store<T>, int64_t);
+template <class T, int Wide, bool Transposed = false, size_t... i>
 Kernel<T> pick(int64_t rows, std::index_sequence<i...>) {
-    static constexpr Kernel<T> table[] = {kernel<T, i + 1, Wide>...};
+    static constexpr Kernel<T> table[] = {kernel<T, i + 1, Wide, Transposed>...};
     return table[rows - 1];
 }
 
@@ -145,11 +148,11 @@ struct Packed {
         constexpr auto heights = std::make_index_sequence<tall>();
         bool narrow = cols <= width;
         Kernel<T> run = narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights);
-        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store);
+        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store, 1);
         // Past the edge of c: into a spare tile first.
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
-        run(height, left, panel, spare, across, {T(1), T(0), nullptr});
+        run(height, left, panel, spare, across, {T(1), T(0), nullptr}, 1);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t j = 0; j < cols; j++) {
                 T& at = to[r * c_row + j];
@@ -242,7 +245,29 @@ Packed<T> typed(const OwnGemm& g, const char* packed = nullptr) {
             reinterpret_cast<const T*>(packed)};
 }
 
+static_assert(panel_wide == Lanes<float>::wide && panel_depth == depth && panel_row == Lanes<float>::row);
+
+template <bool Transposed>
+void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
+    constexpr auto heights = std::make_index_sequence<tall>();
+    constexpr int64_t width = Lanes<float>::width;
+    Store<float> store{1, g.add ? 1.0f : 0.0f};
+    int64_t blocks = (g.m + tall - 1) / tall;
+    for (int64_t j = 0; j < g.n; j += panel_wide) {
+        bool narrow = g.n - j <= width;
+        for (int64_t q = 0; q < blocks; q++) {
+            int64_t r = g.m * q / blocks, rows = g.m * (q + 1) / blocks - r;
+            Kernel<float> run =
+                narrow ? pick<float, 1, Transposed>(rows, heights) : pick<float, 2, Transposed>(rows, heights);
+            run(g.k, g.a + r * a_row, g.b + j * g.k, g.c + r * g.c_row + j, g.c_row, store, a_step);
+        }
+    }
+}
+
 }  // namespace
+
+void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, 1); }
+void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panels<true>(g, 1, a_row); }
 
 void packed_gemm(const OwnGemm& g) {
     if (g.dtype == DType::F32) typed<float>(g).run();

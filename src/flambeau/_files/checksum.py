@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import flambeau as fb
+from flambeau import _C
 
 PARALLEL = 1 << 23
 
@@ -15,7 +15,7 @@ def crc(parts: Iterable[memoryview | bytes]) -> int:
     """The crc32 of these bytes, one after the other."""
     total = 0
     for part in parts:
-        total = zlib.crc32(part, total)
+        total = _C.crc32(part, total)
     return total
 
 
@@ -30,4 +30,4 @@ def crcs(makers: list[Callable[[], Iterable[memoryview | bytes]]], total: int) -
 
 def labelled(label: str, data_crc: int) -> str:
     """The checksum of data together with what is said about it, so that a flipped dtype or shape is noticed too."""
-    return f"{zlib.crc32(label.encode('utf-8', 'surrogatepass'), data_crc):08x}"
+    return f"{_C.crc32(label.encode('utf-8', 'surrogatepass'), data_crc):08x}"

@@ -7,7 +7,6 @@ import mmap as _mmap
 import os
 import stat
 import threading
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -16,7 +15,6 @@ from flambeau import _C
 from flambeau._files.problems import FileError, cut_short
 from flambeau.errors import ArgumentError
 
-CHUNK = 1 << 17  # read and summed while it is in the cache
 PARALLEL = 1 << 23  # from this many bytes on, several threads read
 
 
@@ -137,20 +135,12 @@ class Source:
         return room, self._fill(memoryview(cast(Any, room)), offset, what)
 
     def _fill(self, room: memoryview, offset: int, what: str) -> int | None:
-        total = 0
-        for at in range(0, len(room), CHUNK):
-            part = room[at : at + CHUNK]
-            done = 0
-            while done < len(part):
-                if self._descriptor is None:
-                    part[:] = self._memory[offset + at : offset + at + len(part)]
-                    got = len(part)
-                else:
-                    got = os.preadv(self._descriptor, [part[done:]], self._start + offset + at + done)
-                if got == 0:
-                    raise cut_short(what, len(room) - at - done)
-                done += got
-            total = zlib.crc32(part, total) if self._summed else 0
+        if self._descriptor is None:
+            room[:] = self._memory[offset : offset + len(room)]
+            return _C.crc32(room) if self._summed else None
+        done, total = _C.read_summed(self._descriptor, room, self._start + offset, self._summed)
+        if done < len(room):
+            raise cut_short(what, len(room) - done)
         return total if self._summed else None
 
     def tensors(self, regions: dict[Any, tuple[int, int, str, int]]) -> dict[Any, tuple[fb.Tensor, int | None]]:

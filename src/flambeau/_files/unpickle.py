@@ -68,20 +68,21 @@ class Machine:
         self._memo: dict[int, Any] = {}
         self._keys = Keys()
         self._containers = 0
-        self._table = {name[3:]: getattr(self, name) for name in dir(self) if name.startswith("op_")}
 
     def run(self, words: Iterable[tuple[str, Any, int]]) -> Any:
         """The object."""
+        # Functions, not bound methods: a cycle would keep what was loaded alive until the garbage collector comes by.
+        table = {name[3:]: step for name, step in vars(type(self)).items() if name.startswith("op_")}
         for name, argument, position in words:
             if name == "STOP":
                 return self._pop()
-            step = self._table.get(name)
+            step = table.get(name)
             if step is None:
                 what = b".".join(argument).decode("utf-8", "replace") if name == "INST" else "an object"
                 raise ForbiddenError(
                     f"the opcode {name} at position {position} would make {what} by running code, which loading never does"
                 )
-            step(argument)
+            step(self, argument)
         raise FileError("the pickle does not end")
 
     # ---- the stack

@@ -341,14 +341,33 @@ def _subscripts(labels):
 @functools.wraps(_einsum)
 def einsum(*args):
     if args and isinstance(args[0], str):
-        return _einsum(*args)
+        try:
+            return _einsum(*args)
+        except fb.errors.ArgumentError:
+            promoted = _promoted(*args)
+            if promoted is None:
+                raise
+        return _einsum(args[0], *promoted)
     if len(args) < 2:
         raise TypeError("einsum: expected an equation and operands, or operands each followed by a sublist of labels")
     pairs = len(args) // 2
     equation = ",".join(_subscripts(labels) for labels in args[1 : 2 * pairs : 2])
     if len(args) % 2:
         equation += "->" + _subscripts(args[-1])
-    return _einsum(equation, *args[0 : 2 * pairs : 2])
+    return einsum(equation, *args[0 : 2 * pairs : 2])
+
+
+def _promoted(equation, *operands):
+    """Operands of different dtypes as one dtype, if they are only multiplied; None if products are summed or dtypes agree."""
+    tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    if len({t.dtype for t in tensors}) < 2:
+        return None
+    terms, _, result = equation.replace(" ", "").partition("->")
+    letters = "".join("".join(set(term)) for term in terms.split(","))
+    if any(letters.count(letter) > 1 and letter not in result for letter in letters if letter.isalpha()):
+        return None
+    kind = functools.reduce(fb.promote_types, (t.dtype for t in tensors))
+    return [t.to(kind) for t in tensors]
 
 
 _C.namespaces[""]["einsum"] = einsum

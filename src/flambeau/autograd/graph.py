@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flambeau import _C
 from flambeau._C import Node, Tensor
+from flambeau.utils.hooks import RemovableHandle
 
 __all__ = [
     "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
@@ -14,14 +16,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Handle:
-    """What registering a hook returns: remove() takes the hook away; also a context manager that does so."""
-
-    _last = 0
+class Handle(RemovableHandle):
+    """A handle on hooks that the core keeps."""
 
     def __init__(self, remove: Callable[[], Any]) -> None:
-        Handle._last += 1
-        self.id = Handle._last
+        super().__init__(OrderedDict())
         self._remove: Callable[[], Any] | None = remove
 
     def remove(self) -> None:
@@ -29,12 +28,6 @@ class Handle:
         if self._remove is not None:
             self._remove()
             self._remove = None
-
-    def __enter__(self) -> Handle:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.remove()
 
 
 class GradientEdge(NamedTuple):

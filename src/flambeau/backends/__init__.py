@@ -1,7 +1,7 @@
 """Switches of the libraries that PyTorch runs on, for the scripts that set them; there, and none of them needed.
 
 Each module answers honestly whether its library is used here. Switches keep what they are set to and change nothing:
-results are deterministic and in full precision whatever they say.
+results are deterministic and in full precision whatever they say. The one that acts is our own: `winograd.enabled`.
 
 Example:
     >>> fb.backends.cudnn.benchmark = True
@@ -9,6 +9,6 @@ Example:
     (False, True)
 """
 
-from flambeau.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from flambeau.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, winograd
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd"]

@@ -9,6 +9,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -28,6 +29,7 @@ class _NormBase(Module):
     """Parameters and running statistics of batch and instance normalisation."""
 
     _version = 2  # 1 had no num_batches_tracked
+    _ndims: tuple[int, ...] = ()  # how many dimensions an input may have; empty: any number
 
     def __init__(
         self,
@@ -70,7 +72,8 @@ class _NormBase(Module):
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """A subclass says which shapes it takes."""
+        if self._ndims:
+            self._expect_ndim(input, *self._ndims)
 
     def _expect_ndim(self, input: Tensor, *allowed: int) -> None:
         if input.ndim not in allowed:
@@ -97,6 +100,19 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
+    """Normalises every channel over the batch.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics; None averages over all batches.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -118,18 +134,9 @@ class _BatchNorm(_NormBase):
         )
 
 
+@inherit_args
 class BatchNorm1d(_BatchNorm):
     """Normalises every channel of (N, C) or (N, C, L) over the batch.
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.BatchNorm1d(1, affine=False)(fb.tensor([[1.0], [3.0]]))
@@ -137,52 +144,31 @@ class BatchNorm1d(_BatchNorm):
                 [ 1.0000]])
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 2, 3)
+    _ndims = (2, 3)
 
 
+@inherit_args
 class BatchNorm2d(_BatchNorm):
     """Normalises every channel of (N, C, H, W) over the batch and all positions.
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.BatchNorm2d(1, affine=False)(fb.tensor([[[[1.0, 3.0]]]]))
         tensor([[[[-1.0000,  1.0000]]]])
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 4)
+    _ndims = (4,)
 
 
+@inherit_args
 class BatchNorm3d(_BatchNorm):
     """Normalises every channel of (N, C, D, H, W) over the batch and all positions.
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.BatchNorm3d(1, affine=False)(fb.tensor([[[[[1.0, 3.0]]]]]))
         tensor([[[[[-1.0000,  1.0000]]]]])
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 5)
+    _ndims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -293,17 +279,9 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.reset_parameters()
 
 
+@inherit_args
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A BatchNorm1d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm1d()
@@ -313,22 +291,12 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """
 
     cls_to_become = BatchNorm1d
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 2, 3)
+    _ndims = (2, 3)
 
 
+@inherit_args
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A BatchNorm2d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm2d()
@@ -338,22 +306,12 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """
 
     cls_to_become = BatchNorm2d
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 4)
+    _ndims = (4,)
 
 
+@inherit_args
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A BatchNorm3d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm3d()
@@ -363,6 +321,4 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """
 
     cls_to_become = BatchNorm3d
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        self._expect_ndim(input, 5)
+    _ndims = (5,)

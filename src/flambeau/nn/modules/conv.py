@@ -10,6 +10,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple, _reverse_repeat_tuple
@@ -97,26 +98,29 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution, not transposed."""
+    """A convolution, not transposed.
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: its step.
+        padding: on both sides, or "valid" or "same".
+        dilation: distance of the kernel's elements.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device: where the parameters are.
+        dtype: of the parameters.
+    """
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
         groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            0,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding: Any = self.padding
@@ -130,7 +134,22 @@ class _Conv(_ConvNd):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """A transposed convolution."""
+    """A transposed convolution.
+
+    Args:
+        in_channels: channels C of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the window.
+        stride: by which the result grows.
+        padding: margin that is cut off on both sides.
+        output_padding: added to one side of the result.
+        groups: into how many groups the channels are split.
+        bias: whether there is a bias.
+        dilation: distance of the kernel's elements.
+        padding_mode: "zeros".
+        device: where the parameters are.
+        dtype: of the parameters.
+    """
 
     _transposed = True
 
@@ -176,21 +195,9 @@ class _ConvTransposeNd(_ConvNd):
         return function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
+@inherit_args
 class Conv1d(_Conv):
     """A convolution of signals, (N, C, L) or (C, L).
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.Conv1d(2, 3, 3)(fb.zeros(1, 2, 5)).shape
@@ -200,21 +207,9 @@ class Conv1d(_Conv):
     _dims = 1
 
 
+@inherit_args
 class Conv2d(_Conv):
     """A convolution of images, (N, C, H, W) or (C, H, W).
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.Conv2d(2, 3, 3)(fb.zeros(1, 2, 5, 5)).shape
@@ -224,21 +219,9 @@ class Conv2d(_Conv):
     _dims = 2
 
 
+@inherit_args
 class Conv3d(_Conv):
     """A convolution of volumes, (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.Conv3d(2, 3, 3)(fb.zeros(1, 2, 5, 5, 5)).shape
@@ -248,22 +231,9 @@ class Conv3d(_Conv):
     _dims = 3
 
 
+@inherit_args
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of a convolution of signals, (N, C, L) or (C, L), which enlarges them.
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.ConvTranspose1d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2)).shape
@@ -273,22 +243,9 @@ class ConvTranspose1d(_ConvTransposeNd):
     _dims = 1
 
 
+@inherit_args
 class ConvTranspose2d(_ConvTransposeNd):
     """The transpose of a convolution of images, (N, C, H, W) or (C, H, W), which enlarges them.
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.ConvTranspose2d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2, 2)).shape
@@ -298,22 +255,9 @@ class ConvTranspose2d(_ConvTransposeNd):
     _dims = 2
 
 
+@inherit_args
 class ConvTranspose3d(_ConvTransposeNd):
     """The transpose of a convolution of volumes, (N, C, D, H, W) or (C, D, H, W), which enlarges them.
-
-    Args:
-        in_channels: channels C of the input.
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.ConvTranspose3d(2, 3, 2, stride=2)(fb.zeros(1, 2, 2, 2, 2)).shape
@@ -383,20 +327,9 @@ class _LazyConvTranspose(_LazyConv, _ConvTransposeNd):
         )  # fmt: skip
 
 
+@inherit_args
 class LazyConv1d(_LazyConvForward):
     """A Conv1d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConv1d(3, 3)
@@ -409,20 +342,9 @@ class LazyConv1d(_LazyConvForward):
     _dims = 1
 
 
+@inherit_args
 class LazyConv2d(_LazyConvForward):
     """A Conv2d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConv2d(3, 3)
@@ -435,20 +357,9 @@ class LazyConv2d(_LazyConvForward):
     _dims = 2
 
 
+@inherit_args
 class LazyConv3d(_LazyConvForward):
     """A Conv3d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: its step.
-        padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConv3d(3, 3)
@@ -461,21 +372,9 @@ class LazyConv3d(_LazyConvForward):
     _dims = 3
 
 
+@inherit_args
 class LazyConvTranspose1d(_LazyConvTranspose):
     """A ConvTranspose1d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose1d(3, 3)
@@ -488,21 +387,9 @@ class LazyConvTranspose1d(_LazyConvTranspose):
     _dims = 1
 
 
+@inherit_args
 class LazyConvTranspose2d(_LazyConvTranspose):
     """A ConvTranspose2d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose2d(3, 3)
@@ -515,21 +402,9 @@ class LazyConvTranspose2d(_LazyConvTranspose):
     _dims = 2
 
 
+@inherit_args
 class LazyConvTranspose3d(_LazyConvTranspose):
     """A ConvTranspose3d that takes in_channels from its first input.
-
-    Args:
-        out_channels: channels of the output.
-        kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
-        bias: whether there is a bias.
-        dilation: distance of the kernel's elements.
-        padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose3d(3, 3)

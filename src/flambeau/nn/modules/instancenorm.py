@@ -7,6 +7,7 @@ from typing import Any
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
@@ -15,7 +16,18 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Normalises every channel of every sample; running statistics are off by default."""
+    """Normalises every channel of every sample; running statistics are off by default.
+
+    Args:
+        num_features: number of channels C.
+        eps: keeps the root from 0.
+        momentum: weight of new statistics.
+        affine: whether there are weight (ones) and bias (zeros).
+        track_running_stats: whether running statistics are kept, for evaluation.
+        device: where the parameters are.
+        dtype: of the parameters.
+        bias: whether there is a bias.
+    """
 
     _no_batch_ndim: int  # dimensions of one sample
 
@@ -88,18 +100,9 @@ class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
         super().initialize_parameters(input if batched else input.unsqueeze(0))
 
 
+@inherit_args
 class InstanceNorm1d(_InstanceNorm):
     """Normalises every channel of every sample of (N, C, L) or (C, L).
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.InstanceNorm1d(1, eps=0.0)(fb.tensor([[[1.0, 3.0]]]))
@@ -109,18 +112,9 @@ class InstanceNorm1d(_InstanceNorm):
     _no_batch_ndim = 2
 
 
+@inherit_args
 class InstanceNorm2d(_InstanceNorm):
     """Normalises every channel of every sample of (N, C, H, W) or (C, H, W).
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.InstanceNorm2d(1, eps=0.0)(fb.tensor([[[[1.0, 3.0]]]]))
@@ -130,18 +124,9 @@ class InstanceNorm2d(_InstanceNorm):
     _no_batch_ndim = 3
 
 
+@inherit_args
 class InstanceNorm3d(_InstanceNorm):
     """Normalises every channel of every sample of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        num_features: number of channels C.
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> fb.nn.InstanceNorm3d(1, eps=0.0)(fb.tensor([[[[[1.0, 3.0]]]]]))
@@ -151,17 +136,9 @@ class InstanceNorm3d(_InstanceNorm):
     _no_batch_ndim = 4
 
 
+@inherit_args
 class LazyInstanceNorm1d(_LazyInstanceNorm):
     """An InstanceNorm1d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm1d()
@@ -174,17 +151,9 @@ class LazyInstanceNorm1d(_LazyInstanceNorm):
     _no_batch_ndim = 2
 
 
+@inherit_args
 class LazyInstanceNorm2d(_LazyInstanceNorm):
     """An InstanceNorm2d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm2d()
@@ -197,17 +166,9 @@ class LazyInstanceNorm2d(_LazyInstanceNorm):
     _no_batch_ndim = 3
 
 
+@inherit_args
 class LazyInstanceNorm3d(_LazyInstanceNorm):
     """An InstanceNorm3d that takes num_features from its first input.
-
-    Args:
-        eps: keeps the root from 0.
-        momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm3d()

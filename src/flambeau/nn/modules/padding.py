@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple
 
@@ -18,7 +19,11 @@ __all__ = [
 
 
 class _Pad(Module):
-    """Pads the last dimensions; a subclass says how many (`_dims`) and how (`_mode`)."""
+    """Pads the last dimensions; a subclass says how many (`_dims`) and how (`_mode`).
+
+    Args:
+        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
+    """
 
     _dims: int
     _mode: str
@@ -43,7 +48,12 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    """Pads with one value, whatever the number of dimensions."""
+    """Pads with one value, whatever the number of dimensions.
+
+    Args:
+        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
+        value: the value.
+    """
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
@@ -66,12 +76,9 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
+@inherit_args
 class ConstantPad1d(_ConstantPad):
     """Adds margins of one value, to the last dimension.
-
-    Args:
-        padding: (left, right), or one number for all.
-        value: the value.
 
     Example:
         >>> fb.nn.ConstantPad1d(1, 5.0)(fb.zeros(1, 2)).shape
@@ -81,12 +88,9 @@ class ConstantPad1d(_ConstantPad):
     _dims = 1
 
 
+@inherit_args
 class ConstantPad2d(_ConstantPad):
     """Adds margins of one value, to the last two dimensions.
-
-    Args:
-        padding: (left, right, top, bottom), or one number for all.
-        value: the value.
 
     Example:
         >>> fb.nn.ConstantPad2d(1, 5.0)(fb.zeros(1, 2, 2)).shape
@@ -96,12 +100,9 @@ class ConstantPad2d(_ConstantPad):
     _dims = 2
 
 
+@inherit_args
 class ConstantPad3d(_ConstantPad):
     """Adds margins of one value, to the last three dimensions.
-
-    Args:
-        padding: (left, right, top, bottom, front, back), or one number for all.
-        value: the value.
 
     Example:
         >>> fb.nn.ConstantPad3d(1, 5.0)(fb.zeros(1, 2, 2, 2)).shape
@@ -111,11 +112,9 @@ class ConstantPad3d(_ConstantPad):
     _dims = 3
 
 
+@inherit_args
 class ZeroPad1d(_ZeroPad):
     """Adds margins of zeros, to the last dimension.
-
-    Args:
-        padding: (left, right), or one number for all.
 
     Example:
         >>> fb.nn.ZeroPad1d(1)(fb.zeros(1, 2)).shape
@@ -125,11 +124,9 @@ class ZeroPad1d(_ZeroPad):
     _dims = 1
 
 
+@inherit_args
 class ZeroPad2d(_ZeroPad):
     """Adds margins of zeros, to the last two dimensions.
-
-    Args:
-        padding: (left, right, top, bottom), or one number for all.
 
     Example:
         >>> fb.nn.ZeroPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -139,11 +136,9 @@ class ZeroPad2d(_ZeroPad):
     _dims = 2
 
 
+@inherit_args
 class ZeroPad3d(_ZeroPad):
     """Adds margins of zeros, to the last three dimensions.
-
-    Args:
-        padding: (left, right, top, bottom, front, back), or one number for all.
 
     Example:
         >>> fb.nn.ZeroPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -153,11 +148,9 @@ class ZeroPad3d(_ZeroPad):
     _dims = 3
 
 
+@inherit_args
 class ReflectionPad1d(_Pad):
     """Adds margins that mirror the input at its border, which is not repeated, to the last dimension.
-
-    Args:
-        padding: (left, right), or one number for all.
 
     Example:
         >>> fb.nn.ReflectionPad1d(1)(fb.zeros(1, 2)).shape
@@ -168,11 +161,9 @@ class ReflectionPad1d(_Pad):
     _mode = "reflect"
 
 
+@inherit_args
 class ReflectionPad2d(_Pad):
     """Adds margins that mirror the input at its border, which is not repeated, to the last two dimensions.
-
-    Args:
-        padding: (left, right, top, bottom), or one number for all.
 
     Example:
         >>> fb.nn.ReflectionPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -183,11 +174,9 @@ class ReflectionPad2d(_Pad):
     _mode = "reflect"
 
 
+@inherit_args
 class ReflectionPad3d(_Pad):
     """Adds margins that mirror the input at its border, which is not repeated, to the last three dimensions.
-
-    Args:
-        padding: (left, right, top, bottom, front, back), or one number for all.
 
     Example:
         >>> fb.nn.ReflectionPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -198,11 +187,9 @@ class ReflectionPad3d(_Pad):
     _mode = "reflect"
 
 
+@inherit_args
 class ReplicationPad1d(_Pad):
     """Adds margins that repeat the border, to the last dimension.
-
-    Args:
-        padding: (left, right), or one number for all.
 
     Example:
         >>> fb.nn.ReplicationPad1d(1)(fb.zeros(1, 2)).shape
@@ -213,11 +200,9 @@ class ReplicationPad1d(_Pad):
     _mode = "replicate"
 
 
+@inherit_args
 class ReplicationPad2d(_Pad):
     """Adds margins that repeat the border, to the last two dimensions.
-
-    Args:
-        padding: (left, right, top, bottom), or one number for all.
 
     Example:
         >>> fb.nn.ReplicationPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -228,11 +213,9 @@ class ReplicationPad2d(_Pad):
     _mode = "replicate"
 
 
+@inherit_args
 class ReplicationPad3d(_Pad):
     """Adds margins that repeat the border, to the last three dimensions.
-
-    Args:
-        padding: (left, right, top, bottom, front, back), or one number for all.
 
     Example:
         >>> fb.nn.ReplicationPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -243,11 +226,9 @@ class ReplicationPad3d(_Pad):
     _mode = "replicate"
 
 
+@inherit_args
 class CircularPad1d(_Pad):
     """Adds margins taken from the opposite side, to the last dimension.
-
-    Args:
-        padding: (left, right), or one number for all.
 
     Example:
         >>> fb.nn.CircularPad1d(1)(fb.zeros(1, 2)).shape
@@ -258,11 +239,9 @@ class CircularPad1d(_Pad):
     _mode = "circular"
 
 
+@inherit_args
 class CircularPad2d(_Pad):
     """Adds margins taken from the opposite side, to the last two dimensions.
-
-    Args:
-        padding: (left, right, top, bottom), or one number for all.
 
     Example:
         >>> fb.nn.CircularPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -273,11 +252,9 @@ class CircularPad2d(_Pad):
     _mode = "circular"
 
 
+@inherit_args
 class CircularPad3d(_Pad):
     """Adds margins taken from the opposite side, to the last three dimensions.
-
-    Args:
-        padding: (left, right, top, bottom, front, back), or one number for all.
 
     Example:
         >>> fb.nn.CircularPad3d(1)(fb.zeros(1, 2, 2, 2)).shape

@@ -8,6 +8,7 @@ from typing import Any
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple, _single
 
@@ -23,6 +24,19 @@ _Sizes = int | Sequence[int]
 
 
 class _MaxPoolNd(Module):
+    """The largest element of every window.
+
+    Args:
+        kernel_size: size of the window.
+        stride: step of the window; kernel_size when not given.
+        padding: how far windows reach beyond both ends.
+        dilation: distance between the elements of a window.
+        return_indices: whether to return (values, their positions), as MaxUnpool needs.
+        ceil_mode: whether a last window that is cut off counts.
+    """
+
+    _pool: str  # the function of nn.functional
+
     def __init__(
         self,
         kernel_size: _Sizes,
@@ -44,74 +58,60 @@ class _MaxPoolNd(Module):
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
         )
 
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._pool)(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
+
+@inherit_args
 class MaxPool1d(_MaxPoolNd):
     """The largest element of every window of (N, C, L) or (C, L).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: how far windows reach beyond both ends.
-        dilation: distance between the elements of a window.
-        return_indices: whether to return (values, their positions), as MaxUnpool1d needs.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.MaxPool1d(3, stride=2)(fb.zeros(1, 4, 8)).shape
         flambeau.Size([1, 4, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _pool = "max_pool1d"
 
 
+@inherit_args
 class MaxPool2d(_MaxPoolNd):
     """The largest element of every window of (N, C, H, W) or (C, H, W).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: how far windows reach beyond both ends.
-        dilation: distance between the elements of a window.
-        return_indices: whether to return (values, their positions), as MaxUnpool2d needs.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.MaxPool2d(3, stride=2)(fb.zeros(1, 4, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _pool = "max_pool2d"
 
 
+@inherit_args
 class MaxPool3d(_MaxPoolNd):
     """The largest element of every window of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: how far windows reach beyond both ends.
-        dilation: distance between the elements of a window.
-        return_indices: whether to return (values, their positions), as MaxUnpool3d needs.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.MaxPool3d(3, stride=2)(fb.zeros(1, 4, 8, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _pool = "max_pool3d"
 
 
 class _MaxUnpoolNd(Module):
+    """Puts maxima back where pooling took them from.
+
+    Args:
+        kernel_size: that of the pooling.
+        stride: that of the pooling.
+        padding: that of the pooling.
+    """
+
+    _dims: int
+    _pool: str
+
     def __init__(self, kernel_size: _Sizes, stride: _Sizes | None = None, padding: _Sizes = 0) -> None:
         super().__init__()
         per_dimension = _ntuple(self._dims)
@@ -119,19 +119,16 @@ class _MaxUnpoolNd(Module):
         self.stride = per_dimension(kernel_size if stride is None else stride)
         self.padding = per_dimension(padding)
 
-    _dims: int
-
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return getattr(F, self._pool)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
+
+@inherit_args
 class MaxUnpool1d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool1d took them from; everything else is 0.
-
-    Args:
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
 
     Example:
         >>> fb.nn.MaxUnpool1d(2)(fb.tensor([[3.0, 4.0]]), fb.tensor([[1, 3]]))
@@ -139,18 +136,12 @@ class MaxUnpool1d(_MaxUnpoolNd):
     """
 
     _dims = 1
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _pool = "max_unpool1d"
 
 
+@inherit_args
 class MaxUnpool2d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool2d took them from; everything else is 0.
-
-    Args:
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
 
     Example:
         >>> fb.nn.MaxUnpool2d(2)(fb.tensor([[[3.0]]]), fb.tensor([[[2]]]))
@@ -159,18 +150,12 @@ class MaxUnpool2d(_MaxUnpoolNd):
     """
 
     _dims = 2
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _pool = "max_unpool2d"
 
 
+@inherit_args
 class MaxUnpool3d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool3d took them from; everything else is 0.
-
-    Args:
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
 
     Example:
         >>> fb.nn.MaxUnpool3d(2)(fb.tensor([[[[3.0]]]]), fb.tensor([[[[7]]]])).flatten()[-1]
@@ -178,12 +163,21 @@ class MaxUnpool3d(_MaxUnpoolNd):
     """
 
     _dims = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _pool = "max_unpool3d"
 
 
 class _AvgPoolNd(Module):
+    """The mean of every window, or its sum divided by a number of your own.
+
+    Args:
+        kernel_size: size of the window.
+        stride: step of the window; kernel_size when not given.
+        padding: zeros on both sides.
+        ceil_mode: whether a last window that is cut off counts.
+        count_include_pad: whether padding counts.
+        divisor_override: divides the sums by this instead of the number of elements.
+    """
+
     kernel_size: Any
     stride: Any
     padding: Any
@@ -192,15 +186,9 @@ class _AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@inherit_args
 class AvgPool1d(_AvgPoolNd):
     """The mean of every window of (N, C, L) or (C, L).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: zeros on both sides.
-        ceil_mode: whether a last window that is cut off counts.
-        count_include_pad: whether padding counts.
 
     Example:
         >>> fb.nn.AvgPool1d(2)(fb.tensor([[1.0, 3.0, 2.0, 4.0]]))
@@ -226,6 +214,8 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
+    _pool: str
+
     def __init__(
         self,
         kernel_size: _Sizes,
@@ -241,65 +231,54 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._pool)(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
+
+@inherit_args
 class AvgPool2d(_AvgPoolWithDivisor):
     """The mean of every window of (N, C, H, W) or (C, H, W).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: zeros on both sides.
-        ceil_mode: whether a last window that is cut off counts.
-        count_include_pad: whether padding counts.
-        divisor_override: divides the sums by this instead of the number of elements.
 
     Example:
         >>> fb.nn.AvgPool2d(3, stride=2)(fb.zeros(1, 4, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+    _pool = "avg_pool2d"
 
 
+@inherit_args
 class AvgPool3d(_AvgPoolWithDivisor):
     """The mean of every window of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: zeros on both sides.
-        ceil_mode: whether a last window that is cut off counts.
-        count_include_pad: whether padding counts.
-        divisor_override: divides the sums by this instead of the number of elements.
 
     Example:
         >>> fb.nn.AvgPool3d(3, stride=2)(fb.zeros(1, 4, 8, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+    _pool = "avg_pool3d"
 
 
 class _FractionalMaxPoolNd(Module):
+    """Max pooling with windows at random distances.
+
+    Args:
+        kernel_size: size of the windows.
+        output_size: size of the result.
+        output_ratio: the same as a part of the input's size.
+        return_indices: whether to return (values, their positions).
+    """
+
     _dims: int
+    _pool: str
 
     def __init__(
         self,
@@ -323,15 +302,15 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ArgumentError(f"{name}: output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._pool)(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
 
+
+@inherit_args
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Max pooling of (N, C, H, W) or (C, H, W) with windows at random distances.
-
-    Args:
-        kernel_size: size of the windows.
-        output_size: size of the result.
-        output_ratio: the same as a part of the input's size.
-        return_indices: whether to return (values, their positions).
 
     Example:
         >>> fb.nn.FractionalMaxPool2d(2, output_ratio=0.5)(fb.zeros(1, 4, 8, 8)).shape
@@ -339,21 +318,12 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """
 
     _dims = 2
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    _pool = "fractional_max_pool2d"
 
 
+@inherit_args
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Max pooling of (N, C, D, H, W) or (C, D, H, W) with windows at random distances.
-
-    Args:
-        kernel_size: size of the windows.
-        output_size: size of the result.
-        output_ratio: the same as a part of the input's size.
-        return_indices: whether to return (values, their positions).
 
     Example:
         >>> fb.nn.FractionalMaxPool3d(2, output_ratio=0.5)(fb.zeros(1, 4, 8, 8, 8)).shape
@@ -361,14 +331,21 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """
 
     _dims = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    _pool = "fractional_max_pool3d"
 
 
 class _LPPoolNd(Module):
+    """(sum of xᵖ)^(1/p) over every window.
+
+    Args:
+        norm_type: p.
+        kernel_size: size of the window.
+        stride: step of the window; kernel_size when not given.
+        ceil_mode: whether a last window that is cut off counts.
+    """
+
+    _pool: str  # the function of nn.functional
+
     def __init__(
         self, norm_type: float, kernel_size: _Sizes, stride: _Sizes | None = None, ceil_mode: bool = False
     ) -> None:
@@ -381,62 +358,55 @@ class _LPPoolNd(Module):
             f"ceil_mode={self.ceil_mode}"
         )
 
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._pool)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
+
+@inherit_args
 class LPPool1d(_LPPoolNd):
     """(sum of xᵖ)^(1/p) over every window of (N, C, L) or (C, L).
-
-    Args:
-        norm_type: p.
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.LPPool1d(2, 2)(fb.tensor([[3.0, 4.0]]))
         tensor([[5.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _pool = "lp_pool1d"
 
 
+@inherit_args
 class LPPool2d(_LPPoolNd):
     """(sum of xᵖ)^(1/p) over every window of (N, C, H, W) or (C, H, W).
-
-    Args:
-        norm_type: p.
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.LPPool2d(2, (1, 2))(fb.tensor([[[3.0, 4.0]]]))
         tensor([[[5.]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _pool = "lp_pool2d"
 
 
+@inherit_args
 class LPPool3d(_LPPoolNd):
     """(sum of xᵖ)^(1/p) over every window of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        norm_type: p.
-        kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
 
     Example:
         >>> fb.nn.LPPool3d(2, (1, 1, 2))(fb.tensor([[[[3.0, 4.0]]]]))
         tensor([[[[5.]]]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _pool = "lp_pool3d"
 
 
 class _AdaptivePoolNd(Module):
+    """Pooling into a given size: a subclass says what is made of every window.
+
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps a size.
+    """
+
+    _pool: str  # the function of nn.functional
+
     def __init__(self, output_size: int | None | Sequence[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
@@ -444,101 +414,93 @@ class _AdaptivePoolNd(Module):
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._pool)(input, self.output_size)
+
 
 class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
+    """The largest elements of as many windows as there are results wanted.
+
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps a size.
+        return_indices: whether to return (values, their positions).
+    """
+
     def __init__(self, output_size: int | None | Sequence[int | None], return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
 
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._pool)(input, self.output_size, self.return_indices)
 
+
+@inherit_args
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest elements of as many windows as there are results wanted, which cover all of (N, C, L) or (C, L).
-
-    Args:
-        output_size: length of the result.
-        return_indices: whether to return (values, their positions).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool1d(3)(fb.zeros(1, 4, 8)).shape
         flambeau.Size([1, 4, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+    _pool = "adaptive_max_pool1d"
 
 
+@inherit_args
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest elements of as many windows as there are results wanted, which cover all of (N, C, H, W) or (C, H, W).
-
-    Args:
-        output_size: size of the result, one number or one per dimension; None keeps a size.
-        return_indices: whether to return (values, their positions).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool2d(3)(fb.zeros(1, 4, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    _pool = "adaptive_max_pool2d"
 
 
+@inherit_args
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest elements of as many windows as there are results wanted, which cover all of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        output_size: size of the result, one number or one per dimension; None keeps a size.
-        return_indices: whether to return (values, their positions).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool3d(3)(fb.zeros(1, 4, 8, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    _pool = "adaptive_max_pool3d"
 
 
+@inherit_args
 class AdaptiveAvgPool1d(_AdaptivePoolNd):
     """The means of as many windows as there are results wanted, which cover all of (N, C, L) or (C, L).
-
-    Args:
-        output_size: length of the result.
 
     Example:
         >>> fb.nn.AdaptiveAvgPool1d(3)(fb.zeros(1, 4, 8)).shape
         flambeau.Size([1, 4, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(input, self.output_size)
+    _pool = "adaptive_avg_pool1d"
 
 
+@inherit_args
 class AdaptiveAvgPool2d(_AdaptivePoolNd):
     """The means of as many windows as there are results wanted, which cover all of (N, C, H, W) or (C, H, W).
-
-    Args:
-        output_size: size of the result, one number or one per dimension; None keeps a size.
 
     Example:
         >>> fb.nn.AdaptiveAvgPool2d(3)(fb.zeros(1, 4, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(input, self.output_size)
+    _pool = "adaptive_avg_pool2d"
 
 
+@inherit_args
 class AdaptiveAvgPool3d(_AdaptivePoolNd):
     """The means of as many windows as there are results wanted, which cover all of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        output_size: size of the result, one number or one per dimension; None keeps a size.
 
     Example:
         >>> fb.nn.AdaptiveAvgPool3d(3)(fb.zeros(1, 4, 8, 8, 8)).shape
         flambeau.Size([1, 4, 3, 3, 3])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool3d(input, self.output_size)
+    _pool = "adaptive_avg_pool3d"

@@ -12,6 +12,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_step, rnn_step, whole_layer
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
@@ -305,20 +306,9 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
 
+@inherit_args
 class LSTM(RNNBase):
     """Long short-term memory over a sequence.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: how many layers are stacked.
-        bias: whether there are biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
-        proj_size: size that h is projected to, if not 0.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> output, (h, c) = fb.nn.LSTM(2, 3, batch_first=True)(fb.zeros(4, 5, 2))
@@ -331,18 +321,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device,
-            dtype,
-        )
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
+        )  # fmt: skip
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """The shape that c_0 must have."""
@@ -350,19 +330,9 @@ class LSTM(RNNBase):
         return self._expected_state(batch)[1]
 
 
+@inherit_args
 class GRU(RNNBase):
     """Gated recurrent units over a sequence.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: how many layers are stacked.
-        bias: whether there are biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> output, h = fb.nn.GRU(2, 3, num_layers=2)(fb.zeros(5, 4, 2))
@@ -375,17 +345,8 @@ class GRU(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype,
+        )  # fmt: skip
 
 
 # ---- single steps ------------------------------------------------------------------------------------------------------
@@ -499,15 +460,9 @@ class RNNCell(RNNCellBase):
         return self._advance(step, input, None if hx is None else (hx,), 1)[0]
 
 
+@inherit_args
 class LSTMCell(RNNCellBase):
     """One step of an LSTM.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> h, c = fb.nn.LSTMCell(2, 3)(fb.zeros(4, 2))
@@ -519,18 +474,12 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]
+        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]  # two parts were asked for
 
 
+@inherit_args
 class GRUCell(RNNCellBase):
     """One step of a GRU.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.GRUCell(2, 3)(fb.zeros(4, 2)).shape

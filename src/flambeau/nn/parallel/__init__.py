@@ -1,5 +1,6 @@
-"""Running a module on several devices."""
+"""Running a module on several devices or in several processes."""
 
 from flambeau.nn.parallel.data_parallel import DataParallel, data_parallel
+from flambeau.nn.parallel.distributed import DistributedDataParallel
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -51,7 +51,7 @@ def _like_mapping(example: Mapping, values: dict) -> Any:
             clone = copy.copy(example)
             clone.update(values)
             return clone
-        return type(example)(values)  # type: ignore[call-arg]
+        return type(example)(values)  # type: ignore[call-arg]  # made of one sequence
     except TypeError:
         return values
 
@@ -63,7 +63,7 @@ def _like_sequence(example: Sequence, values: list) -> Any:
             for i, value in enumerate(values):
                 clone[i] = value
             return clone
-        return type(example)(values)  # type: ignore[call-arg]
+        return type(example)(values)  # type: ignore[call-arg]  # made of one sequence
     except TypeError:
         return values
 
@@ -86,6 +86,8 @@ def collate(batch, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | 
     if collate_fn_map is not None:
         if kind in collate_fn_map:
             return collate_fn_map[kind](batch, collate_fn_map=collate_fn_map)
+        if kind is tuple:  # the usual sample: not worth the questions below
+            return [collate(column, collate_fn_map=collate_fn_map) for column in _columns(batch)]
         for known, function in collate_fn_map.items():
             if isinstance(first, known):
                 return function(batch, collate_fn_map=collate_fn_map)
@@ -104,27 +106,40 @@ def collate(batch, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | 
 
 
 def _columns(batch) -> list:
-    if any(len(sample) != len(batch[0]) for sample in batch):
+    try:
+        return list(zip(*batch, strict=True))
+    except ValueError:
+        sizes = sorted({len(sample) for sample in batch})
         raise RuntimeError(
-            f"default_collate: each element in list of batch should be of equal size, got {sorted({len(s) for s in batch})}"
-        )
-    return list(zip(*batch, strict=True))
+            f"default_collate: each element in list of batch should be of equal size, got {sizes}"
+        ) from None
 
 
 def collate_tensor_fn(batch, *, collate_fn_map=None):
     """Stacks tensors; in a worker process straight into shared memory."""
-    first = batch[0]
-    if any(t.shape != first.shape for t in batch):
+    try:
+        if worker.in_process() and (room := _shared_room(batch)) is not None:
+            return fb.stack(batch, 0, out=room)
+        return fb.stack(batch, 0)
+    except RuntimeError:
         shapes = list(dict.fromkeys(tuple(t.shape) for t in batch))
+        if len(shapes) == 1:
+            raise
         raise RuntimeError(
             f"stack: default_collate expects each tensor to be equal size, got {shapes[0]} and {shapes[1]}; "
             "pad the samples or pass a collate_fn"
-        )
-    if worker.in_process() and first.numel() and not any(t.requires_grad or t.dtype != first.dtype for t in batch):
-        from flambeau.multiprocessing.reductions import empty_shared
+        ) from None
 
-        return fb.stack(list(batch), 0, out=empty_shared((len(batch), *first.shape), first.dtype))
-    return fb.stack(list(batch), 0)
+
+def _shared_room(batch):
+    """Where the stacked batch goes; None when it has a gradient, several dtypes, or nothing in it."""
+    first = batch[0]
+    dtype = first.dtype
+    if not first.numel() or any(t.requires_grad or t.dtype is not dtype for t in batch):
+        return None
+    from flambeau.multiprocessing.reductions import empty_shared
+
+    return empty_shared((len(batch), *first.shape), dtype)
 
 
 def _collate_arrays(batch, *, collate_fn_map=None):

@@ -7,9 +7,31 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau.utils.data._utils import seeding, worker
+from flambeau.utils.data._utils import worker
 from flambeau.utils.data._utils.collate import default_collate
-from flambeau.utils.data.dataset import TensorDataset
+from flambeau.utils.data._utils.seeding import Samples
+from flambeau.utils.data.dataset import StackDataset, Subset, TensorDataset
+
+
+def _rows_of(dataset: Any) -> tuple[Any, list[Any]] | None:
+    """(tensors, maps from an index to the next) when samples are rows of tensors, and nothing else is done to them."""
+    maps: list[Any] = []
+    while type(dataset) is Subset:
+        maps.append(dataset.indices)
+        dataset = dataset.dataset
+    if type(dataset) is not TensorDataset or any(t.requires_grad for t in dataset.tensors):
+        return None
+    return dataset.tensors, maps
+
+
+def _loads_at_once(dataset: Any) -> bool:
+    """Whether a class of the user's own loads a whole batch; ours only pass that on."""
+    if type(dataset) is Subset:
+        return _loads_at_once(dataset.dataset)
+    if type(dataset) is StackDataset:
+        parts = dataset.datasets
+        return any(map(_loads_at_once, parts.values() if isinstance(parts, dict) else parts))
+    return callable(getattr(dataset, "__getitems__", None))
 
 
 class MapFetcher:
@@ -19,40 +41,45 @@ class MapFetcher:
         dataset: the dataset.
         collate: what makes a batch of samples.
         batched: whether an order is a list of indices rather than one.
-        seed: the epoch's.
-        reseed: how a sample's seed takes effect.
+        samples: the random states.
     """
 
-    def __init__(
-        self, dataset: Any, collate: Callable, batched: bool, seed: int, reseed: Callable[[int], None]
-    ) -> None:
-        self.dataset, self.collate, self.batched, self.seed, self.reseed = dataset, collate, batched, seed, reseed
-        self.whole = callable(getattr(dataset, "__getitems__", None))
-        plain = type(dataset) is TensorDataset and collate is default_collate and batched
-        self.rows = plain and not any(t.requires_grad for t in dataset.tensors)
+    def __init__(self, dataset: Any, collate: Callable, batched: bool, samples: Samples) -> None:
+        self.dataset, self.collate, self.batched, self.samples = dataset, collate, batched, samples
+        self.whole = _loads_at_once(dataset)
+        self.rows = _rows_of(dataset) if batched and collate is default_collate else None
 
     def __call__(self, number: int, order: Any) -> Any:
+        if self.rows is not None and (index := self._positions(order)) is not None:
+            return self._rows(index)
+        # Rows draw no numbers, so that the generators can be left alone.
+        dataset, begin = self.dataset, self.samples.begin if self.rows is None else self.samples.remember
+        self.samples.enter()
         if not self.batched:
-            self._prepare(order, number)
-            return self.collate(self.dataset[order])
-        if self.rows and order and all(type(i) is int and i >= 0 for i in order):
-            return self._rows(fb.tensor(order))
+            begin(order, number)
+            return self.collate(dataset[order])
         if self.whole:
             # A batch fetched at once has one random state, that of its first sample.
-            self._prepare(order[0] if len(order) else 0, number)
-            return self.collate(self.dataset.__getitems__(order))
-        samples = []
-        for position, index in enumerate(order):
-            self._prepare(index, number << 32 | position)
-            samples.append(self.dataset[index])
-        return self.collate(samples)
+            begin(order[0] if len(order) else 0, number)
+            return self.collate(dataset.__getitems__(order))
+        loaded = []
+        for position, index in enumerate(order, number << 32):
+            begin(index, position)
+            loaded.append(dataset[index])
+        return self.collate(loaded)
 
-    def _prepare(self, index: Any, position: int) -> None:
-        self.reseed(seeding.mix(self.seed, index if isinstance(index, int) else position))
+    def _positions(self, order: Any) -> fb.Tensor | None:
+        """The rows of an order as a tensor; None for what is not plain numbers, which __getitem__ deals with."""
+        assert self.rows is not None
+        for known in self.rows[1]:
+            order = [known[i] for i in order]
+        plain = len(order) > 0 and all(type(i) is int for i in order) and min(order) >= 0
+        return fb.tensor(order) if plain and max(order) < len(self.rows[0][0]) else None
 
-    def _rows(self, index) -> list:
+    def _rows(self, index: fb.Tensor) -> list:
         """What stacking the rows one by one would give."""
-        tensors = self.dataset.tensors
+        assert self.rows is not None
+        tensors = self.rows[0]
         if not worker.in_process():
             return [t.index_select(0, index) for t in tensors]
         from flambeau.multiprocessing.reductions import empty_shared
@@ -75,6 +102,8 @@ class IterableFetcher:
         batch_size: samples per batch, None for single samples.
         drop_last: whether a last batch that is not full is left out.
     """
+
+    ends = True
 
     def __init__(self, dataset: Any, collate: Callable, batch_size: int | None, drop_last: bool) -> None:
         self.samples, self.collate, self.batch_size, self.drop_last = iter(dataset), collate, batch_size, drop_last

@@ -39,17 +39,17 @@ class Recipe:
     workers: int
     threads: bool
 
-    def fetcher(self, seed: int, reseed: Callable[[int], None]):
-        """Where the batches of an epoch come from."""
+    def fetcher(self, seed: int, everywhere: bool = True):
+        """Where the batches of an epoch come from; `everywhere`: samples find the default generators seeded."""
         if self.iterable:
             return IterableFetcher(self.dataset, self.collate, self.batch_size, self.drop_last)
-        return MapFetcher(self.dataset, self.collate, self.batched, seed, reseed)
+        return MapFetcher(self.dataset, self.collate, self.batched, seeding.Samples(seed, everywhere))
 
     def start_epoch(self, seed: int, own_seed: int):
         """Seeds the worker; gives the function that makes its fetcher, to be called after worker_init_fn."""
-        reseed = seeding.only_remember if self.threads else seeding.seed_everything
-        reseed(own_seed)
-        return functools.partial(self.fetcher, seed, reseed)
+        if not self.threads:
+            seeding.seed_process(own_seed)
+        return functools.partial(self.fetcher, seed, not self.threads)
 
     def loop(self, number: int) -> Loop:
         """The work of one worker."""
@@ -186,9 +186,9 @@ class LocalEpoch(Epoch):
     def __init__(self, loader: Any, resume: dict | None) -> None:
         super().__init__(loader, resume)
         self.isolated = not loader._iterable
-        self.fetch = loader._recipe().fetcher(self.plan.seed, seeding.seed_everything)
+        self.fetch = loader._recipe().fetcher(self.plan.seed)
         # Rows of tensors need no random numbers: nothing to keep apart.
-        self.isolated &= not getattr(self.fetch, "rows", False)
+        self.isolated &= getattr(self.fetch, "rows", None) is None
         if resume is not None and loader._iterable:
             for number, order in itertools.islice(self.plan.numbered, resume["batches"]):
                 self.fetch(number, order)

@@ -2,55 +2,73 @@
 
 from __future__ import annotations
 
-import _random
 import contextlib
+import operator
 import random
 import threading
 from typing import Any
 
 import flambeau as fb
+from flambeau import _C
+from flambeau.utils.data._utils.twisters import twisters
 
-_current = threading.local()  # .seed: of the sample being loaded on this thread
-_MASK = (1 << 64) - 1
-
-
-def mix(seed: int, index: int) -> int:
-    """64 well-mixed bits of a seed and an index (the finaliser of SplitMix64)."""
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
+_current = threading.local()  # .sample: the Samples that load on this thread
+_MASK = (1 << 63) - 1
 
 
-def seed_everything(seed: int) -> None:
-    """Seeds flambeau, the module random, and NumPy."""
+def seed_process(seed: int) -> None:
+    """Seeds flambeau, the module random and NumPy for a worker process, as its worker_init_fn finds them."""
     import numpy as np
 
-    _current.seed = seed
-    fb.default_generator.manual_seed(seed & (_MASK >> 1))
-    python: Any = random._inst  # type: ignore[attr-defined]
-    _random.Random.seed(python, seed)
-    python.gauss_next = None
+    fb.default_generator.manual_seed(seed & _MASK)
+    random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
 
 
-def only_remember(seed: int) -> None:
-    """For threads, which share the generators with everybody: the seed is for sample_generator() alone."""
-    _current.seed = seed
+class Samples:
+    """The random states of an epoch's samples.
+
+    Args:
+        seed: the epoch's.
+        everywhere: whether the default generators of flambeau, random and NumPy are seeded; thread workers share those with
+            the whole program and have sample_generator() instead.
+    """
+
+    def __init__(self, seed: int, everywhere: bool) -> None:
+        self.seed, self.index = seed, 0
+        self._set = twisters().seed if everywhere else None
+
+    def enter(self) -> None:
+        """The samples that this thread loads from now on are these."""
+        _current.sample = self
+
+    def begin(self, index: Any, position: int) -> None:
+        """Puts the random state of a sample in place; one whose index is no number has that of its position."""
+        if type(index) is int:
+            self.index = index
+        else:
+            self.remember(index, position)
+        if self._set is not None:
+            self._set(self.seed, self.index)
+
+    def remember(self, index: Any, position: int) -> None:
+        """Notes which sample it is and leaves the default generators alone."""
+        try:
+            self.index = operator.index(index)
+        except TypeError:
+            self.index = position
 
 
 @contextlib.contextmanager
 def preserved():
     """Puts the generators of flambeau, random and NumPy back afterwards."""
-    import numpy as np
-
-    ours, python, numpy = fb.default_generator.get_state(), random.getstate(), np.random.get_state()
+    generators, outer = twisters(), getattr(_current, "sample", None)
+    saved = generators.save()
     try:
         yield
     finally:
-        fb.default_generator.set_state(ours)
-        random.setstate(python)
-        np.random.set_state(numpy)
+        generators.restore(saved)
+        _current.sample = outer
 
 
 def sample_generator():
@@ -70,11 +88,11 @@ def sample_generator():
         >>> bool((load(0) == load(2)).all())
         True
     """
-    seed = getattr(_current, "seed", None)
-    if seed is None:
+    sample = getattr(_current, "sample", None)
+    if sample is None:
         raise RuntimeError(
             "sample_generator: no sample is being loaded on this thread; call it in a dataset's __getitem__"
         )
     generator = fb.Generator()
-    generator.manual_seed(seed & (_MASK >> 1))
+    generator.manual_seed(_C.mix(sample.seed, sample.index) >> 1)
     return generator

@@ -1,0 +1,119 @@
+// Backward: Tensor.backward and what autograd.backward and autograd.grad call.
+#include "autograd/engine.h"
+#include "bindings/convert.h"
+#include "bindings/graph.h"
+#include "ops/common.h"
+
+namespace fb::py {
+namespace {
+
+Edge edge_of(PyObject* o, const char* what) {
+    if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) == 2 && Py_IS_TYPE(PyTuple_GET_ITEM(o, 0), node_type)) {
+        Node* node = as_node(PyTuple_GET_ITEM(o, 0))->node;
+        auto output = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(o, 1)));
+        check(output < node->outputs.size(), what, " names output ", output, " of a node with ", node->outputs.size());
+        return {Ref<Node>(node), output};
+    }
+    if (!is_tensor(o)) fail_type(what, " must be tensors, got ", Py_TYPE(o)->tp_name);
+    return gradient_edge(tensor_of(o));
+}
+
+std::vector<Tensor> without_lock(BackwardTask& task) {
+    std::vector<Tensor> results;
+    PyThreadState* state = PyEval_SaveThread();
+    try {
+        results = run_backward(task);
+        task.roots.clear();  // freeing a large graph takes time too
+    } catch (...) {
+        PyEval_RestoreThread(state);
+        throw;
+    }
+    PyEval_RestoreThread(state);
+    return results;
+}
+
+// run_backward(outputs, gradients, keep_graph, create_graph, inputs or None): gradients of the inputs, or None.
+PyObject* py_run_backward(PyObject*, PyObject* args) {
+    PyObject *outputs, *gradients, *inputs;
+    int keep, create;
+    if (!PyArg_ParseTuple(args, "O!O!ppO", &PyTuple_Type, &outputs, &PyTuple_Type, &gradients, &keep, &create, &inputs))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        OpScope scope(nullptr);
+        BackwardTask task;
+        task.keep_graph = keep;
+        task.create_graph = create;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); i++) {
+            Edge edge = edge_of(PyTuple_GET_ITEM(outputs, i), "the outputs");
+            if (!edge.node) fail_state("element ", i, " of tensors does not require grad and does not have a grad_fn");
+            task.roots.push_back(edge);
+            task.gradients.push_back(tensor_of(PyTuple_GET_ITEM(gradients, i)));
+        }
+        if (inputs != Py_None) {
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+                Edge edge = edge_of(PyTuple_GET_ITEM(inputs, i), "the inputs");
+                if (!edge.node) fail_state("One of the differentiated Tensors does not require grad (input ", i, ")");
+                task.inputs.push_back(edge);
+            }
+        }
+        std::vector<Tensor> results = without_lock(task);
+        if (inputs == Py_None) Py_RETURN_NONE;
+        Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(results.size()))));
+        for (size_t i = 0; i < results.size(); i++)
+            PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), ok(wrap_or_none(results[i])));
+        return tuple.release();
+    });
+}
+
+PyObject* py_in_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_backward()); }
+
+PyMethodDef functions[] = {{"run_backward", py_run_backward, METH_VARARGS, nullptr},
+                           {"in_backward", py_in_backward, METH_NOARGS, nullptr},
+                           {}};
+
+}  // namespace
+
+// The common case of Tensor.backward without a detour: no inputs, and a gradient that fits or none for one element.
+// Anything else, errors included, is autograd.backward's.
+PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
+    PyObject *gradient = Py_None, *retain = Py_None, *create = Py_False, *inputs = Py_None;
+    static const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &gradient, &retain, &create,
+                                     &inputs))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        Tensor t = tensor_of(o);
+        bool plain = inputs == Py_None && !t.impl()->functorial && requires_grad(t) && PyBool_Check(create) &&
+                     (retain == Py_None || PyBool_Check(retain));
+        Tensor g;
+        if (plain && gradient == Py_None) {
+            plain = t.numel() == 1 && !is_complex(t.dtype());
+            if (plain) g = full(t.shape(), Scalar(1), t.dtype());
+        } else if (plain) {
+            plain = is_tensor(gradient) && tensor_of(gradient).shape() == t.shape() &&
+                    is_complex(tensor_of(gradient).dtype()) == is_complex(t.dtype()) &&
+                    !tensor_of(gradient).impl()->functorial;
+            if (plain) g = tensor_of(gradient);
+        }
+        if (!plain) {
+            Owned module(ok(PyImport_ImportModule("flambeau.autograd")));
+            Owned function(ok(PyObject_GetAttrString(module.get(), "backward")));
+            Owned call(ok(PyTuple_Pack(4, o, gradient, retain, create)));
+            Owned keyword(ok(PyDict_New()));
+            ok(PyDict_SetItemString(keyword.get(), "inputs", inputs));
+            return ok(PyObject_Call(function.get(), call.get(), keyword.get()));
+        }
+        OpScope scope(nullptr);
+        BackwardTask task;
+        task.create_graph = create == Py_True;
+        task.keep_graph = retain == Py_None ? task.create_graph : retain == Py_True;
+        task.roots.push_back(gradient_edge(t));
+        task.gradients.push_back(std::move(g));
+        without_lock(task);
+        Py_RETURN_NONE;
+    });
+}
+
+void add_backward(PyObject* module) { ok(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace fb::py

@@ -1,0 +1,129 @@
+// Gradient formulas written in Python for ops of the core.
+#include "bindings/convert.h"
+#include "bindings/graph.h"
+#include "ops/common.h"
+#include "ops/dispatch.h"
+
+namespace fb::py {
+namespace {
+
+// What a formula in Python sees: ctx.args (tensors only where kept), ctx.results, ctx.needs, ctx.shapes, ctx.dtypes.
+void run_python_gradient(void* formula, GradCall& c) {
+    Lock lock;
+    const OpNode& node = c.node();
+    const auto& params = node.op.signature.params;
+    auto n = static_cast<Py_ssize_t>(params.size());
+    Owned inputs(ok(PyDict_New())), needs(ok(PyDict_New())), shapes(ok(PyDict_New())), dtypes(ok(PyDict_New()));
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const Param& p = params[static_cast<size_t>(i)];
+        int at = static_cast<int>(i);
+        if (p.type == ArgType::Tensor || p.type == ArgType::Operand || p.type == ArgType::TensorList) {
+            ok(PyDict_SetItemString(needs.get(), p.name.c_str(), c.needs(at) ? Py_True : Py_False));
+            bool list = p.type == ArgType::TensorList;
+            Owned tensors(ok(PyList_New(0))), sizes(ok(PyList_New(0)));
+            for (int k = 0; k < c.count(at); k++) {
+                auto slot =
+                    node.first[static_cast<size_t>(node.op.place[static_cast<size_t>(i)])] + static_cast<uint32_t>(k);
+                Owned t(node.slots[slot].saved.defined() ? ok(wrap(c.in(at, k).tensor)) : Py_NewRef(Py_None));
+                Owned size(wrap_size(c.shape(at, k)));
+                ok(PyList_Append(tensors.get(), t.get()));
+                ok(PyList_Append(sizes.get(), size.get()));
+            }
+            PyObject* none = Py_None;
+            PyObject* tensor = list ? tensors.get() : c.count(at) ? PyList_GET_ITEM(tensors.get(), 0) : none;
+            PyObject* size = list ? sizes.get() : c.count(at) ? PyList_GET_ITEM(sizes.get(), 0) : none;
+            ok(PyDict_SetItemString(inputs.get(), p.name.c_str(), tensor));
+            ok(PyDict_SetItemString(shapes.get(), p.name.c_str(), size));
+            if (c.count(at)) {
+                Owned dtype(wrap(c.dtype(at)));
+                ok(PyDict_SetItemString(dtypes.get(), p.name.c_str(), dtype.get()));
+            }
+        } else if (p.type != ArgType::Any && p.type != ArgType::Generator) {
+            const Value& v = c.value(at);
+            Owned value(std::holds_alternative<Dims>(v) ? wrap_tuple(std::get<Dims>(v)) : wrap_value(v));
+            ok(PyDict_SetItemString(inputs.get(), p.name.c_str(), value.get()));
+        }
+    }
+    Owned results(ok(PyList_New(0)));
+    for (size_t k = 0; k < node.results.size(); k++) {
+        Owned t(node.results[k].defined() ? ok(wrap(c.out(static_cast<int>(k)).tensor)) : Py_NewRef(Py_None));
+        ok(PyList_Append(results.get(), t.get()));
+    }
+    Owned grads(ok(PyTuple_New(static_cast<Py_ssize_t>(node.outputs.size()))));
+    for (size_t k = 0; k < node.outputs.size(); k++) {
+        int at = static_cast<int>(k);
+        PyTuple_SET_ITEM(grads.get(), static_cast<Py_ssize_t>(k),
+                         c.has(at) ? ok(wrap(c.g(at).tensor)) : Py_NewRef(Py_None));
+    }
+    Owned module(ok(PyImport_ImportModule("flambeau._gradients")));
+    Owned run(ok(PyObject_GetAttrString(module.get(), "run")));
+    Owned answer(
+        ok(PyObject_CallFunctionObjArgs(run.get(), static_cast<PyObject*>(formula), inputs.get(), results.get(),
+                                        grads.get(), needs.get(), shapes.get(), dtypes.get(), nullptr)));
+    // A dictionary: argument name → gradient, or a list of them for a list.
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject* g = PyDict_GetItemString(answer.get(), params[static_cast<size_t>(i)].name.c_str());
+        if (!g || g == Py_None) continue;
+        if (is_tensor(g)) {
+            c.set(static_cast<int>(i), tensor_of(g));
+            continue;
+        }
+        Owned list(ok(PySequence_Tuple(g)));
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list.get()); k++) {
+            PyObject* one = PyTuple_GET_ITEM(list.get(), k);
+            if (is_tensor(one)) c.set(static_cast<int>(i), static_cast<int>(k), tensor_of(one));
+        }
+    }
+}
+
+// gradients(): {signature: "formula", "python", "composite", "none" (nothing smooth) or "missing"} of the ops of the
+// core.
+PyObject* list_gradients(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Owned dict(ok(PyDict_New()));
+        for (const OpEntry& entry : op_table()) {
+            for (const OpOverload& o : entry.overloads) {
+                const Gradient* g = o.gradient;
+                Owned text(PyUnicode_FromString((o.flags & COMPOSITE) ? "composite"
+                                                : !g                  ? "missing"
+                                                : g->fn               ? "formula"
+                                                : g->python           ? "python"
+                                                                      : "none"));
+                ok(PyDict_SetItemString(dict.get(), o.text.c_str(), text.get()));
+            }
+        }
+        return dict.release();
+    });
+}
+
+PyObject* define_gradient(PyObject*, PyObject* args) {
+    const char* key;
+    PyObject *uses, *formula;
+    unsigned constants = 0;
+    if (!PyArg_ParseTuple(args, "sO!O|I", &key, &PyTuple_Type, &uses, &formula, &constants)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        Gradient& gradient = gradient_table().emplace_back();
+        gradient.key = key;
+        gradient.constants = constants;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(uses); i++)
+            gradient.uses.push_back(static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(uses, i))));
+        gradient.python = Py_NewRef(formula);
+        link_gradient(gradient);
+        Py_RETURN_NONE;
+    });
+}
+
+PyMethodDef functions[] = {
+    {"gradients", list_gradients, METH_NOARGS, "gradients(): which ops of the core have one."},
+    {"define_gradient", define_gradient, METH_VARARGS,
+     "define_gradient(key, uses, formula, constants=0): a gradient in Python for an op of the core."},
+    {}};
+
+}  // namespace
+
+void add_formulas(PyObject* module) {
+    ok(PyModule_AddFunctions(module, functions));
+    call_python_gradient = run_python_gradient;
+}
+
+}  // namespace fb::py

@@ -1,0 +1,38 @@
+// What the files of Python's side of the graph share: hooks, nodes as objects, and how each file joins the module.
+#pragma once
+#include "autograd/saved.h"
+#include "bindings/autograd.h"
+
+namespace fb::py {
+
+// ---- gradients as Python sees them (hooks.cpp) ---------------------------------------------------------------------
+
+inline PyObject* wrap_or_none(const Tensor& t) { return t ? wrap(t) : Py_NewRef(Py_None); }
+Owned wrap_all(const Gradients& gradients);
+Tensor gradient_of(PyObject* o, const char* who);  // a tensor or None, as `who` returned it
+
+// ---- hooks (hooks.cpp) ---------------------------------------------------------------------------------------------
+
+Ref<GradientHook> tensor_hook(PyObject* f);  // hook(grad) -> replacement or None
+Ref<GradientHook> node_hook(PyObject* f);    // hook(grads) or hook(grad_inputs, grad_outputs) -> replacements or None
+Ref<GradientHook> leaf_hook(PyObject* f);    // hook(tensor), the leaf whose .grad is complete
+int64_t new_hook_id();
+bool erase_hook(NodeHooks* hooks, int64_t id);
+
+// ---- nodes as Python objects (graph_node.cpp) ----------------------------------------------------------------------
+
+struct PyGraphNode {
+    PyObject_HEAD Node* node;
+    PyObject* metadata;
+};
+extern PyTypeObject* node_type;
+inline PyGraphNode* as_node(PyObject* o) { return reinterpret_cast<PyGraphNode*>(o); }
+
+PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs);  // Tensor.backward (backward.cpp)
+
+void add_nodes(PyObject* module);
+void add_backward(PyObject* module);
+void add_saved(PyObject* module);
+void add_formulas(PyObject* module);
+
+}  // namespace fb::py

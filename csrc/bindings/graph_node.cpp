@@ -1,0 +1,242 @@
+// Nodes of the graph as Python objects, and Functions: nodes whose work is written in Python.
+#include "bindings/convert.h"
+#include "bindings/graph.h"
+#include "ops/dispatch.h"
+
+namespace fb::py {
+
+PyTypeObject* node_type = nullptr;
+
+namespace {
+
+// A Function of the user: its context does the work.
+class PythonNode final : public Node {
+  public:
+    PythonNode(PyObject* context, std::string name) : context(context), name_(std::move(name)) {}
+    Gradients apply(Gradients&& gradients) override {
+        Lock lock;
+        Owned grads = wrap_all(gradients);
+        Owned self(wrap_node(Ref<Node>(this)));
+        Owned result(ok(PyObject_CallMethod(context.get(), "_run_backward", "OO", grads.get(), self.get())));
+        Gradients results(next.size());
+        for (size_t i = 0; i < next.size(); i++)
+            results[i] = gradient_of(PyTuple_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i)), name_.c_str());
+        return results;
+    }
+    std::string name() const override { return name_; }
+    void release_saved() override {
+        Lock lock;
+        Owned result(ok(PyObject_CallMethod(context.get(), "_release_saved", nullptr)));
+    }
+    Kept context;
+
+  private:
+    std::string name_;
+};
+
+void node_dealloc(PyObject* o) {
+    PyTypeObject* type = Py_TYPE(o);
+    PyGraphNode* self = as_node(o);
+    if (self->node) {
+        if (self->node->pyobj == self) self->node->pyobj = nullptr;
+        self->node->release();
+    }
+    Py_CLEAR(self->metadata);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+PyObject* node_repr(PyObject* o) {
+    return PyUnicode_FromFormat("<%s object at %p>", as_node(o)->node->name().c_str(), as_node(o)->node);
+}
+PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(as_node(o)->node->name().c_str()); }
+PyObject* node_sequence(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(as_node(o)->node->sequence); }
+PyObject* node_next(PyObject* o, void*) {
+    return guarded([&]() -> PyObject* {
+        Node* node = as_node(o)->node;
+        Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(node->next.size()))));
+        for (size_t i = 0; i < node->next.size(); i++) {
+            Owned next(wrap_node(node->next[i].node));
+            PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                             ok(Py_BuildValue("(OI)", next.get(), node->next[i].output)));
+        }
+        return tuple.release();
+    });
+}
+PyObject* node_metadata(PyObject* o, void*) {
+    if (!as_node(o)->metadata) as_node(o)->metadata = PyDict_New();
+    return Py_XNewRef(as_node(o)->metadata);
+}
+PyObject* node_where(PyObject* o, void*) {
+    return PyUnicode_FromString(describe_location(as_node(o)->node->where).c_str());
+}
+PyObject* node_outputs(PyObject* o, void*) {
+    return guarded([&]() -> PyObject* {
+        Node* node = as_node(o)->node;
+        Owned list(ok(PyList_New(0)));
+        for (const Node::Output& output : node->outputs) {
+            Owned shape(wrap_size(output.shape)), dtype(wrap(output.dtype)),
+                pair(PyTuple_Pack(2, shape.get(), dtype.get()));
+            ok(PyList_Append(list.get(), pair.get()));
+        }
+        return list.release();
+    });
+}
+// [(argument name, tensor)] of what the node keeps.
+PyObject* node_saved(PyObject* o, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Owned list(ok(PyList_New(0)));
+        auto* node = dynamic_cast<OpNode*>(as_node(o)->node);
+        if (!node) return list.release();
+        auto add = [&](const std::string& name, const Tensor& t) {
+            Owned tensor(ok(wrap(t))), pair(Py_BuildValue("(sO)", name.c_str(), tensor.get()));
+            ok(PyList_Append(list.get(), pair.get()));
+        };
+        for (size_t i = 0; i < node->op.signature.params.size(); i++) {
+            const Param& p = node->op.signature.params[i];
+            if (p.type != ArgType::Tensor && p.type != ArgType::Operand && p.type != ArgType::TensorList) continue;
+            auto at = static_cast<size_t>(node->op.place[i]);
+            for (uint32_t s = node->first[at]; s < node->first[at + 1]; s++) {
+                if (!node->slots[s].saved.defined()) continue;
+                add(p.name, node->slots[s].saved.unpack(node->next[s], "the argument '" + p.name + "'",
+                                                        node->op.entry->name, node->where));
+            }
+        }
+        for (size_t i = 0; i < node->results.size(); i++) {
+            if (node->results[i].defined())
+                add("result", node->results[i].unpack({Ref<Node>(node), static_cast<uint32_t>(i)}, "the result",
+                                                      node->op.entry->name, node->where));
+        }
+        return list.release();
+    });
+}
+PyObject* add_node_hook(PyObject* o, PyObject* f, bool before) {
+    return guarded([&]() -> PyObject* {
+        if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
+        NodeHooks& hooks = as_node(o)->node->own_hooks();
+        int64_t id = new_hook_id();
+        (before ? hooks.before : hooks.after).push_back({id, node_hook(f)});
+        return PyLong_FromLongLong(id);
+    });
+}
+PyObject* node_add_hook(PyObject* o, PyObject* f) { return add_node_hook(o, f, false); }
+PyObject* node_add_prehook(PyObject* o, PyObject* f) { return add_node_hook(o, f, true); }
+PyObject* node_remove_hook(PyObject* o, PyObject* id) {
+    return PyBool_FromLong(erase_hook(as_node(o)->node->hooks.get(), PyLong_AsLongLong(id)));
+}
+PyObject* node_getattro(PyObject* o, PyObject* name) {
+    PyObject* found = PyObject_GenericGetAttr(o, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    Node* node = as_node(o)->node;
+    if (auto* python = dynamic_cast<PythonNode*>(node)) {
+        PyErr_Clear();
+        return PyObject_GetAttr(python->context.get(), name);
+    }
+    if (auto* leaf = dynamic_cast<AccumulateGrad*>(node)) {
+        if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) {
+            PyErr_Clear();
+            return wrap(leaf->leaf);
+        }
+    }
+    return nullptr;
+}
+PyGetSetDef node_getset[] = {{"next_functions", node_next, nullptr,
+                              "(node, output) of each input; node is None where no gradient goes.", nullptr},
+                             {"metadata", node_metadata, nullptr, "A dictionary of your own.", nullptr},
+                             {"_location", node_where, nullptr, "file:line of the call that was recorded.", nullptr},
+                             {"_outputs", node_outputs, nullptr, "[(shape, dtype)] of the results.", nullptr},
+                             {}};
+PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "name(): the op's name, as in MulBackward0."},
+                              {"_sequence_nr", node_sequence, METH_NOARGS, "Larger for nodes recorded later."},
+                              {"_saved", node_saved, METH_NOARGS, "[(name, tensor)] kept for backward."},
+                              {"_add_hook", node_add_hook, METH_O, nullptr},
+                              {"_add_prehook", node_add_prehook, METH_O, nullptr},
+                              {"_remove_hook", node_remove_hook, METH_O, nullptr},
+                              {}};
+PyType_Slot node_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                            {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                            {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
+                            {Py_tp_getset, node_getset},
+                            {Py_tp_methods, node_methods},
+                            {Py_tp_doc, const_cast<char*>("A recorded operation of the graph.")},
+                            {0, nullptr}};
+
+// ---- Functions -----------------------------------------------------------------------------------------------------
+
+// function_node(context, name, inputs): a node whose edges lead to the inputs (tensors or None).
+PyObject* function_node(PyObject*, PyObject* args) {
+    PyObject *context, *inputs;
+    const char* name;
+    if (!PyArg_ParseTuple(args, "OsO!", &context, &name, &PyTuple_Type, &inputs)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        current_location = here();
+        auto node = make_ref<PythonNode>(context, name);
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+            PyObject* o = PyTuple_GET_ITEM(inputs, i);
+            node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
+        }
+        node->renumber();
+        return wrap_node(Ref<Node>(node.get()));
+    });
+}
+// set_output(node, tensor, dirty): makes the tensor the node's next output. An input returned as it is becomes a view.
+PyObject* set_output(PyObject*, PyObject* args) {
+    PyObject *node_object, *o;
+    int dirty, record;
+    if (!PyArg_ParseTuple(args, "O!Opp", node_type, &node_object, &o, &dirty, &record)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        Node* node = as_node(node_object)->node;
+        auto output = static_cast<uint32_t>(node->outputs.size());
+        if (o == Py_None) {
+            node->outputs.push_back({});
+            Py_RETURN_NONE;
+        }
+        Tensor t = tensor_of(o);
+        node->add_output(t);
+        if (!record || !differentiable(t.dtype())) Py_RETURN_NONE;
+        if (dirty) rebase_history(t, Ref<Node>(node));
+        else set_history(t, Ref<Node>(node), output);
+        Py_RETURN_NONE;
+    });
+}
+PyObject* py_check_inplace(PyObject*, PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        check_inplace(tensor_of(o));
+        Py_RETURN_NONE;
+    });
+}
+// mark_written(tensor): a Function says it changed the tensor by other means.
+PyObject* mark_written(PyObject*, PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        current_location = here();
+        tensor_of(o).will_write();
+        Py_RETURN_NONE;
+    });
+}
+
+PyMethodDef functions[] = {{"function_node", function_node, METH_VARARGS, nullptr},
+                           {"set_output", set_output, METH_VARARGS, nullptr},
+                           {"check_inplace", py_check_inplace, METH_O, nullptr},
+                           {"mark_written", mark_written, METH_O, nullptr},
+                           {}};
+
+}  // namespace
+
+PyObject* wrap_node(const Ref<Node>& node) {
+    if (!node) Py_RETURN_NONE;
+    if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
+    Owned o(ok(node_type->tp_alloc(node_type, 0)));
+    node->retain();
+    as_node(o.get())->node = node.get();
+    node->pyobj = o.get();
+    return o.release();
+}
+
+void add_nodes(PyObject* module) {
+    PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(PyGraphNode), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+    node_type = reinterpret_cast<PyTypeObject*>(ok(PyType_FromSpec(&spec)));
+    ok(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)));
+    ok(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace fb::py

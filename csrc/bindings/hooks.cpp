@@ -1,0 +1,125 @@
+// Python callables as hooks of the graph.
+#include "bindings/convert.h"
+#include "bindings/graph.h"
+
+namespace fb::py {
+
+Owned wrap_all(const Gradients& gradients) {
+    Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(gradients.size()))));
+    for (size_t i = 0; i < gradients.size(); i++)
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), ok(wrap_or_none(gradients[i])));
+    return tuple;
+}
+
+Tensor gradient_of(PyObject* o, const char* who) {
+    if (o == Py_None) return Tensor();
+    if (!is_tensor(o)) {
+        PyErr_Format(PyExc_TypeError, "%s must return a tensor or None, got %s", who, Py_TYPE(o)->tp_name);
+        throw PythonError{};
+    }
+    return tensor_of(o);
+}
+
+namespace {
+
+struct PythonHook : GradientHook {
+    explicit PythonHook(PyObject* f) : function(f) {}
+    Kept function;
+};
+
+// hook(grad) -> replacement or None.
+struct TensorHook final : PythonHook {
+    using PythonHook::PythonHook;
+    void call(Gradients& gradients, const Gradients*) override {
+        Lock lock;
+        Owned argument(ok(wrap(gradients[0])));
+        Owned result(ok(PyObject_CallOneArg(function.get(), argument.get())));
+        if (result.get() == Py_None) return;
+        Tensor g = gradient_of(result.get(), "a hook");
+        if (g.shape() != gradients[0].shape()) {
+            PyErr_Format(PyExc_RuntimeError,
+                         "a hook changed the shape of the gradient; return a tensor of the same shape");
+            throw PythonError{};
+        }
+        gradients[0] = std::move(g);
+    }
+};
+
+// hook(grads) or hook(grad_inputs, grad_outputs) -> replacements or None.
+struct NodeHook final : PythonHook {
+    using PythonHook::PythonHook;
+    void call(Gradients& gradients, const Gradients* others) override {
+        Lock lock;
+        Owned first = wrap_all(gradients), second;
+        PyObject* args[2] = {first.get(), nullptr};
+        if (others) {
+            second = wrap_all(*others);
+            args[1] = second.get();
+        }
+        Owned result(ok(PyObject_Vectorcall(function.get(), args, others ? 2 : 1, nullptr)));
+        if (result.get() == Py_None) return;
+        Owned list(ok(is_tensor(result.get()) ? PyTuple_Pack(1, result.get()) : PySequence_Tuple(result.get())));
+        if (static_cast<size_t>(PyTuple_GET_SIZE(list.get())) != gradients.size()) {
+            PyErr_Format(PyExc_RuntimeError, "a hook returned %zd gradients, expected %zu",
+                         PyTuple_GET_SIZE(list.get()), gradients.size());
+            throw PythonError{};
+        }
+        for (size_t i = 0; i < gradients.size(); i++)
+            gradients[i] = gradient_of(PyTuple_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)), "a hook");
+    }
+};
+
+// hook(tensor), the leaf whose .grad is complete.
+struct LeafHook final : PythonHook {
+    using PythonHook::PythonHook;
+    void call(Gradients& gradients, const Gradients*) override {
+        Lock lock;
+        Owned argument(ok(wrap(gradients[0])));
+        Owned result(ok(PyObject_CallOneArg(function.get(), argument.get())));
+        if (result.get() != Py_None) {
+            PyErr_SetString(PyExc_RuntimeError, "a post-accumulate hook must return None");
+            throw PythonError{};
+        }
+    }
+};
+
+template <class List>
+bool erase_hook(List& list, int64_t id) {
+    for (auto it = list.begin(); it != list.end(); ++it) {
+        if (it->id == id) {
+            list.erase(it);
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+Ref<GradientHook> tensor_hook(PyObject* f) { return Ref<GradientHook>(new TensorHook(f)); }
+Ref<GradientHook> node_hook(PyObject* f) { return Ref<GradientHook>(new NodeHook(f)); }
+Ref<GradientHook> leaf_hook(PyObject* f) { return Ref<GradientHook>(new LeafHook(f)); }
+
+int64_t new_hook_id() {
+    static int64_t last = 0;
+    return ++last;
+}
+
+bool erase_hook(NodeHooks* hooks, int64_t id) {
+    return hooks && (erase_hook(hooks->tensor, id) || erase_hook(hooks->before, id) || erase_hook(hooks->after, id));
+}
+
+int visit_hooks(TensorImpl* impl, visitproc visit, void* arg) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (!meta || !meta->hooks) return 0;
+    for (auto& entry : meta->hooks->tensor) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    for (auto& entry : meta->hooks->after) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    return 0;
+}
+
+void clear_hooks(TensorImpl* impl) {
+    GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
+    if (meta) meta->hooks.reset();
+}
+
+}  // namespace fb::py

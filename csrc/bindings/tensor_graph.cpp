@@ -1,0 +1,214 @@
+// What tensors have to do with the graph: requires_grad, grad, history, hooks.
+#include "bindings/graph.h"
+#include "ops/common.h"
+#include "ops/dispatch.h"
+
+namespace fb::py {
+namespace {
+
+PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(requires_grad(tensor_of(o))); }
+int set_requires(PyObject* o, PyObject* value, void*) {
+    return guarded_int([&] {
+        OpScope scope("requires_grad");
+        if (!value || !PyBool_Check(value)) fail_type("expected True or False");
+        set_requires_grad(tensor_of(o), value == Py_True);
+        return 0;
+    });
+}
+PyObject* m_requires_grad(PyObject* o, PyObject* args, PyObject* kwargs) {
+    int on = 1;
+    static const char* names[] = {"requires_grad", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &on)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        OpScope scope("requires_grad_");
+        set_requires_grad(tensor_of(o), on != 0);
+        return Py_NewRef(o);
+    });
+}
+PyObject* get_grad(PyObject* o, void*) {
+    GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
+    if (!meta) Py_RETURN_NONE;
+    const Tensor& g = meta->retained ? meta->retained->grad : meta->grad;
+    return guarded([&] { return wrap_or_none(g); });
+}
+int set_grad(PyObject* o, PyObject* value, void*) {
+    return guarded_int([&] {
+        OpScope scope("grad");
+        Tensor t = tensor_of(o);
+        Tensor g;
+        if (value && value != Py_None) {
+            if (!is_tensor(value)) fail_type("expected a tensor or None, got ", Py_TYPE(value)->tp_name);
+            g = tensor_of(value);
+            check(!g.is_same(t), "a tensor cannot be its own gradient");
+            check(g.shape() == t.shape(), "the gradient has shape ", g.shape(), ", the tensor ", t.shape());
+            check(g.dtype() == t.dtype(), "the gradient has dtype ", g.dtype(), ", the tensor ", t.dtype());
+        } else if (!t.impl()->autograd) {
+            return 0;
+        }
+        GradMeta& meta = own_meta(t);
+        (meta.retained ? meta.retained->grad : meta.grad) = g;
+        return 0;
+    });
+}
+PyObject* get_grad_fn(PyObject* o, void*) {
+    return guarded([&] { return wrap_node(grad_fn(tensor_of(o))); });
+}
+PyObject* get_is_leaf(PyObject* o, void*) {
+    return guarded([&] { return PyBool_FromLong(is_leaf(tensor_of(o))); });
+}
+PyObject* get_output_nr(PyObject* o, void*) {
+    GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
+    return PyLong_FromUnsignedLong(meta ? meta->output : 0);
+}
+PyObject* get_retains_grad(PyObject* o, void*) {
+    GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
+    return PyBool_FromLong(meta && meta->retained);
+}
+PyObject* get_base(PyObject* o, void*) {
+    TensorImpl* base = reinterpret_cast<PyTensor*>(o)->impl->base.get();
+    return guarded([&] { return base ? wrap(Tensor(Ref<TensorImpl>(base))) : Py_NewRef(Py_None); });
+}
+PyObject* m_is_view(PyObject* o, PyObject*) {
+    return PyBool_FromLong(static_cast<bool>(reinterpret_cast<PyTensor*>(o)->impl->base));
+}
+PyObject* m_is_inference(PyObject* o, PyObject*) {
+    return PyBool_FromLong(reinterpret_cast<PyTensor*>(o)->impl->inference);
+}
+Tensor same_memory(const Tensor& t) {
+    Tensor result = make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
+    result.impl()->inference = grad_modes.inference || t.impl()->inference;
+    return result;
+}
+PyObject* m_detach(PyObject* o, PyObject*) {
+    return guarded([&] { return wrap(same_memory(settled(o))); });
+}
+// What `.data` gives: like detach(), but writes through it go unnoticed by the checks of backward.
+PyObject* m_untracked(PyObject* o, PyObject*) {
+    return guarded([&] {
+        Tensor t = same_memory(settled(o));
+        t.impl()->untracked = true;
+        return wrap(t);
+    });
+}
+PyObject* m_detach_inplace(PyObject* o, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("detach_");
+        Tensor t = tensor_of(o);
+        if (t.impl()->base && requires_grad(t))
+            fail_state("a view cannot be detached in place; use detach(), or detach_() of its base");
+        if (GradMeta* meta = grad_meta(t.impl())) {
+            meta->grad_fn = nullptr;
+            meta->output = 0;
+            meta->requires_grad = false;
+            meta->retained = nullptr;
+        }
+        return Py_NewRef(o);
+    });
+}
+PyObject* m_retain_grad(PyObject* o, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("retain_grad");
+        Tensor t = tensor_of(o);
+        if (!requires_grad(t)) fail_state("can't retain_grad on a tensor that has requires_grad=False");
+        if (grad_fn(t) && !grad_meta(t.impl())->retained) retain_grad(t);
+        Py_RETURN_NONE;
+    });
+}
+PyObject* m_add_hook(PyObject* o, PyObject* f) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("register_hook");
+        Tensor t = tensor_of(o);
+        if (!requires_grad(t)) fail_state("cannot register a hook on a tensor that doesn't require gradient");
+        if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
+        Ref<Node> node = grad_fn(t);
+        GradMeta& meta = own_meta(t);
+        if (!node && !meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
+        NodeHooks& hooks = node ? node->own_hooks() : *meta.hooks;
+        int64_t id = new_hook_id();
+        hooks.tensor.push_back({node ? meta.output : 0, id, tensor_hook(f)});
+        if (!node && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+        // The handle removes the hook from where it is now, whatever happens to the tensor.
+        Owned place(node ? wrap_node(node) : Py_NewRef(o));
+        return Py_BuildValue("(OL)", place.get(), static_cast<long long>(id));
+    });
+}
+PyObject* m_add_post_hook(PyObject* o, PyObject* f) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("register_post_accumulate_grad_hook");
+        Tensor t = tensor_of(o);
+        if (!requires_grad(t)) fail_state("cannot register a hook on a tensor that doesn't require gradient");
+        if (grad_fn(t)) fail_state("post accumulate grad hooks cannot be registered on non-leaf tensors");
+        if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
+        GradMeta& meta = own_meta(t);
+        if (!meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
+        int64_t id = new_hook_id();
+        meta.hooks->after.push_back({id, leaf_hook(f)});
+        if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+        return PyLong_FromLongLong(id);
+    });
+}
+PyObject* m_remove_hook(PyObject* o, PyObject* id) {
+    GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
+    return PyBool_FromLong(meta && erase_hook(meta->hooks.get(), PyLong_AsLongLong(id)));
+}
+// Where the tensor's gradient goes: (node, output).
+PyObject* m_gradient_edge(PyObject* o, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Edge edge = gradient_edge(tensor_of(o));
+        Owned node(wrap_node(edge.node));
+        return Py_BuildValue("(OI)", node.get(), edge.output);
+    });
+}
+
+}  // namespace
+
+PyGetSetDef autograd_getset[] = {
+    {"requires_grad", get_requires_grad, set_requires, "Whether operations on this tensor are recorded for backward.",
+     nullptr},
+    {"grad", get_grad, set_grad, "The gradient that backward has summed up, or None.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The recorded operation that made this tensor, or None.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this tensor is.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on this tensor.", nullptr},
+    {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
+    {}};
+
+PyMethodDef autograd_methods[] = {
+    {"requires_grad_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_requires_grad)),
+     METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True)\n\nSwitches recording for this tensor on or off; returns it.\n\nExample:\n    "
+     ">>> fb.ones(2).requires_grad_()\n    tensor([1., 1.], requires_grad=True)\n"},
+    {"detach", m_detach, METH_NOARGS,
+     "detach()\n\nA tensor on the same memory without history.\n\nExample:\n    >>> "
+     "fb.ones(2).requires_grad_().detach()\n    tensor([1., 1.])\n"},
+    {"detach_", m_detach_inplace, METH_NOARGS,
+     "detach_()\n\nForgets this tensor's history: it becomes a leaf that does not require gradients.\n\nExample:\n    "
+     ">>> "
+     "(fb.ones(2).requires_grad_() * 2).detach_()\n    tensor([2., 2.])\n"},
+    {"retain_grad", m_retain_grad, METH_NOARGS,
+     "retain_grad()\n\nKeeps the gradient of this tensor in .grad although it is no leaf.\n\nExample:\n    >>> x = "
+     "fb.ones(2).requires_grad_()\n    >>> y = x * 2\n    >>> y.retain_grad()\n    >>> y.sum().backward()\n    >>> "
+     "y.grad\n    tensor([1., 1.])\n"},
+    {"is_inference", m_is_inference, METH_NOARGS,
+     "is_inference()\n\nWhether the tensor was made in inference mode.\n\nExample:\n    >>> "
+     "fb.ones(2).is_inference()\n    "
+     "False\n"},
+    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(m_backward)), METH_VARARGS | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\nSums gradients of this tensor "
+     "into "
+     "the .grad of the leaves it depends on.\n\nArgs:\n    gradient: the gradient of this tensor; may be left out when "
+     "it has one element.\n    retain_graph: keep what the graph holds for another backward; create_graph by "
+     "default.\n   "
+     " create_graph: record the backward itself, for gradients of gradients.\n    inputs: only these get a gradient; "
+     "all "
+     "leaves by default.\n\nExample:\n    >>> x = fb.tensor([1.0, 2.0], requires_grad=True)\n    >>> (x * "
+     "x).sum().backward()\n    >>> x.grad\n    tensor([2., 4.])\n"},
+    {"_is_view", m_is_view, METH_NOARGS, nullptr},
+    {"_untracked", m_untracked, METH_NOARGS, nullptr},
+    {"_add_hook", m_add_hook, METH_O, nullptr},
+    {"_add_post_hook", m_add_post_hook, METH_O, nullptr},
+    {"_remove_hook", m_remove_hook, METH_O, nullptr},
+    {"_gradient_edge", m_gradient_edge, METH_NOARGS, nullptr},
+    {}};
+
+}  // namespace fb::py
