@@ -70,9 +70,9 @@ cdouble = complex128
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
 from flambeau import autograd
-from flambeau._legacy import *  # noqa: F403
-from flambeau._system import *  # noqa: F403
-from flambeau._tensor import *  # noqa: F403
+from flambeau._legacy import *
+from flambeau._system import *
+from flambeau._tensor import *
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,

@@ -474,7 +474,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]
+        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]  # two parts were asked for
 
 
 @inherit_args

@@ -208,7 +208,7 @@ class ChainDataset(IterableDataset):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(map(len, self._checked()))  # type: ignore[arg-type]
+        return sum(map(len, self._checked()))  # type: ignore[arg-type]  # TypeError if one has none
 
 
 class Subset(Dataset[T_co]):

@@ -209,5 +209,5 @@ class BatchSampler(Sampler[list[int]]):
                 yield batch
 
     def __len__(self) -> int:
-        count = len(self.sampler)  # type: ignore[arg-type]
+        count = len(self.sampler)  # type: ignore[arg-type]  # TypeError if it has none
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
