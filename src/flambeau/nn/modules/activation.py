@@ -8,6 +8,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init as initialise
 from flambeau.nn.modules._attention import MultiheadAttention
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -19,7 +20,11 @@ __all__ = [
 
 
 class _InPlace(Module):
-    """An activation with no other setting than whether it works in place."""
+    """An activation with no other setting than whether it works in place.
+
+    Args:
+        inplace: whether the input is overwritten.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -33,11 +38,9 @@ def _and_inplace(text: str, inplace: bool) -> str:
     return text + ", inplace=True" if inplace else text
 
 
+@inherit_args
 class ReLU(_InPlace):
     """max(x, 0).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.ReLU()(fb.tensor([-1.0, 2.0]))
@@ -151,11 +154,9 @@ class Tanh(Module):
         return input.tanh()
 
 
+@inherit_args
 class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Hardsigmoid()(fb.zeros(1))
@@ -169,11 +170,9 @@ class Hardsigmoid(_InPlace):
         return ""
 
 
+@inherit_args
 class Hardswish(_InPlace):
     """x · relu6(x + 3) / 6.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Hardswish()(fb.tensor([3.0]))
@@ -187,11 +186,9 @@ class Hardswish(_InPlace):
         return ""
 
 
+@inherit_args
 class SiLU(_InPlace):
     """x · sigmoid(x).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.SiLU()(fb.tensor([2.0]))
@@ -202,11 +199,9 @@ class SiLU(_InPlace):
         return F.silu(input, self.inplace)
 
 
+@inherit_args
 class Mish(_InPlace):
     """x · tanh(softplus(x)).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Mish()(fb.tensor([2.0]))
@@ -217,11 +212,9 @@ class Mish(_InPlace):
         return F.mish(input, self.inplace)
 
 
+@inherit_args
 class SELU(_InPlace):
     """A scaled ELU that keeps mean 0 and variance 1.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.SELU()(fb.tensor([1.0]))
@@ -255,12 +248,9 @@ class ELU(Module):
         return _and_inplace(f"alpha={self.alpha}", self.inplace)
 
 
+@inherit_args
 class CELU(ELU):
     """x where x > 0, else alpha · (exp(x / alpha) - 1).
-
-    Args:
-        alpha: the limit on the left, negated.
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.CELU(2.0)(fb.tensor([-1.0]))
@@ -494,7 +484,11 @@ class Threshold(Module):
 
 
 class _AlongDim(Module):
-    """A function along a dimension."""
+    """A function along a dimension.
+
+    Args:
+        dim: the dimension.
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -504,11 +498,9 @@ class _AlongDim(Module):
         return f"dim={self.dim}"
 
 
+@inherit_args
 class Softmax(_AlongDim):
     """exp(x) / sum(exp(x)) along a dimension.
-
-    Args:
-        dim: the dimension.
 
     Example:
         >>> fb.nn.Softmax(dim=0)(fb.zeros(2))
@@ -519,11 +511,9 @@ class Softmax(_AlongDim):
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
+@inherit_args
 class Softmin(_AlongDim):
     """softmax(-x) along a dimension.
-
-    Args:
-        dim: the dimension.
 
     Example:
         >>> fb.nn.Softmin(dim=0)(fb.zeros(2))
@@ -534,11 +524,9 @@ class Softmin(_AlongDim):
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
+@inherit_args
 class LogSoftmax(_AlongDim):
     """log(softmax(x)) along a dimension.
-
-    Args:
-        dim: the dimension.
 
     Example:
         >>> fb.nn.LogSoftmax(dim=0)(fb.zeros(2))
