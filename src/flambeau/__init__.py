@@ -115,11 +115,11 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "distributions", "fft",
-    "func", "hub", "jit", "multiprocessing", "nn", "optim", "random", "serialization", "sparse", "testing", "utils",
-    "version", "xpu",
+    "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "random", "serialization", "signal", "sparse", "testing",
+    "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
-_FROM = {"autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
+_FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
 _FROM |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse._tensor")
 _FROM |= dict.fromkeys(
     """

@@ -29,6 +29,7 @@ _ALIASES = {
     "torch.torch_version": "flambeau.compat.version",
     "torch.types": "flambeau.compat.type_names",
     "torch.library": "flambeau.compat.library",
+    "torch._utils": "flambeau.compat.flattening",
     "torch._higher_order_ops.associative_scan": "flambeau.compat.higher_order",
     "torch.jit.annotations": "flambeau.compat.annotations",
 }
