@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import queue
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,12 @@ def private_bytes(pid: int | None) -> int:
 
 
 def _echo(asked: Any, answered: Any) -> None:
-    while (tensor := asked.get()) is not None:
-        answered.put(float(tensor[-1]))
+    parent = os.getppid()
+    while os.getppid() == parent:  # the process that asks may be killed, and then nobody else tells
+        try:
+            answered.put(float(asked.get(timeout=1)[-1]))
+        except queue.Empty:
+            continue
 
 
 class Passing:
