@@ -240,3 +240,14 @@ def test_a_mask_without_elements_selects_nothing():
     assert x[mask].shape == (0,)
     x[mask] = 5
     assert x.tolist() == [1, 1, 1]
+
+
+def test_ranges_and_other_sequences_are_indices():
+    x = fb.arange(12).view(3, 4)
+    assert x[range(2)].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and x[range(3), [0, 1, 2]].tolist() == [0, 5, 10]
+    assert x[range(2, -1, -1), 0].tolist() == [8, 4, 0] and x[range(0)].shape == (0, 4)
+    x[range(3), fb.tensor([1, 1, 2])] = -1
+    assert x[:, 1].tolist() == [-1, -1, 9] and x[2, 2] == -1
+    for wrong in ("ab", b"ab", {0: 1}, {0, 1}, 1.5):
+        with pytest.raises(IndexError, match="only integers, slices"):
+            x[wrong]

@@ -51,6 +51,10 @@ IndexItem parse_item(PyObject* o) {
     }
     if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__"))
         return IndexItem::tensor(index_tensor(o));
+    if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, and the like
+        Owned list(ok(PySequence_List(o)));
+        return IndexItem::tensor(index_tensor(list.get()));
+    }
     fail_index(
         "only integers, slices (`:`), ellipsis (`...`), None and integer or boolean tensors are valid indices, got ",
         Py_TYPE(o)->tp_name);

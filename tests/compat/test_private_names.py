@@ -185,3 +185,15 @@ def test_tree_functions():
     assert _pytree.tree_any(lambda n: n == 2.5, tree) and not _pytree.tree_all(lambda n: n == 2.5, tree)
     assert list(_pytree.tree_iter(tree)) == [1, "x", 2.5]
     assert _pytree._dict_flatten_with_keys({"a": 1}) == ([(_pytree.MappingKey("a"), 1)], ["a"])
+
+
+def test_several_tensors_as_one():
+    with fb.compat.torch():
+        from torch._utils import _flatten_dense_tensors, _take_tensors, _unflatten_dense_tensors
+    parts = [fb.arange(6.0).view(2, 3), fb.tensor(7.0), fb.zeros(0)]
+    flat = _flatten_dense_tensors(parts)
+    assert flat.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
+    back = _unflatten_dense_tensors(flat, parts)
+    assert [tuple(t.shape) for t in back] == [(2, 3), (), (0,)] and all(fb.equal(a, b) for a, b in zip(back, parts, strict=True))
+    mixed = [fb.zeros(4), fb.zeros(4, dtype=fb.float64), fb.zeros(4), fb.zeros(4)]
+    assert [[t.dtype for t in group] for group in _take_tensors(mixed, 32)] == [[fb.float32] * 2, [fb.float32], [fb.float64]]

@@ -323,3 +323,18 @@ def test_alpha_dropout_keeps_mean_and_variance():
     dropped = whole.std(2) < 1e-6
     assert dropped.double().mean().item() == pytest.approx(0.5, abs=0.05)
     assert nn.AlphaDropout().eval()(fb.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("function", [F.gelu, F.softplus, F.softshrink, F.hardshrink, F.logsigmoid])
+def test_activations_into_a_given_tensor(function):
+    x, out = fb.randn(3, 4), fb.empty(0)
+    assert function(x, out=out) is out and fb.equal(out, function(x))
+    with pytest.raises(RuntimeError):
+        function(x, out=fb.empty(0, dtype=fb.int64))
+    with pytest.raises(RuntimeError):
+        function(x.requires_grad_(), out=fb.empty(0))
+
+
+def test_linear_into_a_given_tensor():
+    x, weight, bias, out = fb.randn(3, 4), fb.randn(5, 4), fb.randn(5), fb.empty(0)
+    assert F.linear(x, weight, bias, out=out) is out and fb.equal(out, F.linear(x, weight, bias))

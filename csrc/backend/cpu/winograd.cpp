@@ -67,16 +67,29 @@ void transform_weights(const Problem& o, int64_t c, int64_t depth, int64_t k, in
     }
 }
 
-// One tile: v[product][channel], products `step` apart, channels in segments of panel_depth, `segment` apart. Outside
-// of the image `zeros` is read.
-void transform_input(const Problem& o, Place at, const float* zeros, float* v, int64_t step, int64_t segment) {
+// Where the transformed inputs of `tiles` tiles lie. Rows of tiles are panel_row apart, as the matrix product wants
+// them; few channels let several products lie in one row, more than panel_depth go on in another segment.
+struct Inputs {
+    int64_t row_step, segment, segments, product[products];
+    Inputs(const Problem& o, int64_t tiles) : row_step(tiles * panel_row) {
+        int64_t in_row = std::max<int64_t>(1, panel_depth / o.channels);
+        for (int64_t i = 0; i < products; i++) product[i] = i / in_row * row_step + i % in_row * o.channels;
+        segment = (products + in_row - 1) / in_row * row_step;
+        segments = (o.channels + panel_depth - 1) / panel_depth;
+    }
+    int64_t size() const { return segments * segment; }
+    int64_t channel(int64_t c) const { return c / panel_depth * segment + c % panel_depth; }
+};
+
+// One tile; outside of the image `zeros` is read.
+void transform_input(const Problem& o, const Inputs& in, Place at, const float* zeros, float* v) {
     const float* pixel[inputs][inputs];
     find_pixels(pixel, o.in, o.x, {at.image, at.top - o.pad_y, at.left - o.pad_x}, zeros);
     for (int64_t c = 0; c < o.channels; c += lanes) {
-        float* to = v + c / panel_depth * segment + c % panel_depth;
+        float* to = v + in.channel(c);
         transform<Input>(
             [&](int i, int j) { return Vec(*reinterpret_cast<const LooseVec*>(pixel[i][j] + c)); },
-            [&](int i, int j, Vec value) { *reinterpret_cast<Vec*>(to + (i * inputs + j) * step) = value; });
+            [&](int i, int j, Vec value) { *reinterpret_cast<Vec*>(to + in.product[i * inputs + j]) = value; });
     }
 }
 
@@ -100,18 +113,6 @@ void transform_output(const Problem& o, Place at, int64_t k, int64_t ks, const f
     }
 }
 
-// Transformed inputs of `tiles` tiles.
-struct Inputs {
-    int64_t segments, step, segment;
-    Inputs(const Problem& o, int64_t tiles)
-        : segments((o.channels + panel_depth - 1) / panel_depth), step(tiles * panel_row), segment(step * products) {}
-    int64_t size() const { return segments * segment; }
-    // Those of one product from channel c on, tile after tile.
-    const float* at(const float* v, int64_t product, int64_t c) const {
-        return v + c / panel_depth * segment + product * step + c % panel_depth;
-    }
-};
-
 // ---- few weights ---------------------------------------------------------------------------------------------------
 
 // Tiles [begin, end), `together` at a time. False when a result is not finite.
@@ -125,11 +126,10 @@ bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int
     Vec bad = {};
     for (int64_t first = begin; first < end && !stop; first += together) {
         int64_t count = std::min(together, end - first);
-        for (int64_t t = 0; t < count; t++)
-            transform_input(o, o.tiling.place(first + t), zeros, v + t * panel_row, in.step, in.segment);
+        for (int64_t t = 0; t < count; t++) transform_input(o, in, o.tiling.place(first + t), zeros, v + t * panel_row);
         for (int64_t i = 0; i < products; i++) {
             for (int64_t c = 0; c < o.channels; c += piece)
-                panel_gemm({count, o.out_channels, std::min(piece, o.channels - c), in.at(v, i, c),
+                panel_gemm({count, o.out_channels, std::min(piece, o.channels - c), v + in.product[i] + in.channel(c),
                             u + i * o.weight_step() + c * o.out_channels, m + i * m_step, o.m_row(), c > 0});
         }
         for (int64_t t = 0; t < count; t++)
@@ -176,7 +176,8 @@ void run_group(const Problem& o, const Inputs& in, const float* v, int64_t first
         for (int64_t j = 0; j < ks; j += panel_wide)
             transform_weights(o, c, depth, k + j, std::min(panel_wide, ks - j), u + j * depth, u_step);
         for (int64_t i = 0; i < products; i++)
-            panel_gemm({count, ks, depth, in.at(v, i, c), u + i * u_step, m + i * m_step, m_row, c > 0});
+            panel_gemm(
+                {count, ks, depth, v + in.product[i] + in.channel(c), u + i * u_step, m + i * m_step, m_row, c > 0});
     }
     for (int64_t t = 0; t < count; t++)
         transform_output(o, o.tiling.place(first + t), k, ks, m + t * m_row, m_step, sink, bad);
@@ -198,7 +199,7 @@ bool run_many(const Problem& o) {
             groups % threads == 0 || groups >= 4 * threads ? 1 : std::clamp<int64_t>(count / 32, 1, threads);
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; t++)
-                transform_input(o, o.tiling.place(first + t), zeros, v + t * panel_row, in.step, in.segment);
+                transform_input(o, in, o.tiling.place(first + t), zeros, v + t * panel_row);
         });
         parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
             int64_t size = group + products * (piece * group + 16 + (count / parts + 1) * (group + 16) + 16);

@@ -73,6 +73,9 @@ def device_count() -> int:
     return 0
 
 
+_initialized = False  # the name that PyTorch's older scripts read
+
+
 def is_initialized() -> bool:
     """False: there is nothing to initialise.
 
@@ -247,6 +250,10 @@ class _CudaType(type):
         return False
 
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        _no_device(cls.__name__)
+
+    def tensor_dtype(cls) -> NoReturn:
+        """Asked by Tensor.type(): converting to a CUDA type is an error."""
         _no_device(cls.__name__)
 
 

@@ -20,6 +20,7 @@ from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
     _attention,
+    _classification,
     _ctc,
     _dropout,
     _linear,
@@ -32,6 +33,7 @@ from flambeau.nn.functional import (
 )
 from flambeau.nn.functional._activation import *
 from flambeau.nn.functional._attention import *
+from flambeau.nn.functional._classification import *
 from flambeau.nn.functional._ctc import *
 from flambeau.nn.functional._dropout import *
 from flambeau.nn.functional._linear import *
@@ -45,6 +47,7 @@ from flambeau.nn.functional._spatial import *
 _FAMILIES = (
     _activation,
     _attention,
+    _classification,
     _ctc,
     _dropout,
     _linear,

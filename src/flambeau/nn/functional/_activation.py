@@ -8,7 +8,7 @@ from collections.abc import Callable
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import narrow_back, recording, wide
+from flambeau.nn.functional._common import into, narrow_back, recording, wide
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
@@ -194,17 +194,17 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, True)
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x where |x| > lambd, else 0.
 
     Example:
         >>> fb.nn.functional.hardshrink(fb.tensor([-1.0, 0.2]))
         tensor([-1.,  0.])
     """
-    return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
+    return into(out, input.masked_fill((input >= -lambd) & (input <= lambd), 0))
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved towards 0 by lambd; 0 where |x| <= lambd.
 
     Example:
@@ -213,7 +213,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise ArgumentError(f"softshrink: lambd must not be negative, got {lambd}")
-    return fb.where(input > lambd, input - lambd, fb.where(input < -lambd, input + lambd, input * 0))
+    return into(out, fb.where(input > lambd, input - lambd, fb.where(input < -lambd, input + lambd, input * 0)))
 
 
 # ---- curves ------------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, True)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """x · Φ(x), Φ the normal distribution function; approximate="tanh" uses the well-known tanh formula.
 
     Example:
@@ -294,9 +294,9 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         tensor([-0.1587,  1.9545])
     """
     if approximate == "none":
-        return _core["gelu"](input)
+        return into(out, _core["gelu"](input))
     if approximate == "tanh":
-        return _core["gelu_tanh"](input)
+        return into(out, _core["gelu_tanh"](input))
     raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
@@ -322,24 +322,24 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _apply(_core["mish"], input, inplace)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """log(1 + exp(beta · x)) / beta; x itself where beta · x > threshold.
 
     Example:
         >>> fb.nn.functional.softplus(fb.tensor([-1.0, 2.0]))
         tensor([0.3133, 2.1269])
     """
-    return _core["softplus"](input, beta, threshold)
+    return into(out, _core["softplus"](input, beta, threshold))
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))).
 
     Example:
         >>> fb.nn.functional.logsigmoid(fb.tensor([-1.0, 2.0]))
         tensor([-1.3133, -0.1269])
     """
-    return _core["logsigmoid"](input)
+    return into(out, _core["logsigmoid"](input))
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -22,6 +22,11 @@ def narrow_back(result: Tensor, like: Tensor) -> Tensor:
     return result.to(like.dtype) if like.dtype in _HALF else result
 
 
+def into(out: Tensor | None, result: Tensor) -> Tensor:
+    """The result, or `out` with the result in it, for functions that take out=."""
+    return result if out is None else fb.mul(result, 1, out=out)
+
+
 def recording(*tensors: Tensor | None) -> bool:
     """Whether an op on these tensors becomes part of a graph."""
     return fb.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
-from flambeau.nn.functional._common import narrow_back, recording, wide
+from flambeau.nn.functional._common import into, narrow_back, recording, wide
 
 __all__ = [
     "bilinear", "cosine_similarity", "embedding", "embedding_bag", "grouped_mm", "linear", "one_hot", "pairwise_distance",
@@ -14,18 +14,21 @@ __all__ = [
 _core = fb._C.namespaces["_nn"]
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input · weightᵀ + bias.
 
     Args:
         input: (…, in_features).
         weight: (out_features, in_features), or (in_features,).
         bias: (out_features,), or 0-d.
+        out: where to put the result.
 
     Example:
         >>> fb.nn.functional.linear(fb.ones(2), fb.ones(3, 2), fb.zeros(3))
         tensor([2., 2., 2.])
     """
+    if out is not None:
+        return into(out, linear(input, weight, bias))
     try:
         if weight.ndim == 2 and input.is_floating_point() and input.ndim > 1:
             return _core["linear"](input, weight, bias)

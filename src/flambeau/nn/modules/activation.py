@@ -8,6 +8,8 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init as initialise
 from flambeau.nn.modules._attention import MultiheadAttention
+from flambeau.nn.modules._docs import inherit_args
+from flambeau.nn.modules._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -19,7 +21,11 @@ __all__ = [
 
 
 class _InPlace(Module):
-    """An activation with no other setting than whether it works in place."""
+    """An activation with no other setting than whether it works in place.
+
+    Args:
+        inplace: whether the input is overwritten.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -33,11 +39,9 @@ def _and_inplace(text: str, inplace: bool) -> str:
     return text + ", inplace=True" if inplace else text
 
 
+@inherit_args
 class ReLU(_InPlace):
     """max(x, 0).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.ReLU()(fb.tensor([-1.0, 2.0]))
@@ -151,11 +155,9 @@ class Tanh(Module):
         return input.tanh()
 
 
+@inherit_args
 class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Hardsigmoid()(fb.zeros(1))
@@ -169,11 +171,9 @@ class Hardsigmoid(_InPlace):
         return ""
 
 
+@inherit_args
 class Hardswish(_InPlace):
     """x · relu6(x + 3) / 6.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Hardswish()(fb.tensor([3.0]))
@@ -187,11 +187,9 @@ class Hardswish(_InPlace):
         return ""
 
 
+@inherit_args
 class SiLU(_InPlace):
     """x · sigmoid(x).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.SiLU()(fb.tensor([2.0]))
@@ -202,11 +200,9 @@ class SiLU(_InPlace):
         return F.silu(input, self.inplace)
 
 
+@inherit_args
 class Mish(_InPlace):
     """x · tanh(softplus(x)).
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.Mish()(fb.tensor([2.0]))
@@ -217,11 +213,9 @@ class Mish(_InPlace):
         return F.mish(input, self.inplace)
 
 
+@inherit_args
 class SELU(_InPlace):
     """A scaled ELU that keeps mean 0 and variance 1.
-
-    Args:
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.SELU()(fb.tensor([1.0]))
@@ -255,12 +249,9 @@ class ELU(Module):
         return _and_inplace(f"alpha={self.alpha}", self.inplace)
 
 
+@inherit_args
 class CELU(ELU):
     """x where x > 0, else alpha · (exp(x / alpha) - 1).
-
-    Args:
-        alpha: the limit on the left, negated.
-        inplace: whether the input is overwritten.
 
     Example:
         >>> fb.nn.CELU(2.0)(fb.tensor([-1.0]))
@@ -491,73 +482,3 @@ class Threshold(Module):
 
     def extra_repr(self) -> str:
         return _and_inplace(f"threshold={self.threshold}, value={self.value}", self.inplace)
-
-
-class _AlongDim(Module):
-    """A function along a dimension."""
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-class Softmax(_AlongDim):
-    """exp(x) / sum(exp(x)) along a dimension.
-
-    Args:
-        dim: the dimension.
-
-    Example:
-        >>> fb.nn.Softmax(dim=0)(fb.zeros(2))
-        tensor([0.5000, 0.5000])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim, _stacklevel=5)
-
-
-class Softmin(_AlongDim):
-    """softmax(-x) along a dimension.
-
-    Args:
-        dim: the dimension.
-
-    Example:
-        >>> fb.nn.Softmin(dim=0)(fb.zeros(2))
-        tensor([0.5000, 0.5000])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim, _stacklevel=5)
-
-
-class LogSoftmax(_AlongDim):
-    """log(softmax(x)) along a dimension.
-
-    Args:
-        dim: the dimension.
-
-    Example:
-        >>> fb.nn.LogSoftmax(dim=0)(fb.zeros(2))
-        tensor([-0.6931, -0.6931])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim, _stacklevel=5)
-
-
-class Softmax2d(Module):
-    """softmax over the channels of (N, C, H, W) or (C, H, W).
-
-    Example:
-        >>> fb.nn.Softmax2d()(fb.zeros(2, 1, 1)).flatten()
-        tensor([0.5000, 0.5000])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in (3, 4):
-            raise ArgumentError(f"Softmax2d: expected input to be 3D or 4D, got shape {tuple(input.shape)}")
-        return F.softmax(input, -3)

@@ -196,13 +196,9 @@ class AvgPool1d(_AvgPoolNd):
     """
 
     def __init__(
-        self,
-        kernel_size: _Sizes,
-        stride: _Sizes | None = None,
-        padding: _Sizes = 0,
-        ceil_mode: bool = False,
+        self, kernel_size: _Sizes, stride: _Sizes | None = None, padding: _Sizes = 0, ceil_mode: bool = False,
         count_include_pad: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = _single(kernel_size)
         self.stride = _single(kernel_size if stride is None else stride)
@@ -233,14 +229,8 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._pool)(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
 
 
 @inherit_args
