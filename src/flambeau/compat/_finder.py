@@ -25,6 +25,7 @@ from flambeau.compat.version import __version__
 # Modules that exist only for the sake of scripts.
 _ALIASES = {
     "torch.version": "flambeau.compat.version",
+    "torch.__config__": "flambeau.compat.config",
     "torch.torch_version": "flambeau.compat.version",
     "torch.types": "flambeau.compat.type_names",
     "torch.library": "flambeau.compat.library",
@@ -33,7 +34,7 @@ _ALIASES = {
     "torch.jit.annotations": "flambeau.compat.annotations",
 }
 # Those that every `import torch` makes an attribute of it.
-_AT_ONCE = ("version", "torch_version")
+_AT_ONCE = ("version", "torch_version", "__config__")
 
 
 def _target(name: str) -> str:
