@@ -34,7 +34,7 @@ def test_includes_point_down():
         layer = path.relative_to(ROOT / "csrc").parts[0]
         for name in includes(path):
             target = name.split("/")[0]
-            if target in BELOW and target not in BELOW[layer]:
+            if "/" in name and target in BELOW and target not in BELOW[layer]:  # <memory> is the standard library's
                 wrong.append(f"{path.relative_to(ROOT)} includes {name}: {layer} may not know {target}")
     assert not wrong, "\n".join(wrong)
 

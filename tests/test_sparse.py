@@ -67,7 +67,7 @@ def test_products(kind):
         assert np.allclose(got.numpy(), want)
     assert np.allclose((left @ a).numpy(), left.numpy() @ d)
     assert np.allclose((a @ fb.ones(3)).numpy(), d.sum(1))
-    assert np.allclose(fb.nn.functional.linear(a, fb.ones(2, 3)).numpy(), d @ np.ones((3, 2)))
+    assert np.allclose(fb.nn.functional.linear(a, fb.ones(2, 3), fb.ones(2)).numpy(), d @ np.ones((3, 2)) + 1)
     both = fb.sparse.mm(a, a.t())
     assert both.layout is a.layout and np.allclose(both.to_dense().numpy(), d @ d.T)
     assert np.allclose(fb.sparse.addmm(fb.ones(4, 2), a, b, beta=0.5, alpha=2).numpy(), 0.5 + 2 * want)

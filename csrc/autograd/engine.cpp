@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/profile.h"
+
 namespace fb {
 namespace {
 
@@ -192,6 +194,7 @@ class Run {
             explicit Mask(uint64_t now) : previous(std::exchange(wanted_inputs, now)) {}
             ~Mask() { wanted_inputs = previous; }
         } scope(mask);
+        ProfileScope profile(ProfileEvent::Backward, [&] { return node.name(); }, [] { return std::string(); });
         Location previous = std::exchange(current_location, node.where);
         struct Restore {
             Location value;

@@ -28,6 +28,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_autograd(module.get());
         add_construct(module.get());
         add_system(module.get());
+        add_profile(module.get());
         add_autocast(module.get());
         add_exchange(module.get());
         add_shared(module.get());

@@ -2,6 +2,7 @@
 // stored or wrapped.
 #include "bindings/op.h"
 
+#include "base/profile.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "ops/common.h"
@@ -277,6 +278,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     Value value;
     if (o.python) {
         CompositeScope composite(name);
+        ProfileScope profile(ProfileEvent::Op, [&] { return h->name; }, [&] { return shapes_of(a); });
         Owned result = call_python(o, a, b);
         if (mode != Mode::Inplace && !b.out) {
             // A plain tuple of a composite with named results becomes the named one.

@@ -78,6 +78,8 @@ extern PyTypeObject* generator_type;
 extern PyTypeObject* size_type;  // flambeau.Size, a tuple
 // Exception classes by ErrorKind, set from flambeau.errors.
 extern PyObject* error_classes[8];
+// The package that the texts of dtypes and sizes name: "flambeau", or "torch" where scripts for PyTorch run.
+extern std::string shown_package;
 
 inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
 inline Tensor tensor_of(PyObject* o) { return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl)); }
@@ -119,6 +121,7 @@ void add_tensor_type(PyObject* module);
 void add_ops(PyObject* module);
 void add_construct(PyObject* module);
 void add_system(PyObject* module);
+void add_profile(PyObject* module);
 void add_autocast(PyObject* module);
 void add_exchange(PyObject* module);
 void add_autograd(PyObject* module);

@@ -41,7 +41,7 @@ PyObject* size_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* size_repr(PyObject* self) {
-    std::string text = "flambeau.Size([";
+    std::string text = shown_package + ".Size([";
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
         Owned item(PyObject_Str(PyTuple_GET_ITEM(self, i)));
         if (!item) return nullptr;

@@ -8,6 +8,7 @@ namespace fb::py {
 
 PyTypeObject *dtype_type, *device_type, *generator_type;
 PyObject* error_classes[8];
+std::string shown_package = "flambeau";
 
 void translate_exception() {
     try {
@@ -35,7 +36,9 @@ struct PyDType {
 PyObject* dtypes[dtype_count];
 
 DType self_dtype(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
-PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("flambeau.%s", name(self_dtype(self))); }
+PyObject* dtype_repr(PyObject* self) {
+    return PyUnicode_FromFormat("%s.%s", shown_package.c_str(), name(self_dtype(self)));
+}
 PyObject* dtype_reduce(PyObject* self, PyObject*) {
     Owned module(PyImport_ImportModule("flambeau._C"));
     Owned lookup(module ? PyObject_GetAttrString(module.get(), "dtype_named") : nullptr);
@@ -302,6 +305,12 @@ PyObject* set_errors(PyObject*, PyObject* errors) {
         error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
     Py_RETURN_NONE;
 }
+PyObject* show_package(PyObject*, PyObject* text) {
+    const char* given = PyUnicode_AsUTF8(text);
+    if (!given) return nullptr;
+    shown_package = given;
+    Py_RETURN_NONE;
+}
 PyObject* dtype_named(PyObject*, PyObject* text) {
     for (int i = 0; i < dtype_count; i++) {
         if (PyUnicode_Check(text) && PyUnicode_CompareWithASCIIString(text, name(static_cast<DType>(i))) == 0)
@@ -314,6 +323,7 @@ PyObject* get_default_generator(PyObject*, PyObject*) { return wrap(default_gene
 
 PyMethodDef functions[] = {
     {"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
+    {"show_package", show_package, METH_O, "show_package(name): the package that texts of dtypes and sizes name."},
     {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
     {"default_generator", get_default_generator, METH_NOARGS,
      "default_generator(): the generator used when none is given."},

@@ -134,5 +134,27 @@ Value backward(Args& a, double cost) {
 #include "ops/activation.def"
 #undef ACTIVATION
 
+// tanh and sigmoid keep their result, not x.
+struct TanhSlope {
+    template <class T>
+    static T f(T g, T y) {
+        return g * (T(1) - y * y);
+    }
+};
+struct SigmoidSlope {
+    template <class T>
+    static T f(T g, T y) {
+        return g * ((T(1) - y) * y);
+    }
+};
+OP("_tanh_backward(Tensor grad, Tensor result) -> Tensor", FREE) {
+    static const ew::Kernels kernels = ew::binary_kernels<TanhSlope, ew::F>();
+    return ew::binary(a, a.tensor(0), a.tensor(1), kernels, ew::Result::Same);
+}
+OP("_sigmoid_backward(Tensor grad, Tensor result) -> Tensor", FREE) {
+    static const ew::Kernels kernels = ew::binary_kernels<SigmoidSlope, ew::F>();
+    return ew::binary(a, a.tensor(0), a.tensor(1), kernels, ew::Result::Same);
+}
+
 }  // namespace
 }  // namespace fb

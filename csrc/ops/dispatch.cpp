@@ -1,6 +1,7 @@
 // Running ops and recording them. Everything about in-place changes and views in the graph is here too.
 #include "ops/dispatch.h"
 
+#include "base/profile.h"
 #include "ops/common.h"
 #include "ops/views.h"
 
@@ -202,7 +203,18 @@ Value run_recorded(const OpOverload& op, Args& a) {
 
 thread_local const char* composite_op = nullptr;
 
+std::string shapes_of(const Args& a) {
+    std::string text;
+    each_tensor(a, [&](const Tensor& t) {
+        text += text.empty() ? "[[" : ", [";
+        for (int64_t i = 0; i < t.dim(); i++) text += (i ? ", " : "") + std::to_string(t.shape()[i]);
+        text += "]";
+    });
+    return text.empty() ? "[]" : text + "]";
+}
+
 Value invoke(const OpOverload& op, Args& a) {
+    ProfileScope profile(ProfileEvent::Op, [&] { return op.entry->name; }, [&] { return shapes_of(a); });
     if (!(op.flags & FREE)) {
         each_tensor(a, [](const Tensor& t) { settle(t); });
         if (a.out) settle(a.out);

@@ -9,6 +9,8 @@ namespace fb {
 
 // Runs the op. The result is in a.out already when that was given; in-place forms have their history set.
 Value invoke(const OpOverload& op, Args& a);
+// "[[2, 3], [3]]": the shapes of the tensor arguments, for the profiler.
+std::string shapes_of(const Args& a);
 
 // The op made of other ops that runs on this thread: their errors carry its name.
 extern thread_local const char* composite_op;

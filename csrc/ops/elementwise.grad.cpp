@@ -1,4 +1,5 @@
 // Gradients of the elementwise ops: the rows of unary.def, then the ops of two and three operands.
+#include "autograd/mode.h"
 #include "ops/gradient.h"
 
 namespace fb {
@@ -17,6 +18,15 @@ Var angle_gradient(const Var& g, const Var& x) {
     return call<"complex">(-(im * scale), re * scale);
 }
 Var relu_gradient(const Var& g, const Var& y) { return call<"_relu_gradient">(g, y); }
+
+// One pass, unless it is to be differentiated again.
+bool in_one_pass(const Var& y) { return !grad_enabled() && !is_complex(y.dtype()); }
+Var tanh_gradient(const Var& g, const Var& y) {
+    return in_one_pass(y) ? call<"_tanh_backward">(g, y) : g * conj(1 - y * y);
+}
+Var sigmoid_gradient(const Var& g, const Var& y) {
+    return in_one_pass(y) ? call<"_sigmoid_backward">(g, y) : g * conj((1 - y) * y);
+}
 
 constexpr uint32_t X = IN(0), Y = RESULT(0);
 

@@ -21,6 +21,21 @@ Var all_rows(const Var& x) { return x.dim() == 2 ? x : reshape(x, matrix_shape(x
 // nothing is copied.
 bool turned(const Tensor& x) { return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous(); }
 
+// out = rows · wᵀ + bias. Where the product kernel takes the bias, out is written only once.
+void multiply(const Tensor& out, const Tensor& rows, const Tensor& w, const Tensor& bias) {
+    int64_t m = out.size(0), n = out.size(1), k = w.size(1);
+    bool plain = bias && bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && m > 1 && n > 1 && k > 0 &&
+                 (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
+                 !cpu::direct_gemm_fits(out.dtype(), n, k, w.strides()[0]);
+    if (plain) {
+        cpu::packed_gemm({out.dtype(), m, n, k, rows.raw(), rows.strides()[0], rows.strides()[1], w.raw(),
+                          w.strides()[1], w.strides()[0], out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
+        return;
+    }
+    if (bias) copy_into(out, expand(bias, out.shape()));
+    cpu::gemm(out, rows, transpose(w, 0, 1), Scalar(1), Scalar(bias ? 1 : 0));
+}
+
 }  // namespace
 
 OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCTION) {
@@ -35,8 +50,7 @@ OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCT
     Dims shape = from.shape();
     shape[shape.size() - 1] = w.size(0);
     Tensor out = empty({rows.size(0), w.size(0)}, x.dtype());
-    if (a.given(2)) copy_into(out, expand(a.tensor(2), out.shape()));
-    cpu::gemm(out, rows, transpose(w, 0, 1), Scalar(1), Scalar(a.given(2) ? 1 : 0));
+    multiply(out, rows, w, a.tensor_or_none(2));
     Tensor result = view(out, shape);
     return turn ? transpose(result, 0, 1) : result;
 }
@@ -135,10 +149,11 @@ OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Ten
     copy_into(gates, x);
     with_type(x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(transpose(w, 0, 1));
         for (int64_t s = 0; s < steps; s++) {
             int64_t t = reverse ? steps - 1 - s : s;
             Tensor g = select(gates, 0, t), to_h = select(output, 0, t), to_c = select(cells, 0, t);
-            cpu::gemm(g, h, transpose(w, 0, 1), Scalar(1), Scalar(1));
+            factor.times(g, h, 1);
             lstm_step<T>(g, cell, to_c, to_h);
             h = to_h, cell = to_c;
         }
@@ -157,12 +172,13 @@ OP("_lstm_backward(Tensor grad, Tensor grad_h, Tensor grad_c, Tensor weight, Ten
     Tensor slopes = empty(gates.shape(), gates.dtype()), dw = zeros(w.shape(), w.dtype());
     with_type(gates.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(w);
         for (int64_t s = steps - 1; s >= 0; s--) {
             int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
             Tensor slope = select(slopes, 0, t);
             lstm_step_back<T>(select(grad, 0, t), dh, dc, select(gates, 0, t), select(cells, 0, t),
                               s ? select(cells, 0, before) : c0, slope);
-            cpu::gemm(dh, slope, w);
+            factor.times(dh, slope, 0);
         }
     });
     if (steps > 0) {

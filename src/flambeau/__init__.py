@@ -70,9 +70,9 @@ cdouble = complex128
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
 from flambeau import autograd
-from flambeau._legacy import *  # noqa: F403
-from flambeau._system import *  # noqa: F403
-from flambeau._tensor import *  # noqa: F403
+from flambeau._legacy import *
+from flambeau._system import *
+from flambeau._tensor import *
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,
@@ -115,11 +115,11 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "distributions", "fft",
-    "func", "hub", "jit", "multiprocessing", "nn", "optim", "random", "serialization", "sparse", "testing", "utils",
-    "version", "xpu",
+    "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "random", "serialization", "signal", "sparse", "testing",
+    "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
-_FROM = {"autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
+_FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
 _FROM |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse._tensor")
 _FROM |= dict.fromkeys(
     """

@@ -22,7 +22,8 @@ class _Named:
         self.name, self.code = name, code
 
     def __repr__(self) -> str:
-        return f"flambeau.{self.name}"
+        package = str(_C.float32).partition(".")[0]  # as dtypes say it
+        return f"{package}.{self.name}"
 
     def __reduce__(self):
         return self.name

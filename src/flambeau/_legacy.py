@@ -18,6 +18,10 @@ class _TensorType(type):
     def __instancecheck__(cls, obj) -> builtins.bool:
         return isinstance(obj, Tensor) and obj.dtype == cls.dtype
 
+    def tensor_dtype(cls):
+        """What Tensor.type() converts to when it is given the class."""
+        return cls.dtype
+
     def __call__(cls, *args, device=None):
         return legacy_new(*args, device=device, dtype=cls.dtype)
 

@@ -27,6 +27,10 @@ _FLOATS = {  # bits, mantissa bits, minimum exponent, maximum exponent
     _C.float16: (16, 10, -14, 15), _C.bfloat16: (16, 7, -126, 127),
     _C.float32: (32, 23, -126, 127), _C.float64: (64, 52, -1022, 1023),
 }  # fmt: skip
+_FLOAT8 = {  # eps, max, smallest normal: limits are known of formats that no tensor has, and libraries ask for them
+    "torch.float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6), "torch.float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7),
+    "torch.float8_e5m2": (2.0**-2, 57344.0, 2.0**-14), "torch.float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15),
+}  # fmt: skip
 
 
 class finfo:
@@ -42,6 +46,12 @@ class finfo:
 
     def __init__(self, dtype=None) -> None:
         kind = _C.get_default_dtype() if dtype is None else dtype
+        stands_for = getattr(kind, "__stands_for__", None)
+        if stands_for in _FLOAT8:
+            self.eps, self.max, self.tiny = _FLOAT8[stands_for]
+            self.bits, self.min, self.smallest_normal, self.resolution = 8, -self.max, self.tiny, 1.0
+            self.smallest_subnormal, self.dtype = self.tiny * self.eps, stands_for[len("torch.") :]
+            return
         if not isinstance(kind, _C.dtype) or not (kind.is_floating_point or kind.is_complex):
             raise TypeError(f"finfo: expected a floating point or complex dtype, got {kind}; use iinfo for integers")
         real = kind.to_real() if kind.is_complex else kind

@@ -184,21 +184,23 @@ def _converter(name: str, kind: dtype):
 def _type(self, dtype=None, non_blocking=False):
     """type(dtype=None)
 
-    The tensor's type as a string, or the tensor converted to a dtype (also by PyTorch's type names).
+    The tensor's type as a string, or the tensor converted to a dtype (also by PyTorch's type names and classes).
 
     Example:
         >>> fb.zeros(1).type()
         'flambeau.FloatTensor'
     """
     if dtype is None:
-        return f"flambeau.{_TYPE_NAMES[self.dtype]}"
+        return f"{str(self.dtype).partition('.')[0]}.{_TYPE_NAMES[self.dtype]}"
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2]
         for kind, name in _TYPE_NAMES.items():
             if name == short:
                 return self.to(kind)
         raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
-    return self.to(dtype)
+    if isinstance(dtype, builtins.type) and hasattr(dtype, "tensor_dtype"):
+        dtype = dtype.tensor_dtype()
+    return self.to(_C.get_default_dtype() if dtype is Tensor else dtype)
 
 
 _TYPE_NAMES = {

@@ -65,7 +65,7 @@ def trace(func: T, example_inputs: Any = None, **options: Any) -> T:
         several = _isinstance(example_inputs, (tuple, list))
         arguments = () if example_inputs is None else tuple(example_inputs) if several else (example_inputs,)
         with no_grad():
-            func(*arguments, **keywords)  # type: ignore[operator]
+            func(*arguments, **keywords)  # type: ignore[operator]  # a function or a module
     return func
 
 
@@ -160,7 +160,7 @@ def optimize_for_inference(mod: T, other_methods: Any = None) -> T:
         >>> fb.jit.optimize_for_inference(fb.nn.ReLU()).training
         False
     """
-    return mod.eval()  # type: ignore[attr-defined]
+    return mod.eval()  # type: ignore[attr-defined]  # a module
 
 
 def is_scripting() -> bool:

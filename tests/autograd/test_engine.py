@@ -640,3 +640,12 @@ def test_a_leaf_frozen_after_recording_takes_no_gradient():
     w.requires_grad_(False)
     y.backward()
     assert w.grad is None and v.grad.tolist() == [3.0, 3.0]
+
+
+def test_grad_takes_only_inputs_where_pytorch_has_it():
+    x = fb.tensor(2.0, requires_grad=True)
+    assert fb.autograd.grad(outputs=x**2, inputs=x, create_graph=True, retain_graph=True, only_inputs=True)[0].item() == 4
+    assert fb.autograd.grad(x**2, x, None, None, False, True, True)[0].item() == 4
+    with pytest.warns(FutureWarning, match="only_inputs"):
+        assert fb.autograd.grad(x**2, x, only_inputs=False)[0].item() == 4
+    assert x.grad is None

@@ -129,3 +129,59 @@ def test_autocast_keys(torch):
         with torch._C._ExcludeDispatchKeyGuard(keys):
             assert not fb.is_autocast_enabled("cpu")
         assert fb.is_autocast_enabled("cpu")
+
+
+def test_dtypes_that_no_tensor_has():
+    with fb.compat.torch() as torch:
+        tables = {torch.float8_e4m3fn: "F8", torch.float16: "F16", torch.int4: "I4"}
+        assert tables[torch.float8_e4m3fn] == "F8" and torch.float8_e5m2 not in tables and torch.zeros(1).dtype != torch.float8_e4m3fn
+        assert (torch.finfo(torch.float8_e4m3fn).max, torch.finfo(torch.float8_e5m2).eps) == (448.0, 0.25)
+        with pytest.raises(TypeError):
+            torch.zeros(2, dtype=torch.float8_e4m3fn)
+
+
+def test_profiler_and_graphs_can_be_named():
+    with fb.compat.torch() as torch:
+        from torch.nn.attention.flex_attention import BlockMask
+        from torch.profiler import ProfilerActivity
+
+        assert not isinstance(3, BlockMask) and ProfilerActivity.CPU is not None
+        with pytest.raises(fb.errors.StateError, match="torch.cuda.CUDAGraph: not in flambeau"):
+            torch.cuda.CUDAGraph()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(count, reverse):
+    with fb.compat.torch():
+        from torch._higher_order_ops.associative_scan import associative_scan
+    gates, inputs = fb.rand(2, count, 3, dtype=fb.float64), fb.rand(2, count, 3, dtype=fb.float64).requires_grad_()
+    result = associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (gates, inputs), 1, reverse)[1]
+    state, states = fb.zeros(2, 3, dtype=fb.float64), []
+    order = range(count)[::-1] if reverse else range(count)
+    for i in order:
+        state = state * gates[:, i] + inputs[:, i]
+        states.append(state)
+    expected = fb.stack(states[::-1] if reverse else states, 1) if states else inputs
+    assert fb.allclose(result, expected)
+    if count:
+        assert fb.allclose(fb.autograd.grad(result.sum(), inputs)[0], fb.autograd.grad(expected.sum(), inputs)[0])
+
+
+def test_tree_functions():
+    with fb.compat.torch():
+        from torch.utils import _pytree
+
+    class Pair(dict):
+        pass
+
+    _pytree.register_pytree_node(
+        Pair, lambda p: (list(p.values()), list(p)), lambda values, keys: Pair(zip(keys, values, strict=True)),
+        serialized_type_name="Pair", flatten_with_keys_fn=_pytree._dict_flatten_with_keys,
+    )  # fmt: skip
+    tree = {"a": [1, "x"], "b": Pair(c=2.5)}
+    assert _pytree.tree_map_only(int, lambda n: n + 1, tree) == {"a": [2, "x"], "b": {"c": 2.5}}
+    assert _pytree.tree_map(str, tree, is_leaf=lambda n: isinstance(n, list))["a"] == "[1, 'x']"
+    assert _pytree.tree_any(lambda n: n == 2.5, tree) and not _pytree.tree_all(lambda n: n == 2.5, tree)
+    assert list(_pytree.tree_iter(tree)) == [1, "x", 2.5]
+    assert _pytree._dict_flatten_with_keys({"a": 1}) == ([(_pytree.MappingKey("a"), 1)], ["a"])

@@ -334,7 +334,7 @@ def test_arguments():
         with pytest.raises(ValueError, match="IterableDataset"):
             DataLoader(Share(3), **options)
     with pytest.warns(UserWarning, match="not pinned"):
-        DataLoader(data, pin_memory=True)
+        list(DataLoader(data, pin_memory=True))
     with pytest.warns(UserWarning, match="suggested max number"):
         DataLoader(data, num_workers=1000)
     loader = DataLoader(data)

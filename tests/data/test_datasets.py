@@ -86,7 +86,7 @@ def test_chain_dataset():
     chain = Count(2) + Count(3)
     assert isinstance(chain, ChainDataset)
     assert list(chain) == [0, 1, 0, 1, 2] and len(chain) == 5
-    with pytest.raises(TypeError, match="only IterableDataset"):
+    with pytest.raises(ValueError, match="only IterableDataset"):
         list(ChainDataset([[1]]))
 
 
@@ -134,7 +134,6 @@ def test_random_sampler():
     assert len(more) == 8 and sorted(more[:3]) == sorted(more[3:6]) == [0, 1, 2]
     many = list(RandomSampler(range(3), replacement=True, num_samples=3000))
     assert len(many) == 3000 and min(many.count(i) for i in range(3)) > 850
-    assert list(RandomSampler([])) == []
     with pytest.raises(TypeError, match="replacement"):
         RandomSampler(range(3), replacement=1)
     with pytest.raises(ValueError, match="num_samples"):
@@ -172,3 +171,14 @@ def test_distributed_sampler(count, drop_last):
         assert list(mixed[0]) == before
     with pytest.raises(ValueError, match="Invalid rank"):
         DistributedSampler(range(count), 3, 3)
+
+
+def test_errors_are_those_of_pytorch_too():
+    for make in (lambda: ConcatDataset([]), lambda: TensorDataset(fb.ones(2), fb.ones(3)), lambda: list(ChainDataset([[1]]))):
+        with pytest.raises(AssertionError):
+            make()
+    with pytest.raises(ValueError, match="empty dataset"):
+        RandomSampler([])
+    with pytest.warns(FutureWarning):
+        assert ConcatDataset([[1, 2], [3]]).cummulative_sizes == [2, 3]
+    assert TensorDataset().tensors == ()

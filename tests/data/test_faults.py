@@ -248,3 +248,36 @@ def test_interrupted_or_killed_parent(sent):
     assert not any(map(alive, workers)) and time.monotonic() - start < 20
     if sent == signal.SIGINT:
         assert errors.count("KeyboardInterrupt") == 1 and "Process" not in errors
+
+
+class TwoArguments(Exception):
+    def __init__(self, first, second):
+        super().__init__(first, second)
+
+
+class Own(LookupError):
+    pass
+
+
+class Raising(fb.utils.data.Dataset):
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        if index == 3:
+            raise self.error
+        return index
+
+
+def test_errors_keep_their_class_where_they_can():
+    for error, kind in ((Own("x"), Own), (TwoArguments(1, 2), RuntimeError), (KeyError("x"), KeyError)):
+        with pytest.raises(kind, match=type(error).__name__):
+            list(DataLoader(Raising(error), num_workers=1))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_of_a_sample_ends_the_loop_with_any_number_of_workers(workers):
+    assert [b.tolist() for b in DataLoader(Raising(StopIteration()), 2, num_workers=workers)] == [[0, 1]]

@@ -22,7 +22,7 @@ def world():
 def test_before_and_after_a_group(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert dist.is_available() and not dist.is_initialized() and dist.group.WORLD is None
+    assert not dist.is_available() and not dist.is_initialized() and dist.group.WORLD is None
     for call in (dist.get_rank, dist.get_world_size, dist.barrier, dist.get_backend, dist.destroy_process_group):
         with pytest.raises(ValueError, match="init_process_group"):
             call()

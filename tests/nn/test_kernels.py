@@ -131,6 +131,17 @@ def test_lstm_of_all_steps(second, reverse):
 
 
 @pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gru_of_all_steps(second, reverse):
+    gates, weight, bias, h = inputs = leaves((4, 3, 6), (6, 2), (6,), (3, 2))
+    output, end = fb._C.namespaces["_nn"]["gru"](gates, weight, bias, h, reverse)
+    outputs, state = [None] * 4, h
+    for t in reversed(range(4)) if reverse else range(4):
+        state = outputs[t] = fb._gru_cell(gates[t], state @ weight.t() + bias, state)[0]
+    assert_same(fb.cat([output, end.unsqueeze(0)]), fb.stack([*outputs, state]), inputs, second)
+
+
+@pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("turned", [False, True])
 def test_linear(second, turned):
     x, weight, bias = inputs = leaves((4, 3, 5), (2, 5), (2,))

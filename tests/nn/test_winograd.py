@@ -179,7 +179,7 @@ def test_half_types_compute_this_way_too():
 
 
 def test_gradients_of_gradients():
-    x = fb.tensor(draw(1, 1, 32, 44, 44), requires_grad=True)
+    x = fb.tensor(draw(1, 1, 32, 48, 48), requires_grad=True)
     w = fb.tensor(draw(2, 32, 32, 3, 3), requires_grad=True)
 
     def second(on):

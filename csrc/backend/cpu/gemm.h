@@ -28,6 +28,7 @@ struct OwnGemm {
     char* c;
     int64_t c_row;
     Scalar alpha, beta;
+    const char* bias = nullptr;  // packed_gemm adds it to every row; alpha must be 1 and beta 0
 };
 // Large ones of float32 and float64, on several threads where that pays.
 void packed_gemm(const OwnGemm& g);
@@ -40,6 +41,18 @@ void rows_gemm(const OwnGemm& g);
 bool rows_gemm_fits(const OwnGemm& g);
 // The best of the three.
 void float_gemm(const OwnGemm& g);
+// A float matrix that many others are multiplied with from the left, one after the other: arranged for that only once.
+class RightFactor {
+  public:
+    explicit RightFactor(const Tensor& b);
+    // c = beta * c + a @ b; the columns of c are adjacent.
+    void times(const Tensor& c, const Tensor& a, double beta) const;
+
+  private:
+    char* start() const;
+    OwnGemm product(const char* a, int64_t m, int64_t a_row, int64_t a_col, char* c, int64_t c_row, double beta) const;
+    Tensor b_, panels_;
+};
 
 // float32 products whose caller keeps the operands packed, on the calling thread. b lies in panels of panel_wide
 // columns, one behind the other, k rows each; what is left over may be one panel of half that width. n is a multiple of

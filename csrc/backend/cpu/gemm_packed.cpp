@@ -42,10 +42,11 @@ struct Lanes {
     static constexpr int64_t row = depth + 64 / sizeof(T);
 };
 
-// What happens to the sums: c = alpha * sums + beta * c.
+// What happens to the sums: c = alpha * sums + beta * c, or, where there is a bias, c = sums + bias.
 template <class T>
 struct Store {
     T alpha, beta;
+    const T* bias = nullptr;  // of the columns at hand
 };
 
 // Rounded after every step: which of the two products a fused operation takes in would be the compiler's choice, and
@@ -87,7 +88,9 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
         for (int v = 0; v < Wide; v++) {
             Loose* at = reinterpret_cast<Loose*>(c + r * c_row + v * width);
             V value = sum[r][v];
-            if (store.alpha != T(1) || (store.beta != T(0) && store.beta != T(1))) {
+            if (store.bias) {
+                value += *reinterpret_cast<const Loose*>(store.bias + v * width);
+            } else if (store.alpha != T(1) || (store.beta != T(0) && store.beta != T(1))) {
                 V old = {};
                 if (store.beta != T(0)) old = *at;
                 finish<T>(value, store, old);
@@ -117,6 +120,8 @@ struct Packed {
     T* c;
     int64_t c_row;
     T alpha, beta;
+    const T* bias = nullptr;    // added to every row; alpha is then 1 and beta 0
+    const T* packed = nullptr;  // all panels of b, packed before
 
     static constexpr int64_t wide = Lanes<T>::wide, width = Lanes<T>::width, row = Lanes<T>::row;
 
@@ -133,6 +138,12 @@ struct Packed {
         }
     }
 
+    // All of b: panels of the first `depth` rows, then of the next.
+    int64_t packed_columns() const { return (n + wide - 1) / wide * wide; }
+    void pack_all(T* to) const {
+        for (int64_t p = 0; p < k; p += depth) pack_b(to + p * packed_columns(), 0, n, p, std::min(depth, k - p));
+    }
+
     void tile(int64_t rows, int64_t height, const T* left, const T* panel, T* to, int64_t cols, Store<T> store) const {
         constexpr auto heights = std::make_index_sequence<tall>();
         bool narrow = cols <= width;
@@ -141,12 +152,13 @@ struct Packed {
         // Past the edge of c: into a spare tile first.
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
-        run(height, left, panel, spare, across, {T(1), T(0)}, 1);
+        run(height, left, panel, spare, across, {T(1), T(0), nullptr}, 1);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t j = 0; j < cols; j++) {
                 T& at = to[r * c_row + j];
                 T value = spare[r * across + j];
-                if (store.alpha == T(1) && store.beta == T(0)) at = value;
+                if (store.bias) at = value + store.bias[j];
+                else if (store.alpha == T(1) && store.beta == T(0)) at = value;
                 else if (store.alpha == T(1) && store.beta == T(1)) at += value;
                 else at = finish_one(value, store, store.beta == T(0) ? T(0) : at);
             }
@@ -168,6 +180,7 @@ struct Packed {
             for (int64_t j = first; j < last; j += wide) {
                 const T* panel = panels + (j - first) * height;
                 int64_t cols = std::min(wide, n - j);
+                if (bias && p == 0) store.bias = bias + j;
                 for (int64_t q = block; q < end; q++) {
                     int64_t r = start(q);
                     tile(start(q + 1) - r, height, left + (r - i) * row, panel, c + r * c_row + j, cols, store);
@@ -179,13 +192,14 @@ struct Packed {
     // Rows [top, bottom) of columns [first, last), on the calling thread.
     void part(int64_t top, int64_t bottom, int64_t first, int64_t last) const {
         thread_local std::vector<Line> lines;
-        T* panels = buffer<T>(lines, columns_packed * depth);
+        T* panels = packed ? nullptr : buffer<T>(lines, columns_packed * depth);
         for (int64_t j = first; j < last; j += columns_packed) {
             int64_t end = std::min(last, j + columns_packed);
             for (int64_t p = 0; p < k; p += depth) {
                 int64_t height = std::min(depth, k - p);
-                pack_b(panels, j, end, p, height);
-                rows_times_panels(panels, j, end, p, height, top, bottom);
+                if (!packed) pack_b(panels, j, end, p, height);
+                const T* from = packed ? packed + p * packed_columns() + j * height : panels;
+                rows_times_panels(from, j, end, p, height, top, bottom);
             }
         }
     }
@@ -213,21 +227,22 @@ struct Packed {
 };
 
 template <class T>
-void run(const OwnGemm& g) {
-    Packed<T>{g.m,
-              g.n,
-              g.k,
-              reinterpret_cast<const T*>(g.a),
-              g.a_row,
-              g.a_col,
-              reinterpret_cast<const T*>(g.b),
-              g.b_row,
-              g.b_col,
-              reinterpret_cast<T*>(g.c),
-              g.c_row,
-              g.alpha.to<T>(),
-              g.beta.to<T>()}
-        .run();
+Packed<T> typed(const OwnGemm& g, const char* packed = nullptr) {
+    return {g.m,
+            g.n,
+            g.k,
+            reinterpret_cast<const T*>(g.a),
+            g.a_row,
+            g.a_col,
+            reinterpret_cast<const T*>(g.b),
+            g.b_row,
+            g.b_col,
+            reinterpret_cast<T*>(g.c),
+            g.c_row,
+            g.alpha.to<T>(),
+            g.beta.to<T>(),
+            reinterpret_cast<const T*>(g.bias),
+            reinterpret_cast<const T*>(packed)};
 }
 
 static_assert(panel_wide == Lanes<float>::wide && panel_depth == depth && panel_row == Lanes<float>::row);
@@ -255,8 +270,39 @@ void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, 1); }
 void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panels<true>(g, 1, a_row); }
 
 void packed_gemm(const OwnGemm& g) {
-    if (g.dtype == DType::F32) run<float>(g);
-    else run<double>(g);
+    if (g.dtype == DType::F32) typed<float>(g).run();
+    else typed<double>(g).run();
+}
+
+RightFactor::RightFactor(const Tensor& b) : b_(b) {
+    check(b.dim() == 2 && (b.dtype() == DType::F32 || b.dtype() == DType::F64), "expected a float matrix");
+    OwnGemm g = product(nullptr, 0, 0, 0, nullptr, 0, 0);
+    dispatch<float, double>(b.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        Packed<T> all = typed<T>(g);
+        panels_ = empty({all.packed_columns() * g.k + 64 / itemsize(b.dtype())}, b.dtype());
+        all.pack_all(reinterpret_cast<T*>(start()));
+    });
+}
+
+char* RightFactor::start() const {
+    return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(panels_.raw()) + 63) / 64 * 64);
+}
+
+OwnGemm RightFactor::product(const char* a, int64_t m, int64_t a_row, int64_t a_col, char* c, int64_t c_row,
+                             double beta) const {
+    return {b_.dtype(),      m, b_.size(1), b_.size(0),  a,           a_row, a_col, b_.raw(), b_.strides()[0],
+            b_.strides()[1], c, c_row,      Scalar(1.0), Scalar(beta)};
+}
+
+void RightFactor::times(const Tensor& c, const Tensor& a, double beta) const {
+    check(a.dim() == 2 && c.dim() == 2 && a.size(1) == b_.size(0) && c.size(0) == a.size(0) &&
+              c.size(1) == b_.size(1) && c.strides()[1] == 1 && a.dtype() == b_.dtype() && c.dtype() == b_.dtype(),
+          "factors ", a.shape(), " and ", b_.shape(), " do not fit the result ", c.shape());
+    OwnGemm g = product(a.raw(), a.size(0), a.strides()[0], a.strides()[1], c.raw(), c.strides()[0], beta);
+    if (g.m == 0 || g.n == 0 || g.k == 0) return;
+    if (b_.dtype() == DType::F32) typed<float>(g, start()).run();
+    else typed<double>(g, start()).run();
 }
 
 }  // namespace fb::cpu

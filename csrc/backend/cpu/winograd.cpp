@@ -1,5 +1,8 @@
-// Forward and the gradient of the input. Blocks of tiles go through three steps on one thread, in scratch memory that
-// stays in its caches: transform the inputs, 36 matrix products with the transformed weights, transform the results.
+// Forward and the gradient of the input, in three steps: transform the inputs, 36 matrix products with the transformed
+// weights, transform the results. Few weights are transformed once, and blocks of tiles small enough for the caches of
+// a thread go through all steps on it. Many weights would not stay in a cache: there the inputs of many tiles are
+// transformed first, and the threads share the output channels, transforming the weights of some of them when they need
+// them.
 #pragma GCC optimize("fp-contract=fast")
 #include "backend/cpu/winograd.h"
 
@@ -20,9 +23,6 @@ std::atomic<WinogradMode> mode{WinogradMode::WhereFaster};
 // Sums along channels are cut here: shorter sums lose fewer digits.
 constexpr int64_t piece = 128;
 
-// Fewer do not repay the transform of the weights.
-constexpr int64_t least_tiles = 96;
-
 // A forward convolution; the gradient of the input is one too, with the channels of the weight swapped and its windows
 // turned around.
 struct Problem {
@@ -39,123 +39,186 @@ struct Problem {
     int64_t m_row() const { return out_channels + 16; }
 };
 
-// Weights of all products as panels of piece after piece (see panel_gemm).
-void transform_weights(const Problem& o, float* u) {
-    int64_t panels = (o.out_channels + panel_wide - 1) / panel_wide, pieces = (o.channels + piece - 1) / piece;
-    parallel_for(panels * pieces, 1, [&](int64_t begin, int64_t end) {
-        constexpr int64_t taps = window * window, together = 16;
-        alignas(64) float rows[together * taps * panel_wide];
-        for (int64_t task = begin; task < end; task++) {
-            int64_t first = task % pieces * piece, depth = std::min(piece, o.channels - first);
-            int64_t k = task / pieces * panel_wide, wide = std::min(panel_wide, o.out_channels - k);
-            float* panel = u + first * o.out_channels + k * depth;
-            for (int64_t c = 0; c < depth; c += together) {
-                // rows: (channel, tap, output channel)
-                if (o.turned) {
-                    for (int64_t i = 0; i < together; i++)
-                        turn(rows + i * taps * wide, wide, o.weight + ((first + c + i) * o.out_channels + k) * taps,
-                             taps, wide, taps);
-                } else {
-                    turn(rows, wide, o.weight + (k * o.channels + first + c) * taps, o.channels * taps, wide,
-                         together * taps);
-                }
-                for (int64_t i = 0; i < together; i++) {
-                    for (int64_t v = 0; v < wide; v += lanes) {
-                        const float* from = rows + i * taps * wide + v;
-                        float* to = panel + (c + i) * wide + v;
-                        transform<Weight>(
-                            [&](int y, int x) {
-                                int64_t tap = y * window + x;
-                                return *reinterpret_cast<const Vec*>(from + (o.turned ? taps - 1 - tap : tap) * wide);
-                            },
-                            [&](int y, int x, Vec value) {
-                                *reinterpret_cast<Vec*>(to + (y * inputs + x) * o.weight_step()) = value;
-                            });
-                    }
-                }
+// Channels [c, c + depth) and output channels [k, k + wide), at most a panel, for all products, `step` apart.
+void transform_weights(const Problem& o, int64_t c, int64_t depth, int64_t k, int64_t wide, float* panel,
+                       int64_t step) {
+    constexpr int64_t taps = window * window, together = 16;
+    alignas(64) float rows[together * taps * panel_wide];  // (channel, tap, output channel)
+    for (int64_t first = c; first < c + depth; first += together) {
+        if (o.turned) {
+            for (int64_t i = 0; i < together; i++)
+                turn(rows + i * taps * wide, wide, o.weight + ((first + i) * o.out_channels + k) * taps, taps, wide,
+                     taps);
+        } else {
+            turn(rows, wide, o.weight + (k * o.channels + first) * taps, o.channels * taps, wide, together * taps);
+        }
+        for (int64_t i = 0; i < together; i++) {
+            for (int64_t v = 0; v < wide; v += lanes) {
+                const float* from = rows + i * taps * wide + v;
+                float* to = panel + (first - c + i) * wide + v;
+                transform<Weight>(
+                    [&](int y, int x) {
+                        int64_t tap = y * window + x;
+                        return *reinterpret_cast<const Vec*>(from + (o.turned ? taps - 1 - tap : tap) * wide);
+                    },
+                    [&](int y, int x, Vec value) { *reinterpret_cast<Vec*>(to + (y * inputs + x) * step) = value; });
             }
         }
-    });
-}
-
-// One tile: v[product][channel], products `step` apart, channels in segments of panel_depth, `segment` apart. Outside
-// of the image `zeros` is read.
-void transform_input(const Problem& o, Place at, const float* zeros, float* v, int64_t step, int64_t segment) {
-    const float* pixel[inputs][inputs];
-    find_pixels(pixel, o.in, o.x, {at.image, at.top - o.pad_y, at.left - o.pad_x}, zeros);
-    for (int64_t c = 0; c < o.channels; c += lanes) {
-        float* to = v + c / panel_depth * segment + c % panel_depth;
-        transform<Input>(
-            [&](int i, int j) { return Vec(*reinterpret_cast<const LooseVec*>(pixel[i][j] + c)); },
-            [&](int i, int j, Vec value) { *reinterpret_cast<Vec*>(to + (i * inputs + j) * step) = value; });
     }
 }
 
-// One tile back: outputs outside of the image go to `sink`. Adds to `bad` what is not finite.
-void transform_output(const Problem& o, Place at, const float* m, int64_t step, float* sink, Vec& bad) {
+// Where the transformed inputs of `tiles` tiles lie. Rows of tiles are panel_row apart, as the matrix product wants
+// them; few channels let several products lie in one row, more than panel_depth go on in another segment.
+struct Inputs {
+    int64_t row_step, segment, segments, product[products];
+    Inputs(const Problem& o, int64_t tiles) : row_step(tiles * panel_row) {
+        int64_t in_row = std::max<int64_t>(1, panel_depth / o.channels);
+        for (int64_t i = 0; i < products; i++) product[i] = i / in_row * row_step + i % in_row * o.channels;
+        segment = (products + in_row - 1) / in_row * row_step;
+        segments = (o.channels + panel_depth - 1) / panel_depth;
+    }
+    int64_t size() const { return segments * segment; }
+    int64_t channel(int64_t c) const { return c / panel_depth * segment + c % panel_depth; }
+};
+
+// One tile; outside of the image `zeros` is read.
+void transform_input(const Problem& o, const Inputs& in, Place at, const float* zeros, float* v) {
+    const float* pixel[inputs][inputs];
+    find_pixels(pixel, o.in, o.x, {at.image, at.top - o.pad_y, at.left - o.pad_x}, zeros);
+    for (int64_t c = 0; c < o.channels; c += lanes) {
+        float* to = v + in.channel(c);
+        transform<Input>(
+            [&](int i, int j) { return Vec(*reinterpret_cast<const LooseVec*>(pixel[i][j] + c)); },
+            [&](int i, int j, Vec value) { *reinterpret_cast<Vec*>(to + in.product[i * inputs + j]) = value; });
+    }
+}
+
+// One tile back, output channels [k, k + ks); those outside of the image go to `sink`. Adds to `bad` what is not
+// finite.
+void transform_output(const Problem& o, Place at, int64_t k, int64_t ks, const float* m, int64_t step, float* sink,
+                      Vec& bad) {
     float* pixel[outputs][outputs];
-    find_pixels(pixel, o.out, o.y, at, sink);
-    for (int64_t k = 0; k < o.out_channels; k += lanes) {
+    find_pixels(pixel, o.out, o.y + k, at, sink);
+    for (int64_t i = 0; i < ks; i += lanes) {
         Vec bias = {};
-        if (o.bias) bias = *reinterpret_cast<const LooseVec*>(o.bias + k);
+        if (o.bias) bias = *reinterpret_cast<const LooseVec*>(o.bias + k + i);
         Vec sum = {};
-        transform<Output>([&](int i, int j) { return *reinterpret_cast<const Vec*>(m + (i * inputs + j) * step + k); },
-                          [&](int i, int j, Vec value) {
+        transform<Output>([&](int y, int x) { return *reinterpret_cast<const Vec*>(m + (y * inputs + x) * step + i); },
+                          [&](int y, int x, Vec value) {
                               value += bias;
-                              if (i % 3 == 0 && j % 3 == 0) sum += value;  // the corners together hold all 36 products
-                              *reinterpret_cast<LooseVec*>(pixel[i][j] + k) = value;
+                              if (y % 3 == 0 && x % 3 == 0) sum += value;  // the corners together hold all 36 products
+                              *reinterpret_cast<LooseVec*>(pixel[y][x] + i) = value;
                           });
         bad += 0.0f * sum;
     }
 }
 
-// Tiles [begin, end); `together` at a time. False when a result is not finite.
+// ---- few weights ---------------------------------------------------------------------------------------------------
+
+// Tiles [begin, end), `together` at a time. False when a result is not finite.
 bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int64_t together,
                const std::atomic<bool>& stop) {
-    int64_t segments = (o.channels + panel_depth - 1) / panel_depth,
-            spare = padded(std::max(o.channels, o.out_channels));
-    int64_t v_step = together * panel_row, segment = v_step * products, m_step = together * o.m_row() + 16;
-    Tensor scratch = empty({2 * spare + segments * segment + products * m_step}, DType::F32);
-    float *zeros = scratch.data<float>(), *sink = zeros + spare, *v = sink + spare, *m = v + segments * segment;
+    Inputs in(o, together);
+    int64_t spare = padded(std::max(o.channels, o.out_channels)), m_step = together * o.m_row() + 16;
+    Tensor scratch = empty({2 * spare + in.size() + products * m_step}, DType::F32);
+    float *zeros = scratch.data<float>(), *sink = zeros + spare, *v = sink + spare, *m = v + in.size();
     std::fill(zeros, zeros + spare, 0.0f);
     Vec bad = {};
     for (int64_t first = begin; first < end && !stop; first += together) {
         int64_t count = std::min(together, end - first);
-        for (int64_t t = 0; t < count; t++)
-            transform_input(o, o.tiling.place(first + t), zeros, v + t * panel_row, v_step, segment);
+        for (int64_t t = 0; t < count; t++) transform_input(o, in, o.tiling.place(first + t), zeros, v + t * panel_row);
         for (int64_t i = 0; i < products; i++) {
-            for (int64_t c = 0; c < o.channels; c += piece) {
-                const float* a = v + c / panel_depth * segment + i * v_step + c % panel_depth;
-                panel_gemm({count, o.out_channels, std::min(piece, o.channels - c), a,
+            for (int64_t c = 0; c < o.channels; c += piece)
+                panel_gemm({count, o.out_channels, std::min(piece, o.channels - c), v + in.product[i] + in.channel(c),
                             u + i * o.weight_step() + c * o.out_channels, m + i * m_step, o.m_row(), c > 0});
-            }
         }
         for (int64_t t = 0; t < count; t++)
-            transform_output(o, o.tiling.place(first + t), m + t * o.m_row(), m_step, sink, bad);
+            transform_output(o, o.tiling.place(first + t), 0, o.out_channels, m + t * o.m_row(), m_step, sink, bad);
     }
     return all_zero(bad);
 }
 
-// How many tiles go together: the transformed inputs and results should fit the second-level cache, but each pass over
-// the weights must serve enough of them.
-int64_t choose_together(const Problem& o) {
-    constexpr int64_t budget = int64_t(5) << 18, least = 28, most = 56;
-    int64_t fit = budget / (products * 4 * (o.channels + o.out_channels));
-    int64_t together = std::clamp(fit / 14 * 14, least, most), threads = num_threads(), tiles = o.tiling.count();
-    int64_t rounds = (tiles + together * threads - 1) / (together * threads);
-    return (tiles + rounds * threads - 1) / (rounds * threads);
+bool run_few(const Problem& o) {
+    Tensor weights = empty({products * o.weight_step()}, DType::F32);
+    float* u = weights.data<float>();
+    int64_t panels = (o.out_channels + panel_wide - 1) / panel_wide, pieces = (o.channels + piece - 1) / piece;
+    parallel_for(panels * pieces, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; task++) {
+            int64_t c = task % pieces * piece, depth = std::min(piece, o.channels - c);
+            int64_t k = task / pieces * panel_wide, wide = std::min(panel_wide, o.out_channels - k);
+            transform_weights(o, c, depth, k, wide, u + c * o.out_channels + k * depth, o.weight_step());
+        }
+    });
+    // As many tiles at a time as a register block of the matrix product has rows: more leave less cache to the weights.
+    constexpr int64_t most = lanes == 16 ? 14 : 12;
+    int64_t tiles = o.tiling.count(), share = (tiles + num_threads() - 1) / num_threads();
+    int64_t rounds = (share + most - 1) / most, together = (share + rounds - 1) / rounds;
+    std::atomic<bool> stop{false};
+    parallel_for((tiles + together - 1) / together, 1, [&](int64_t begin, int64_t end) {
+        if (!run_tiles(o, u, begin * together, std::min(end * together, tiles), together, stop)) stop = true;
+    });
+    return !stop;
+}
+
+// ---- many weights --------------------------------------------------------------------------------------------------
+
+constexpr int64_t group = 64;  // output channels that a thread works on at a time
+constexpr int64_t most_tiles = 256;
+
+// Output channels [k, k + group) of `count` tiles from tile `first` on, whose transformed inputs are v.
+void run_group(const Problem& o, const Inputs& in, const float* v, int64_t first, int64_t count, int64_t k,
+               float* scratch, Vec& bad) {
+    constexpr int64_t u_step = piece * group + 16, m_row = group + 16;
+    int64_t ks = std::min(group, o.out_channels - k), m_step = count * m_row + 16;
+    float *sink = scratch, *u = sink + group, *m = u + products * u_step;
+    for (int64_t c = 0; c < o.channels; c += piece) {
+        int64_t depth = std::min(piece, o.channels - c);
+        for (int64_t j = 0; j < ks; j += panel_wide)
+            transform_weights(o, c, depth, k + j, std::min(panel_wide, ks - j), u + j * depth, u_step);
+        for (int64_t i = 0; i < products; i++)
+            panel_gemm(
+                {count, ks, depth, v + in.product[i] + in.channel(c), u + i * u_step, m + i * m_step, m_row, c > 0});
+    }
+    for (int64_t t = 0; t < count; t++)
+        transform_output(o, o.tiling.place(first + t), k, ks, m + t * m_row, m_step, sink, bad);
+}
+
+bool run_many(const Problem& o) {
+    int64_t tiles = o.tiling.count(), rounds = (tiles + most_tiles - 1) / most_tiles;
+    int64_t together = (tiles + rounds - 1) / rounds, groups = (o.out_channels + group - 1) / group;
+    int64_t threads = num_threads(), spare = padded(o.channels);
+    Inputs in(o, together);
+    Tensor inputs_scratch = empty({spare + in.size()}, DType::F32);
+    float *zeros = inputs_scratch.data<float>(), *v = zeros + spare;
+    std::fill(zeros, zeros + spare, 0.0f);
+    std::atomic<bool> stop{false};
+    for (int64_t first = 0; first < tiles && !stop; first += together) {
+        int64_t count = std::min(together, tiles - first);
+        // Where the groups cannot be shared out evenly, the tiles are.
+        int64_t parts =
+            groups % threads == 0 || groups >= 4 * threads ? 1 : std::clamp<int64_t>(count / 32, 1, threads);
+        parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; t++)
+                transform_input(o, in, o.tiling.place(first + t), zeros, v + t * panel_row);
+        });
+        parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
+            int64_t size = group + products * (piece * group + 16 + (count / parts + 1) * (group + 16) + 16);
+            Tensor scratch = empty({size}, DType::F32);
+            Vec bad = {};
+            for (int64_t task = begin; task < end; task++) {
+                int64_t part = task % parts, top = count * part / parts, bottom = count * (part + 1) / parts;
+                run_group(o, in, v + top * panel_row, first + top, bottom - top, task / parts * group,
+                          scratch.data<float>(), bad);
+            }
+            if (!all_zero(bad)) stop = true;
+        });
+    }
+    return !stop;
 }
 
 bool run(const Problem& o) {
-    Tensor weights = empty({products * o.weight_step()}, DType::F32);
-    float* u = weights.data<float>();
-    transform_weights(o, u);
-    int64_t together = choose_together(o), blocks = (o.tiling.count() + together - 1) / together;
-    std::atomic<bool> stop{false};
-    parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-        if (!run_tiles(o, u, begin * together, std::min(end * together, o.tiling.count()), together, stop)) stop = true;
-    });
-    return !stop;
+    constexpr int64_t few = 128 * 128;  // weights
+    return o.channels * o.out_channels < few ? run_few(o) : run_many(o);
 }
 
 }  // namespace
@@ -166,30 +229,30 @@ __attribute__((noipa)) void winograd::turn(float* to, int64_t to_row, const floa
     transpose_copy(to, to_row, from, from_row, rows, cols);
 }
 
-bool winograd::suits(const ConvShape& s, const Tiling& tiling, int64_t least_tiles) {
+bool winograd::suits(const ConvShape& s, const Tiling& tiling) {
     if (mode == WinogradMode::Never) return false;
     if (s.spatial != 2 || s.groups != 1 || s.in_channels % 16 || s.out_channels % 16) return false;
     for (int i = 1; i < 3; i++) {
         if (s.kernel[i] != window || s.stride[i] != 1 || s.dilation[i] != 1 || s.padding[i] >= window) return false;
     }
     if (mode == WinogradMode::WherePossible) return true;
-    // Tiles that reach beyond the image do work for nothing: a quarter of the direct way's products at best, no more
-    // than 0.4 of them here. The transforms cost little only where there are many channels.
-    int64_t direct = s.batch * s.out[1] * s.out[2] * window * window;
-    return std::min(s.in_channels, s.out_channels) >= 32 && tiling.count() >= least_tiles &&
-           5 * products * tiling.count() <= 2 * direct;
+    // Tiles that reach beyond the image do work for nothing: less than half the products of the direct way must be
+    // left. A handful of tiles does not repay the transform of the weights, nor little work the meeting of threads in
+    // between.
+    int64_t tiles = tiling.count(), direct = s.batch * s.out[1] * s.out[2] * window * window;
+    return tiles >= 16 && tiles * s.in_channels * s.out_channels >= 1 << 17 && 11 * products * tiles <= 5 * direct;
 }
 
 bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     Images in{s.batch, s.in[1], s.in[2], s.in_channels}, out{s.batch, s.out[1], s.out[2], s.out_channels};
-    if (!suits(s, Tiling(out), least_tiles)) return false;
+    if (!suits(s, Tiling(out))) return false;
     return run({in, out, s.padding[1], s.padding[2], x.data<float>(), weight.data<float>(),
                 bias ? bias.data<float>() : nullptr, y.data<float>(), false});
 }
 
 bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
     Images in{s.batch, s.out[1], s.out[2], s.out_channels}, out{s.batch, s.in[1], s.in[2], s.in_channels};
-    if (!suits(s, Tiling(out), least_tiles)) return false;
+    if (!suits(s, Tiling(out))) return false;
     return run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>(), weight.data<float>(),
                 nullptr, gx.data<float>(), true});
 }

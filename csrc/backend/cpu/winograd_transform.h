@@ -135,10 +135,11 @@ struct Tiling {
 template <int n, class T>
 void find_pixels(T* (&pixel)[n][n], const Images& o, T* data, Place at, T* outside) {
     for (int i = 0; i < n; i++) {
+        int64_t y = at.top + i, row = ((at.image * o.height + y) * o.width + at.left) * o.channels;
         for (int j = 0; j < n; j++) {
-            int64_t y = at.top + i, x = at.left + j;
+            int64_t x = at.left + j;
             bool inside = y >= 0 && y < o.height && x >= 0 && x < o.width;
-            pixel[i][j] = inside ? data + ((at.image * o.height + y) * o.width + x) * o.channels : outside;
+            pixel[i][j] = inside ? data + (row + j * o.channels) : outside;
         }
     }
 }
@@ -156,7 +157,7 @@ inline int64_t padded(int64_t floats) { return (floats + 63) / 64 * 64; }
 void turn(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t cols);
 
 // Whether the kernels can do it (3 × 3 windows one apart in two dimensions, channels that fill vectors), and unless
-// told otherwise, whether they are faster than the direct way, given as many tiles as `least_tiles`.
-bool suits(const ConvShape& s, const Tiling& tiling, int64_t least_tiles);
+// told otherwise, whether they are faster than the direct way.
+bool suits(const ConvShape& s, const Tiling& tiling);
 
 }  // namespace fb::cpu::winograd

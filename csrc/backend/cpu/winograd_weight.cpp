@@ -20,7 +20,6 @@ constexpr int64_t together = 64;                   // tiles
 constexpr int64_t least_tasks = 8;
 constexpr int64_t v_row = block_in + 16, v_step = together * v_row + 16;
 constexpr int64_t m_step = together * block_out + 16;
-constexpr int64_t sum_row = block_out + 16, sum_step = block_in * sum_row + 16, sum_size = products * sum_step;
 
 struct Problem {
     Images in, out;
@@ -30,6 +29,9 @@ struct Problem {
     Tiling tiling{out};
     int64_t blocks_in = (in.channels + block_in - 1) / block_in,
             blocks_out = (out.channels + block_out - 1) / block_out;
+    // Of the sums of a block.
+    int64_t sum_row = std::min(block_out, out.channels) + 16, sum_step = std::min(block_in, in.channels) * sum_row + 16;
+    int64_t sum_size = products * sum_step;
     // Into how many shares the tiles are cut.
     int64_t shares = std::clamp<int64_t>(least_tasks / (blocks_in * blocks_out), 1, (tiling.count() + 127) / 128);
 };
@@ -81,7 +83,7 @@ void add_tiles(const Problem& o, const Block& b, int64_t share, float* sums, flo
         }
         for (int64_t i = 0; i < products; i++)
             panel_gemm_transposed(
-                {b.cs, b.ks, count, v + i * v_step, m + i * m_step, sums + i * sum_step, sum_row, first > begin},
+                {b.cs, b.ks, count, v + i * v_step, m + i * m_step, sums + i * o.sum_step, o.sum_row, first > begin},
                 v_row);
     }
 }
@@ -92,13 +94,13 @@ void finish(const Problem& o, const Block& b, const float* sums, Vec& bad) {
     alignas(64) float rows[block_in * taps * lanes];
     for (int64_t k = 0; k < b.ks; k += lanes) {
         for (int64_t c = 0; c < b.cs; c++) {
-            const float* from = sums + c * sum_row + k;
+            const float* from = sums + c * o.sum_row + k;
             Vec all = {};
             transform<WeightGradient>(
                 [&](int i, int j) {
-                    const float* at = from + (i * inputs + j) * sum_step;
+                    const float* at = from + (i * inputs + j) * o.sum_step;
                     Vec sum = *reinterpret_cast<const Vec*>(at);
-                    for (int64_t s = 1; s < o.shares; s++) sum += *reinterpret_cast<const Vec*>(at + s * sum_size);
+                    for (int64_t s = 1; s < o.shares; s++) sum += *reinterpret_cast<const Vec*>(at + s * o.sum_size);
                     return sum;
                 },
                 [&](int i, int j, Vec value) {
@@ -122,21 +124,21 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
               x.data<float>(),
               gy.data<float>(),
               gweight.data<float>()};
-    if (!suits(s, o.tiling, 32)) return false;
+    if (!suits(s, o.tiling)) return false;
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
-    if (shared) partial = empty({blocks * o.shares * sum_size}, DType::F32);
+    if (shared) partial = empty({blocks * o.shares * o.sum_size}, DType::F32);
     std::atomic<bool> spoilt{false};
     parallel_for(blocks * o.shares, 1, [&](int64_t begin, int64_t end) {
         int64_t zero_size = std::max(block_in, block_out), work = products * (v_step + m_step);
-        Tensor scratch = empty({zero_size + work + (shared ? 0 : sum_size)}, DType::F32);
+        Tensor scratch = empty({zero_size + work + (shared ? 0 : o.sum_size)}, DType::F32);
         float *zeros = scratch.data<float>(), *own = zeros + zero_size + work;
         std::fill(zeros, zeros + zero_size, 0.0f);
         Vec bad = {};
         for (int64_t task = begin; task < end && !spoilt; task++) {
             Block block(o, task / o.shares);
-            float* sums = shared ? partial.data<float>() + task * sum_size : own;
+            float* sums = shared ? partial.data<float>() + task * o.sum_size : own;
             add_tiles(o, block, task % o.shares, sums, zeros + zero_size, zeros);
             if (!shared) finish(o, block, sums, bad);
         }
@@ -146,7 +148,7 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
         parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
             Vec bad = {};
             for (int64_t i = begin; i < end; i++)
-                finish(o, Block(o, i), partial.data<float>() + i * o.shares * sum_size, bad);
+                finish(o, Block(o, i), partial.data<float>() + i * o.shares * o.sum_size, bad);
             if (!all_zero(bad)) spoilt = true;
         });
     }

@@ -51,8 +51,9 @@ def blank(cls: type) -> Any:
 def filled_tuple(cls: type, values: Any) -> Any:
     """A named tuple, made by tuple itself."""
     items = tuple(values)
-    if len(items) != len(cls._fields):  # type: ignore[attr-defined]  # is_namedtuple() was asked
-        raise ValueError(f"{full_name(cls)} has {len(cls._fields)} fields, the file {len(items)}")  # type: ignore[attr-defined]
+    fields = cls._fields  # type: ignore[attr-defined]  # is_namedtuple() was asked
+    if len(items) != len(fields):
+        raise ValueError(f"{full_name(cls)} has {len(fields)} fields, the file {len(items)}")
     return tuple.__new__(cls, items)
 
 

@@ -114,7 +114,7 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
         return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
     if isinstance(value, Iterable):
         entries = (_cast(v, device_type, dtype) for v in value)
-        return type(value)(entries) if isinstance(value, list | tuple) else entries  # type: ignore[call-arg]
+        return type(value)(entries) if isinstance(value, list | tuple) else entries  # type: ignore[call-arg]  # made of one sequence
     return value
 
 

@@ -111,7 +111,7 @@ class GradScaler:
             return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, Iterable):
             scaled = map(self.scale, outputs)
-            return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
+            return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]  # made of one sequence
         raise errors.ArgumentError(f"GradScaler.scale: expected tensors, got {type(outputs).__name__}")
 
     @fb.no_grad()

@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import importlib as _importlib
+import warnings
 from typing import Any
 
 from flambeau import _C
@@ -24,7 +25,7 @@ __all__ = [
     "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
-_LAZY = ("functional", "graph")
+_LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
 def _tuple(value: Any) -> tuple:
@@ -125,7 +126,7 @@ def _edges(values: tuple) -> tuple:
 
 
 def grad(
-    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None,
+    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
     is_grads_batched=False, materialize_grads=False,
 ):  # fmt: skip
     """Gradients of outputs with respect to inputs, returned instead of summed into .grad.
@@ -136,6 +137,7 @@ def grad(
         grad_outputs: gradients of the outputs; may be left out for tensors with one element.
         retain_graph: keep what the graph holds for another backward; create_graph by default.
         create_graph: record the backward itself, for gradients of gradients.
+        only_inputs: True: nothing is added to any .grad; anything else is warned of and ignored.
         allow_unused: None instead of an error for inputs that the outputs do not depend on.
         is_grads_batched: grad_outputs have one more dimension in front, a batch of gradients; backward runs once for each,
             and the results have that dimension too.
@@ -149,6 +151,8 @@ def grad(
         >>> fb.autograd.grad(x**3, x)
         (tensor(27.),)
     """
+    if not only_inputs:
+        warnings.warn("grad: only_inputs is deprecated and ignored; use backward() to fill .grad", FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: expected allow_unused to be True or not passed when materialize_grads=True")
     allow_unused = materialize_grads if allow_unused is None else allow_unused

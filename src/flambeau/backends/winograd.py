@@ -25,6 +25,8 @@ from flambeau import _C
 
 __all__ = ["flags", "is_available"]
 
+enabled: bool  # a property of the class below
+
 _mode = _C.namespaces[""]["_winograd"]
 
 

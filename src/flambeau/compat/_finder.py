@@ -28,6 +28,7 @@ _ALIASES = {
     "torch.torch_version": "flambeau.compat.version",
     "torch.types": "flambeau.compat.type_names",
     "torch.library": "flambeau.compat.library",
+    "torch._higher_order_ops.associative_scan": "flambeau.compat.higher_order",
     "torch.jit.annotations": "flambeau.compat.annotations",
 }
 # Those that every `import torch` makes an attribute of it.

@@ -73,7 +73,7 @@ def _run_script(script: str, rest: list[str]) -> None:
     sys.argv = [script, *rest]
     if os.path.isdir(script) or runpy_can_enter(script):
         _set_path(script)
-        _, spec, code = runpy._get_main_module_details(_NotRunnable)  # type: ignore[attr-defined]
+        _, spec, code = runpy._get_main_module_details(_NotRunnable)  # type: ignore[attr-defined]  # not in the stub
         _run(code, spec, os.path.join(script, "__main__.py"))
         return
     path = os.path.abspath(script)
@@ -90,7 +90,7 @@ def _run_script(script: str, rest: list[str]) -> None:
 def _run_module(rest: list[str]) -> None:
     sys.argv = ["-m", *rest[1:]]
     try:
-        _, spec, code = runpy._get_module_details(rest[0], _NotRunnable)  # type: ignore[attr-defined]
+        _, spec, code = runpy._get_module_details(rest[0], _NotRunnable)  # type: ignore[attr-defined]  # not in the stub
     except _NotRunnable as error:
         _fail(str(error))
     sys.argv[0] = spec.origin

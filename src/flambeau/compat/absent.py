@@ -17,6 +17,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -30,7 +31,8 @@ __all__ = ["Placeholder", "is_absent", "module", "name"]
 _MODULES = frozenset(
     """
     torch.ao torch.export torch.fx torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
-    torch.quantization torch._custom_ops torch._dynamo torch._prims_common torch.backends.quantized
+    torch.nn.attention.flex_attention torch.profiler torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
+    torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
     torch.distributed.elastic torch.distributed.fsdp torch.distributed.nn torch.distributed.optim torch.distributed.pipelining
     torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor
@@ -41,29 +43,40 @@ _MODULES = frozenset(
 _NAMES = {
     "torch.distributed": frozenset({"FileStore", "Store", "TCPStore", "init_device_mesh"}),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
-    "torch": frozenset({"ScriptFunction"}),
+    "torch.cuda": frozenset({"CUDAGraph", "CUDAPluggableAllocator", "ExternalStream", "MemPool", "graph", "make_graphed_callables"}),
+    # Dtypes are mentioned in tables; a tensor of one of these cannot be made.
+    "torch": frozenset(
+        """
+        ScriptFunction bits16 bits8 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
+        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 quint2x4 quint4x2 quint8 uint1
+        uint2 uint3 uint4 uint5 uint6 uint7
+        """.split()
+    ),
 }
 
 
 class Placeholder(type):
     """The class of placeholders: classes that stand for something PyTorch has, and refuse to be called."""
 
+    __stands_for__: str
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise StateError(missing(cls.__stands_for__))  # type: ignore[attr-defined]
+        raise StateError(missing(cls.__stands_for__))
 
     def __getattr__(cls, attribute: str) -> Any:
         # A class that derives from a placeholder lacks what its author forgot.
         if attribute.startswith("__") or "__stands_for__" not in cls.__dict__:
             raise AttributeError(f"type object '{cls.__name__}' has no attribute '{attribute}'")
-        return _value(f"{cls.__stands_for__}.{attribute}")  # type: ignore[attr-defined]
+        return _value(f"{cls.__stands_for__}.{attribute}")
 
     def __getitem__(cls, item: Any) -> Any:
         return cls
 
     def __repr__(cls) -> str:
-        return f"<{cls.__stands_for__}, not in flambeau>"  # type: ignore[attr-defined]
+        return f"<{cls.__stands_for__}, not in flambeau>"
 
 
+@functools.cache  # one object per name, so that it can be a key and compared
 def _value(full: str) -> Any:
     if full in harmless.TABLE:
         return harmless.TABLE[full]

@@ -18,6 +18,7 @@ Example:
 from __future__ import annotations
 
 import inspect
+import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -49,6 +50,7 @@ class CustomOpDef:
         self._kernels: dict[str, Callable[..., Any]] = {}
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
+        self.differentiable = False  # composed of flambeau's ops: formulas for the gradient are not needed
 
     def __repr__(self) -> str:
         return f"<op {self._name}>"
@@ -89,7 +91,8 @@ class CustomOpDef:
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
         """Says how to differentiate: backward(ctx, *grads) after setup_context(ctx, inputs, output)."""
-        self._backward, self._setup_context = backward, setup_context
+        if not self.differentiable:
+            self._backward, self._setup_context = backward, setup_context
 
 
 class _Recorded(Function):
@@ -278,7 +281,12 @@ class _Ops:
         return _Space(space)
 
     def load_library(self, path: Any) -> None:
-        """Refused: libraries of compiled ops are linked with PyTorch's own."""
+        """Refused, as such libraries are linked with PyTorch's; in place of torchvision's come ops written here."""
+        file = pathlib.Path(path)
+        if file.parent.name == "torchvision" and file.stem.partition(".")[0] in ("_C", "_C_stable"):
+            from flambeau.compat import vision_ops
+
+            return vision_ops.register()
         raise OSError(f"load_library: {path}: compiled for PyTorch, which is not here")
 
 

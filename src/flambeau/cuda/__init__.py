@@ -249,6 +249,10 @@ class _CudaType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         _no_device(cls.__name__)
 
+    def tensor_dtype(cls) -> NoReturn:
+        """Asked by Tensor.type(): converting to a CUDA type is an error."""
+        _no_device(cls.__name__)
+
 
 def _types() -> dict[str, type]:
     names = "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()

@@ -12,7 +12,7 @@ Example:
 """
 
 from flambeau.distributed import _collectives, _group
-from flambeau.distributed._collectives import *  # noqa: F403  # each module lists its names
-from flambeau.distributed._group import *  # noqa: F403
+from flambeau.distributed._collectives import *  # each module lists its names
+from flambeau.distributed._group import *
 
 __all__ = sorted([*_collectives.__all__, *_group.__all__])

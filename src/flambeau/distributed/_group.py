@@ -170,13 +170,15 @@ class GroupMember(metaclass=_GroupNames):
 
 
 def is_available() -> bool:
-    """True: a group of one process can be made.
+    """False: processes cannot be joined in this version, so code that would share work among them is better left out.
+
+    Libraries load what they have for many processes when this is True. A group of one can be made in any case.
 
     Example:
         >>> fb.distributed.is_available()
-        True
+        False
     """
-    return True
+    return False
 
 
 def is_initialized() -> bool:

@@ -228,7 +228,7 @@ class ComposeTransform(Transform):
         return _widened(codomain, event_dim)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]  # depends on the parts
         return all(part.bijective for part in self.parts)
 
     @property
@@ -321,7 +321,7 @@ class IndependentTransform(Transform):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]  # depends on the parts
         return self.base_transform.bijective
 
     @property

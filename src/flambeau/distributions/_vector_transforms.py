@@ -257,7 +257,7 @@ class CatTransform(Transform):
         return fb.cat(parts, dim=dim) if dim < 0 else sum(parts)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]  # depends on the parts
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property
@@ -313,7 +313,7 @@ class StackTransform(Transform):
         return fb.stack([t.log_abs_det_jacobian(before, after) for t, before, after in triples], self.dim)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]  # depends on the parts
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property

@@ -72,7 +72,7 @@ class TransformedDistribution(Distribution):
         return constraints.independent(codomain, missing) if missing > 0 else codomain
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
+    def has_rsample(self) -> bool:  # type: ignore[override]  # depends on the parts
         return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

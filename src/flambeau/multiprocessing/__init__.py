@@ -8,7 +8,7 @@ Example:
 """
 
 import multiprocessing as _standard
-from multiprocessing import *  # noqa: F403
+from multiprocessing import *
 
 from flambeau._C import Tensor as _Tensor
 from flambeau.multiprocessing import queues as _queues
@@ -17,12 +17,13 @@ from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
     ProcessRaisedException,
+    SpawnContext,
     spawn,
     start_processes,
 )
 
-__all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]
-    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "get_all_sharing_strategies",
+__all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]  # which the stub does not show
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
     "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
 

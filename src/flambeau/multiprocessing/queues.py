@@ -62,13 +62,15 @@ class JoinableQueue(_queues.JoinableQueue):
 
 
 class _OurQueues:
+    get_context: Any  # the context's
+
     def Queue(self, maxsize=0):
         """Returns a queue object."""
-        return Queue(maxsize, ctx=self.get_context())  # type: ignore[attr-defined]
+        return Queue(maxsize, ctx=self.get_context())
 
     def JoinableQueue(self, maxsize=0):
         """Returns a queue object whose items are acknowledged."""
-        return JoinableQueue(maxsize, ctx=self.get_context())  # type: ignore[attr-defined]
+        return JoinableQueue(maxsize, ctx=self.get_context())
 
 
 class SpawnContext(_OurQueues, _context.SpawnContext):

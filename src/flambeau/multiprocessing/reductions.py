@@ -117,4 +117,4 @@ def init_reductions() -> None:
         >>> init_reductions()  # importing flambeau.multiprocessing does it too
     """
     # Not register(): that knows exact classes only, and tensors have subclasses.
-    ForkingPickler.reducer_override = _override  # type: ignore[method-assign]
+    ForkingPickler.reducer_override = _override  # type: ignore[method-assign]  # the hook pickle looks for

@@ -119,7 +119,7 @@ class ProcessContext:
         sentinels = {process.sentinel: index for index, process in self._running.items()}
         failed = None
         for ready in multiprocessing.connection.wait(list(sentinels), timeout):
-            index = sentinels[ready]  # type: ignore[index]
+            index = sentinels[ready]  # type: ignore[index]  # wait() returns some of what it was given
             process = self._running.pop(index)
             process.join()
             if process.exitcode != 0 and failed is None:
@@ -158,6 +158,9 @@ class ProcessContext:
         raise ProcessExitedException(
             f"process {index} terminated with exit code {process.exitcode}", index, process.pid, process.exitcode
         )
+
+
+SpawnContext = ProcessContext  # its name before
 
 
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):

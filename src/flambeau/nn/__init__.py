@@ -7,7 +7,7 @@ Example:
 """
 
 from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
-from flambeau.nn.modules import *  # noqa: F403
+from flambeau.nn.modules import *
 from flambeau.nn.parallel import DataParallel
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 

@@ -67,7 +67,7 @@ class Parameter(Tensor, metaclass=_Marked):
             _copy_attributes(self, copy, memo)
         return memo[id(self)]
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self) -> str:  # type: ignore[override]  # no keywords here
         return "Parameter containing:\n" + super().__repr__()
 
     __str__ = __repr__
@@ -130,6 +130,9 @@ class UninitializedTensorMixin:
     """A tensor without shape or values yet; materialize() gives it both."""
 
     _become: type = Tensor
+    device: Any  # the tensor's, like those below
+    dtype: Any
+    requires_grad: Any
 
     def materialize(self, shape, device=None, dtype=None) -> None:
         """Gives the tensor its shape; the values stay uninitialised.
@@ -145,9 +148,9 @@ class UninitializedTensorMixin:
             >>> p.shape
             flambeau.Size([2, 3])
         """
-        device = Tensor.device.__get__(self) if device is None else device  # type: ignore[attr-defined]
-        dtype = Tensor.dtype.__get__(self) if dtype is None else dtype  # type: ignore[attr-defined]
-        self.__class__ = self._become  # type: ignore[assignment]
+        device = self.device if device is None else device
+        dtype = self.dtype if dtype is None else dtype
+        self.__class__ = self._become  # type: ignore[assignment]  # classes are not fixed in Python
         self.data = fb.empty(shape, device=device, dtype=dtype)
 
     @property
@@ -167,15 +170,12 @@ class UninitializedTensorMixin:
     __str__ = __repr__
 
     def __reduce_ex__(self, protocol):
-        return type(self), (Tensor.requires_grad.__get__(self),)  # type: ignore[attr-defined]
+        return type(self), (self.requires_grad,)
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(
-                self.requires_grad,
-                self.device,
-                self.dtype,  # type: ignore[attr-defined,call-arg]
-            )
+            made: Any = type(self)
+            memo[id(self)] = made(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
 

@@ -93,6 +93,14 @@ def _matmul(input, other=None, mat2=None, vec=None):
     return product("matmul" if other is not None else "mm", input, right)
 
 
+@rule("_nn.linear")
+def _linear(input, weight, bias=None):
+    if not _is_sparse(input):
+        raise DTypeError("linear: the input may be sparse, the weight may not; use weight.to_dense()")
+    result = product("linear", input, weight.t())
+    return result if bias is None else result + bias
+
+
 @rule("addmm", "addmv")
 def _addmm(input, beta, alpha, mat1=None, mat2=None, mat=None, vec=None):
     a, b = (mat1, mat2) if mat1 is not None else (mat, vec)

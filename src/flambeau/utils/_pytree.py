@@ -7,14 +7,14 @@ registered; everything else, None included, is a leaf.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "TreeSpec", "broadcast_prefix", "register_pytree_node", "tree_flatten", "tree_leaves", "tree_map", "tree_structure",
-    "tree_unflatten",
+    "MappingKey", "SequenceKey", "TreeSpec", "broadcast_prefix", "register_pytree_node", "tree_all", "tree_any", "tree_flatten",
+    "tree_iter", "tree_leaves", "tree_map", "tree_map_only", "tree_structure", "tree_unflatten",
 ]  # fmt: skip
 
 
@@ -87,19 +87,54 @@ class TreeSpec:
 
 
 LEAF = TreeSpec(None, None, [])
+PyTree = Any
 
 
-def register_pytree_node(cls: type, flatten: Callable, unflatten: Callable) -> None:
+class MappingKey(NamedTuple):
+    """The place of a child in a mapping."""
+
+    key: Any
+
+
+class SequenceKey(NamedTuple):
+    """The place of a child in a sequence."""
+
+    idx: int
+
+
+def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    """A mapping's children, each with its place, and the keys; what flatten_with_keys_fn of a mapping is given as."""
+    values, keys = _flatten_mapping(tree)
+    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable,
+    unflatten_fn: Callable,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Callable | None = None,
+    from_dumpable_context: Callable | None = None,
+    flatten_with_keys_fn: Callable | None = None,
+) -> None:
     """Makes a class a container.
 
     Args:
         cls: the class.
-        flatten: object → (list of children, context).
-        unflatten: (children, context) → object.
+        flatten_fn: object → (list of children, context).
+        unflatten_fn: (children, context) → object.
+        serialized_type_name: a name for exporters, of which there are none here; like the other three, without effect.
+        to_dumpable_context: for exporters.
+        from_dumpable_context: for exporters.
+        flatten_with_keys_fn: for exporters.
     """
     if cls in _CONTAINERS:
         raise ArgumentError(f"register_pytree_node: {cls.__name__} is registered already")
-    _CONTAINERS[cls] = _Container(flatten, unflatten)
+    _CONTAINERS[cls] = _Container(flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -142,26 +177,47 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     return build(treespec)
 
 
-def tree_leaves(tree: Any) -> list[Any]:
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves of a nested container, in order."""
-    return tree_flatten(tree)[0]
+    return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any) -> TreeSpec:
+def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """The leaves of a nested container, one by one."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
     """The shape of a nested container."""
-    return tree_flatten(tree)[1]
+    return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """A container of the same shape with func applied to each leaf (and to the leaves of the rests at the same place)."""
-    leaves, spec = tree_flatten(tree)
+    leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves]
     for rest in rests:
-        others, other_spec = tree_flatten(rest)
+        others, other_spec = tree_flatten(rest, is_leaf)
         if other_spec != spec:
             raise ArgumentError(f"tree_map: the containers differ: {spec} and {other_spec}")
         columns.append(others)
     return tree_unflatten([func(*row) for row in zip(*columns, strict=True)], spec)
+
+
+def tree_map_only(kinds: Any, func: Callable[..., Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """tree_map() that leaves alone what is not of the given class (or classes, or what a function says no to)."""
+    fits = kinds if callable(kinds) and not isinstance(kinds, type) else lambda leaf: isinstance(leaf, kinds)
+    return tree_map(lambda leaf: func(leaf) if fits(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_any(predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether the predicate holds for a leaf."""
+    return any(predicate(leaf) for leaf in tree_leaves(tree, is_leaf))
+
+
+def tree_all(predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether the predicate holds for every leaf."""
+    return all(predicate(leaf) for leaf in tree_leaves(tree, is_leaf))
 
 
 def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:

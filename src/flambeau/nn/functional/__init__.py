@@ -30,17 +30,17 @@ from flambeau.nn.functional import (
     _resample,
     _spatial,
 )
-from flambeau.nn.functional._activation import *  # noqa: F403
-from flambeau.nn.functional._attention import *  # noqa: F403
-from flambeau.nn.functional._ctc import *  # noqa: F403
-from flambeau.nn.functional._dropout import *  # noqa: F403
-from flambeau.nn.functional._linear import *  # noqa: F403
-from flambeau.nn.functional._loss import *  # noqa: F403
-from flambeau.nn.functional._margin import *  # noqa: F403
-from flambeau.nn.functional._normalization import *  # noqa: F403
-from flambeau.nn.functional._pooling import *  # noqa: F403
-from flambeau.nn.functional._resample import *  # noqa: F403
-from flambeau.nn.functional._spatial import *  # noqa: F403
+from flambeau.nn.functional._activation import *
+from flambeau.nn.functional._attention import *
+from flambeau.nn.functional._ctc import *
+from flambeau.nn.functional._dropout import *
+from flambeau.nn.functional._linear import *
+from flambeau.nn.functional._loss import *
+from flambeau.nn.functional._margin import *
+from flambeau.nn.functional._normalization import *
+from flambeau.nn.functional._pooling import *
+from flambeau.nn.functional._resample import *
+from flambeau.nn.functional._spatial import *
 
 _FAMILIES = (
     _activation,

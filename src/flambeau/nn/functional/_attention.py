@@ -259,7 +259,7 @@ def _projections(op: str, packed: Tensor | None, separate: bool, *parts: Tensor 
         return packed.chunk(3)
     if any(part is None for part in parts):
         raise ArgumentError(f"{op}: use_separate_proj_weight needs q_proj_weight, k_proj_weight and v_proj_weight")
-    return parts  # type: ignore[return-value]
+    return parts  # type: ignore[return-value]  # none of them is None
 
 
 def _static(op: str, given: Tensor, q: Tensor) -> Tensor:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import flambeau as fb
 from flambeau import Tensor
@@ -338,16 +340,13 @@ def grid_sample(
     if mode == "nearest":
         return narrow_back(_read(image, [x.round() for x in at], sizes), input)
     low = [x.floor() for x in at]
-    total = None
+    terms = []
     for corner in range(2**dims):
         bits = [corner >> d & 1 for d in range(dims)]
-        weight = None
-        for x, floor, bit in zip(at, low, bits, strict=True):
-            part = x - floor if bit else floor + 1 - x
-            weight = part if weight is None else weight * part
-        term = _read(image, [floor + bit for floor, bit in zip(low, bits, strict=True)], sizes) * weight.unsqueeze(1)  # type: ignore[union-attr]
-        total = term if total is None else total + term
-    return narrow_back(total, input)  # type: ignore[arg-type]
+        corners = list(zip(at, low, bits, strict=True))
+        weight = reduce(operator.mul, [x - floor if bit else floor + 1 - x for x, floor, bit in corners])
+        terms.append(_read(image, [floor + bit for _, floor, bit in corners], sizes) * weight.unsqueeze(1))
+    return narrow_back(reduce(operator.add, terms), input)
 
 
 def _unnormalised(x: Tensor, n: int, align: bool) -> Tensor:
@@ -375,16 +374,15 @@ def _reflected(x: Tensor, low: float, high: float) -> Tensor:
 
 def _read(image: Tensor, at: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
     """Pixels at whole coordinates; zero outside. The image is (N, C, all pixels), the result (N, C, places…)."""
-    inside, index = None, None
-    for x, n in zip(at, sizes, strict=True):
-        ok = (x >= 0) & (x <= n - 1)
-        here = x.masked_fill(~ok, 0).long()
-        inside = ok if inside is None else inside & ok
-        index = here if index is None else index * n + here
+    found = [(x >= 0) & (x <= n - 1) for x, n in zip(at, sizes, strict=True)]
+    places = [x.masked_fill(~ok, 0).long() for x, ok in zip(at, found, strict=True)]
+    inside, index = reduce(operator.and_, found), places[0]
+    for here, n in zip(places[1:], sizes[1:], strict=True):
+        index = index * n + here
     batch, channels = image.shape[:2]
-    flat = index.reshape(batch, 1, -1).expand(-1, channels, -1)  # type: ignore[union-attr]
+    flat = index.reshape(batch, 1, -1).expand(-1, channels, -1)
     pixels = image.gather(2, flat).view(batch, channels, *at[0].shape[1:])
-    return pixels * inside.unsqueeze(1)  # type: ignore[union-attr]
+    return pixels * inside.unsqueeze(1)
 
 
 def _bicubic(
@@ -395,9 +393,9 @@ def _bicubic(
     part = [x - floor for x, floor in zip(at, low, strict=True)]
     weights = [[_cubic((p - k).abs(), _CUBIC) for k in (-1, 0, 1, 2)] for p in part]
     rows, columns = ([outside(floor + k, n) for k in (-1, 0, 1, 2)] for floor, n in zip(low, sizes, strict=True))
-    total = None
-    for row, row_weight in zip(rows, weights[0], strict=True):
-        for column, column_weight in zip(columns, weights[1], strict=True):
-            term = _read(image, [row, column], sizes) * (row_weight * column_weight).unsqueeze(1)
-            total = term if total is None else total + term
-    return total  # type: ignore[return-value]
+    terms = [
+        _read(image, [row, column], sizes) * (row_weight * column_weight).unsqueeze(1)
+        for row, row_weight in zip(rows, weights[0], strict=True)
+        for column, column_weight in zip(columns, weights[1], strict=True)
+    ]
+    return reduce(operator.add, terms)

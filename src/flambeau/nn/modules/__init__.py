@@ -1,27 +1,27 @@
 """The modules of flambeau.nn, one file for each family."""
 
-from flambeau.nn.modules.activation import *  # noqa: F403
-from flambeau.nn.modules.adaptive import *  # noqa: F403
-from flambeau.nn.modules.batchnorm import *  # noqa: F403
-from flambeau.nn.modules.channelshuffle import *  # noqa: F403
-from flambeau.nn.modules.container import *  # noqa: F403
-from flambeau.nn.modules.conv import *  # noqa: F403
-from flambeau.nn.modules.ctc import *  # noqa: F403
-from flambeau.nn.modules.distance import *  # noqa: F403
-from flambeau.nn.modules.dropout import *  # noqa: F403
-from flambeau.nn.modules.flatten import *  # noqa: F403
-from flambeau.nn.modules.fold import *  # noqa: F403
-from flambeau.nn.modules.instancenorm import *  # noqa: F403
-from flambeau.nn.modules.linear import *  # noqa: F403
-from flambeau.nn.modules.loss import *  # noqa: F403
-from flambeau.nn.modules.module import Module  # noqa: F401
-from flambeau.nn.modules.normalization import *  # noqa: F403
-from flambeau.nn.modules.padding import *  # noqa: F403
-from flambeau.nn.modules.pixelshuffle import *  # noqa: F403
-from flambeau.nn.modules.pooling import *  # noqa: F403
-from flambeau.nn.modules.rnn import *  # noqa: F403
-from flambeau.nn.modules.sparse import *  # noqa: F403
-from flambeau.nn.modules.transformer import *  # noqa: F403
-from flambeau.nn.modules.upsampling import *  # noqa: F403
+from flambeau.nn.modules.activation import *
+from flambeau.nn.modules.adaptive import *
+from flambeau.nn.modules.batchnorm import *
+from flambeau.nn.modules.channelshuffle import *
+from flambeau.nn.modules.container import *
+from flambeau.nn.modules.conv import *
+from flambeau.nn.modules.ctc import *
+from flambeau.nn.modules.distance import *
+from flambeau.nn.modules.dropout import *
+from flambeau.nn.modules.flatten import *
+from flambeau.nn.modules.fold import *
+from flambeau.nn.modules.instancenorm import *
+from flambeau.nn.modules.linear import *
+from flambeau.nn.modules.loss import *
+from flambeau.nn.modules.module import Module as Module
+from flambeau.nn.modules.normalization import *
+from flambeau.nn.modules.padding import *
+from flambeau.nn.modules.pixelshuffle import *
+from flambeau.nn.modules.pooling import *
+from flambeau.nn.modules.rnn import *
+from flambeau.nn.modules.sparse import *
+from flambeau.nn.modules.transformer import *
+from flambeau.nn.modules.upsampling import *
 
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_"))

@@ -90,16 +90,23 @@ def backwards(step: Step, gates: Tensor, sizes: list[int], start: State) -> tupl
     return fb.cat(outputs[::-1]), state
 
 
-def lstm_layer(
-    rows: Tensor, weights: Mapping[str, Tensor], sizes: list[int], start: State, reverse: bool
+def whole_layer(
+    mode: str, rows: Tensor, weights: Mapping[str, Tensor], sizes: list[int], start: State, reverse: bool
 ) -> tuple[Tensor, State] | None:
-    """All steps of an LSTM in one op of the core, where all sequences are equally long; None where it does not apply."""
-    h, c = start
-    if "weight_hr" in weights or sizes[0] != sizes[-1] or not in_core(rows, h, c, *weights.values()):
+    """All steps in one op of the core, where all sequences are equally long; None where there is no such op."""
+    if mode not in ("LSTM", "GRU") or "weight_hr" in weights or sizes[0] != sizes[-1]:
         return None
-    bias = weights["bias_ih"] + weights["bias_hh"] if "bias_ih" in weights else None
+    if not in_core(rows, *start, *weights.values()):
+        return None
+    bias, hidden_bias = weights.get("bias_ih"), weights.get("bias_hh")
+    if mode == "LSTM" and bias is not None and hidden_bias is not None:
+        bias = bias + hidden_bias
     gates = F.linear(rows, weights["weight_ih"], bias)
-    if gates.dtype != h.dtype:  # autocast
+    if gates.dtype != start[0].dtype:  # autocast
         return None
-    output, h, c = _core["lstm"](gates.view(len(sizes), sizes[0], -1), weights["weight_hh"], h, c, reverse)
-    return output.flatten(0, 1), (h, c)
+    gates = gates.view(len(sizes), sizes[0], -1)
+    if mode == "LSTM":
+        output, *end = _core["lstm"](gates, weights["weight_hh"], *start, reverse)
+    else:
+        output, *end = _core["gru"](gates, weights["weight_hh"], hidden_bias, *start, reverse)
+    return output.flatten(0, 1), tuple(end)

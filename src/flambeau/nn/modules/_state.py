@@ -143,9 +143,9 @@ class State:
         unexpected: list[str] = []
         errors: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        state = OrderedDict(state_dict)
+        state: Any = OrderedDict(state_dict)
         if metadata is not None:
-            state._metadata = metadata  # type: ignore[attr-defined]
+            state._metadata = metadata
 
         def load(module: Any, local: Any, prefix: str) -> None:
             info = {} if metadata is None else metadata.get(prefix[:-1], {})
@@ -230,7 +230,7 @@ class State:
             return None
         if lazy and not assign:
             with fb.no_grad():
-                target.materialize(source.shape)  # type: ignore[attr-defined]
+                target.materialize(source.shape)  # type: ignore[attr-defined]  # lazy, as is_lazy() said
         try:
             with fb.no_grad():
                 if assign:
@@ -262,7 +262,8 @@ class State:
             >>> list(m.state_dict())
             ['weight']
         """
-        hook._from_public_api = True  # type: ignore[attr-defined]
+        public: Any = hook
+        public._from_public_api = True
         return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
@@ -320,7 +321,7 @@ class LoadHook:
         return {"hook": self.hook, "module": self.module and self.module()}
 
     def __setstate__(self, state) -> None:
-        self.__init__(state["hook"], state["module"])  # type: ignore[misc]
+        type(self).__init__(self, state["hook"], state["module"])
 
 
 def _shape(tensor: Tensor) -> str:

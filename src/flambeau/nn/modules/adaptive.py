@@ -82,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """Draws the parameters anew."""
         self.head.reset_parameters()
         for cluster in self.tail:
-            for layer in cluster:  # type: ignore[attr-defined]
+            for layer in cluster.children():
                 layer.reset_parameters()
 
     def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:

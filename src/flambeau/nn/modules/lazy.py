@@ -22,13 +22,12 @@ class LazyModuleMixin:
 
     cls_to_become: type | None = None
     _parameters: dict[str, Any]
+    register_forward_pre_hook: Any  # the module's
     _buffers: dict[str, Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._initialize_hook = self.register_forward_pre_hook(  # type: ignore[attr-defined]
-            LazyModuleMixin._infer_parameters, with_kwargs=True
-        )
+        self._initialize_hook = self.register_forward_pre_hook(LazyModuleMixin._infer_parameters, with_kwargs=True)
 
     def has_uninitialized_params(self) -> bool:
         """Whether any parameter or buffer still waits for its shape."""
@@ -47,7 +46,7 @@ class LazyModuleMixin:
         self._initialize_hook.remove()
         del self._initialize_hook
         if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become  # type: ignore[assignment]
+            self.__class__ = self.cls_to_become  # type: ignore[assignment]  # classes are not fixed in Python
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(f"{type(self).__name__}: run a forward pass before the module is replicated")

@@ -13,7 +13,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules._docs import inherit_args
-from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_layer, lstm_step, rnn_step
+from flambeau.nn.modules._recurrence import State, Step, backwards, forwards, gru_step, lstm_step, rnn_step, whole_layer
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
@@ -150,7 +150,7 @@ class RNNBase(Module):
         self, rows: Tensor, weights: dict[str, Parameter], sizes: list[int], start: State, reverse: bool
     ) -> tuple[Tensor, State]:
         """One layer in one direction."""
-        whole = lstm_layer(rows, weights, sizes, start, reverse) if self.mode == "LSTM" else None
+        whole = whole_layer(self.mode, rows, weights, sizes, start, reverse)
         if whole is not None:
             return whole
         gates = F.linear(rows, weights["weight_ih"], weights.get("bias_ih"))
@@ -474,7 +474,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]
+        return self._advance(lstm_step(self.weight_hh, self.bias_hh), input, hx, 2)  # type: ignore[return-value]  # two parts were asked for
 
 
 @inherit_args

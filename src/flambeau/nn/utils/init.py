@@ -24,7 +24,7 @@ def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
 
     if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
         raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")
-    if "device" not in inspect.signature(module_cls).parameters:  # type: ignore[arg-type]
+    if "device" not in inspect.signature(module_cls).parameters:  # type: ignore[arg-type]  # a class, as just checked
         raise RuntimeError(f"skip_init: {module_cls.__name__} must take a device to have its initialisation skipped")
     # an instance of a subclass whose reset_parameters does nothing, turned into one of the class itself
     quiet = type(module_cls.__name__, (module_cls,), {"reset_parameters": _nothing, "_reset_parameters": _nothing})

@@ -71,7 +71,7 @@ class ParametrizationList(ModuleList):
         shape, dtype = original.shape, original.dtype
         with fb.no_grad():
             start: Any = original
-            for module in reversed(self):  # type: ignore[call-overload]
+            for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
                     start = module.right_inverse(start)
         self.is_tensor = isinstance(start, Tensor)
@@ -121,7 +121,7 @@ class ParametrizationList(ModuleList):
         """
         with fb.no_grad():
             start: Any = value
-            for module in reversed(self):  # type: ignore[call-overload]
+            for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
                         f"right_inverse: {type(module).__name__} does not define it, so its tensor cannot be assigned"

@@ -132,7 +132,7 @@ class PruningContainer(BasePruningMethod):
             args = tuple(args[0])
         for method in args:
             if not self._pruning_methods:
-                self._tensor_name = getattr(method, "_tensor_name", None)  # type: ignore[assignment]
+                self._tensor_name = getattr(method, "_tensor_name", None)  # type: ignore[assignment]  # checked when added
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:

@@ -248,5 +248,5 @@ def _notice_steps_of(optimizer: Any) -> None:
         optimizer._opt_called = True
         return step(optimizer, *args, **kwargs)
 
-    noticed._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    vars(noticed)["_wrapped_by_lr_sched"] = True
     optimizer.step = noticed

@@ -39,7 +39,7 @@ class _WithMomentum(LRScheduler):
                 group["base_momentum"] = low
         return bases, maxima
 
-    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
+    def _set_momentum(self, group: dict[str, Any], value: Rate) -> None:
         if self.use_beta1:
             group["betas"] = (value, *group["betas"][1:])
         else:
@@ -354,7 +354,7 @@ class OneCycleLR(_WithMomentum):
             lrs.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
                 ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
-                self._set_momentum(group, self._between(*ends, share))  # type: ignore[arg-type]
+                self._set_momentum(group, self._between(*ends, share))
         return lrs
 
 

@@ -55,9 +55,8 @@ class ReduceLROnPlateau(LRScheduler):
             )
         self.factor = factor
         self.optimizer = optimizer
-        one_for_all = not isinstance(min_lr, list | tuple)
-        self.default_min_lr = min_lr if one_for_all else None
-        self.min_lrs: list[float] = [min_lr] * count if one_for_all else list(min_lr)  # type: ignore[list-item,arg-type]
+        self.default_min_lr: Any = None if isinstance(min_lr, list | tuple) else min_lr
+        self.min_lrs: list[float] = list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * count
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -71,7 +70,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]  # a metric is needed
         """Looks at the metric of an epoch.
 
         Args:
@@ -112,7 +111,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"ReduceLROnPlateau: the optimizer has {len(groups)} parameter groups and min_lrs {len(self.min_lrs)} "
                     "values; add one to min_lrs for each new group"
                 )
-            self.min_lrs = [self.default_min_lr] * len(groups)  # type: ignore[list-item]
+            self.min_lrs = [self.default_min_lr] * len(groups)
         for group, smallest in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, smallest)

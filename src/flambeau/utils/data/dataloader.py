@@ -93,10 +93,6 @@ class DataLoader(Generic[T_co]):
         self._check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         self._iterable = isinstance(dataset, IterableDataset)
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        if pin_memory:
-            warnings.warn(
-                "DataLoader: pin_memory is set, but there is no accelerator; memory is not pinned", stacklevel=2
-            )
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.pin_memory, self.pin_memory_device, self.worker_init_fn = pin_memory, pin_memory_device, worker_init_fn
@@ -223,6 +219,10 @@ class DataLoader(Generic[T_co]):
     # ---- iteration -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        if self.pin_memory:
+            warnings.warn(
+                "DataLoader: pin_memory is set, but there is no accelerator; memory is not pinned", stacklevel=2
+            )
         resume, self._resume = self._resume, None
         self._epochs += 1
         epoch: Epoch

@@ -14,6 +14,17 @@ import flambeau as fb
 T_co = TypeVar("T_co", covariant=True)
 
 
+class DatasetError(ValueError, AssertionError):
+    """Datasets that do not go together; PyTorch asserts that they do.
+
+    Example:
+        >>> fb.utils.data.ConcatDataset([])
+        Traceback (most recent call last):
+            ...
+        flambeau.utils.data.dataset.DatasetError: ConcatDataset: datasets should not be an empty iterable
+    """
+
+
 class Dataset(Generic[T_co]):
     """Samples by index. Subclasses define __getitem__, usually __len__, and where a whole batch is cheaper __getitems__.
 
@@ -64,9 +75,9 @@ class TensorDataset(Dataset):
     """
 
     def __init__(self, *tensors) -> None:
-        if not tensors or any(t.size(0) != tensors[0].size(0) for t in tensors):
+        if any(t.size(0) != tensors[0].size(0) for t in tensors):
             sizes = [tuple(t.shape) for t in tensors]
-            raise ValueError(
+            raise DatasetError(
                 f"TensorDataset: Size mismatch between tensors: expected the same first size, got shapes {sizes}"
             )
         self.tensors = tensors
@@ -141,10 +152,10 @@ class ConcatDataset(Dataset[T_co]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("ConcatDataset: datasets should not be an empty iterable")
+            raise DatasetError("ConcatDataset: datasets should not be an empty iterable")
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
-                raise ValueError("ConcatDataset does not support IterableDataset; use ChainDataset")
+                raise DatasetError("ConcatDataset does not support IterableDataset; use ChainDataset")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     cumsum = staticmethod(lambda sequence: list(itertools.accumulate(map(len, sequence))))
@@ -165,7 +176,7 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self):
         """PyTorch's older spelling of cumulative_sizes."""
-        warnings.warn("cummulative_sizes is now cumulative_sizes", DeprecationWarning, stacklevel=2)
+        warnings.warn("cummulative_sizes is now cumulative_sizes", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
 
@@ -189,7 +200,7 @@ class ChainDataset(IterableDataset):
     def _checked(self):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise TypeError(f"ChainDataset: only IterableDataset is supported, got {type(dataset).__name__}")
+                raise DatasetError(f"ChainDataset: only IterableDataset is supported, got {type(dataset).__name__}")
             yield dataset
 
     def __iter__(self):
@@ -197,7 +208,7 @@ class ChainDataset(IterableDataset):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(map(len, self._checked()))  # type: ignore[arg-type]
+        return sum(map(len, self._checked()))  # type: ignore[arg-type]  # TypeError if one has none
 
 
 class Subset(Dataset[T_co]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Iterator
 
 import flambeau as fb
@@ -11,12 +11,13 @@ from flambeau.utils.data.sampler import Sampler
 
 def _world(what: str) -> int:
     """get_world_size() or get_rank() of the process group."""
-    name = "flambeau.distributed"
-    if importlib.util.find_spec(name) is None:
+    try:
+        ask = getattr(importlib.import_module("flambeau.distributed"), what)
+    except (ImportError, AttributeError):
         raise RuntimeError(
             "DistributedSampler: Requires distributed package to be available; pass num_replicas and rank instead"
-        )
-    return getattr(importlib.import_module(name), what)()
+        ) from None
+    return ask()
 
 
 class DistributedSampler(Sampler[int]):

@@ -89,9 +89,10 @@ class RandomSampler(Sampler[int]):
             num_samples,
             generator,
         )
-        if not isinstance(self.num_samples, int) or self.num_samples < 0:
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
             raise ValueError(
-                f"RandomSampler: num_samples should be a non-negative integer, got num_samples={num_samples}"
+                f"RandomSampler: num_samples should be a positive integer, got num_samples={self.num_samples}; "
+                "an empty dataset cannot be shuffled"
             )
 
     @property
@@ -208,5 +209,5 @@ class BatchSampler(Sampler[list[int]]):
                 yield batch
 
     def __len__(self) -> int:
-        count = len(self.sampler)  # type: ignore[arg-type]
+        count = len(self.sampler)  # type: ignore[arg-type]  # TypeError if it has none
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

@@ -51,7 +51,7 @@ def _like_mapping(example: Mapping, values: dict) -> Any:
             clone = copy.copy(example)
             clone.update(values)
             return clone
-        return type(example)(values)  # type: ignore[call-arg]
+        return type(example)(values)  # type: ignore[call-arg]  # made of one sequence
     except TypeError:
         return values
 
@@ -63,7 +63,7 @@ def _like_sequence(example: Sequence, values: list) -> Any:
             for i, value in enumerate(values):
                 clone[i] = value
             return clone
-        return type(example)(values)  # type: ignore[call-arg]
+        return type(example)(values)  # type: ignore[call-arg]  # made of one sequence
     except TypeError:
         return values
 

@@ -103,6 +103,8 @@ class IterableFetcher:
         drop_last: whether a last batch that is not full is left out.
     """
 
+    ends = True
+
     def __init__(self, dataset: Any, collate: Callable, batch_size: int | None, drop_last: bool) -> None:
         self.samples, self.collate, self.batch_size, self.drop_last = iter(dataset), collate, batch_size, drop_last
         self.ended = False

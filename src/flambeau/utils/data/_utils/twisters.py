@@ -85,13 +85,13 @@ class Twisters:
 
         self._np = np.random
         self.bits = _bit_generator()
-        self.python: Any = random._inst  # type: ignore[attr-defined]
+        self.python: Any = random._inst  # type: ignore[attr-defined]  # not in the stub
         layout, gauss = _python_layout(), _numpy_layout()
         self.addresses: tuple[Any, ...] = ()
         if layout and gauss and type(self.bits) is np.random.MT19937:
             words, position = (id(self.python) + offset for offset in layout)
             there = self.bits.ctypes.state_address
-            state: Any = np.random.mtrand._rand  # type: ignore[attr-defined]
+            state: Any = np.random.mtrand._rand  # type: ignore[attr-defined]  # not in the stub
             self.addresses = (self.python, words, position, there, there + _WORDS.size, id(state) + gauss)
             self._spans = [
                 memoryview(_memory(start, count)).cast("B")

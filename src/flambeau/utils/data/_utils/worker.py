@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -81,7 +82,7 @@ class WorkerError:
             del error  # else the exception holds this frame, which holds it, and workers wait for the collector
 
     def __reduce__(self):
-        return _rebuilt, (_sendable(self.kind), self.where, self.text)
+        return _rebuilt, (_names(self.kind), self.where, self.text)
 
 
 class _Message(str):
@@ -91,17 +92,21 @@ class _Message(str):
         return str(self)
 
 
-def _sendable(kind: type) -> type:
-    """The class, or the next base of it that the other side can import."""
-    for base in kind.__mro__:
-        if "<locals>" not in base.__qualname__ and base.__module__ != "__main__":
-            return base
-    return RuntimeError
+def _names(kind: type) -> list[tuple[str, str]]:
+    """Module and name of the class and of its bases; a spawned worker has the script under another name."""
+    return [(base.__module__.replace("__mp_main__", "__main__"), base.__qualname__) for base in kind.__mro__]
 
 
-def _rebuilt(kind, where, text):
+def _rebuilt(names, where, text):
     error = WorkerError.__new__(WorkerError)
-    error.kind, error.where, error.text = kind, where, text
+    error.kind, error.where, error.text = RuntimeError, where, text
+    for module, name in names:
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)  # a class made within a function is not found
+        if isinstance(found, type) and issubclass(found, Exception):
+            error.kind = found
+            break
     return error
 
 
@@ -164,9 +169,9 @@ class Loop:
             if self.broken is not None:
                 return self.epoch, number, "error", self.broken
             return self.epoch, number, "batch", self.fetch(number, wanted)
-        except StopIteration:
-            return self.epoch, order[1], "end", None
         except Exception as error:
+            if isinstance(error, StopIteration) and getattr(self.fetch, "ends", False):
+                return self.epoch, order[1], "end", None
             wrapped = WorkerError(error, self.where)
             if order[0] == "epoch":
                 self.broken = wrapped  # said when the first batch is asked for

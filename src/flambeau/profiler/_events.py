@@ -1,0 +1,277 @@
+"""Recorded events: what each cost without the events inside it, sums per name, tables and traces."""
+
+from __future__ import annotations
+
+import enum
+import gzip
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau.errors import ArgumentError
+
+__all__ = ["Averages", "DeviceType", "EventList", "FunctionEvent"]
+
+OP, BACKWARD, RANGE = range(3)
+_CATEGORIES = {OP: "cpu_op", BACKWARD: "autograd", RANGE: "user_annotation"}
+
+
+class DeviceType(enum.Enum):
+    """Where an event ran.
+
+    Example:
+        >>> fb.profiler.DeviceType.CPU.name
+        'CPU'
+    """
+
+    CPU = 0
+
+
+class FunctionEvent:
+    """One run of an op, of a node of the graph in backward, or of a named range. Times are microseconds.
+
+    Example:
+        >>> with fb.profiler.profile(record_shapes=True) as p:
+        ...     y = fb.ones(3).exp()
+        >>> [(e.name, e.input_shapes) for e in p.events() if e.name == "exp"]
+        [('exp', [[3]])]
+    """
+
+    device_type = DeviceType.CPU
+
+    def __init__(self, record: tuple[int, str, int, int, int, int, str, str]) -> None:
+        self.kind, self.name, self.thread, start, end, self.cpu_memory_usage, shapes, stack = record
+        self.start_ns, self.end_ns = start, end
+        self.input_shapes: list[list[int]] = json.loads(shapes) if shapes else []
+        self.stack = stack.split("\n") if stack else []
+        self.cpu_children: list[FunctionEvent] = []
+        self.cpu_parent: FunctionEvent | None = None
+        self.count = 1
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def is_user_annotation(self) -> bool:
+        """Whether it is a named range."""
+        return self.kind == RANGE
+
+    @property
+    def cpu_time_total(self) -> float:
+        """How long it took."""
+        return (self.end_ns - self.start_ns) / 1000
+
+    cpu_time = cpu_time_total
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """How long it took without the events inside it."""
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        """Bytes allocated minus freed, without the events inside it."""
+        return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
+
+    def __repr__(self) -> str:
+        return f"<FunctionEvent {self.name} {self.cpu_time_total:.3f}us thread {self.thread}>"
+
+
+class Averages:
+    """All events of one name (and shape or stack, when grouped by them). Times are microseconds."""
+
+    device_type = DeviceType.CPU
+
+    def __init__(self, events: list[FunctionEvent]) -> None:
+        first = events[0]
+        self.key, self.input_shapes, self.stack, self.count = first.name, first.input_shapes, first.stack, len(events)
+        self.is_user_annotation = first.is_user_annotation
+        self.cpu_time_total = sum(e.cpu_time_total for e in events)
+        self.self_cpu_time_total = sum(e.self_cpu_time_total for e in events)
+        self.cpu_memory_usage = sum(e.cpu_memory_usage for e in events)
+        self.self_cpu_memory_usage = sum(e.self_cpu_memory_usage for e in events)
+
+    @property
+    def cpu_time(self) -> float:
+        """How long one took on average."""
+        return self.cpu_time_total / self.count
+
+    def __repr__(self) -> str:
+        return f"<Averages {self.key} {self.count} calls, {self.cpu_time_total:.3f}us>"
+
+
+class EventList(list):
+    """Events, or sums of events, that print as a table.
+
+    Example:
+        >>> with fb.profiler.profile() as p:
+        ...     y = fb.ones(3).exp()
+        >>> "exp" in p.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+        True
+    """
+
+    def __init__(self, events: Iterable[Any] = (), memory: bool = False) -> None:
+        super().__init__(events)
+        self._memory = memory
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds of all events together, none counted twice."""
+        return sum(e.self_cpu_time_total for e in self)
+
+    def total_average(self) -> Any:
+        """The sum of all events."""
+        total = Averages([e for e in self if isinstance(e, FunctionEvent)])
+        total.key = "Total"
+        return total
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """Sums per name.
+
+        Args:
+            group_by_input_shape: whether different shapes are summed apart.
+            group_by_stack_n: how many stack entries are compared too.
+        """
+        groups: dict[Any, list[FunctionEvent]] = {}
+        for e in self:
+            shapes = str(e.input_shapes) if group_by_input_shape else ""
+            groups.setdefault((e.name, e.kind, shapes, tuple(e.stack[:group_by_stack_n])), []).append(e)
+        return EventList((Averages(events) for events in groups.values()), self._memory)
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
+        """The events as a table.
+
+        Args:
+            sort_by: an attribute to sort by, largest first: cpu_time_total, self_cpu_time_total, cpu_time, count,
+                cpu_memory_usage or self_cpu_memory_usage; in the order of events if not given.
+            row_limit: how many rows; -1 for all.
+            max_src_column_width: where source places are cut off.
+            max_name_column_width: where names are cut off.
+            max_shapes_column_width: where shapes are cut off.
+            header: a line above the table.
+            top_level_events_only: whether to leave out events inside others.
+        """
+        rows = [e for e in self if not (top_level_events_only and getattr(e, "cpu_parent", None))]
+        if sort_by is not None:
+            if sort_by not in _SORTABLE:
+                raise ArgumentError(f"table: sort_by must be one of {', '.join(_SORTABLE)}, got {sort_by!r}")
+            rows.sort(key=lambda e: getattr(e, sort_by), reverse=True)
+        whole = self.self_cpu_time_total or 1.0
+        cells = [_HEAD[: -2 if not self._memory else None]]
+        shapes, stacks = any(e.input_shapes for e in rows), any(e.stack for e in rows)
+        cells[0] = cells[0] + ["Input Shapes"] * shapes + ["Source Location"] * stacks
+        for e in rows[: None if row_limit < 0 else row_limit]:
+            name = getattr(e, "key", "")
+            row = [
+                name if len(name) <= max_name_column_width else name[: max_name_column_width - 3] + "...",
+                f"{100 * e.self_cpu_time_total / whole:.2f}%",
+                _time(e.self_cpu_time_total),
+                f"{100 * e.cpu_time_total / whole:.2f}%",
+                _time(e.cpu_time_total),
+                _time(e.cpu_time_total / e.count),
+                str(e.count),
+            ]
+            row += [_bytes(e.cpu_memory_usage), _bytes(e.self_cpu_memory_usage)] * self._memory
+            row += [str(e.input_shapes)[:max_shapes_column_width]] * shapes
+            row += [(e.stack[0] if e.stack else "")[-max_src_column_width:]] * stacks
+            cells.append(row)
+        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+        rule = "  ".join("-" * width for width in widths)
+        lines = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in cells]
+        title = [header] if header else []
+        return "\n".join([*title, rule, lines[0], rule, *lines[1:], rule, f"Self CPU time total: {_time(whole)}", ""])
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def export_chrome_trace(self, path: Any, metadata: dict[str, str] | None = None) -> None:
+        """Writes a trace that Perfetto and Chrome's about:tracing open; compressed when the path ends in .gz.
+
+        Args:
+            path: the file.
+            metadata: texts to put beside the events.
+        """
+        process = os.getpid()
+        trace: list[dict[str, Any]] = [
+            {"ph": "M", "pid": process, "tid": 0, "name": "process_name", "args": {"name": "flambeau"}}
+        ]
+        for e in self:
+            details: dict[str, Any] = {"Input Dims": e.input_shapes} if e.input_shapes else {}
+            if e.stack:
+                details["Call stack"] = ";".join(reversed(e.stack))
+            if self._memory:
+                details["Bytes"] = e.cpu_memory_usage
+            trace.append(
+                {
+                    "ph": "X", "cat": _CATEGORIES[e.kind], "name": e.name, "pid": process, "tid": e.thread,
+                    "ts": e.start_ns / 1000, "dur": e.cpu_time_total, "args": details,
+                }
+            )  # fmt: skip
+        document = {"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {}), "traceEvents": trace}
+        name = os.fspath(path)
+        with gzip.open(name, "wt") if name.endswith(".gz") else open(name, "w") as file:
+            json.dump(document, file)
+
+    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+        """Writes one line per stack and its time in microseconds, the form that flame graph tools read.
+
+        Args:
+            path: the file.
+            metric: self_cpu_time_total.
+        """
+        if metric != "self_cpu_time_total":
+            raise ArgumentError(f"export_stacks: metric must be 'self_cpu_time_total', got {metric!r}")
+        sums: dict[str, int] = {}
+        for e in self:
+            if e.stack:
+                line = ";".join([*(entry.replace(" ", "_") for entry in reversed(e.stack)), e.name])
+                sums[line] = sums.get(line, 0) + int(e.self_cpu_time_total)
+        with open(path, "w") as file:
+            file.writelines(f"{line} {time}\n" for line, time in sums.items() if time > 0)
+
+
+_HEAD = [
+    "Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls", "CPU Mem", "Self CPU Mem",
+]  # fmt: skip
+_SORTABLE = ["cpu_time", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "count"]
+
+
+def _time(microseconds: float) -> str:
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= size:
+            return f"{microseconds / size:.3f}{unit}"
+    return f"{microseconds:.3f}us"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"
+
+
+def nested(records: list[Any], memory: bool) -> EventList:
+    """The recorded tuples as events in the order of their starts, each knowing what ran inside it on its thread."""
+    events = sorted((FunctionEvent(record) for record in records), key=lambda e: (e.start_ns, -e.end_ns))
+    open_: dict[int, list[FunctionEvent]] = {}
+    for event in events:
+        stack = open_.setdefault(event.thread, [])
+        while stack and stack[-1].end_ns <= event.start_ns:
+            stack.pop()
+        if stack:
+            event.cpu_parent = stack[-1]
+            stack[-1].cpu_children.append(event)
+        stack.append(event)
+    return EventList(events, memory)
