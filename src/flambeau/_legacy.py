@@ -70,6 +70,15 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def is_shared(self) -> builtins.bool:
+        """Whether other processes can see the bytes."""
+        return self._tensor.is_shared()
+
+    def share_memory_(self) -> UntypedStorage:
+        """Moves the bytes to where other processes can see them."""
+        self._tensor.share_memory_()
+        return self
+
     def __eq__(self, other) -> builtins.bool:
         return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
 
@@ -346,36 +355,6 @@ def get_float32_matmul_precision() -> str:
     return _precision
 
 
-def get_deterministic_debug_mode() -> builtins.int:
-    """0: every op is deterministic, there is nothing to warn of.
-
-    Example:
-        >>> fb.get_deterministic_debug_mode()
-        0
-    """
-    return 0
-
-
-def set_deterministic_debug_mode(debug_mode) -> None:
-    """Accepts 'default', 'warn', 'error' or 0 to 2; every op is deterministic, so none of them ever speaks.
-
-    Example:
-        >>> fb.set_deterministic_debug_mode("default")
-    """
-    if debug_mode not in ("default", "warn", "error", 0, 1, 2):
-        raise ArgumentError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
-
-
-def is_deterministic_algorithms_warn_only_enabled() -> builtins.bool:
-    """False: every op is deterministic.
-
-    Example:
-        >>> fb.is_deterministic_algorithms_warn_only_enabled()
-        False
-    """
-    return False
-
-
 def _install() -> None:
     table = {
         "untyped_storage": _untyped_storage, "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
@@ -392,8 +371,7 @@ _types = _make_types()
 globals().update(_types)
 
 __all__ = [
-    "UntypedStorage", "detach", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_conj",
-    "is_deterministic_algorithms_warn_only_enabled", "is_neg", "is_same_size", "resolve_conj", "resolve_neg",
-    "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "UntypedStorage", "detach", "get_float32_matmul_precision", "is_conj", "is_neg", "is_same_size", "resolve_conj", "resolve_neg",
+    "set_float32_matmul_precision",
 ]  # fmt: skip
 __all__ += [name for name in _types if not name.startswith(("UInt", "Complex"))]

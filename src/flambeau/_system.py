@@ -18,6 +18,7 @@ __all__ = [
     "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "numel", "printoptions", "reset_peak_memory_stats",
     "result_type", "seed", "set_default_tensor_type", "set_flush_denormal", "set_memory_cap", "set_num_interop_threads",
     "set_printoptions", "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
+    "get_deterministic_debug_mode", "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
 ]  # fmt: skip
 
 
@@ -372,18 +373,21 @@ def set_rng_state(new_state) -> None:
 
 # ---- settings ------------------------------------------------------------------------------------------------------------
 
-_deterministic = False
+_deterministic = 0  # as set_deterministic_debug_mode() has it: 0 default, 1 warn, 2 error
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
     """Accepted for PyTorch's sake: every op here is deterministic already.
 
+    Args:
+        mode: whether only deterministic algorithms are wanted.
+        warn_only: whether others would only be warned of.
+
     Example:
         >>> fb.use_deterministic_algorithms(True)
         >>> fb.use_deterministic_algorithms(False)
     """
-    global _deterministic
-    _deterministic = builtins.bool(mode)
+    set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> builtins.bool:
@@ -392,6 +396,42 @@ def are_deterministic_algorithms_enabled() -> builtins.bool:
     Example:
         >>> fb.are_deterministic_algorithms_enabled()
         False
+    """
+    return _deterministic > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> builtins.bool:
+    """Whether use_deterministic_algorithms() was last told to warn only.
+
+    Example:
+        >>> fb.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
+    return _deterministic == 1
+
+
+def set_deterministic_debug_mode(debug_mode) -> None:
+    """Keeps the mode for get_deterministic_debug_mode(); every op is deterministic, so none of them ever speaks.
+
+    Args:
+        debug_mode: 'default' or 0, 'warn' or 1, 'error' or 2.
+
+    Example:
+        >>> fb.set_deterministic_debug_mode("default")
+    """
+    global _deterministic
+    modes = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+    if debug_mode not in modes:
+        raise ArgumentError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
+    _deterministic = modes[debug_mode]
+
+
+def get_deterministic_debug_mode() -> builtins.int:
+    """The mode as a number: 0 default, 1 warn, 2 error.
+
+    Example:
+        >>> fb.get_deterministic_debug_mode()
+        0
     """
     return _deterministic
 

@@ -234,3 +234,12 @@ def test_sequential_arguments():
         checkpoint_sequential([fb.sin], 2, leaf(), use_reentrant=False)
     with pytest.raises(ValueError, match="unexpected keyword"):
         checkpoint_sequential([fb.sin], 1, leaf(), use_reentrant=False, debug=True)
+
+
+def test_states_of_accelerators():
+    from flambeau.utils.checkpoint import get_device_states, set_device_states
+
+    assert get_device_states(leaf(), [leaf()]) == ([], []) and set_device_states([], []) is None
+    with pytest.raises(fb.errors.StateError, match="no accelerators"):
+        set_device_states([0], [fb.get_rng_state()])
+    assert fb.cuda._initialized is fb.cuda.is_initialized() is False

@@ -88,6 +88,29 @@ def test_switches_are_kept_and_put_back():
     assert fb.backends.cuda.math_sdp_enabled()
 
 
+def test_the_deterministic_switch_is_kept():
+    try:
+        for call, state in (
+            (lambda: fb.use_deterministic_algorithms(True), (True, False, 2)),
+            (lambda: fb.use_deterministic_algorithms(True, warn_only=True), (True, True, 1)),
+            (lambda: fb.set_deterministic_debug_mode("error"), (True, False, 2)),
+            (lambda: fb.set_deterministic_debug_mode(0), (False, False, 0)),
+        ):
+            call()
+            warn_only = fb.is_deterministic_algorithms_warn_only_enabled()
+            assert (fb.are_deterministic_algorithms_enabled(), warn_only, fb.get_deterministic_debug_mode()) == state
+        with pytest.raises(ValueError, match="expected 'default'"):
+            fb.set_deterministic_debug_mode("loud")
+    finally:
+        fb.use_deterministic_algorithms(False)
+
+
+def test_what_was_built_can_be_asked_under_the_other_name():
+    with fb.compat.torch() as torch:
+        assert torch.__config__.show() == str(fb.show_config())
+        assert torch.__config__.parallel_info().startswith("threads")
+
+
 def test_jit_passes_through():
     class Net(fb.nn.Module):
         @fb.jit.export

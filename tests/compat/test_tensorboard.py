@@ -183,9 +183,124 @@ def test_hparams(tmp_path):
 
 def test_what_is_missing_says_so(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        assert not hasattr(writer, "add_graph")
-        with pytest.raises(AttributeError, match="add_graph: not supported.*Differences from PyTorch"):
-            writer.add_graph(None)
+        assert not hasattr(writer, "add_mesh")
+        with pytest.raises(AttributeError, match="add_mesh: not supported.*Differences from PyTorch"):
+            writer.add_mesh("m", None)
+
+
+class TwoWays(fb.nn.Module):
+    """A result used twice, an op that is no module, a layer called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.block = fb.nn.Linear(4, 4), fb.nn.Sequential(fb.nn.Linear(4, 4), fb.nn.Dropout())
+
+    def forward(self, x):
+        y = self.first(x).relu()
+        return self.first(self.block(y)) + y
+
+
+def test_graph(tmp_path, capsys):
+    model = TwoWays()
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_graph(model, fb.rand(2, 4), verbose=True)
+        with pytest.raises(ValueError, match="input_to_model"):
+            writer.add_graph(model)
+    assert model.training and not model.first._forward_hooks
+    printed = capsys.readouterr().out.splitlines()
+    (path,) = tmp_path.glob("events.out.tfevents.*")
+    graph = dict(fields(list(records(path))[-1]))[4]
+    nodes = {}
+    for field, node in fields(graph):
+        if field == 1:
+            parts = fields(node)
+            nodes[dict(parts)[1].decode()] = [value.decode() for key, value in parts if key == 3]
+    assert nodes == {
+        "TwoWays/input/0": [],
+        "TwoWays/first/Linear": ["TwoWays/input/0"],
+        "TwoWays/block/0/Linear": ["TwoWays/first/Linear"],
+        "TwoWays/block/1/Dropout": ["TwoWays/block/0/Linear"],
+        "TwoWays/first/Linear_1": ["TwoWays/block/1/Dropout"],
+        "TwoWays/output": nodes["TwoWays/output"],
+    }
+    assert sorted(nodes["TwoWays/output"]) == ["TwoWays/first/Linear", "TwoWays/first/Linear_1"]
+    assert printed[1] == "TwoWays/first/Linear: Linear(TwoWays/input/0)"
+
+
+def tensor_of(content):
+    """The array of a Value's tensor."""
+    parts = fields(content[8])
+    shape = [dict(fields(dim))[1] for _, dim in fields(dict(parts)[2])]
+    return np.frombuffer(dict(parts)[4], {1: np.float32, 9: np.int64}[dict(parts)[1]]).reshape(shape)
+
+
+def test_precision_and_recall(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_pr_curve("pr", fb.tensor([1, 1, 0, 0]), fb.tensor([0.9, 0.4, 0.6, 0.1]), 2, num_thresholds=11)
+        writer.add_pr_curve_raw("raw", *(np.arange(3.0) for _ in range(6)), num_thresholds=3)
+        with pytest.raises(ValueError, match="3 labels and 2 predictions"):
+            writer.add_pr_curve("bad", [1, 0, 1], [0.5, 0.5])
+    (step, tag, content), (_, _, raw) = events(tmp_path)
+    table = tensor_of(content)
+    assert (step, tag, table.shape) == (2, "pr", (6, 11))
+    assert table[:4, 5].tolist() == [1, 1, 1, 1]  # above one half: one right, one wrong; below: one of each
+    assert table[4:, 0].tolist() == [0.5, 1.0] and tensor_of(raw)[5].tolist() == [0, 1, 2]
+
+
+def test_sounds_and_tensors(tmp_path):
+    import io
+    import wave
+
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_audio("beep", fb.tensor([[0.0, 1.0, -2.0]]), 1, sample_rate=8000)
+        writer.add_tensor("t", fb.arange(6).reshape(2, 3), 4)
+        with pytest.raises(ValueError, match="one channel"):
+            writer.add_audio("two", fb.zeros(2, 3))
+    (_, _, sound), (step, _, content) = events(tmp_path)
+    with wave.open(io.BytesIO(dict(fields(sound[6]))[4])) as file:
+        assert (file.getframerate(), np.frombuffer(file.readframes(3), "<i2").tolist()) == (8000, [0, 32767, -32767])
+    assert step == 4 and tensor_of(content).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_films(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_video("film", fb.rand(2, 3, 3, 4, 5), 1, fps=2)
+        with pytest.raises(ValueError, match="expected shape"):
+            writer.add_video("film", fb.rand(3, 4, 5))
+    ((_, _, content),) = events(tmp_path)
+    parts = dict(fields(content[4]))
+    film = image.open(io.BytesIO(parts[4]))
+    assert (film.n_frames, film.size, film.info["duration"]) == (3, (10, 4), 500)
+
+
+def test_layout_of_charts(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_custom_scalars({"c": {"lines": ["Multiline", ["a", "b"]], "band": ["Margin", ["v", "lo", "hi"]]}})
+        writer.add_custom_scalars_multilinechart(["a"])
+        with pytest.raises(ValueError, match="expected 'Multiline'"):
+            writer.add_custom_scalars_marginchart(["a"])
+    (_, tag, content), _ = events(tmp_path)
+    assert tag == "custom_scalars__config__"
+    layout = dict(fields(dict(fields(content[8]))[8]))[2]
+    assert layout.index(b"lines") < layout.index(b"band") < layout.index(b"lo") < layout.index(b"hi")
+
+
+def test_points_for_the_projector(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_embedding(fb.eye(3), ["a", "b", "c"], fb.rand(3, 1, 2, 4), global_step=7, tag="points")
+        writer.add_embedding(fb.eye(2), [("a", 1), ("b", 2)], metadata_header=["name", "n"])
+        with pytest.raises(ValueError, match="1 metadata for 2 points"):
+            writer.add_embedding(fb.eye(2), ["a"])
+    folder = tmp_path / "00007" / "points"
+    assert np.loadtxt(folder / "tensors.tsv", delimiter="\t").tolist() == np.eye(3).tolist()
+    assert (folder / "metadata.tsv").read_text() == "a\nb\nc\n"
+    assert png_pixels((folder / "sprite.png").read_bytes()).shape == (4, 8, 1)
+    assert (tmp_path / "00000" / "default" / "metadata.tsv").read_text() == "name\tn\na\t1\nb\t2\n"
+    config = (tmp_path / "projector_config.pbtxt").read_text()
+    assert config.count("embeddings {") == 2 and "single_image_dim: 4 single_image_dim: 2" in config
 
 
 def test_events_are_on_disk_after_flush_and_without_close(tmp_path):
@@ -215,9 +330,16 @@ def test_tensorboard_reads_the_events(tmp_path):
         writer.add_text("note", "hello", 1)
         writer.add_histogram("w", fb.arange(10.0), 2)
         writer.add_image("picture", fb.rand(3, 4, 5))
+        writer.add_graph(TwoWays(), fb.rand(1, 4))
+        writer.add_audio("beep", fb.rand(1, 10))
+        writer.add_pr_curve("pr", [1, 0], [0.9, 0.2])
+        writer.add_tensor("t", fb.ones(2))
     reader = EventAccumulator(str(tmp_path))
     reader.Reload()
     assert [(e.step, e.value) for e in reader.Scalars("loss")] == [(3, 0.5)]
     assert reader.Tensors("note/text_summary")[0].tensor_proto.string_val == [b"hello"]
     assert reader.Histograms("w")[0].histogram_value.num == 10
     assert (reader.Images("picture")[0].width, reader.Images("picture")[0].height) == (5, 4)
+    assert reader.Audio("beep")[0].sample_rate == 44100
+    assert [dim.size for dim in reader.Tensors("pr")[0].tensor_proto.tensor_shape.dim] == [6, 127]
+    assert len(reader.Graph().node) == 6 and reader.Tensors("t")[0].tensor_proto.dtype == 1

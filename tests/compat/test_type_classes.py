@@ -12,3 +12,14 @@ def test_type_takes_tensor_classes():
     assert fb.nn.Linear(2, 2).type(fb.DoubleTensor).weight.dtype == fb.float64
     with pytest.raises(RuntimeError, match="CUDA"):
         x.type(fb.cuda.FloatTensor)
+
+
+def test_texts_name_torch_while_it_is_installed():
+    def texts():
+        return str(fb.float32), repr(fb.zeros(2, 3).shape), str(fb.channels_last), fb.ones(1).type()
+
+    before = texts()
+    with fb.compat.torch():
+        assert texts() == ("torch.float32", "torch.Size([2, 3])", "torch.channels_last", "torch.FloatTensor")
+        assert "dtype=torch.int32" in repr(fb.zeros(1, dtype=fb.int32))
+    assert texts() == before and before[0] == "flambeau.float32"

@@ -25,6 +25,7 @@ from flambeau.compat.version import __version__
 # Modules that exist only for the sake of scripts.
 _ALIASES = {
     "torch.version": "flambeau.compat.version",
+    "torch.__config__": "flambeau.compat.config",
     "torch.torch_version": "flambeau.compat.version",
     "torch.types": "flambeau.compat.type_names",
     "torch.library": "flambeau.compat.library",
@@ -33,7 +34,7 @@ _ALIASES = {
     "torch.jit.annotations": "flambeau.compat.annotations",
 }
 # Those that every `import torch` makes an attribute of it.
-_AT_ONCE = ("version", "torch_version")
+_AT_ONCE = ("version", "torch_version", "__config__")
 
 
 def _target(name: str) -> str:
@@ -153,6 +154,11 @@ class Finder(importlib.abc.MetaPathFinder):
             else:
                 module.__dict__["__getattr__"] = before
         self._undo.clear()
+        for name, module in self._known.items():
+            # `import torch.nn.quantized` has left the module that stands for it in flambeau.nn.
+            parent, _, last = name.rpartition(".")
+            if parent in self._known and vars(self._known[parent]).get(last) is module and absent.is_absent(name):
+                delattr(self._known[parent], last)
         self._known.clear()
 
 

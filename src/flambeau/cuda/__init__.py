@@ -73,6 +73,9 @@ def device_count() -> int:
     return 0
 
 
+_initialized = False  # the name that PyTorch's older scripts read
+
+
 def is_initialized() -> bool:
     """False: there is nothing to initialise.
 

@@ -12,8 +12,8 @@ import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.errors import ArgumentError, StateError
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_debug_enabled",
-           "set_checkpoint_early_stop"]  # fmt: skip
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn",
+           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]  # fmt: skip
 
 
 class CheckpointError(StateError):
@@ -35,6 +35,37 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 _settings: dict[str, Any] = {"early_stop": None, "debug": None}
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The accelerators among the devices of tensors, and the states of their generators: none, the CPU has its own.
+
+    Args:
+        args: tensors, or nested containers of them.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import get_device_states
+        >>> get_device_states(fb.ones(2))
+        ([], [])
+    """
+    return [], []
+
+
+def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
+    """Sets the generators of accelerators to states that get_device_states() returned.
+
+    Args:
+        devices: numbers of accelerators; there are none.
+        states: a state for each.
+        device_type: the kind of accelerator.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import get_device_states, set_device_states
+        >>> set_device_states(*get_device_states(fb.ones(2)))
+    """
+    wanted = list(devices)
+    if wanted:
+        raise StateError(f"set_device_states: there are no accelerators, got devices {wanted}; for the CPU use fb.set_rng_state()")
 
 
 class _Setting:

@@ -10,17 +10,14 @@ import time
 import weakref
 from typing import Any
 
-from flambeau.errors import StateError
-from flambeau.utils.tensorboard import summary
+from flambeau.errors import ArgumentError, StateError
+from flambeau.utils.tensorboard import plugins, summary
 from flambeau.utils.tensorboard._records import double, integer, message, record
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
 _count = itertools.count()
-_LACKS = (
-    "add_audio", "add_custom_scalars", "add_custom_scalars_marginchart", "add_custom_scalars_multilinechart", "add_embedding",
-    "add_graph", "add_image_with_boxes", "add_mesh", "add_onnx_graph", "add_pr_curve", "add_pr_curve_raw", "add_tensor", "add_video",
-)  # fmt: skip
+_LACKS = ("add_image_with_boxes", "add_mesh", "add_onnx_graph")
 
 
 class FileWriter:
@@ -89,7 +86,7 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Logs what TensorBoard shows: numbers, texts, histograms, pictures, hyperparameters.
+    """Logs what TensorBoard shows: numbers, texts, histograms, pictures, sounds, curves, points, graphs, hyperparameters.
 
     Args:
         log_dir: the folder; `runs/<date>_<host><comment>` if not given.
@@ -137,8 +134,8 @@ class SummaryWriter:
     def __getattr__(self, name: str) -> Any:
         if name in _LACKS:
             raise AttributeError(
-                f"SummaryWriter.{name}: not supported; there are add_scalar(s), add_text, add_histogram, add_image(s), "
-                'add_figure and add_hparams, see the page "Differences from PyTorch" (docs/differences.md)'
+                f"SummaryWriter.{name}: not supported; log pictures of it with add_image() or add_figure(), "
+                'see the page "Differences from PyTorch" (docs/differences.md)'
             )
         raise AttributeError(f"'SummaryWriter' object has no attribute '{name}'")
 
@@ -295,6 +292,97 @@ class SummaryWriter:
         for tag, value in metric_dict.items():
             writer.add_summary(summary.scalar(tag, value), global_step)
         writer.close()
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Logs the layers of a model and how results flow between them; runs it once.
+
+        Args:
+            model: the module.
+            input_to_model: a tensor, or a tuple of arguments.
+            verbose: also print the nodes.
+            use_strict_trace: for PyTorch's sake: nothing is traced, so nothing can be too strict.
+        """
+        from flambeau.utils.tensorboard._graph import graph
+
+        if input_to_model is None:
+            raise ArgumentError("add_graph: needs input_to_model, on which the model is run")
+        was_training = model.training
+        model.eval()  # running it must not change it
+        try:
+            data, nodes = graph(model, input_to_model)
+        finally:
+            model.train(was_training)
+        if verbose:
+            print("\n".join(nodes))
+        self.file_writer.add_event(message(4, data))
+
+    def add_pr_curve(
+        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
+        weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """Logs precision over recall, from true labels (0 or 1) and predicted probabilities."""
+        data = plugins.pr_curve(tag, labels, predictions, num_thresholds, weights)
+        self.file_writer.add_summary(data, global_step, walltime)
+
+    def add_pr_curve_raw(
+        self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
+        false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None, num_thresholds: int = 127,
+        weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
+        """Logs precision over recall that has been counted already, one number per threshold; the weights are in it."""
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        data = plugins.pr_curve_raw(tag, *counts, precision, recall, num_thresholds)
+        self.file_writer.add_summary(data, global_step, walltime)
+
+    def add_audio(
+        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100, walltime: float | None = None
+    ) -> None:
+        """Logs a sound, shape (1, length), numbers from -1 to 1."""
+        self.file_writer.add_summary(plugins.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
+    ) -> None:
+        """Logs films, shape (N, T, C, H, W), as an animated picture (needs the package Pillow)."""
+        self.file_writer.add_summary(plugins.video(tag, vid_tensor, fps), global_step, walltime)
+
+    def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+        """Logs a tensor as it is."""
+        self.file_writer.add_summary(plugins.tensor(tag, tensor), global_step, walltime)
+
+    def add_custom_scalars(self, layout: dict[str, dict[str, list]]) -> None:
+        """Arranges scalars in charts.
+
+        Args:
+            layout: {category: {title: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}.
+        """
+        self.file_writer.add_summary(plugins.custom_scalars(layout))
+
+    def add_custom_scalars_multilinechart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
+        """Shows several scalars in one chart."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
+        """Shows a scalar between two others: [value, lower, upper]."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+    def add_embedding(
+        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: int | None = None, tag: str = "default",
+        metadata_header: list[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Logs points for the projector.
+
+        Args:
+            mat: a matrix with a point per row.
+            metadata: a label per point; a list of labels with metadata_header.
+            label_img: a picture per point, shape (N, C, H, W).
+            global_step: part of the files' place.
+            tag: name of the points.
+            metadata_header: names of the labels.
+        """
+        plugins.embedding(self.log_dir, mat, metadata, label_img, global_step, tag, metadata_header)
 
     def flush(self) -> None:
         """Writes all events that are waiting to disk."""

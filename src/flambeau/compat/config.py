@@ -1,0 +1,29 @@
+"""What `torch.__config__` answers while flambeau stands in for PyTorch."""
+
+from __future__ import annotations
+
+import flambeau as fb
+
+__all__ = ["parallel_info", "show"]
+
+
+def show() -> str:
+    """How the library was built.
+
+    Example:
+        >>> from flambeau.compat import config
+        >>> config.show().split()[0]
+        'flambeau'
+    """
+    return str(fb.show_config())
+
+
+def parallel_info() -> str:
+    """How many threads it uses.
+
+    Example:
+        >>> from flambeau.compat import config
+        >>> config.parallel_info().startswith("threads")
+        True
+    """
+    return next(line for line in show().splitlines() if line.startswith("threads"))
