@@ -23,3 +23,15 @@ def test_texts_name_torch_while_it_is_installed():
         assert texts() == ("torch.float32", "torch.Size([2, 3])", "torch.channels_last", "torch.FloatTensor")
         assert "dtype=torch.int32" in repr(fb.zeros(1, dtype=fb.int32))
     assert texts() == before and before[0] == "flambeau.float32"
+
+
+def test_reductions_as_numbers():
+    with fb.compat.torch():
+        import torch.nn.functional as F
+        from torch.nn import _reduction
+
+    assert [_reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+    with fb.compat.torch():
+        assert F._Reduction is _reduction
+    with pytest.raises(ValueError, match="reduction"):
+        _reduction.get_enum("max")
