@@ -33,7 +33,7 @@ inline Var below(const Var& x) { return (erf(x * 0.707106781186547524) + 1) * 0.
 inline Var mish_gate(const Var& x) { return tanh(call<"logaddexp">(x, number(x, 0))); }
 
 // Twice the argument of tanh in its approximation of gelu, and the slope of that: (1 + tanh(u)) / 2 = sigmoid(2u).
-constexpr double bend1 = 1.5957691216057308, bend3 = 0.07135481282555184;
+constexpr double bend1 = 1.5957691216057308, bend3 = 0.044715 * bend1;
 template <class T>
 [[gnu::always_inline]] inline T bend(const T& x) {
     return x * (T(bend1) + T(bend3) * x * x);
