@@ -33,25 +33,25 @@ inline Var below(const Var& x) { return (erf(x * 0.707106781186547524) + 1) * 0.
 inline Var mish_gate(const Var& x) { return tanh(call<"logaddexp">(x, number(x, 0))); }
 
 // Twice the argument of tanh in its approximation of gelu, and the slope of that: (1 + tanh(u)) / 2 = sigmoid(2u).
-constexpr double bend1 = 1.5957691216057308, bend3 = 0.07135481282555184;
+constexpr double bend1 = 1.5957691216057308, bend3 = 0.044715 * bend1;
 template <class T>
-inline T bend(const T& x) {
+[[gnu::always_inline]] inline T bend(const T& x) {
     return x * (T(bend1) + T(bend3) * x * x);
 }
 template <class T>
-inline T tanh_gelu_slope(const T& x, const T& s) {
+[[gnu::always_inline]] inline T tanh_gelu_slope(const T& x, const T& s) {
     return s * (T(1) + x * (T(1) - s) * (T(bend1) + T(3 * bend3) * x * x));
 }
 template <class T>
-inline T silu_slope(const T& x, const T& s) {
+[[gnu::always_inline]] inline T silu_slope(const T& x, const T& s) {
     return s * (T(1) + x * (T(1) - s));
 }
 template <class T>
-inline T mish_slope(const T& x, const T& gate) {
+[[gnu::always_inline]] inline T mish_slope(const T& x, const T& gate) {
     return gate + x * (T(1) - gate * gate) * sigmoid(x);
 }
 template <class T>
-inline T ramp(T x) {
+[[gnu::always_inline]] inline T ramp(T x) {
     return where(x <= T(-3), T(0), where(x >= T(3), T(6), x + T(3)));
 }
 

@@ -99,3 +99,11 @@ def test_errors_of_own_classes_are_not_explained():
         Net().forgotten  # noqa: B018
     compat.explain(caught.value)
     assert not getattr(caught.value, "__notes__", [])
+
+
+def test_modules_that_stand_for_others_go_with_the_hook():
+    with fb.compat.torch():
+        import torch.nn.quantized
+
+        assert torch.nn.quantized.Linear.__module__ == "torch.nn.quantized"
+    assert not hasattr(fb.nn, "quantized")

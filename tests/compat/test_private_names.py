@@ -91,6 +91,8 @@ def test_foreach(torch):
     with pytest.raises(ValueError, match="one length, got 2 and 1"):
         torch._foreach_add(a, [1])
     assert not hasattr(torch, "_foreach_no_such_op")
+    torch.ops.aten._foreach_maximum_.Scalar(a, 1.0)
+    assert a[1].tolist() == [1.0]
 
 
 def test_ops_defined_outside(torch):

@@ -12,3 +12,26 @@ def test_type_takes_tensor_classes():
     assert fb.nn.Linear(2, 2).type(fb.DoubleTensor).weight.dtype == fb.float64
     with pytest.raises(RuntimeError, match="CUDA"):
         x.type(fb.cuda.FloatTensor)
+
+
+def test_texts_name_torch_while_it_is_installed():
+    def texts():
+        return str(fb.float32), repr(fb.zeros(2, 3).shape), str(fb.channels_last), fb.ones(1).type()
+
+    before = texts()
+    with fb.compat.torch():
+        assert texts() == ("torch.float32", "torch.Size([2, 3])", "torch.channels_last", "torch.FloatTensor")
+        assert "dtype=torch.int32" in repr(fb.zeros(1, dtype=fb.int32))
+    assert texts() == before and before[0] == "flambeau.float32"
+
+
+def test_reductions_as_numbers():
+    with fb.compat.torch():
+        import torch.nn.functional as F
+        from torch.nn import _reduction
+
+    assert [_reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+    with fb.compat.torch():
+        assert F._Reduction is _reduction
+    with pytest.raises(ValueError, match="reduction"):
+        _reduction.get_enum("max")

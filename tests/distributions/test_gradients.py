@@ -123,3 +123,13 @@ def test_errors_of_the_sampling_ops():
     with pytest.raises(NotImplementedError, match="second derivatives"):
         (g,) = fb.autograd.grad(fb._standard_gamma(a).sum(), a, create_graph=True)
         g.sum().backward()
+
+
+def test_sampling_under_vmap():
+    shapes = fb.tensor([[0.5, 2.0], [3.0, 4.0]])
+    draw = fb.vmap(lambda a: D.Gamma(a, 1.0, validate_args=False).sample(), randomness="different")
+    assert draw(shapes).shape == (2, 2)
+    parts = fb.vmap(lambda a: D.Dirichlet(a, validate_args=False).rsample(), randomness="different")(shapes)
+    np.testing.assert_allclose(parts.sum(-1).numpy(), 1, rtol=1e-6)
+    with pytest.raises(RuntimeError, match="randomness='error'"):
+        fb.vmap(fb._standard_gamma)(shapes)

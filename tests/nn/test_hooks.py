@@ -142,3 +142,24 @@ def test_hooks_are_copied():
     m = Double()
     m.register_forward_hook(lambda mod, args, out: out + 1)
     assert copy.deepcopy(m)(fb.tensor(1.0)).item() == 3.0
+
+
+def test_older_backward_hooks_leave_the_output_as_it_is():
+    m, seen = fb.nn.Linear(2, 3), []
+    handle = m.register_backward_hook(lambda module, grad_input, grad_output: seen.append((module, grad_output[0].tolist())))
+    m(fb.ones(1, 2)).mul_(2).sum().backward()  # in place: an output behind a gate would refuse it
+    assert seen == [(m, [[2.0, 2.0, 2.0]])]
+    with fb.no_grad():
+        m(fb.ones(1, 2))
+    handle.remove()
+    m(fb.ones(1, 2)).sum().backward()
+    assert len(seen) == 1 and not m._forward_hooks
+
+    class Pair(fb.nn.Module):
+        def forward(self, x):
+            return {"name": "pair", "y": x * 2, "z": x * 3}
+
+    pair, x = Pair(), fb.ones(2, requires_grad=True)
+    pair.register_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10, *grad_input[1:]))
+    sum(v.sum() for v in pair(x).values() if isinstance(v, fb.Tensor)).backward()
+    assert x.grad.tolist() == [23.0, 23.0]

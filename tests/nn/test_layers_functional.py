@@ -338,3 +338,8 @@ def test_activations_into_a_given_tensor(function):
 def test_linear_into_a_given_tensor():
     x, weight, bias, out = fb.randn(3, 4), fb.randn(5, 4), fb.randn(5), fb.empty(0)
     assert F.linear(x, weight, bias, out=out) is out and fb.equal(out, F.linear(x, weight, bias))
+
+
+def test_an_index_that_no_row_has():
+    with pytest.raises(IndexError, match="index out of range in self"):
+        F.embedding(fb.tensor([0, 7]), fb.ones(3, 2))

@@ -283,7 +283,7 @@ def test_adaptive_softmax_is_a_distribution():
 
 def test_refusals_of_classes_and_weights():
     x, classes = fb.zeros(2, 3), fb.tensor([0, 1])
-    with pytest.raises(RuntimeError, match="expected scalar type flambeau.float32 but found flambeau.float64"):
+    with pytest.raises(RuntimeError, match="expected scalar type float32 but found float64"):
         F.nll_loss(x, classes, fb.ones(3, dtype=fb.float64))
     with pytest.raises(RuntimeError, match="weight tensor should be defined either for all 3 classes or no classes"):
         F.cross_entropy(x, classes, fb.ones(2))

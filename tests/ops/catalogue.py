@@ -10,6 +10,7 @@ from . import (
     specs_indexing,
     specs_linalg,
     specs_matmul,
+    specs_nn,
     specs_reduce,
     specs_shape,
     specs_sort,
@@ -30,6 +31,7 @@ FAMILIES = (
     specs_matmul,
     specs_linalg,
     specs_conv,
+    specs_nn,
     specs_fft,
 )
 

@@ -262,7 +262,9 @@ class OpSpec:
 
 
 def find(path: str) -> Callable[..., Any]:
-    """The public function under a dotted name."""
+    """The function under a dotted name; "_nn.x" is one that only nn.functional calls."""
+    if path.startswith("_nn."):
+        return fb._C.namespaces["_nn"][path.removeprefix("_nn.")]
     target: Any = fb
     for part in path.split("."):
         target = getattr(target, part)

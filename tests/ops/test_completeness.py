@@ -24,7 +24,7 @@ EXEMPT: dict[str, str] = {
 ) | dict.fromkeys(
     ["_nn.batch_norm", "_nn.group_norm", "_nn.row_norm"],
     "called by nn.functional after its checks; tests/nn/test_norm_kernels.py",
-)  # fmt: skip
+) | dict.fromkeys(["_nn.gru", "_nn.lstm"], "all steps of a layer; tests/nn/test_sequences.py")  # fmt: skip
 
 ROWS = {**SPECS, **RANDOM, **dict.fromkeys(SPECIAL)}
 

@@ -246,8 +246,11 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
 
 }  // namespace
 
+// Too large to be taken straight from where it lies.
+static void large_gemm(const OwnGemm& g) { rows_gemm_fits(g) ? rows_gemm(g) : packed_gemm(g); }
+
 void float_gemm(const OwnGemm& g) {
-    if (!direct_gemm_fits(g.dtype, g.n, g.k, g.b_col)) return packed_gemm(g);
+    if (!direct_gemm_fits(g.dtype, g.n, g.k, g.b_col)) return large_gemm(g);
     // Rows of c cost their sums, and the writing of a row even when the sums are short.
     int64_t row_work = g.n * (g.k + 8), size = itemsize(g.dtype);
     parallel_for(g.m, std::max<int64_t>(8, worth_a_thread / row_work), [&](int64_t begin, int64_t end) {
@@ -271,7 +274,7 @@ void run_float(const Product& p, int64_t count) {
     int64_t work = p.m * p.n * p.k;
     if (!direct_gemm_fits(p.dtype, p.n, p.k, p.b.col)) {
         auto whole = [&](int64_t begin, int64_t end) {
-            for (int64_t t = begin; t < end; t++) packed_gemm(block_at(t, 0, p.m));
+            for (int64_t t = begin; t < end; t++) large_gemm(block_at(t, 0, p.m));
         };
         // Few matrices are shared out inside, many between the threads.
         if (count < num_threads() * 2 && count % num_threads() != 0) whole(0, count);

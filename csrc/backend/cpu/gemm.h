@@ -36,7 +36,10 @@ void packed_gemm(const OwnGemm& g);
 // thread, as the next one.
 void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step);
 bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
-// The better of the two.
+// Few rows of a, adjacent along k, and columns of b that are too: nothing is packed.
+void rows_gemm(const OwnGemm& g);
+bool rows_gemm_fits(const OwnGemm& g);
+// The best of the three.
 void float_gemm(const OwnGemm& g);
 // A float matrix that many others are multiplied with from the left, one after the other: arranged for that only once.
 class RightFactor {

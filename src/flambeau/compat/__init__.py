@@ -17,6 +17,7 @@ import re
 import sys
 import types
 
+from flambeau import _C
 from flambeau.compat._finder import Finder
 from flambeau.compat._message import missing
 
@@ -33,7 +34,8 @@ def _is_torch(name: str) -> bool:
 def install() -> None:
     """From now on, `import torch` gives flambeau in this process; a second call changes nothing.
 
-    A PyTorch that was imported before keeps working where it was imported, and comes back with uninstall().
+    Dtypes and sizes print as PyTorch's do, `torch.float32`. A PyTorch that was imported before keeps working where it was
+    imported, and comes back with uninstall().
 
     Example:
         >>> fb.compat.install()
@@ -48,6 +50,7 @@ def install() -> None:
     for name in [name for name in sys.modules if _is_torch(name)]:
         _hidden[name] = sys.modules.pop(name)
     _finder = Finder()
+    _C.show_package("torch")
     sys.meta_path.insert(0, _finder)
 
 
@@ -64,6 +67,7 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     _finder.close()
+    _C.show_package("flambeau")
     _finder = None
     for name in [name for name in sys.modules if _is_torch(name)]:
         del sys.modules[name]

@@ -24,6 +24,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau.autograd import Function
+from flambeau.compat import foreach
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
@@ -269,6 +270,9 @@ class _Space:
                 function = getattr(place, op, None)
                 if callable(function):
                     return _Aten(op, function)
+            listed = foreach.find(op)
+            if listed is not None:
+                return _Aten(op, listed)
         raise AttributeError(f"'torch.ops.{self._space}' object has no attribute '{op}'")
 
 

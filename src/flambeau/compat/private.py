@@ -125,6 +125,17 @@ def _tqdm() -> Any:
     return importlib.import_module("tqdm").tqdm
 
 
+class _Reduction:
+    """Reductions as numbers, the way PyTorch's losses pass them on."""
+
+    @staticmethod
+    def get_enum(reduction: str) -> int:
+        """0, 1 or 2 for "none", "mean" and "sum"."""
+        if reduction not in ("none", "mean", "sum"):
+            raise ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+        return ("none", "mean", "sum").index(reduction)
+
+
 def _value_of(x: Any) -> Any:
     return x.item() if isinstance(x, fb.Tensor) else x
 
@@ -165,6 +176,8 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_script_if_tracing": _identity,
         "_unwrap_optional": lambda x: x,
     },
+    "torch.nn": {"_reduction": _Reduction},
+    "torch.nn.functional": {"_Reduction": _Reduction},
     "torch.nn.modules.transformer": {"_get_activation_fn": _activation},
     "torch.optim.optimizer": {
         "ParamsT": Any,

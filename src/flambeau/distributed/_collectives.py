@@ -5,7 +5,6 @@ Every function that takes `async_op` answers None, or with async_op=True a Work 
 
 from __future__ import annotations
 
-import copy
 import datetime
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +15,12 @@ from flambeau.distributed._group import GroupMember, ReduceOp, Work, check_rank,
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
-    "broadcast", "broadcast_object_list", "gather", "gather_object", "irecv", "isend", "monitored_barrier", "recv", "reduce",
-    "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
+    "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single", "barrier", "broadcast",
+    "gather", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
 
 
-def _inside(op: str, group: Any) -> bool:
+def inside(op: str, group: Any) -> bool:
     """Whether this process takes part; an error when there is no such group."""
     if group == GroupMember.NON_GROUP_MEMBER:
         return False
@@ -36,7 +34,7 @@ def _tensor(op: str, which: str, value: Any) -> Tensor:
     return value
 
 
-def _single(op: str, which: str, values: Any) -> Any:
+def single(op: str, which: str, values: Any) -> Any:
     """The only entry of a list with one entry per process."""
     if not isinstance(values, (list, tuple)) or len(values) != 1:
         got = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
@@ -83,7 +81,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("all_reduce", group):
+    if not inside("all_reduce", group):
         return None
     _check_op("all_reduce", _tensor("all_reduce", "tensor", tensor), op)
     return _done(async_op, [tensor])
@@ -112,7 +110,7 @@ def reduce(
         >>> fb.distributed.reduce(fb.ones(2), dst=0)
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("reduce", group):
+    if not inside("reduce", group):
         return None
     _check_op("reduce", _tensor("reduce", "tensor", tensor), op)
     check_rank("reduce", "dst", dst)
@@ -137,7 +135,7 @@ def broadcast(
         >>> fb.distributed.broadcast(fb.ones(2), src=0)
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("broadcast", group):
+    if not inside("broadcast", group):
         return None
     _tensor("broadcast", "tensor", tensor)
     check_rank("broadcast", "src", src)
@@ -162,9 +160,9 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         [tensor([1., 1.])]
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("all_gather", group):
+    if not inside("all_gather", group):
         return None
-    _copy("all_gather", _single("all_gather", "tensor_list", tensor_list), tensor)
+    _copy("all_gather", single("all_gather", "tensor_list", tensor_list), tensor)
     return _done(async_op, [tensor_list])
 
 
@@ -187,7 +185,7 @@ def all_gather_into_tensor(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("all_gather_into_tensor", group):
+    if not inside("all_gather_into_tensor", group):
         return None
     return _done(async_op, [_copy("all_gather_into_tensor", output_tensor, input_tensor)])
 
@@ -218,11 +216,11 @@ def gather(
         [tensor([1., 1.])]
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("gather", group):
+    if not inside("gather", group):
         return None
     check_rank("gather", "dst", dst)
     check_rank("gather", "group_dst", group_dst)
-    _copy("gather", _single("gather", "gather_list", gather_list), tensor)
+    _copy("gather", single("gather", "gather_list", gather_list), tensor)
     return _done(async_op, [gather_list])
 
 
@@ -252,11 +250,11 @@ def scatter(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("scatter", group):
+    if not inside("scatter", group):
         return None
     check_rank("scatter", "src", src)
     check_rank("scatter", "group_src", group_src)
-    return _done(async_op, [_copy("scatter", tensor, _single("scatter", "scatter_list", scatter_list))])
+    return _done(async_op, [_copy("scatter", tensor, single("scatter", "scatter_list", scatter_list))])
 
 
 def reduce_scatter(
@@ -279,10 +277,10 @@ def reduce_scatter(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("reduce_scatter", group):
+    if not inside("reduce_scatter", group):
         return None
     _check_op("reduce_scatter", _tensor("reduce_scatter", "output", output), op)
-    return _done(async_op, [_copy("reduce_scatter", output, _single("reduce_scatter", "input_list", input_list))])
+    return _done(async_op, [_copy("reduce_scatter", output, single("reduce_scatter", "input_list", input_list))])
 
 
 def reduce_scatter_tensor(
@@ -305,7 +303,7 @@ def reduce_scatter_tensor(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("reduce_scatter_tensor", group):
+    if not inside("reduce_scatter_tensor", group):
         return None
     _check_op("reduce_scatter_tensor", _tensor("reduce_scatter_tensor", "output", output), op)
     return _done(async_op, [_copy("reduce_scatter_tensor", output, input)])
@@ -330,10 +328,10 @@ def all_to_all(
         [tensor([1., 1.])]
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("all_to_all", group):
+    if not inside("all_to_all", group):
         return None
-    target = _single("all_to_all", "output_tensor_list", output_tensor_list)
-    _copy("all_to_all", target, _single("all_to_all", "input_tensor_list", input_tensor_list))
+    target = single("all_to_all", "output_tensor_list", output_tensor_list)
+    _copy("all_to_all", target, single("all_to_all", "input_tensor_list", input_tensor_list))
     return _done(async_op, [output_tensor_list])
 
 
@@ -364,13 +362,13 @@ def all_to_all_single(
         >>> fb.distributed.destroy_process_group()
     """
     op = "all_to_all_single"
-    if not _inside(op, group):
+    if not inside(op, group):
         return None
     for which, sizes, tensor in (
         ("output_split_sizes", output_split_sizes, output),
         ("input_split_sizes", input_split_sizes, input),
     ):
-        if sizes and _single(op, which, list(sizes)) != _tensor(op, "a tensor", tensor).size(0):
+        if sizes and single(op, which, list(sizes)) != _tensor(op, "a tensor", tensor).size(0):
             raise ArgumentError(f"{op}: {which} must sum to {tensor.size(0)}, the first dimension, got {list(sizes)}")
     return _done(async_op, [_copy(op, output, input)])
 
@@ -391,7 +389,7 @@ def barrier(
         >>> fb.distributed.barrier()
         >>> fb.distributed.destroy_process_group()
     """
-    if not _inside("barrier", group):
+    if not inside("barrier", group):
         return None
     if device_ids is not None:
         raise ArgumentError(
@@ -415,204 +413,4 @@ def monitored_barrier(
         >>> fb.distributed.monitored_barrier()
         >>> fb.distributed.destroy_process_group()
     """
-    _inside("monitored_barrier", group)
-
-
-# ---- objects -------------------------------------------------------------------------------------------------------
-
-
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Gathers picklable objects of all processes in a list.
-
-    Args:
-        object_list: one place per process, written to.
-        obj: this process's object.
-        group: the default group if not given.
-
-    Example:
-        >>> fb.distributed.init_process_group(rank=0, world_size=1)
-        >>> objects = [None]
-        >>> fb.distributed.all_gather_object(objects, {"loss": 0.5})
-        >>> objects
-        [{'loss': 0.5}]
-        >>> fb.distributed.destroy_process_group()
-    """
-    if _inside("all_gather_object", group):
-        _single("all_gather_object", "object_list", object_list)
-        object_list[0] = copy.deepcopy(obj)
-
-
-def gather_object(
-    obj: Any,
-    object_gather_list: list[Any] | None = None,
-    dst: int | None = None,
-    group: Any = None,
-    group_dst: int | None = None,
-) -> None:
-    """Gathers picklable objects of all processes in a list of one of them.
-
-    Args:
-        obj: this process's object.
-        object_gather_list: one place per process, written to; None in all processes but dst.
-        dst: the rank that gets them.
-        group: the default group if not given.
-        group_dst: dst as a rank of the group.
-
-    Example:
-        >>> fb.distributed.init_process_group(rank=0, world_size=1)
-        >>> objects = [None]
-        >>> fb.distributed.gather_object("mine", objects)
-        >>> objects
-        ['mine']
-        >>> fb.distributed.destroy_process_group()
-    """
-    if not _inside("gather_object", group):
-        return
-    check_rank("gather_object", "dst", dst)
-    check_rank("gather_object", "group_dst", group_dst)
-    _single("gather_object", "object_gather_list", object_gather_list)
-    assert object_gather_list is not None
-    object_gather_list[0] = copy.deepcopy(obj)
-
-
-def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
-) -> None:
-    """Gives all processes the picklable objects of one, in place.
-
-    Args:
-        object_list: what is sent in src, and written to elsewhere.
-        src: the rank that sends.
-        group: the default group if not given.
-        device: where messages are put together: the CPU.
-        group_src: src as a rank of the group.
-
-    Example:
-        >>> fb.distributed.init_process_group(rank=0, world_size=1)
-        >>> fb.distributed.broadcast_object_list(["mine"], src=0)
-        >>> fb.distributed.destroy_process_group()
-    """
-    if not _inside("broadcast_object_list", group):
-        return
-    check_rank("broadcast_object_list", "src", src)
-    check_rank("broadcast_object_list", "group_src", group_src)
-    if not isinstance(object_list, list):
-        raise TypeError(f"broadcast_object_list: object_list must be a list, got {type(object_list).__name__}")
-
-
-def scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None,
-    group: Any = None,
-    group_src: int | None = None,
-) -> None:
-    """Gives each process one picklable object of a list that one of them has.
-
-    Args:
-        scatter_object_output_list: its first place is written to.
-        scatter_object_input_list: one object per process; None in all processes but src.
-        src: the rank that sends.
-        group: the default group if not given.
-        group_src: src as a rank of the group.
-
-    Example:
-        >>> fb.distributed.init_process_group(rank=0, world_size=1)
-        >>> mine = [None]
-        >>> fb.distributed.scatter_object_list(mine, ["for rank 0"], src=0)
-        >>> mine
-        ['for rank 0']
-        >>> fb.distributed.destroy_process_group()
-    """
-    op = "scatter_object_list"
-    if not _inside(op, group):
-        return
-    check_rank(op, "src", src)
-    check_rank(op, "group_src", group_src)
-    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ArgumentError(f"{op}: scatter_object_output_list must be a list with at least one place")
-    scatter_object_output_list[0] = copy.deepcopy(_single(op, "scatter_object_input_list", scatter_object_input_list))
-
-
-# ---- from one process to another -----------------------------------------------------------------------------------
-
-
-def _no_peer(op: str, which: str, group: Any) -> None:
-    """There is nobody to talk to: a process cannot send to itself."""
-    if _inside(op, group):
-        raise ArgumentError(f"{op}: {which} must be another process, and this group has no other")
-
-
-def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Sends a tensor to another process; in a group of one that is an error, as sending to oneself is.
-
-    Args:
-        tensor: what to send.
-        dst: the rank that gets it.
-        group: the default group if not given.
-        tag: a number that the receiver names too.
-        group_dst: dst as a rank of the group.
-
-    Example:
-        >>> fb.distributed.send(fb.ones(2), dst=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("send", "dst", group)
-
-
-def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receives a tensor from another process; in a group of one that is an error.
-
-    Args:
-        tensor: written to.
-        src: the rank that sends; any if not given.
-        group: the default group if not given.
-        tag: the number that the sender named.
-        group_src: src as a rank of the group.
-
-    Returns:
-        the rank that sent, or -1 when this process is not in the group.
-
-    Example:
-        >>> fb.distributed.recv(fb.ones(2), src=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-        -1
-    """
-    _no_peer("recv", "src", group)
-    return -1
-
-
-def isend(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> Work | None:
-    """Begins to send a tensor to another process; in a group of one that is an error.
-
-    Args:
-        tensor: what to send.
-        dst: the rank that gets it.
-        group: the default group if not given.
-        tag: a number that the receiver names too.
-        group_dst: dst as a rank of the group.
-
-    Example:
-        >>> fb.distributed.isend(fb.ones(2), dst=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("isend", "dst", group)
-    return None
-
-
-def irecv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> Work | None:
-    """Begins to receive a tensor from another process; in a group of one that is an error.
-
-    Args:
-        tensor: written to.
-        src: the rank that sends; any if not given.
-        group: the default group if not given.
-        tag: the number that the sender named.
-        group_src: src as a rank of the group.
-
-    Example:
-        >>> fb.distributed.irecv(fb.ones(2), src=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("irecv", "src", group)
-    return None
+    inside("monitored_barrier", group)

@@ -93,7 +93,7 @@ def _rid(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 _NAMES = """
 bernoulli bernoulli_ binomial cauchy_ exponential_ geometric_ log_normal_ normal normal_ poisson rand_like randint_like
-randn_like random_ uniform_
+randn_like random_ uniform_ _sample_dirichlet _standard_gamma
 """.split()
 for _name in _NAMES:
     RULES[_name] = _random

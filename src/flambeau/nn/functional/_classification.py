@@ -68,7 +68,8 @@ def _nll(
         raise DTypeError(f"{op}: expected target dtype to be Long or Byte (int64 or uint8), got {target.dtype}")
     _check_class_weights(op, weight, classes)
     if weight is not None and weight.dtype != input.dtype:
-        raise DTypeError(f"{op}: expected scalar type {input.dtype} but found {weight.dtype}, that of weight")
+        found, wanted = (str(dtype).split(".")[-1] for dtype in (weight.dtype, input.dtype))
+        raise DTypeError(f"{op}: expected scalar type {wanted} but found {found}, that of weight")
     target = target.long().reshape(expected)
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
@@ -130,6 +131,10 @@ def cross_entropy(
             raise ArgumentError(f"{op}: ignore_index is not supported for floating point target, got {ignore_index}")
         return _soft_cross_entropy(op, input, target, weight, reduction, label_smoothing, axis)
     if target.is_floating_point():
+        if axis and target.ndim > 1 and target.shape[0] != input.shape[0]:
+            raise ArgumentError(
+                f"{op}: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})"
+            )
         raise ArgumentError(
             f"{op}: expected target dtype to be Long or Byte (int64 or uint8) for classes, got {target.dtype}; "
             f"probabilities must have the shape of input, {tuple(input.shape)}, got {tuple(target.shape)}"

@@ -134,7 +134,7 @@ def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
         return weight.index_select(0, input.reshape(-1))
     except IndexError as error:
         raise OutOfRangeError(
-            f"{op}: index out of range: indices run from {int(input.min())} to {int(input.max())}, "
+            f"{op}: index out of range in self: indices run from {int(input.min())} to {int(input.max())}, "
             f"but the weight has {weight.shape[0]} rows"
         ) from error
 

@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.autograd.anomaly_mode import inside, watching
 from flambeau.nn.modules._hooks import (
     BackwardGates,
+    LastOpHook,
     RemovableHandle,
     add_hook,
     global_always_called,
@@ -184,13 +185,16 @@ class Calling:
         return add_hook(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """Calls hook(module, grad_input, grad_output) backward: an older name of register_full_backward_hook().
+        """Calls hook(module, grad_input, grad_output) when the op that made the output has run backward.
+
+        The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the module. The
+        output stays as it is, so it may be changed in place.
 
         Example:
-            >>> m = fb.nn.ReLU()
+            >>> m = fb.nn.Linear(2, 1)
             >>> handle = m.register_backward_hook(lambda module, inputs, outputs: None)
         """
-        return self.register_full_backward_hook(hook)
+        return self.register_forward_hook(LastOpHook(hook))
 
 
 def _note_path(module: Any, error: Exception) -> None:

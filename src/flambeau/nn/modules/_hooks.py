@@ -122,6 +122,20 @@ def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
 # ---- gradients on their way through a module ---------------------------------------------------------------------------
 
 
+class LastOpHook:
+    """A forward hook that gives a backward hook to the op that made the output."""
+
+    def __init__(self, hook: Callable) -> None:
+        self.hook = hook
+
+    def __call__(self, module: Any, args: tuple, output: Any) -> None:
+        while isinstance(output, (tuple, list, dict)) and output:
+            output = next((v for v in output.values() if isinstance(v, Tensor)), None) if isinstance(output, dict) else output[0]
+        node = output.grad_fn if isinstance(output, Tensor) else None
+        if node is not None:
+            node.register_hook(lambda grad_input, grad_output: self.hook(module, grad_input, grad_output))
+
+
 class BackwardGates:
     """The two gates of one call: gradients of the outputs pass the first, gradients of the inputs the second."""
 

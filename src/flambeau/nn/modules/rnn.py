@@ -206,7 +206,8 @@ class RNNBase(Module):
     def _check_features(self, input: Tensor) -> None:
         if not input.is_floating_point() or input.dtype != self.weight_ih_l0.dtype:
             raise ArgumentError(
-                f"{type(self).__name__}: RNN input dtype {input.dtype} does not match weight dtype {self.weight_ih_l0.dtype}"
+                f"{type(self).__name__}: RNN input dtype {input.dtype} does not match weight dtype {self.weight_ih_l0.dtype}. "
+                f"Convert input: input.to({self.weight_ih_l0.dtype}), or convert model: model.to({input.dtype})"
             )
         if input.shape[-1] != self.input_size:
             raise ArgumentError(

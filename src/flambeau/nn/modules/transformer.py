@@ -12,6 +12,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules._attention import MultiheadAttention
+from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.container import ModuleList
 from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
@@ -52,8 +53,8 @@ def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
     return bool((mask == _causal_mask(mask.shape[0], mask.dtype)).all())
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each with dropout, a residual connection and a layer norm.
+class _TransformerLayer(Module):
+    """Attentions and a feed-forward network, each with a layer norm, dropout and a residual connection.
 
     Args:
         d_model: number of features.
@@ -67,11 +68,9 @@ class TransformerEncoderLayer(Module):
         bias: whether linear layers and norms have a bias.
         device: where the parameters are.
         dtype: of the parameters.
-
-    Example:
-        >>> fb.nn.TransformerEncoderLayer(8, 2, 16)(fb.zeros(5, 3, 8)).shape
-        flambeau.Size([5, 3, 8])
     """
+
+    _attentions: tuple[str, ...]  # names of the attentions
 
     def __init__(
         self,
@@ -89,16 +88,40 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **where)
+        for name in self._attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **where))
         self.linear1 = Linear(d_model, dim_feedforward, **where)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **where)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, **where)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        blocks = range(1, len(self._attentions) + 2)
+        for i in blocks:
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, **where))
+        for i in blocks:
+            setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
+
+    def _sa_block(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False) -> Tensor:
+        attended, _ = self.self_attn(
+            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
+        )
+        return self.dropout1(attended)
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        dropout = getattr(self, f"dropout{len(self._attentions) + 1}")
+        return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+@inherit_args
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention and a feed-forward network, each with dropout, a residual connection and a layer norm.
+
+    Example:
+        >>> fb.nn.TransformerEncoderLayer(8, 2, 16)(fb.zeros(5, 3, 8)).shape
+        flambeau.Size([5, 3, 8])
+    """
+
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -114,66 +137,17 @@ class TransformerEncoderLayer(Module):
         x = self.norm1(src + self._sa_block(src, *masks))
         return self.norm2(x + self._ff_block(x))
 
-    def _sa_block(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False) -> Tensor:
-        attended, _ = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
-        )
-        return self.dropout1(attended)
 
-    def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-
-class TransformerDecoderLayer(Module):
+@inherit_args
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to the encoder's memory, and a feed-forward network.
-
-    Args:
-        d_model: number of features.
-        nhead: number of heads.
-        dim_feedforward: size of the hidden layer.
-        dropout: the probability.
-        activation: of the hidden layer: "relu", "gelu" or a function.
-        layer_norm_eps: of the layer norms.
-        batch_first: whether tensors are (N, L, E) and not (L, N, E).
-        norm_first: whether the norms come before the blocks, not after.
-        bias: whether linear layers and norms have a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
 
     Example:
         >>> fb.nn.TransformerDecoderLayer(8, 2, 16)(fb.zeros(5, 3, 8), fb.zeros(4, 3, 8)).shape
         flambeau.Size([5, 3, 8])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__()
-        where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **where)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **where)
-        self.linear1 = Linear(d_model, dim_feedforward, **where)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **where)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, **where)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, **where)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -196,12 +170,6 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + self._mha_block(x, memory, *cross))
         return self.norm3(x + self._ff_block(x))
 
-    def _sa_block(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False) -> Tensor:
-        attended, _ = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
-        )
-        return self.dropout1(attended)
-
     def _mha_block(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
     ) -> Tensor:
@@ -209,9 +177,6 @@ class TransformerDecoderLayer(Module):
             x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
         )
         return self.dropout2(attended)
-
-    def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 class TransformerEncoder(Module):

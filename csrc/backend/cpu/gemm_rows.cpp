@@ -1,0 +1,115 @@
+// A few rows times a large matrix stored by columns, as a layer's weight is for a small batch. Packing the matrix would
+// cost as much as the product: here both sides are read along k where they lie, and vectors of partial sums are added
+// up at the end.
+#pragma GCC optimize("fp-contract=fast")
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "base/parallel.h"
+
+namespace fb::cpu {
+namespace {
+
+// tall rows of a meet across columns of b, in registers.
+#ifdef __AVX512F__
+constexpr int vector_bytes = 64, tall = 4, across = 6;
+#else
+constexpr int vector_bytes = 32, tall = 2, across = 4;
+#endif
+constexpr int64_t depth = 4096;  // bytes of a column that stay in the first-level cache while all rows pass
+
+template <class T>
+struct Lanes {
+    typedef T type __attribute__((vector_size(vector_bytes), may_alias));
+    typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
+    static constexpr int64_t width = vector_bytes / sizeof(T);
+};
+
+// sums[r][c] += a row r * b column c over n elements, a whole number of vectors.
+template <class T, int rows, int columns>
+void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, typename Lanes<T>::type* sums) {
+    using V = typename Lanes<T>::type;
+    using Loose = typename Lanes<T>::loose;
+    V sum[rows][columns];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 6
+        for (int c = 0; c < columns; c++) sum[r][c] = sums[r * across + c];
+#pragma GCC unroll 1
+    for (int64_t p = 0; p < n; p += Lanes<T>::width) {
+        V line[columns];
+#pragma GCC unroll 6
+        for (int c = 0; c < columns; c++) line[c] = *reinterpret_cast<const Loose*>(b + c * b_col + p);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            V x = *reinterpret_cast<const Loose*>(a + r * a_row + p);
+#pragma GCC unroll 6
+            for (int c = 0; c < columns; c++) sum[r][c] += x * line[c];
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 6
+        for (int c = 0; c < columns; c++) sums[r * across + c] = sum[r][c];
+}
+
+template <class T>
+using Meet = void (*)(const T*, int64_t, const T*, int64_t, int64_t, typename Lanes<T>::type*);
+template <class T, size_t... i>
+Meet<T> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
+    static constexpr Meet<T> table[] = {meet<T, int(i) / across + 1, int(i) % across + 1>...};
+    return table[(rows - 1) * across + columns - 1];
+}
+
+template <class T>
+void run(const OwnGemm& g) {
+    using V = typename Lanes<T>::type;
+    constexpr int64_t width = Lanes<T>::width, step = depth / int64_t(sizeof(T));
+    const T *a = reinterpret_cast<const T*>(g.a), *b = reinterpret_cast<const T*>(g.b);
+    T alpha = g.alpha.to<T>(), beta = g.beta.to<T>();
+    int64_t whole = g.k / width * width, groups = (g.n + across - 1) / across;
+    int64_t grain = std::max<int64_t>(1, (int64_t(1) << 19) / (across * g.m * g.k));
+    parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
+        struct Sums {
+            V row[across];
+        };
+        std::vector<Sums> sums(static_cast<size_t>(g.m));
+        for (int64_t group = begin; group < end; group++) {
+            int64_t j = group * across, columns = std::min<int64_t>(across, g.n - j);
+            const T* column = b + j * g.b_col;
+            std::fill(sums.begin(), sums.end(), Sums{});
+            for (int64_t p = 0; p < whole; p += step)
+                for (int64_t i = 0; i < g.m; i += tall) {
+                    int64_t rows = std::min<int64_t>(tall, g.m - i);
+                    pick<T>(rows, columns, std::make_index_sequence<tall * across>())(
+                        a + i * g.a_row + p, g.a_row, column + p, g.b_col, std::min(step, whole - p), sums[i].row);
+                }
+            for (int64_t i = 0; i < g.m; i++)
+                for (int64_t c = 0; c < columns; c++) {
+                    V lanes = sums[static_cast<size_t>(i)].row[c];
+                    T sum = 0;
+                    for (int64_t half = width / 2; half > 0; half /= 2)
+                        for (int64_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
+                    sum = lanes[0];
+                    for (int64_t p = whole; p < g.k; p++) sum += a[i * g.a_row + p] * column[c * g.b_col + p];
+                    T& to = reinterpret_cast<T*>(g.c)[i * g.c_row + j + c];
+                    T scaled = alpha * sum;
+                    to = beta == T(0) ? scaled : scaled + beta * to;
+                }
+        }
+    });
+}
+
+}  // namespace
+
+bool rows_gemm_fits(const OwnGemm& g) {
+    return g.a_col == 1 && g.b_row == 1 && g.m >= 2 && g.m <= 48 && g.k >= 512 && g.n >= 64;
+}
+
+void rows_gemm(const OwnGemm& g) {
+    if (g.dtype == DType::F32) run<float>(g);
+    else run<double>(g);
+}
+
+}  // namespace fb::cpu

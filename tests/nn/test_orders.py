@@ -1,0 +1,92 @@
+"""Orders in memory that nobody asked for: results and gradients are those of row-major tensors."""
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+from flambeau.nn import functional as F
+
+
+def closeness(x, exact):
+    """The largest difference, as a share of the largest element."""
+    return ((x.double() - exact).abs().max() / exact.abs().max()).item()
+
+
+@pytest.mark.parametrize("curve", ["relu", "relu6", "leaky_relu", "hardtanh"])
+def test_gradients_through_channels_last_activations(curve):
+    fb.manual_seed(0)
+    single = [fb.randn(2, 5, 9, 8), fb.randn(7, 5, 3, 3), fb.randn(7)]
+    double = [t.double().requires_grad_() for t in single]
+    for t in single:
+        t.requires_grad_()
+    for x, weight, bias in (single, double):
+        y = getattr(F, curve)(F.conv2d(x, weight, bias, padding=1))
+        F.conv2d(y, weight.transpose(0, 1), stride=2).square().sum().backward()
+    for t, exact in zip(single, double, strict=True):
+        assert t.grad.is_contiguous()
+        assert closeness(t.grad, exact.grad) < 1e-5
+
+
+def test_relu_lets_gradients_of_nan_through():
+    x = fb.tensor([-1.0, 0.0, 2.0, fb.nan], requires_grad=True)
+    x.relu().backward(fb.ones(4))
+    assert x.grad.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.bfloat16])
+@pytest.mark.parametrize("shape", [(70, 3, 5), (4, 20, 33, 31), (2, 3, 4, 5, 6)])
+def test_bias_gradients_sum_without_loss(shape, dtype):
+    """Numbers far from zero, whose plain float32 sum would drift."""
+    g = (fb.rand(shape) + 1000).to(dtype)
+    spatial = len(shape) - 2
+    bias = fb.zeros(shape[1], dtype=dtype, requires_grad=True)
+    weight = fb.zeros(shape[1], 1, *[1] * spatial, dtype=dtype)
+    y = getattr(F, f"conv{spatial}d")(fb.zeros(shape[0], 1, *shape[2:], dtype=dtype), weight, bias)
+    y.backward(g)
+    exact = g.double().sum([d for d in range(g.dim()) if d != 1])
+    assert closeness(bias.grad, exact) < (2e-7 if dtype == fb.float32 else 5e-3)
+
+
+def test_weight_gradients_are_kept_in_the_order_of_the_weight():
+    x = fb.randn(3, 7, requires_grad=True)
+    weight = fb.randn(5, 7, requires_grad=True)
+    (x @ weight.t()).sum().backward()
+    assert weight.grad.is_contiguous()
+    fb.testing.assert_close(weight.grad, x.detach().sum(0).expand(5, 7))
+    kept = fb.randn(5, 7)
+    expanded = fb.zeros(7, 5, requires_grad=True)
+    expanded.t().backward(kept)  # somebody else's tensor is copied, though only a view of it arrives
+    kept.zero_()
+    assert expanded.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 50, 40), (2, 17, 19), (4, 37, 41), (7, 9, 9), (33, 70, 5), (64, 9, 11)])
+def test_copies_that_turn_over(shape, dtype):
+    values = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
+    for order in ((1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0)):
+        turned = values.transpose(order)
+        assert np.array_equal(fb.from_numpy(values).permute(order).contiguous().numpy(), turned)
+        wide = np.zeros((2 * turned.shape[0], *turned.shape[1:]), dtype)
+        fb.from_numpy(wide)[::2].copy_(fb.from_numpy(values).permute(order))
+        assert np.array_equal(wide[::2], turned) and not wide[1::2].any()
+
+
+@pytest.mark.parametrize("rows", [2, 3, 8, 31, 48])
+@pytest.mark.parametrize("sizes", [(64, 512), (65, 1031), (131, 2049)])
+def test_few_rows_times_a_large_weight(rows, sizes):
+    fb.manual_seed(0)
+    n, k = sizes
+    x, weight, c = fb.randn(rows, k), fb.randn(n, k), fb.randn(rows, n)
+    exact = x.double() @ weight.double().t()
+    assert closeness(x @ weight.t(), exact) < 1e-6
+    ours = fb.addmm(c, x, weight.t(), beta=0.5, alpha=-2.0)
+    assert closeness(ours, 0.5 * c.double() - 2 * exact) < 1e-6
+    threads = fb.get_num_threads()
+    try:
+        fb.set_num_threads(1)
+        alone = x @ weight.t()
+        fb.set_num_threads(2)
+        assert fb.equal(alone, x @ weight.t())
+    finally:
+        fb.set_num_threads(threads)
