@@ -73,6 +73,8 @@ bench: build
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/ops.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/data.py
 
 docs: build
 	$(BIN)/python docs/gen_reference.py
