@@ -227,7 +227,8 @@ GRAD("_gru_cell", of_gru, of_gru, of_gru) {
 
 // ---- cross entropy -------------------------------------------------------------------------------------------------
 
-OP("_cross_entropy(Tensor input, Tensor target, int ignore_index, float smoothing=0) -> (Tensor loss, Tensor logsumexp)",
+OP("_cross_entropy(Tensor input, Tensor target, int ignore_index, float smoothing=0) -> (Tensor loss, Tensor "
+   "logsumexp)",
    FUNCTION,
    R"(The work behind fb.nn.functional.cross_entropy() for rows of scores and their classes.
 
