@@ -232,10 +232,10 @@ void channel_sums(const NormShape& s, const Tensor& input, std::vector<double>& 
                 for (int64_t done = 0; done < s.pixels; done += chunk) {
                     int64_t n = std::min(chunk, s.pixels - done);
                     const T* from = x + at + done;
-                    T part = 0;
+                    double part = 0;
 #pragma omp simd reduction(+ : part)
-                    for (int64_t k = 0; k < n; k++) part += from[k];
-                    sum[static_cast<size_t>(i)] += double(part);
+                    for (int64_t k = 0; k < n; k++) part += double(from[k]);
+                    sum[static_cast<size_t>(i)] += part;
                 }
             });
             return;

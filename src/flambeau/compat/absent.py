@@ -31,7 +31,7 @@ __all__ = ["Placeholder", "is_absent", "module", "name"]
 _MODULES = frozenset(
     """
     torch.ao torch.export torch.fx torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
-    torch.nn.attention.flex_attention torch.profiler torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
+    torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
     torch.distributed.elastic torch.distributed.fsdp torch.distributed.nn torch.distributed.optim torch.distributed.pipelining

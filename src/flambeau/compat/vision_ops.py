@@ -94,14 +94,14 @@ def roi_align(
         top, bottom, down, in_y = _line_samples(y[chosen], high[chosen], pooled_height, rows, height)
         left, right, across, in_x = _line_samples(x[chosen], wide[chosen], pooled_width, columns, width)
         first = (index[chosen] * height)[:, None]
-        total: Tensor | float = 0.0
+        total = fb.zeros((), dtype=pixels.dtype)
         for line, weight_y in ((top, (1 - down) * in_y), (bottom, down * in_y)):
             for column, weight_x in ((left, (1 - across) * in_x), (right, across * in_x)):
                 where = (first + line)[:, :, None] * width + column[:, None, :]
                 weight = weight_y[:, :, None] * weight_x[:, None, :]
                 total = total + pixels[where] * weight[..., None]
         shape = (len(chosen), pooled_height, rows, pooled_width, columns, channels)
-        parts.append(total.reshape(shape).mean((2, 4)).permute(0, 3, 1, 2))  # type: ignore[union-attr]
+        parts.append(total.reshape(shape).mean((2, 4)).permute(0, 3, 1, 2))
         places.append(chosen)
     if not parts:
         return input.new_zeros(0, channels, pooled_height, pooled_width) + input.sum() * 0

@@ -7,15 +7,13 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
-from flambeau.distributions import constraints
+from flambeau.distributions._half import HalfDistribution
 from flambeau.distributions.cauchy import Cauchy
-from flambeau.distributions.transformed_distribution import TransformedDistribution
-from flambeau.distributions.transforms import AbsTransform
 
 __all__ = ["HalfCauchy"]
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(HalfDistribution):
     """Half-Cauchy distribution: the absolute value of a centred Cauchy variable.
 
     Args:
@@ -27,43 +25,13 @@ class HalfCauchy(TransformedDistribution):
         tensor(0.5000)
     """
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
-    base_dist: Cauchy
-
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def scale(self) -> Tensor:
-        """Scale of the whole distribution that this is the half of."""
-        return self.base_dist.scale
+        super().__init__(Cauchy(0, scale, validate_args=False), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         return fb.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
     @property
-    def mode(self) -> Tensor:
-        return fb.zeros_like(self.scale)
-
-    @property
     def variance(self) -> Tensor:
         return self.base_dist.variance
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return fb.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)
