@@ -2,6 +2,7 @@
 
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
+#include "bindings/override.h"
 #include "ops/index_item.h"
 
 namespace fb::py {
@@ -77,6 +78,8 @@ std::vector<IndexItem> parse_index(PyObject* index) {
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     return guarded([&]() -> PyObject* {
         OpScope scope("index");
+        PyObject* given[] = {self, index};
+        if (overridden(given, 2)) return give_to_class("__getitem__", given, 2);
         Tensor t = settled(self);
         if (t.impl()->functorial) return hand_over(self, "getitem", {{"input", self}, {"index", index}});
         if (grad_enabled() && requires_grad(t)) current_location = here();
@@ -99,6 +102,11 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     return guarded_int([&] {
         OpScope scope("index_put");
         if (!value) fail_type("elements of a tensor cannot be deleted");
+        PyObject* given[] = {self, index, value};
+        if (overridden(given, 3)) {
+            Owned done(give_to_class("__setitem__", given, 3));
+            return 0;
+        }
         Tensor t = settled(self);
         Tensor source;
         Scalar s;

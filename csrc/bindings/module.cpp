@@ -1,6 +1,6 @@
 // The extension module flambeau._C.
 #include "bindings/data.h"
-#include "bindings/python.h"
+#include "bindings/override.h"
 #include "bindings/shared.h"
 
 namespace {
@@ -30,6 +30,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_system(module.get());
         add_profile(module.get());
         add_autocast(module.get());
+        add_override(module.get());
         add_exchange(module.get());
         add_shared(module.get());
         add_data(module.get());

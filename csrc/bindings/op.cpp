@@ -5,6 +5,7 @@
 #include "base/profile.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
+#include "bindings/override.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
 
@@ -374,6 +375,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
 
 PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     return guarded([&]() -> PyObject* {
+        Py_ssize_t given = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+        if (overridden(args, given)) return give_to_class(h, mode, args, nargs, kwnames);
         unsigned wanted = mode == Mode::Method ? METHOD : mode == Mode::Inplace ? INPLACE : FUNCTION;
         for (auto& o : h->overloads) {
             if (!(o->flags & wanted)) continue;

@@ -5,6 +5,7 @@
 #include "bindings/convert.h"
 #include "bindings/exchange.h"
 #include "bindings/indexing.h"
+#include "bindings/override.h"
 #include "bindings/python.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
@@ -110,8 +111,8 @@ PyObject* binary(OpHandle*& op, const char* name, PyObject* x, PyObject* y, bool
         if (!op) op = find_op(name);
         if (!op) fail_state("operator '", name, "' is not available");
         Owned a = operand(x), b = operand(y);
-        if (!is_operand(a.get()) || !is_operand(b.get())) Py_RETURN_NOTIMPLEMENTED;
         PyObject* args[] = {a.get(), b.get()};
+        if ((!is_operand(args[0]) || !is_operand(args[1])) && !overridden(args, 2)) Py_RETURN_NOTIMPLEMENTED;
         return call_op(op, inplace, args, 2);
     });
 }
@@ -147,8 +148,8 @@ BINARY(op_rshift, "bitwise_right_shift")
 
 PyObject* op_matmul(PyObject* a, PyObject* b) {
     static OpHandle* op = nullptr;
-    if (!is_tensor(a) && !is_numpy_array(a)) Py_RETURN_NOTIMPLEMENTED;
-    if (!is_tensor(b) && !is_numpy_array(b)) Py_RETURN_NOTIMPLEMENTED;
+    auto takes_part = [](PyObject* o) { return is_tensor(o) || is_numpy_array(o) || overridden(&o, 1); };
+    if (!takes_part(a) || !takes_part(b)) Py_RETURN_NOTIMPLEMENTED;
     return binary(op, "matmul", a, b);
 }
 PyObject* op_power(PyObject* a, PyObject* b, PyObject* modulus) {

@@ -1,5 +1,6 @@
 // What tensors have to do with the graph: requires_grad, grad, history, hooks.
 #include "bindings/graph.h"
+#include "bindings/override.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
 
@@ -80,11 +81,16 @@ Tensor same_memory(const Tensor& t) {
     return result;
 }
 PyObject* m_detach(PyObject* o, PyObject*) {
-    return guarded([&] { return wrap(same_memory(settled(o))); });
+    return guarded([&] { return overridden(&o, 1) ? give_to_class("detach", &o, 1) : wrap(same_memory(settled(o))); });
 }
 // What `.data` gives: like detach(), but writes through it go unnoticed by the checks of backward.
 PyObject* m_untracked(PyObject* o, PyObject*) {
-    return guarded([&] {
+    return guarded([&]() -> PyObject* {
+        if (overridden(&o, 1)) {
+            Owned data(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "data")));
+            Owned get(ok(PyObject_GetAttrString(data.get(), "__get__")));
+            return give_to_class(get.get(), &o, 1, nullptr);
+        }
         Tensor t = same_memory(settled(o));
         t.impl()->untracked = true;
         return wrap(t);

@@ -114,9 +114,9 @@ if "linalg" in globals():
 
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
-    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cuda", "distributed", "distributions", "fft",
-    "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "random", "serialization", "signal", "sparse", "testing",
-    "utils", "version", "xpu",
+    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
+    "func", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "random", "serialization", "signal", "sparse",
+    "testing", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}

@@ -15,6 +15,7 @@ from . import autograd as autograd
 from . import backends as backends
 from . import compat as compat
 from . import compiler as compiler
+from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import distributions as distributions
@@ -27,6 +28,7 @@ from . import linalg as linalg
 from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import optim as optim
+from . import overrides as overrides
 from . import profiler as profiler
 from . import random as random
 from . import return_types as return_types

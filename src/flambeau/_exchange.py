@@ -167,7 +167,7 @@ def _numpy(self, *, force=False):
     The tensor as a NumPy array on the same memory; bfloat16 needs the ml_dtypes package.
 
     Args:
-        force: of a tensor that requires gradients: the array of detach() instead of an error.
+        force: of a tensor that requires gradients: the array of detach() instead of an error; under no_grad() there is none.
 
     Example:
         >>> fb.arange(3).numpy()
@@ -176,7 +176,7 @@ def _numpy(self, *, force=False):
     import numpy as np
 
     if self.requires_grad:
-        if not force:
+        if not force and _C.is_grad_enabled():
             raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         self = self.detach()
     if self.dtype == _C.bfloat16:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._exchange import frombuffer
 from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
 from flambeau.errors import ArgumentError
 
@@ -53,7 +55,57 @@ class UntypedStorage:
     def __init__(self, owner: Tensor) -> None:
         if not isinstance(owner, Tensor):
             raise TypeError(f"UntypedStorage: expected a tensor whose storage to show, got {type(owner).__name__}")
-        self._tensor = owner
+        self._tensor, self._part = owner, None
+
+    @classmethod
+    def from_file(cls, filename, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
+        """The bytes of a file, mapped: they come into memory when used.
+
+        Args:
+            filename: the file.
+            shared: whether writes reach the file.
+            nbytes: how many bytes; 0 means all.
+
+        Example:
+            >>> import os, tempfile
+            >>> path = os.path.join(tempfile.mkdtemp(), "bytes")
+            >>> with open(path, "wb") as f:
+            ...     n = f.write(bytes(range(4)))
+            >>> fb.asarray(fb.UntypedStorage.from_file(path)[1:3], dtype=fb.uint8)
+            tensor([1, 2], dtype=flambeau.uint8)
+        """
+        import mmap
+
+        with open(filename, "r+b" if shared else "rb") as file:
+            bytes_there = file.seek(0, 2)
+            if nbytes > bytes_there:
+                raise ArgumentError(f"from_file: {filename} has {bytes_there} bytes, {nbytes} were asked for")
+            size = nbytes or bytes_there
+            if size == 0:
+                return cls(_C.namespaces[""]["empty"](0, dtype=_C.uint8))
+            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return cls(frombuffer(mapped, dtype=_C.uint8))
+
+    def untyped(self) -> UntypedStorage:
+        """Itself: the bytes have no type."""
+        return self
+
+    def untyped_bytes(self) -> Tensor:
+        """The bytes as a tensor on the same memory."""
+        return _C.storage_bytes(self._tensor) if self._part is None else self._part
+
+    def __getitem__(self, index):
+        """A byte, or a part of the storage on the same memory."""
+        chosen = self.untyped_bytes()[index]
+        if not isinstance(index, slice):
+            return chosen.item()
+        part = UntypedStorage(self._tensor)
+        part._part = chosen
+        return part
+
+    def tolist(self) -> list:
+        """The bytes as numbers."""
+        return self.untyped_bytes().tolist()
 
     @property
     def device(self):
@@ -62,11 +114,11 @@ class UntypedStorage:
 
     def data_ptr(self) -> builtins.int:
         """Address of the first byte."""
-        return self._tensor._storage_ptr()
+        return self._tensor._storage_ptr() if self._part is None else self._part.data_ptr()
 
     def nbytes(self) -> builtins.int:
         """How many bytes there are."""
-        return self._tensor._storage_nbytes()
+        return self._tensor._storage_nbytes() if self._part is None else self._part.numel()
 
     size = __len__ = nbytes
 

@@ -78,6 +78,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     _check_device("asarray", device)
     if isinstance(obj, Tensor):
         shared = obj
+    elif hasattr(obj, "untyped_bytes"):
+        shared = obj.untyped_bytes().view(dtype or _C.uint8)
     elif is_array(obj):
         shared = from_array(obj)
     elif hasattr(obj, "__dlpack__"):
@@ -417,12 +419,26 @@ def _install() -> None:
     Tensor.mH = property(lambda self: _matrix_transpose(self).conj(), doc="The last two dimensions exchanged, conjugated.")
     Tensor.real = property(lambda self: _namespace("real")(self), _set_part("real"), doc="The real part; a view.")
     Tensor.imag = property(lambda self: _namespace("imag")(self), _set_part("imag"), doc="The imaginary part; a view.")
+    Tensor.__torch_function__ = classmethod(_torch_function)
+    Tensor._make_subclass = staticmethod(_make_subclass)
     Tensor.__doc__ = """A multi-dimensional array of one dtype. Make one with fb.tensor(), fb.zeros() and the like.
 
     Example:
         >>> fb.tensor([1.0, 2.0]) * 2
         tensor([2., 4.])
     """
+
+
+def _torch_function(cls, func, types, args=(), kwargs=None):
+    """What classes that derive from Tensor do with a call: compute as usual, and give results the class."""
+    from flambeau.overrides import _default
+
+    return _default(cls, func, types, args, kwargs)
+
+
+def _make_subclass(cls, data, require_grad=False):
+    """The same memory as an object of a subclass, without history."""
+    return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
 def _set_part(name: str):

@@ -183,7 +183,8 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Lets files hold objects of these classes: named tuples, enumerations and plain Python classes.
 
     Their objects are made without running any of their code: attributes are put in place, __init__, __new__ and
-    __setstate__ are not called. A function cannot be added, since it could only be run.
+    __setstate__ are not called. A function cannot be added, since it could only be run; a class that is not plain Python, say
+    one that derives from str, can, but a file with such an object stays an error.
 
     Args:
         safe_globals: classes, or pairs of a class and the full name that files use for it.

@@ -17,6 +17,7 @@ import pytest
 
 import flambeau as fb
 from flambeau import serialization
+from flambeau._files import known
 from flambeau.serialization import load, save
 
 FORMATS = {
@@ -497,9 +498,20 @@ def test_subclasses_of_tensor_are_refused(there_and_back):
 def test_functions_cannot_be_made_safe():
     with pytest.raises(ValueError, match="not a class"):
         serialization.add_safe_globals([os.system])
-    with pytest.raises(ValueError, match="plain Python class"):
-        serialization.add_safe_globals([io.FileIO])
     assert serialization.get_safe_globals() == []
+
+
+class Word(str):
+    """Derives from a class that is not plain Python."""
+
+
+def test_objects_of_classes_that_are_not_plain_stay_an_error():
+    with serialization.safe_globals([Word, io.FileIO]):
+        for options in FORMATS.values():
+            with pytest.raises(ValueError, match="Word"):
+                save([Word("a")], io.BytesIO(), **options)
+        with pytest.raises(serialization.ForbiddenError, match="Word, which is not a plain Python class"):
+            known.find(Word.__module__, "Word")
 
 
 def test_file_of_an_unknown_class_names_it(known_classes):

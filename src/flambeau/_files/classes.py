@@ -7,7 +7,7 @@ import enum
 import types
 from typing import Any
 
-from flambeau._files.problems import short
+from flambeau._files.problems import ForbiddenError, short
 from flambeau.errors import ArgumentError
 
 # {full name: class}, filled by add_safe_globals().
@@ -25,7 +25,7 @@ def is_namedtuple(cls: type) -> bool:
 
 
 def checked(item: Any) -> tuple[str, type]:
-    """(name, class) of what add_safe_globals() got; refuses what could only be used by running it."""
+    """(name, class) of what add_safe_globals() got; refuses functions, which could only be used by running them."""
     cls, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
     if not isinstance(cls, type):
         raise ArgumentError(
@@ -34,13 +34,22 @@ def checked(item: Any) -> tuple[str, type]:
         )
     if name is not None and not isinstance(name, str):
         raise TypeError(f"add_safe_globals: expected (class, 'module.name'), got a {type(name).__name__} as the name")
-    if not (is_namedtuple(cls) or issubclass(cls, enum.Enum)):
-        if any(isinstance(base, type) and base.__flags__ & (1 << 9) == 0 for base in cls.__mro__[:-1]):
-            raise ArgumentError(
-                f"add_safe_globals: {full_name(cls)} is not a plain Python class, a named tuple or an enumeration; its "
-                "objects cannot be made without running code of their own"
-            )
     return name or full_name(cls), cls
+
+
+def is_plain(cls: type) -> bool:
+    """Whether objects can be made without running code of the class: it is plain Python, a named tuple or an enumeration."""
+    return is_namedtuple(cls) or issubclass(cls, enum.Enum) or all(base.__flags__ & (1 << 9) for base in cls.__mro__[:-1])
+
+
+def plain(cls: type) -> type:
+    """The class itself; an error if its objects cannot be made without running its code."""
+    if not is_plain(cls):
+        raise ForbiddenError(
+            f"uses {full_name(cls)}, which is not a plain Python class, a named tuple or an enumeration; its objects cannot be "
+            "made without running code of their own"
+        )
+    return cls
 
 
 def blank(cls: type) -> Any:
@@ -93,8 +102,8 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def registered_name(cls: type) -> str | None:
-    """The name under which add_safe_globals() knows the class."""
-    return next((name for name, known in registered.items() if known is cls), None)
+    """The name under which add_safe_globals() knows the class, if objects of it can be made again."""
+    return next((name for name, known in registered.items() if known is cls and is_plain(cls)), None)
 
 
 def can_fill(target: Any) -> bool:

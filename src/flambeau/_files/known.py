@@ -371,6 +371,7 @@ def _registered(name: str) -> Known | None:
     cls: Any = classes.registered.get(name)
     if cls is None:
         return None
+    classes.plain(cls)
     if issubclass(cls, enum.Enum):
         return Known(name, lambda budget, keys, value: classes.member(cls, value))
     if classes.is_namedtuple(cls):

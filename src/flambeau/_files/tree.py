@@ -336,7 +336,7 @@ class Decoder:
                 f"uses the class {name}, which is not known here; if you trust it, name it with "
                 "fb.serialization.add_safe_globals([...]): its objects are then made without running its code"
             )
-        return classes.registered[name]
+        return classes.plain(classes.registered[name])
 
     def _read_enum(self, node, body, depth):
         return classes.member(self._class(body[0]), self.decode(body[1], depth))

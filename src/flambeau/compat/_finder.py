@@ -31,6 +31,10 @@ _ALIASES = {
     "torch.library": "flambeau.compat.library",
     "torch._utils": "flambeau.compat.flattening",
     "torch._higher_order_ops.associative_scan": "flambeau.compat.higher_order",
+    "torch._tensor_str": "flambeau.compat.printed",
+    "torch.storage": "flambeau.compat.storages",
+    "torch.profiler.profiler": "flambeau.profiler",
+    "torch.distributed.distributed_c10d": "flambeau.distributed",
     "torch.jit.annotations": "flambeau.compat.annotations",
 }
 # Those that every `import torch` makes an attribute of it.

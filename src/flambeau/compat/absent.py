@@ -25,12 +25,16 @@ from flambeau.compat import harmless
 from flambeau.compat._message import missing
 from flambeau.errors import StateError
 
-__all__ = ["Placeholder", "is_absent", "module", "name"]
+__all__ = ["Placeholder", "is_absent", "module", "name", "placeholder"]
 
 # These and everything below them. What scripts probe for with `try: import` is not here: it stays missing.
 _MODULES = frozenset(
     """
-    torch.ao torch.export torch.fx torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
+    torch.ao torch.classes torch.cuda.profiler torch.cuda.sparse torch.export torch.fx torch.masked torch.mps torch.mtia torch.nested
+    torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
+    torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
+    torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
+    torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
@@ -41,14 +45,43 @@ _MODULES = frozenset(
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed": frozenset({"FileStore", "Store", "TCPStore", "init_device_mesh"}),
+    "torch.distributed": frozenset(
+        {"DeviceMesh", "FileStore", "P2POp", "Store", "TCPStore", "batch_isend_irecv", "init_device_mesh"}
+    ),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
-    "torch.cuda": frozenset({"CUDAGraph", "CUDAPluggableAllocator", "ExternalStream", "MemPool", "graph", "make_graphed_callables"}),
+    "torch.cuda": frozenset(
+        """
+        CUDAGraph CUDAPluggableAllocator ExternalStream MemPool cudart graph make_graphed_callables mem_get_info set_rng_state
+        """.split()
+    ),
+    "torch._C": frozenset({"Graph", "Value"}),
+    "torch._tensor": frozenset({"_rebuild_from_type_v2"}),
+    "torch._utils": frozenset({"_rebuild_parameter", "_rebuild_tensor_v2"}),
+    "torch.accelerator": frozenset(
+        "current_device_index get_memory_info max_memory_allocated reset_peak_memory_stats set_device_index".split()
+    ),
+    "torch.autograd": frozenset({"_disable_profiler"}),
+    "torch.autograd.profiler": frozenset({"emit_nvtx"}),
+    "torch.backends.cuda": frozenset({"SDPAParams", "can_use_flash_attention"}),
+    "torch.compiler": frozenset({"load_compiled_function"}),
+    "torch.nn.functional": frozenset({"ScalingType", "scaled_mm"}),
+    "torch.sparse": frozenset({"HalfTensor"}),
+    "torch.utils.data": frozenset({"IterDataPipe", "MapDataPipe", "functional_datapipe"}),
+    "torch.xpu": frozenset(
+        """
+        current_device device get_device_capability get_device_name get_device_properties get_rng_state get_rng_state_all
+        manual_seed max_memory_allocated mem_get_info memory_allocated memory_reserved reset_peak_memory_stats set_device
+        set_rng_state set_rng_state_all
+        """.split()
+    ),
     # Dtypes are mentioned in tables; a tensor of one of these cannot be made.
     "torch": frozenset(
         """
-        ScriptFunction bits16 bits8 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
-        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 quint2x4 quint4x2 quint8 uint1
+        ByteStorage DoubleStorage Event FloatStorage LongStorage PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
+        TypedStorage _make_per_tensor_quantized_tensor bits16 bits8 complex32
+        float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
+        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc sparse_csc_tensor while_loop
+        quint2x4 quint4x2 quint8 uint1
         uint2 uint3 uint4 uint5 uint6 uint7
         """.split()
     ),
@@ -125,4 +158,15 @@ def name(owner: str, short: str) -> Any:
         >>> absent.name("torch.jit", "load")
         <torch.jit.load, not in flambeau>
     """
-    return _value(f"{owner}.{short}") if short in _NAMES.get(owner, ()) else None
+    return _value(f"{owner}.{short}") if short in _NAMES.get(owner, ()) or f"{owner}.{short}" in harmless.TABLE else None
+
+
+def placeholder(full: str) -> Any:
+    """What stands for a name flambeau does not have.
+
+    Example:
+        >>> from flambeau.compat import absent
+        >>> absent.placeholder("torch.storage.TypedStorage")
+        <torch.storage.TypedStorage, not in flambeau>
+    """
+    return _value(full)

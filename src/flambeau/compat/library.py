@@ -17,6 +17,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pathlib
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau.autograd import Function
-from flambeau.compat import foreach
+from flambeau.compat import absent, foreach
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
@@ -256,6 +257,41 @@ class _Aten:
         return f"<op aten::{self._name}>"
 
 
+def _to_copy(self: fb.Tensor, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **options: Any) -> fb.Tensor:
+    return self.to(device=device, dtype=dtype, copy=True, memory_format=memory_format)
+
+
+def _slice(self: fb.Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> fb.Tensor:
+    return self[(slice(None),) * (dim % self.dim()) + (slice(start, end, step),)]
+
+
+# Internal names that no public function has.
+_INNER: dict[str, Callable[..., Any]] = {
+    "_local_scalar_dense": fb.Tensor.item,
+    "_pin_memory": fb.Tensor.pin_memory,
+    "_to_copy": _to_copy,
+    "alias": lambda self: self.view_as(self),
+    "index": lambda self, indices: self[tuple(slice(None) if i is None else i for i in indices)],
+    "slice": _slice,
+    "sym_numel": fb.Tensor.numel,
+    "sym_size": fb.Tensor.size,
+    "sym_storage_offset": fb.Tensor.storage_offset,
+    "sym_stride": fb.Tensor.stride,
+}
+
+
+@functools.cache  # one object per op, so that tables keyed by ops find it again
+def _aten(op: str) -> _Aten | None:
+    if op in _INNER:
+        return _Aten(op, _INNER[op])
+    for place in (fb, fb.nn.functional, fb.Tensor):
+        function = getattr(place, op, None)
+        if callable(function):
+            return _Aten(op, function)
+    listed = foreach.find(op)
+    return None if listed is None else _Aten(op, listed)
+
+
 class _Space:
     """`torch.ops.space`."""
 
@@ -266,13 +302,11 @@ class _Space:
         if op in _ops.get(self._space, {}):
             return _ops[self._space][op]
         if self._space in ("aten", "prims"):
-            for place in (fb, fb.nn.functional, fb.Tensor):
-                function = getattr(place, op, None)
-                if callable(function):
-                    return _Aten(op, function)
-            listed = foreach.find(op)
-            if listed is not None:
-                return _Aten(op, listed)
+            found = _aten(op)
+            if found is not None:
+                return found
+            if op.startswith("_") and not op.startswith("__"):
+                return absent.placeholder(f"torch.ops.{self._space}.{op}")
         raise AttributeError(f"'torch.ops.{self._space}' object has no attribute '{op}'")
 
 

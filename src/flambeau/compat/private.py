@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as fb
-from flambeau.compat import foreach
+from flambeau.compat import foreach, internals
 
 __all__ = ["name"]
 
@@ -48,16 +48,6 @@ def _ops() -> Any:
 
 
 # ---- torch._C ------------------------------------------------------------------------------------------------------------
-
-
-class _Unchanged(contextlib.AbstractContextManager):
-    """A block that changes nothing: what it would switch off is never on here."""
-
-    def __init__(self, *args: Any) -> None:
-        self.arguments = args
-
-    def __exit__(self, *error: Any) -> None:
-        return None
 
 
 class DispatchKey(enum.Enum):
@@ -151,8 +141,6 @@ _TABLE: dict[str, dict[str, Any]] = {
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },
     "torch._C": {
-        "DisableTorchFunction": _Unchanged,
-        "DisableTorchFunctionSubclass": _Unchanged,
         "DispatchKey": DispatchKey,
         "DispatchKeySet": DispatchKeySet,
         "TensorBase": fb.Tensor,
@@ -191,6 +179,10 @@ _TABLE: dict[str, dict[str, Any]] = {
 # Made when asked for: they import something, or need what is not always installed.
 _LATE: dict[str, dict[str, Callable[[], Any]]] = {
     "torch": {"ops": _ops},
+    "torch._C": {
+        "DisableTorchFunction": lambda: fb.overrides.DisableTorchFunction,
+        "DisableTorchFunctionSubclass": lambda: fb.overrides.DisableTorchFunctionSubclass,
+    },
     "torch.hub": {"tqdm": _tqdm},
     "torch.utils.model_zoo": {"tqdm": _tqdm},
 }
@@ -204,11 +196,11 @@ def name(owner: str, short: str) -> Any:
         >>> private.name("torch.jit", "_overload") is not None, private.name("torch", "_no_such_name") is None
         (True, True)
     """
-    late = _LATE.get(owner, {}).get(short)
+    late = _LATE.get(owner, {}).get(short) or internals.LATE.get(owner, {}).get(short)
     if late is not None:
         return late()
     if owner == "torch" and short.startswith("_foreach_"):
         return foreach.find(short)
     if owner == "torch._C" and short.startswith("_jit_"):
         return _switch
-    return _TABLE.get(owner, {}).get(short)
+    return _TABLE.get(owner, {}).get(short, internals.TABLE.get(owner, {}).get(short))

@@ -30,6 +30,7 @@ class Backend(str):
 
     UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL}
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

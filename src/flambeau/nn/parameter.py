@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.errors import StateError
 
 __all__ = [
@@ -48,6 +48,7 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     _mark = "_is_param"
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
         if data is None:
@@ -214,6 +215,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     _become = Tensor
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
         own = fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)

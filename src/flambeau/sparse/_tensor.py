@@ -34,6 +34,8 @@ class SparseTensor(Tensor):
     _ordered: bool
     _layout: Any
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     @classmethod
     def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
         from flambeau.sparse._rules import dispatch

@@ -88,6 +88,27 @@ class TreeSpec:
 
 LEAF = TreeSpec(None, None, [])
 PyTree = Any
+Context = Any
+# Under PyTorch's names: the containers, and how a mapping is taken apart and put together.
+SUPPORTED_NODES = _CONTAINERS
+_dict_flatten = _flatten_mapping
+
+
+def _dict_unflatten(values: Iterable[Any], context: list[Any]) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class a container is registered under; a leaf's own class."""
+    kind = _container(tree)[0]
+    return type(tree) if kind is None else kind
+
+
+class LeafSpec(TreeSpec):
+    """The spec of a single leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
 
 
 class MappingKey(NamedTuple):

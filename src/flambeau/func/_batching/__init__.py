@@ -58,6 +58,8 @@ class Batched(Tensor):
     physical: Tensor
     level: Level
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     @classmethod
     def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
         return dispatch(name, arguments)

@@ -126,6 +126,9 @@ class SummaryWriter:
         """The event file in the folder itself; after close() a new one."""
         return self._writer(self.log_dir)
 
+    def _get_file_writer(self) -> FileWriter:
+        return self.file_writer
+
     def _writer(self, folder: str) -> FileWriter:
         if folder not in self.all_writers:
             self.all_writers[folder] = FileWriter(folder, *self._options)

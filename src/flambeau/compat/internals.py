@@ -1,0 +1,187 @@
+"""More of PyTorch's inner names, for larger libraries: small functions, and the classes they compare with.
+
+Like those of `private`, they exist under PyTorch's names only.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as fb
+from flambeau import Tensor
+from flambeau.errors import ArgumentError, StateError
+
+__all__ = ["TABLE", "LATE"]
+
+
+# ---- torch ---------------------------------------------------------------------------------------------------------------
+
+
+def _assert_async(condition: Tensor, message: str = "") -> None:
+    """Checks at once: nothing runs later on the CPU."""
+    if not condition.item():
+        raise StateError(f"_assert_async: {message or 'expected a tensor that is not zero'}")
+
+
+def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], str]) -> None:
+    if not cond:
+        raise error_type(message())
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Callable[[], str] | None = None) -> None:
+    if not bool(cond.all()):
+        raise error_type("expected every element to be True" if message is None else message())
+
+
+def _check_tensor_all(cond: Tensor, message: Callable[[], str] | None = None) -> None:
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where the entries of each row begin, from their sorted row numbers."""
+    rows = fb.arange(size + 1, dtype=input.dtype)
+    return fb.searchsorted(input.contiguous(), rows).to(fb.int32 if out_int32 else fb.int64)
+
+
+def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose: bool = False) -> Tensor:
+    """Row and column numbers of every entry, from where the rows begin."""
+    rows = fb.repeat_interleave(fb.arange(crow.numel() - 1), crow.diff().long())
+    pair = (col.long(), rows) if transpose else (rows, col.long())
+    return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
+
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: fb.dtype) -> Tensor:
+    product = grad_output * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: fb.dtype) -> Tensor:
+    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _get_device_module(device: Any = None) -> Any:
+    kind = fb.device(device or "cpu").type
+    if kind in ("cpu", "cuda", "xpu"):
+        return getattr(fb, kind)
+    raise StateError(f"get_device_module: no module for devices of kind {kind!r}; there are 'cpu', 'cuda' and 'xpu'")
+
+
+# ---- others --------------------------------------------------------------------------------------------------------------
+
+
+def _transforms_active() -> bool:
+    """Whether vmap runs the function that asks."""
+    batching = sys.modules.get("flambeau.func._batching")
+    return batching is not None and bool(batching.levels())
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    from flambeau.nn.modules.module import _parse_to
+
+    device, dtype, memory_format = _parse_to(*args, **kwargs)
+    return None if device is None else fb.device(device), dtype, bool(kwargs.get("non_blocking", False)), memory_format
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    return fb.randn(tuple(shape), dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)
+
+
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    with fb.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    with fb.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    if isinstance(device, int):
+        return device
+    where = None if device is None else fb.device(device)
+    if where is not None and where.type == "cpu" and allow_cpu:
+        return -1
+    if where is None or where.type == "cpu" or where.index is None:
+        raise ArgumentError(f"_get_device_index: expected a device of an accelerator with its number, got {device!r}")
+    return where.index
+
+
+def _data_iterators() -> Any:
+    from flambeau.utils.data._utils import iterator
+
+    return iterator
+
+
+def _holder(name: str, **values: Any) -> types.ModuleType:
+    """A module with these names."""
+    made = types.ModuleType(name)
+    made.__dict__.update(values)
+    return made
+
+
+class _DatasetKind:
+    """How samples are fetched: by index, or one after the other."""
+
+    Map, Iterable = 0, 1
+
+
+TABLE: dict[str, dict[str, Any]] = {
+    "torch": {
+        "_assert_async": _assert_async,
+        "_check_tensor_all": _check_tensor_all,
+        "_check_tensor_all_with": _check_tensor_all_with,
+        "_check_with": _check_with,
+        "_convert_indices_from_coo_to_csr": _coo_to_csr,
+        "_convert_indices_from_csr_to_coo": _csr_to_coo,
+        "_log_softmax_backward_data": _log_softmax_backward_data,
+        "_softmax_backward_data": _softmax_backward_data,
+        "get_device_module": _get_device_module,
+        "legacy_contiguous_format": fb.contiguous_format,
+        "sym_float": float,
+        "sym_int": int,
+        "sym_ite": lambda b, t, f: t if b else f,
+        "sym_max": max,
+        "sym_min": min,
+        "sym_not": lambda x: not x,
+        "sym_sum": sum,
+    },
+    "torch._C": {
+        "_TensorMeta": type(Tensor),
+        "_are_functorch_transforms_active": _transforms_active,
+        "_get_accelerator": lambda check=False: fb.device("cpu"),
+        "_get_default_device": lambda: str(fb.get_default_device()),
+        "_nn": _holder("torch._C._nn", _parse_to=_parse_to),
+        "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
+    },
+    "torch._utils": {"_element_size": lambda dtype: dtype.itemsize, "_get_device_index": _get_device_index},
+    "torch.distributed": {
+        "_rank_not_in_group": lambda group: group is fb.distributed.GroupMember.NON_GROUP_MEMBER,
+        "constants": _holder("torch.distributed.constants", default_pg_timeout=datetime.timedelta(minutes=30)),
+    },
+    "torch.distributions.utils": {"_standard_normal": _standard_normal, "_sum_rightmost": _sum_rightmost},
+    "torch.nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
+    "torch.nn.init": {"_no_grad_normal_": _no_grad_normal_, "_no_grad_uniform_": _no_grad_uniform_},
+    "torch.serialization": {"DEFAULT_PROTOCOL": 2, "FILE_LIKE": Any, "MAP_LOCATION": Any},
+    "torch.utils.data._utils.collate": {"np_str_obj_array_pattern": re.compile(r"[SaUO]")},
+    "torch.utils.data.dataloader": {"_DatasetKind": _DatasetKind},
+}
+# Made when asked for: they load a part of the library.
+LATE: dict[str, dict[str, Callable[[], Any]]] = {
+    "torch": {"ScriptModule": lambda: fb.jit.ScriptModule, "torch": lambda: sys.modules["torch"], "dsmm": lambda: fb.sparse.mm},
+    "torch.utils.data._utils.worker": {"_worker_info": lambda: fb.utils.data.get_worker_info()},
+    "torch.utils.data.dataloader": {
+        "_BaseDataLoaderIter": lambda: _data_iterators().Epoch,
+        "_MultiProcessingDataLoaderIter": lambda: _data_iterators().PooledEpoch,
+        "_SingleProcessDataLoaderIter": lambda: _data_iterators().LocalEpoch,
+    },
+}

@@ -1,0 +1,130 @@
+"""Inner names of PyTorch that larger libraries import: they work, or fail where they are used."""
+
+import pytest
+
+import flambeau as fb
+
+
+@pytest.fixture
+def torch():
+    with fb.compat.torch() as module:
+        yield module
+
+
+def test_names_libraries_import_at_their_top(torch):
+    import torch.distributed.distributed_c10d
+    import torch.nested
+    import torch.storage
+    from torch.distributions.utils import _standard_normal, _sum_rightmost
+    from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys
+    from torch.overrides import TorchFunctionMode, has_torch_function
+    from torch.serialization import DEFAULT_PROTOCOL, MAP_LOCATION
+    from torch.utils._pytree import SUPPORTED_NODES, LeafSpec, _dict_flatten, _dict_unflatten, _get_node_type
+
+    assert torch.torch is torch and DEFAULT_PROTOCOL == 2 and MAP_LOCATION is not None
+    assert _IncompatibleKeys([], []).missing_keys == [] and _EXTRA_STATE_KEY_SUFFIX == "_extra_state"
+    assert _standard_normal((2, 3), torch.float64, None).dtype == torch.float64
+    assert torch.equal(_sum_rightmost(torch.ones(2, 3, 4), 2), torch.full((2,), 12.0))
+    values, keys = _dict_flatten({"a": 1})
+    assert _dict_unflatten(values, keys) == {"a": 1} and dict in SUPPORTED_NODES and _get_node_type([1]) is list
+    assert LeafSpec() == torch.utils._pytree.tree_flatten(1)[1]
+    assert issubclass(TorchFunctionMode, object) and not has_torch_function(())
+    for name in ("SymInt", "Stream", "float8_e4m3fn", "TypedStorage"):
+        with pytest.raises(RuntimeError, match=f"torch.{name}: not in flambeau"):
+            getattr(torch, name)()
+
+
+def test_conversions_between_sparse_formats(torch):
+    rows = torch.tensor([0, 0, 2, 3])
+    begins = torch._convert_indices_from_coo_to_csr(rows, 4)
+    assert begins.tolist() == [0, 2, 2, 3, 4]
+    assert torch._convert_indices_from_csr_to_coo(begins, torch.tensor([1, 2, 0, 1])).tolist() == [[0, 0, 2, 3], [1, 2, 0, 1]]
+
+
+def test_gradients_of_softmax(torch):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    g = torch.randn(3, 4, dtype=torch.float64)
+    for function, formula in ((torch.softmax, torch._softmax_backward_data), (torch.log_softmax, torch._log_softmax_backward_data)):
+        y = function(x, -1)
+        (expected,) = torch.autograd.grad(y, x, g)
+        torch.testing.assert_close(formula(g, y.detach(), -1, torch.float64), expected)
+
+
+def test_checks_and_numbers(torch):
+    torch._check_tensor_all(torch.tensor([True]))
+    with pytest.raises(RuntimeError, match="every element"):
+        torch._check_tensor_all(torch.tensor([True, False]))
+    with pytest.raises(RuntimeError, match="zero"):
+        torch._assert_async(torch.tensor(0))
+    assert (torch.sym_max(1, 2), torch.sym_not(True), torch.sym_ite(True, 1, 2)) == (2, False, 1)
+    assert torch._C._nn._parse_to("cpu", torch.float64)[:2] == (torch.device("cpu"), torch.float64)
+    assert not torch._C._are_functorch_transforms_active()
+    assert bool(torch.vmap(lambda x: x * int(torch._C._are_functorch_transforms_active()))(torch.ones(2)).all())
+
+
+def test_aten_names(torch):
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.ops.aten.add.Tensor is torch.ops.aten.add.Tensor
+    assert torch.equal(torch.ops.aten.slice.Tensor(x, 1, 0, 2), x[:, :2])
+    assert torch.ops.aten._to_copy.default(x, dtype=torch.int64).dtype == torch.int64
+    assert torch.equal(torch.ops.aten.index.Tensor(x, [None, torch.tensor([0])]), x[:, [0]])
+    with pytest.raises(RuntimeError, match="torch.ops.aten._no_such_kernel"):
+        torch.ops.aten._no_such_kernel.default(x)
+
+
+def test_printing_parts(torch):
+    from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
+
+    assert _tensor_str(torch.arange(4).reshape(2, 2), 2) == "[[0, 1],\n   [2, 3]]" and PRINT_OPTS.precision == 4
+    assert _add_suffixes("T([1]", ["a=1"], 2, True) == "T([1],\n  a=1)"
+
+
+def test_kl_between_classes_of_other_libraries():
+    class Foreign: ...
+
+    @fb.distributions.register_kl(Foreign, fb.distributions.Normal)
+    def kl(p, q):
+        return fb.zeros(())
+
+    assert fb.distributions.kl_divergence(Foreign(), fb.distributions.Normal(0.0, 1.0)).item() == 0.0
+    with pytest.raises(TypeError, match="register_kl"):
+        fb.distributions.register_kl(3, Foreign)
+
+
+def test_numpy_of_a_parameter_under_no_grad():
+    weight = fb.nn.Parameter(fb.ones(2))
+    with fb.no_grad():
+        assert weight.numpy().tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        weight.numpy()
+
+
+def test_storage_of_a_file(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(8)))
+    storage = fb.UntypedStorage.from_file(str(path), shared=False, nbytes=8)
+    assert storage.nbytes() == 8 and storage[3] == 3 and storage[2:4].tolist() == [2, 3]
+    numbers = fb.asarray(storage[4:8], dtype=fb.uint8).view(fb.int32)
+    assert numbers.item() == int.from_bytes(bytes(range(4, 8)), "little")
+    assert storage.untyped() is storage and storage[4:].data_ptr() == storage.data_ptr() + 4
+    shared = fb.UntypedStorage.from_file(str(path), shared=True)
+    fb.asarray(shared, dtype=fb.uint8).fill_(7)
+    assert path.read_bytes() == bytes([7] * 8)
+    with pytest.raises(ValueError, match="has 8 bytes"):
+        fb.UntypedStorage.from_file(str(path), nbytes=9)
+
+
+def test_flop_counter():
+    from flambeau.utils.flop_counter import FlopCounterMode
+
+    model = fb.nn.Sequential(fb.nn.Conv2d(3, 8, 3, stride=2, padding=1), fb.nn.ConvTranspose2d(8, 4, 2, stride=2), fb.nn.Flatten(),
+                             fb.nn.Linear(256, 5))  # fmt: skip
+    with FlopCounterMode(display=False) as counter:
+        model(fb.randn(2, 3, 8, 8)).sum().backward()
+    assert counter.get_total_flops() == 67584  # PyTorch 2.13 counts the same
+    assert sum(counter.get_flop_counts()["Sequential.3"].values()) == 15360
+    with FlopCounterMode(display=False) as counter:
+        q = fb.randn(2, 4, 5, 8)
+        fb.nn.functional.scaled_dot_product_attention(q, q, q)
+        fb.bmm(fb.ones(2, 3, 4), fb.ones(2, 4, 5)), fb.ones(3, 4) @ fb.ones(4, 5)
+    assert counter.get_total_flops() == 2 * 2 * 2 * 4 * 5 * 5 * 8 + 240 + 120
