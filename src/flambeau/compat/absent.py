@@ -80,7 +80,8 @@ _NAMES = {
         ByteStorage DoubleStorage Event FloatStorage LongStorage PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
         TypedStorage _make_per_tensor_quantized_tensor bits16 bits8 complex32
         float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
-        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc sparse_csc_tensor while_loop
+        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc
+        sparse_csc_tensor while_loop
         quint2x4 quint4x2 quint8 uint1
         uint2 uint3 uint4 uint5 uint6 uint7
         """.split()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau as fb
 from flambeau import Tensor
 
@@ -17,7 +19,7 @@ class _Options:
         except KeyError:
             raise AttributeError(f"no print option is called {name!r}") from None
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         fb.set_printoptions(**{name: value})
 
 
