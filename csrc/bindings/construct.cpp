@@ -175,7 +175,30 @@ PyObject* tolist(PyObject*, PyObject* o) {
     });
 }
 
-PyMethodDef functions[] = {{"tensor_from_data", tensor_from_data, METH_VARARGS,
+// Shape and dtype without memory of its own. Every element lies on the same zero, so no kernel can reach outside.
+Tensor make_meta(const Dims& shape, DType dtype) {
+    alignas(16) static char zero[16] = {};
+    auto storage = make_ref<Storage>(zero, sizeof zero, Device{DeviceType::Meta}, nullptr, true);
+    return make_view(storage, dtype, shape, Dims(shape.size(), 0), 0);
+}
+
+PyObject* meta(PyObject*, PyObject* args) {
+    PyObject *shape, *dtype;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &shape, dtype_type, &dtype)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        OpScope scope("meta");
+        Dims sizes;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
+            int64_t size;
+            if (!int_of(PyTuple_GET_ITEM(shape, i), size)) fail_type("sizes must be ints");
+            sizes.push_back(size);
+        }
+        return wrap(make_meta(sizes, dtype_of(dtype)));
+    });
+}
+
+PyMethodDef functions[] = {{"meta", meta, METH_VARARGS, "meta(shape, dtype): a tensor on the meta device."},
+                           {"tensor_from_data", tensor_from_data, METH_VARARGS,
                             "tensor_from_data(data, dtype): a tensor from nested sequences."},
                            {"tolist", tolist, METH_O, "tolist(tensor): nested lists of Python numbers."},
                            {}};

@@ -224,15 +224,32 @@ PyObject* taker(const Args& a, const Binding& b) {
     return b.out && is_tensor(b.out) ? object_of(tensor_of(b.out)) : nullptr;
 }
 
-PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, const Binding& b, OpHandle* h) {
-    std::vector<Owned> made;
-    std::vector<std::pair<const char*, PyObject*>> arguments;
+// {name: value} of all arguments.
+Owned arguments_of(const Overload& o, const Args& a, const Binding& b) {
+    Owned dict(ok(PyDict_New()));
     for (int i = 0; i < a.count; i++) {
-        made.push_back(argument_object(o, a, b, i));
-        arguments.emplace_back(o.signature.params[i].name.c_str(), made.back().get());
+        Owned value = argument_object(o, a, b, i);
+        ok(PyDict_SetItemString(dict.get(), o.signature.params[i].name.c_str(), value.get()));
     }
-    if (b.out) arguments.emplace_back("out", b.out);
-    return hand_over(who, mode == Mode::Inplace ? h->name + "_" : h->name, arguments);
+    if (b.out) ok(PyDict_SetItemString(dict.get(), "out", b.out));
+    return dict;
+}
+
+PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, const Binding& b, OpHandle* h) {
+    return hand_over(who, mode == Mode::Inplace ? h->name + "_" : h->name, arguments_of(o, a, b));
+}
+
+PyObject* give_to_meta(const std::string& name, PyObject* arguments) {
+    Owned module(ok(PyImport_ImportModule("flambeau._meta")));
+    return ok(PyObject_CallMethod(module.get(), "dispatch", "sO", name.c_str(), arguments));
+}
+
+// Whether the result is to be on the meta device: asked for, or by default of an op that makes tensors from nothing.
+bool wants_meta(const Overload& o, const Args& a) {
+    if (o.device_at < 0) return false;
+    const Value& given = a.values[o.device_at];
+    if (const Device* device = std::get_if<Device>(&given)) return device->type == DeviceType::Meta;
+    return default_device().type == DeviceType::Meta && o.signature.params[0].type != ArgType::Tensor;
 }
 
 // A result computed by a composite, put where the caller wants it.
@@ -256,9 +273,10 @@ bool takes_any_width(const std::string& op) { return op == "geqrf" || op == "lin
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
     const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
-    if (!o.python) {
+    if (!o.python || wants_meta(o, a)) {
         if (PyObject* who = taker(a, b)) return give_away(who, o, mode, a, b, h);
     }
+    if (wants_meta(o, a)) return give_to_meta(h->name, arguments_of(o, a, b).get());
     bool recorded = grad_enabled() && any_requires_grad(a);
     if (recorded || mode == Mode::Inplace || b.out || o.op->mutates) current_location = here();
     std::optional<AutocastOff> without;
@@ -398,12 +416,17 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
     });
 }
 
+PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments) {
+    if (tensor_of(who).device().type == DeviceType::Meta) return give_to_meta(name, arguments.get());
+    Owned method(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
+    return ok(PyObject_CallFunction(method.get(), "sO", name.c_str(), arguments.get()));
+}
+
 PyObject* hand_over(PyObject* who, const std::string& name,
                     const std::vector<std::pair<const char*, PyObject*>>& arguments) {
     Owned dict(ok(PyDict_New()));
     for (auto& [key, value] : arguments) ok(PyDict_SetItemString(dict.get(), key, value));
-    Owned method(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
-    return ok(PyObject_CallFunction(method.get(), "sO", name.c_str(), dict.get()));
+    return hand_over(who, name, dict);
 }
 
 }  // namespace fb::py

@@ -14,6 +14,7 @@ struct Overload {
     PyObject* python;               // composite, or nullptr
     PyTypeObject* named = nullptr;  // result type of a named result
     std::unique_ptr<OpOverload> own;
+    int device_at = -1;  // which parameter is the device
 };
 
 struct OpHandle {

@@ -139,6 +139,9 @@ void add_overload(OpHandle& handle, const OpOverload& source, PyObject* python) 
     const OpOverload* op = python ? own.get() : &source;
     auto o = std::make_unique<Overload>(op, op->signature, source.flags, python, nullptr, std::move(own));
     for (const Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
+    for (size_t i = 0; i < o->signature.params.size(); i++) {
+        if (o->signature.params[i].type == ArgType::Device) o->device_at = static_cast<int>(i);
+    }
     if (o->signature.result == Signature::Result::Named) {
         // Overloads with the same fields share one type: instances must compare and pickle alike.
         for (auto& other : handle.overloads) {

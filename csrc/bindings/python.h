@@ -132,6 +132,7 @@ OpHandle* find_op(const char* name);
 // Gives a call to the class of `who`, a tensor of a class with __flambeau_dispatch__(op name, arguments).
 PyObject* hand_over(PyObject* who, const std::string& name,
                     const std::vector<std::pair<const char*, PyObject*>>& arguments);
+PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments);
 PyObject* call_op(OpHandle* op, bool inplace, PyObject* const* args, Py_ssize_t count, PyObject* kwnames = nullptr);
 
 }  // namespace fb::py

@@ -285,7 +285,7 @@ PyObject* m_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->
 PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }
 PyObject* m_data_ptr(PyObject* o, PyObject*) {
     Tensor t = settled(o);
-    return PyLong_FromVoidPtr(t.numel() ? t.raw() : nullptr);
+    return PyLong_FromVoidPtr(t.numel() && t.device().type != DeviceType::Meta ? t.raw() : nullptr);
 }
 PyObject* m_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(settled(o).offset()); }
 PyObject* m_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(settled(o).storage().bytes()); }
@@ -345,6 +345,7 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
         to.numel = from.numel;
         to.dtype = from.dtype;
         to.contiguous = from.contiguous;
+        to.functorial = from.functorial;
         Py_RETURN_NONE;
     });
 }

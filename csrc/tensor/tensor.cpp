@@ -150,6 +150,7 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
     impl->strides = strides;
     impl->dtype = dtype;
     impl->contiguous = compute_contiguous(*impl);
+    impl->functorial = storage->device().type == DeviceType::Meta;  // its ops are given to flambeau._meta
     return Tensor(std::move(impl));
 }
 
@@ -228,6 +229,8 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
 }
 
 void check_readable(const Tensor& t) {
+    if (t.impl()->functorial && t.device().type == DeviceType::Meta)
+        fail_state("this needs values, and a tensor on the meta device has none; make one with to_empty() or load it");
     if (t.impl()->functorial)
         fail_value(
             "this needs the values of one example, but inside vmap a tensor stands for all of them; compute with it "

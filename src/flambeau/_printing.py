@@ -125,7 +125,9 @@ def printoptions(**options):
 
 def tensor_repr(t):
     """The text of a tensor: its values, then what cannot be read off them (size, dtype, device, gradient)."""
-    if t.numel() == 0:
+    if t.device.type == "meta":
+        body = "..."
+    elif t.numel() == 0:
         body = "[]"
     else:
         summarize = t.numel() > _options.threshold
@@ -260,8 +262,11 @@ def _suffixes(t):
     suffixes = []
     if t.device.type != "cpu":
         suffixes.append(f"device='{t.device}'")
+        suffixes.append(f"size={tuple(t.shape)}")
     default = fb.get_default_dtype()
-    if t.numel() == 0:
+    if t.device.type == "meta":
+        obvious = (default,)
+    elif t.numel() == 0:
         # No element shows the rank or the dtype.
         if t.dim() != 1:
             suffixes.append(f"size={tuple(t.shape)}")

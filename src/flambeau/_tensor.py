@@ -18,8 +18,17 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "t
 
 
 def _check_device(op: str, where: Any) -> None:
-    if where is not None and device(where).type != "cpu":
+    if where is not None and device(where).type not in ("cpu", "meta"):
         raise RuntimeError(f"{op}: device '{where}' has no backend in this build; use device='cpu'")
+
+
+def _placed(result, where):
+    """The tensor where it is wanted; on the meta device that is its shape and dtype."""
+    if (_C.get_default_device() if where is None else device(where)).type == "cpu":
+        return result
+    from flambeau import _meta
+
+    return _meta.like(result)
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -45,6 +54,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = copy if dtype is None else copy.to(dtype)
     else:
         result = _C.tensor_from_data(data, dtype)
+    result = _placed(result, device)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -57,8 +67,8 @@ def as_tensor(data, dtype=None, device=None):
     """
     _check_device("as_tensor", device)
     if not isinstance(data, Tensor):
-        data = from_array(data) if is_array(data) else _C.tensor_from_data(data, dtype)
-    return data if dtype is None else data.to(dtype)
+        data = _placed(from_array(data) if is_array(data) else _C.tensor_from_data(data, dtype), device)
+    return data if dtype is None and device is None else data.to(device, dtype)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
@@ -149,6 +159,10 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     if dtype is not None and not isinstance(dtype, _C.dtype):
         dtype = _python_dtype("to", dtype)
     kind = dtype or self.dtype
+    if device is not None and (_C.device(device).type == "meta" or self.is_meta):
+        from flambeau import _meta
+
+        return _meta.moved(self, kind, device)
     fmt = preserve_format if memory_format is None else memory_format
     if fmt is preserve_format or fmt is None:
         if kind == self.dtype:
@@ -410,9 +424,10 @@ def _install() -> None:
     Tensor.layout = property(lambda self: strided, doc="How the elements are stored: fb.strided.")
     Tensor.data = property(lambda self: self._untracked(), _set_data, doc="The same memory, without history.")
     Tensor.names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions: always None.")
-    for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_meta", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
+    for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
         setattr(Tensor, name, _flag(False, "False: this is a dense tensor on the CPU."))
-    Tensor.is_cpu = _flag(True, "True: every tensor lives on the CPU.")
+    Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether it lives on the CPU.")
+    Tensor.is_meta = property(lambda self: self.device.type == "meta", doc="Whether it has a shape and a dtype, and no values.")
     Tensor.T = property(lambda self: self.permute(tuple(range(self.ndim))[::-1]), doc="Dimensions in reverse order; a view.")
     Tensor.mT = property(_matrix_transpose, doc="The last two dimensions exchanged; a view.")
     Tensor.H = property(_matrix_h, doc="The conjugate transpose of a matrix.")

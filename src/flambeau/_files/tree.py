@@ -51,6 +51,8 @@ def with_gradient(t: fb.Tensor, requires_grad: bool) -> fb.Tensor:
 
 def check_tensor(t: fb.Tensor) -> bool:
     """Whether the tensor is a Parameter; refuses other subclasses, whose code a file could not carry."""
+    if t.is_meta:
+        raise ArgumentError("save: a tensor on the meta device has no values to save; load it, or use to_empty() first")
     known = parameter_class()
     if known is not None and isinstance(t, known):
         return True

@@ -62,6 +62,7 @@ TABLE: dict[str, Any] = {
     "torch.cuda.is_current_stream_capturing": _no,
     "torch.xpu.is_current_stream_capturing": _no,
     "torch.xpu.is_bf16_supported": _no,
+    "torch.distributed.rpc.api._require_initialized": _mark,
     "torch.utils.data.functional_datapipe": _decorator,
     "torch.mps.is_available": _no,
     "torch.mps.device_count": lambda: 0,

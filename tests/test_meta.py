@@ -1,0 +1,90 @@
+"""The meta device: shapes without values."""
+
+import copy
+
+import pytest
+
+import flambeau as fb
+
+
+@pytest.fixture
+def x():
+    return fb.empty(4, 6, device="meta")
+
+
+def test_factories_follow_the_device_and_the_block():
+    with fb.device("meta"):
+        made = [fb.tensor([1.0, 2.0]), fb.arange(5), fb.zeros(3, 4), fb.randn(2), fb.eye(3), fb.full((2,), 3), fb.Tensor(2, 3)[:1]]
+        on_cpu = fb.zeros(2, device="cpu")
+    assert [t.device.type for t in made[:-1]] == ["meta"] * 6 and on_cpu.device.type == "cpu"
+    assert [tuple(t.shape) for t in made[:6]] == [(2,), (5,), (3, 4), (2,), (3, 3), (2,)]
+    assert [t.dtype for t in made[:6]] == [fb.float32, fb.int64, fb.float32, fb.float32, fb.float32, fb.int64]
+    assert fb.ones(2, device="meta", dtype=fb.int8).is_meta and not fb.ones(2).is_meta and fb.ones(2).is_cpu
+    assert fb.zeros(2, 3).to("meta").shape == (2, 3) and fb.zeros_like(fb.ones(2), device="meta").is_meta
+    assert fb.zeros(2).device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    "expression, shape",
+    [
+        ("x + 1", (4, 6)), ("1.0 / x", (4, 6)), ("x @ x.t()", (4, 4)), ("x.sum(0)", (6,)), ("x[0]", (6,)), ("x[:, None]", (4, 1, 6)),
+        ("fb.cat([x, x])", (8, 6)), ("x.view(3, 8)", (3, 8)), ("x.max(1).values", (4,)), ("x.split(2)[1]", (2, 6)),
+        ("x.to(fb.float64)", (4, 6)), ("x.clone()", (4, 6)), ("x.detach()", (4, 6)), ("fb.nn.functional.softmax(x, -1)", (4, 6)),
+        ("fb.nn.functional.linear(x, fb.ones(2, 6))", (4, 2)), ("x.new_zeros(3)", (3,)), ("fb.where(x > 0, x, 0.0)", (4, 6)),
+        ("x.normal_().mul_(2)", (4, 6)), ("fb.einsum('ij,kj->ik', x, x)", (4, 4)), ("copy.deepcopy(x)", (4, 6)), ("2 ** x", (4, 6)),
+    ],
+)  # fmt: skip
+def test_ops_give_shapes(x, expression, shape):
+    result = eval(expression)
+    assert result.is_meta and tuple(result.shape) == shape
+
+
+@pytest.mark.parametrize(
+    "expression",
+    """x.sum().item() | x.numpy() | x.tolist() | x.cpu() | fb.ones(4, 6).copy_(x) | x.nonzero() | fb.equal(x, x) | bool(x.sum() > 0)
+    x[x > 0] | float(x.sum()) | fb.ones(4, 6).add_(x) | x.unique()""".replace("\n", " | ").split(" | "),
+)
+def test_what_needs_values_is_an_error(x, expression):
+    with pytest.raises(RuntimeError, match="meta"):
+        eval(expression)
+
+
+def test_save_and_addresses(x, tmp_path):
+    for name in ("x.pt", "x.safetensors"):
+        with pytest.raises(ValueError, match="meta device"):
+            fb.save({"x": x}, tmp_path / name)
+    assert x.data_ptr() == 0 and repr(x) == "tensor(..., device='meta', size=(4, 6))"
+
+
+def test_modules_take_no_memory_until_they_are_filled():
+    before = fb.memory_allocated()
+    with fb.device("meta"):
+        layer = fb.nn.Linear(200_000, 200_000, bias=False)
+    assert type(layer.weight) is fb.nn.Parameter and layer.weight.is_meta and layer.weight.requires_grad
+    assert fb.memory_allocated() - before < 1 << 20
+    with fb.device("meta"):
+        small = fb.nn.Sequential(fb.nn.Linear(3, 2), fb.nn.BatchNorm1d(2))
+    assert copy.deepcopy(small)[0].weight.is_meta
+    with pytest.raises(RuntimeError, match="meta"):
+        small.to("cpu")
+    small[0].load_state_dict({"weight": fb.ones(2, 3), "bias": fb.zeros(2)}, assign=True)
+    assert small[0](fb.ones(1, 3)).tolist() == [[3.0, 3.0]]
+    filled = small.to_empty(device="cpu")
+    assert not any(t.is_meta for t in filled.state_dict().values())
+
+
+def test_values_can_be_put_in_place():
+    with fb.device("meta"):
+        layer = fb.nn.Linear(3, 2)
+    layer.weight = fb.nn.Parameter(fb.ones(2, 3))
+    layer.bias.data = fb.ones(2)
+    assert layer(fb.ones(1, 3)).tolist() == [[4.0, 4.0]] and not layer.bias.is_meta
+
+
+def test_columns_of_one_matrix_may_be_added_in_place():
+    boxes = fb.arange(8.0).reshape(2, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    assert boxes.tolist() == [[0.0, 1.0, 2.0, 4.0], [4.0, 5.0, 10.0, 12.0]]
+    line = fb.arange(8.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        line[2:6] += line[:4]
