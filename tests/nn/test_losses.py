@@ -87,6 +87,18 @@ def test_weights():
     assert F.binary_cross_entropy_with_logits(t(A), t(Q), pos_weight=t(pos)).item() == pytest.approx(expected)
 
 
+def test_binary_cross_entropy_with_logits_has_the_dtype_of_the_target():
+    for scores, target in ((fb.float64, fb.float32), (fb.float32, fb.float64), (fb.float32, fb.float16)):
+        x = fb.zeros(3, dtype=scores, requires_grad=True)
+        loss = F.binary_cross_entropy_with_logits(x, fb.ones(3, dtype=target))
+        assert loss.dtype == target
+        loss.backward()
+        assert x.grad.dtype == scores
+    for target in (fb.tensor([0, 1]), fb.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="can't be cast to"):
+            F.binary_cross_entropy_with_logits(fb.zeros(2), target)
+
+
 def test_binary_cross_entropy_at_the_ends():
     x = fb.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     loss = F.binary_cross_entropy(x, fb.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")

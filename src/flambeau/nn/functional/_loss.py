@@ -8,7 +8,7 @@ import warnings
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.autograd import Function
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, DTypeError
 from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
@@ -336,7 +336,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: unnormalised scores.
-        target: of the same shape, between 0 and 1.
+        target: of the same shape, between 0 and 1, of a floating dtype, which is also that of the result.
         weight: factors that broadcast to the shape.
         size_average: deprecated.
         reduce: deprecated.
@@ -353,7 +353,12 @@ def binary_cross_entropy_with_logits(
             f"{op}: target size {tuple(target.shape)} must be the same as input size {tuple(input.shape)}; "
             f"reshape one, for example target.view_as(input)"
         )
+    if not (target.is_floating_point() or target.is_complex()):
+        raise DTypeError(
+            f"{op}: the result has the dtype of target, and a result of {input.dtype} can't be cast to {target.dtype}; "
+            f"use target.to(input.dtype)"
+        )
     reduction = legacy_reduction(size_average, reduce, reduction)
     positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input - positive * logsigmoid(input)
-    return reduced(op, loss if weight is None else loss * weight, reduction)
+    return reduced(op, loss if weight is None else loss * weight, reduction).to(target.dtype)
