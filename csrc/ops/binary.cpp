@@ -20,7 +20,7 @@ inline T next_after(T x, T y) {
 template <class T>
 inline T log_add_exp(T x, T y) {
     if constexpr (is_cx<T>) {
-        T high = x.real() > y.real() ? x : y, low = x.real() > y.real() ? y : x;
+        T high = x.real() >= y.real() ? x : y, low = x.real() >= y.real() ? y : x;
         if (isinf(high.real()) && high.real() == low.real()) return high.real() < 0 ? high : log(exp(x) + exp(y));
         return high + log1p(exp(low - high));
     } else {
