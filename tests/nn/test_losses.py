@@ -329,3 +329,20 @@ def test_errors_in_the_words_people_search_for():
     ):
         with pytest.raises(RuntimeError, match=phrase):
             call()
+
+
+@pytest.mark.parametrize("f", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_dtypes_of_differences(f):
+    x = fb.tensor([0.5, 0.5])
+    assert f(x, fb.tensor([True, False])).item() == f(x, fb.tensor([1, 0])).item() == f(x, fb.tensor([1.0, 0.0])).item()
+    for a in (fb.tensor([1, 2]), fb.tensor([1j, 2])):
+        with pytest.raises(RuntimeError, match="not implemented for"):
+            f(a, a)
+
+
+def test_integers_in_other_losses():
+    a = fb.tensor([3, 4])
+    assert F.margin_ranking_loss(a, fb.tensor([1, 9]), fb.tensor([1, -1])).item() == 0.0
+    assert F.margin_ranking_loss(a, a, a, reduction="none").dtype == fb.float32
+    with pytest.raises(RuntimeError, match="Integral inputs not supported"):
+        F.kl_div(a.float(), a, reduction="sum")
