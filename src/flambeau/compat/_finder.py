@@ -36,6 +36,7 @@ _ALIASES = {
     "torch.profiler.profiler": "flambeau.profiler",
     "torch.distributed.distributed_c10d": "flambeau.distributed",
     "torch.jit.annotations": "flambeau.compat.annotations",
+    "torch.nn.parallel._functions": "flambeau.compat.accelerator_functions",
 }
 # Those that every `import torch` makes an attribute of it.
 _AT_ONCE = ("version", "torch_version", "__config__")
