@@ -55,15 +55,6 @@ def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose
     return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
 
 
-def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: fb.dtype) -> Tensor:
-    product = grad_output * output
-    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
-
-
-def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: fb.dtype) -> Tensor:
-    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
-
-
 def _get_device_module(device: Any = None) -> Any:
     kind = fb.device(device or "cpu").type
     if kind in ("cpu", "cuda", "xpu"):
@@ -143,8 +134,6 @@ TABLE: dict[str, dict[str, Any]] = {
         "_check_with": _check_with,
         "_convert_indices_from_coo_to_csr": _coo_to_csr,
         "_convert_indices_from_csr_to_coo": _csr_to_coo,
-        "_log_softmax_backward_data": _log_softmax_backward_data,
-        "_softmax_backward_data": _softmax_backward_data,
         "get_device_module": _get_device_module,
         "legacy_contiguous_format": fb.contiguous_format,
         "sym_float": float,
