@@ -68,6 +68,49 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
           "view?); clone() it first");
 }
 
+// Where a view lies in the grid that strides, largest first, span: its first place and size along each of them, and
+// what is left below the smallest. False when it runs over the edge of a line, so that places are not unique.
+static bool place_in_grid(const Tensor& t, const Dims& strides, Dims& first, Dims& sizes, int64_t& rest) {
+    rest = t.offset();
+    for (int64_t k = 0; k < strides.size(); k++) {
+        first.push_back(rest / strides[k]);
+        rest %= strides[k];
+        int64_t size = 1;
+        for (int64_t d = 0; d < t.dim(); d++) {
+            if (t.shape()[d] <= 1 || t.strides()[d] != strides[k]) continue;
+            if (size > 1) return false;  // two dimensions along one line
+            size = t.shape()[d];
+        }
+        sizes.push_back(size);
+        if (k > 0 && (strides[k - 1] % strides[k] || first[k] + size > strides[k - 1] / strides[k])) return false;
+    }
+    return true;
+}
+
+// Whether two views surely have no element in common: say, some columns of a matrix and some others.
+static bool boxes_apart(const Tensor& a, const Tensor& b) {
+    if (a.dtype() != b.dtype() || &a.storage() != &b.storage()) return false;
+    Dims strides;
+    for (const Tensor* t : {&a, &b}) {
+        for (int64_t d = 0; d < t->dim(); d++) {
+            if (t->shape()[d] <= 1) continue;
+            int64_t stride = t->strides()[d], at = 0;
+            if (stride <= 0) return false;
+            while (at < strides.size() && strides[at] > stride) at++;
+            if (at == strides.size() || strides[at] != stride) strides.insert(at, stride);
+        }
+    }
+    Dims first_a, first_b, sizes_a, sizes_b;
+    int64_t rest_a, rest_b;
+    if (!place_in_grid(a, strides, first_a, sizes_a, rest_a) || !place_in_grid(b, strides, first_b, sizes_b, rest_b))
+        return false;
+    if (rest_a != rest_b) return true;
+    for (int64_t k = 0; k < strides.size(); k++) {
+        if (first_a[k] + sizes_a[k] <= first_b[k] || first_b[k] + sizes_b[k] <= first_a[k]) return true;
+    }
+    return false;
+}
+
 Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     if (!a.out) {
         // Follow the layout of the first input that has the result's shape.
@@ -80,8 +123,7 @@ Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     check_output(a.out, a.inplace, shape, dtype);
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || !share_memory(a.out, t)) continue;
-        // Of views with holes, say columns of one matrix, it is not asked whether they meet.
-        if (!is_dense(a.out) || !is_dense(t)) continue;
+        if (boxes_apart(a.out, t)) continue;
         bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() &&
                          t.shape() == a.out.shape();
         check(same_view,
