@@ -55,6 +55,12 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     """The reduction, or what the deprecated arguments size_average and reduce mean."""
     if size_average is None and reduce is None:
         return reduction
+    for name, value in {"size_average": size_average, "reduce": reduce}.items():
+        if isinstance(value, Tensor):
+            raise TypeError(
+                f"loss: {name} must be None or a bool, got a Tensor; a loss module is made first and then called: "
+                "MSELoss()(input, target)"
+            )
     average = True if size_average is None else size_average
     meant = ("mean" if average else "sum") if reduce is None or reduce else "none"
     warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=3)
@@ -83,6 +89,9 @@ def check_same_shape(op: str, input: Tensor, target: Tensor) -> None:
 
     A 0-d operand is a number, and is compared with every element on purpose.
     """
+    for name, given in (("input", input), ("target", target)):
+        if not hasattr(given, "shape"):
+            raise TypeError(f"{op}: {name} must be a Tensor, got {type(given).__name__}")
     if input.shape != target.shape and input.ndim and target.ndim:
         raise ArgumentError(
             f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} differ, and would "
