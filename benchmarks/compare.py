@@ -186,14 +186,14 @@ def busy_note() -> list[str]:
     return []
 
 
-def progress(place: int, count: int, result: Result, seats: list[Seat]) -> None:
+def progress(result: Result, seats: list[Seat]) -> None:
     figures = (
         f"{s.title} {'error' if s.name in result.errors else report.quantity(result.figure(s.name), result.unit)}"
         for s in seats
     )
     ratio = result.ratio()
     end = f"  {ratio:.2f} ×" if ratio is not None else ""
-    print(f"[{place}/{count}] {result.group}/{result.name}: {', '.join(figures)}{end}", file=sys.stderr, flush=True)
+    print(f"{', '.join(figures)}{end}", file=sys.stderr, flush=True)
 
 
 def about(seats: list[Seat], notes: list[str], options: argparse.Namespace) -> list[str]:
@@ -230,8 +230,9 @@ def run(suite: Suite, options: argparse.Namespace) -> tuple[list[Result], str]:
             raise SystemExit("no library to measure: " + "; ".join(notes))
         results = []
         for place, row in enumerate(rows, 1):
+            print(f"[{place}/{len(rows)}] {row.key}: ", end="", file=sys.stderr, flush=True)
             results.append(run_row(suite, row, seats, options))
-            progress(place, len(rows), results[-1], seats)
+            progress(results[-1], seats)
         if suite.after and seats[0].name == "flambeau":
             answer = seats[0].ask(suite.path, do="after")
             postscript = ["", "### After the run", "", "```", answer.get("text") or answer["error"], "```"]

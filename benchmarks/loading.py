@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-FOLDER = "FLAMBEAU_BENCHMARK_FOLDER"  # where files go; data.py makes it and removes it
+FOLDER = "FLAMBEAU_BENCHMARK_FOLDER"  # where files on the disk go; data.py makes it and removes it
+MEMORY_FOLDER = "FLAMBEAU_BENCHMARK_MEMORY_FOLDER"  # and those on a memory disk
 SIZES = {"small": ((28, 28), 64), "large": ((3, 224, 224), 8)}  # shape of a sample, samples per batch
 
 
@@ -110,12 +111,13 @@ class Passing:
 
 
 class Files:
-    """A state dict of `megabytes` in 64 tensors and the file it is saved to."""
+    """A state dict of `megabytes` in 64 tensors and the file it is saved to, on the disk or on a memory disk."""
 
-    def __init__(self, lib: Any, megabytes: int, ending: str, saved: bool = False) -> None:
+    def __init__(self, lib: Any, megabytes: int, ending: str, saved: bool = False, disk: bool = False) -> None:
         self.lib, count = lib, megabytes * 250_000 // 64
         self.state = {f"layer{i}.weight": lib.ones(count) for i in range(64)}
-        self.path = Path(os.environ.get(FOLDER) or tempfile.gettempdir()) / f"{lib.__name__}-{os.getpid()}{ending}"
+        folder = Path(os.environ.get(FOLDER if disk else MEMORY_FOLDER) or tempfile.gettempdir())
+        self.path = folder / f"{lib.__name__}-{os.getpid()}{ending}"
         if saved:
             self.save()
             self.state = {}
@@ -124,12 +126,19 @@ class Files:
         """Saves as a user does."""
         self.lib.save(self.state, self.path)
 
-    def save_to_disk(self) -> None:
-        """Saves, and has everything on the disk when it returns: what flambeau does anyway."""
-        self.save()
-        if self.lib.__name__ == "torch":
-            with open(self.path, "rb+") as file:
-                os.fsync(file.fileno())
+    def save_for_good(self) -> None:
+        """Saves so that there is never half a file, and everything is on the disk at the end; flambeau always does."""
+        if self.lib.__name__ == "flambeau":
+            self.save()
+            return
+        temporary = self.path.with_suffix(".tmp")
+        self.lib.save(self.state, temporary)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
     def load(self, **options: Any) -> int:
         """How many tensors the file has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -85,8 +86,9 @@ class Suite:
 
     `extra(options, seats)` may add finished results and notes; `after` is a statement evaluated in the flambeau worker
     once all rows are done, and its text is shown. `libs` are the columns, `rounds` how often each is asked, `patience` how
-    many seconds an answer may take. `tables(results)` gives lines for the end of the section, and `chart(results)` draws
-    a picture when the section is written and returns the line that shows it.
+    many seconds an answer may take; calls longer than `slow` seconds are not repeated within a round. `tables(results)`
+    gives lines for the end of the section, and `chart(results)` draws a picture when the section is written and returns
+    the line that shows it.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Suite:
     libs: tuple[str, ...] = ("flambeau", "torch", "numpy")
     rounds: int = 5
     patience: float = 120
+    slow: float = math.inf
     tables: Callable[[list], list[str]] | None = None
     chart: Callable[[list], str | None] | None = None
 

@@ -146,6 +146,38 @@ PyObject* read_summed(PyObject*, PyObject* args) {
     return Py_BuildValue("nI", static_cast<Py_ssize_t>(done), sum);
 }
 
+// Sums bytes and writes them to a file, in pieces that stay in the cache between the two.
+PyObject* write_summed(PyObject*, PyObject* args) {
+    int fd;
+    long long offset;
+    unsigned int sum;
+    Buffer buffer;
+    if (!PyArg_ParseTuple(args, "iy*LI", &fd, &buffer.view, &offset, &sum)) {
+        buffer.view.obj = nullptr;
+        return nullptr;
+    }
+    auto* data = static_cast<const char*>(buffer.view.buf);
+    size_t total = static_cast<size_t>(buffer.view.len), done = 0, summed = 0;
+    int problem = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    while (done < total && !problem) {
+        size_t count = std::min(piece, total - done);
+        if (done + count > summed) {  // after a write cut short by a signal, part of the piece is summed already
+            sum = crc32(data + summed, done + count - summed, sum);
+            summed = done + count;
+        }
+        ssize_t put = pwrite(fd, data + done, count, offset + static_cast<long long>(done));
+        if (put >= 0) done += static_cast<size_t>(put);
+        else if (errno != EINTR) problem = errno;
+    }
+    Py_END_ALLOW_THREADS;
+    if (problem) {
+        errno = problem;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromUnsignedLong(sum);
+}
+
 template <class F>
 PyCFunction fast(F f) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -160,6 +192,8 @@ PyMethodDef functions[] = {
     {"crc32", crc32_of, METH_VARARGS, "crc32(data, value=0): the checksum that zlib.crc32 gives."},
     {"read_summed", read_summed, METH_VARARGS,
      "read_summed(fd, room, offset, summed): (bytes read, their crc32); fewer bytes than asked for at the file's end."},
+    {"write_summed", write_summed, METH_VARARGS,
+     "write_summed(fd, data, offset, value): writes all of data at an offset; the crc32 that continues value."},
     {}};
 
 }  // namespace

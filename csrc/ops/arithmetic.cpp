@@ -38,6 +38,14 @@ struct TruncDivFn {
         return div_trunc(x, y);
     }
 };
+// As in PyTorch, halves are cut after the quotient was rounded to what they can hold.
+template <class H>
+struct HalfTruncDivFn {
+    template <class T>
+    static T f(T x, T y) {
+        return std::trunc(static_cast<T>(H(x / y)));
+    }
+};
 struct FloorDivFn {
     template <class T>
     static T f(T x, T y) {
@@ -153,13 +161,17 @@ Example:
     tensor([ 2., -3.])
 )") {
     static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
-                         cut = rounding_kernels<TruncDivFn>(Division::Truncate);
+                         cut = rounding_kernels<TruncDivFn>(Division::Truncate),
+                         cut_half = binary_kernels<HalfTruncDivFn<Half>, F>(),
+                         cut_brain = binary_kernels<HalfTruncDivFn<BFloat16>, F>();
     const Tensor &x = a.tensor(0), &y = a.tensor(1);
     if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
     const std::string& mode = a.text(2);
     check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
     check_divisor(x, y);
-    return binary(a, x, y, mode == "floor" ? down : cut, Result::Same, 4);
+    DType common = result_type({x, y});
+    const Kernels& cutting = common == DType::F16 ? cut_half : common == DType::BF16 ? cut_brain : cut;
+    return binary(a, x, y, mode == "floor" ? down : cutting, Result::Same, 4);
 }
 OP_ALIAS("divide", "div");
 

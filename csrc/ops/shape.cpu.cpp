@@ -23,8 +23,11 @@ static void dispatch_bytes(int64_t bytes, F&& f) {
     }
 }
 
+// Bytes from which a second thread helps: one thread copies this much in the time that waking another can take.
+constexpr int64_t copy_grain = 16 * parallel_grain;
+
 void copy_bytes(char* to, const char* from, int64_t bytes) {
-    parallel_for(bytes, 4 * parallel_grain, [&](int64_t begin, int64_t end) {
+    parallel_for(bytes, copy_grain, [&](int64_t begin, int64_t end) {
         std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
     });
 }
@@ -36,14 +39,22 @@ void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
         bytes += p.bytes;
         largest = std::max(largest, p.bytes);
     }
-    if (count == 1 && largest > 8 * parallel_grain) {
-        for (const Piece& p : pieces) copy_bytes(p.to, p.from, p.bytes);
+    if (count == 1) {
+        // Threads take equal shares of all bytes, whatever pieces they are in.
+        parallel_for(bytes, copy_grain, [&](int64_t begin, int64_t end) {
+            int64_t start = 0;
+            for (const Piece& p : pieces) {
+                int64_t low = std::max(begin - start, int64_t(0)), high = std::min(end - start, p.bytes);
+                if (low < high) std::memcpy(p.to + low, p.from + low, static_cast<size_t>(high - low));
+                start += p.bytes;
+            }
+        });
         return;
     }
     // Single elements (stack along the last dimension): strided loops in blocks that stay in the first-level cache.
     bool single = largest <= 16 && std::has_single_bit(static_cast<uint64_t>(largest));
     for (const Piece& p : pieces) single &= p.bytes == largest;
-    if (single && count > 1) {
+    if (single) {
         dispatch_bytes(largest, [&](auto tag) {
             using T = typename decltype(tag)::type;
             parallel_for(count, std::max<int64_t>(1, parallel_grain / static_cast<int64_t>(pieces.size())),
@@ -60,23 +71,12 @@ void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
         });
         return;
     }
-    // Split over the repetitions when there are enough of them, else over the pieces.
-    if (count >= 2) {
-        parallel_for(count, std::max<int64_t>(1, 4 * parallel_grain / std::max<int64_t>(1, bytes)),
-                     [&](int64_t begin, int64_t end) {
-                         for (int64_t i = begin; i < end; i++) {
-                             for (const Piece& p : pieces)
-                                 std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step,
-                                             static_cast<size_t>(p.bytes));
-                         }
-                     });
-        return;
-    }
-    int64_t n = static_cast<int64_t>(pieces.size());
-    parallel_for(n, std::max<int64_t>(1, 4 * parallel_grain * n / std::max<int64_t>(1, bytes)),
+    parallel_for(count, std::max<int64_t>(1, copy_grain / std::max<int64_t>(1, bytes)),
                  [&](int64_t begin, int64_t end) {
-                     for (int64_t k = begin; k < end; k++)
-                         std::memcpy(pieces[k].to, pieces[k].from, static_cast<size_t>(pieces[k].bytes));
+                     for (int64_t i = begin; i < end; i++) {
+                         for (const Piece& p : pieces)
+                             std::memcpy(p.to + i * p.to_step, p.from + i * p.from_step, static_cast<size_t>(p.bytes));
+                     }
                  });
 }
 

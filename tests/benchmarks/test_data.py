@@ -43,10 +43,12 @@ def test_a_tensor_goes_there_and_back():
     assert task.round_trip() == 1.0 and task.process.is_alive()
 
 
+@pytest.mark.parametrize("disk", [False, True])
 @pytest.mark.parametrize("ending", [".safetensors", ".pt"])
-def test_a_file_is_saved_loaded_and_removed(ending, tmp_path, monkeypatch):
-    monkeypatch.setenv(loading.FOLDER, str(tmp_path))
-    task = loading.Files(fb, 1, ending, saved=True)
+def test_a_file_is_saved_loaded_and_removed(ending, disk, tmp_path, monkeypatch):
+    monkeypatch.setenv(loading.FOLDER if disk else loading.MEMORY_FOLDER, str(tmp_path))
+    task = loading.Files(fb, 1, ending, disk=disk)
+    task.save_for_good()
     assert task.load() == task.load(mmap=True) == 64
     assert task.load_and_use() == pytest.approx(1_000_000 // 256 * 64)
     del task
@@ -58,18 +60,19 @@ def test_the_rows_cover_what_the_table_promises(suite):
     for samples in ("small", "large"):
         for workers in ("0 workers", "1 worker", "2 workers", "4 workers"):
             assert any(f"{samples} samples/" in key and workers in key for key in keys), (samples, workers)
-    for wanted in ("1 KB", "100 MB", "first batch", "per worker", "load mapped, 1000 MB", "load, 1000 MB", "save, on the disk"):
+    for wanted in ("1 KB", "100 MB", "first batch", "per worker", "load mapped, 1000 MB", "load, 1000 MB", "save, 1000 MB", "on the disk, 64 MB"):
         assert any(wanted in key for key in keys), wanted
 
 
-def test_budgets_are_about_every_row(suite):
+def test_budgets_are_about_every_row_in_which_both_do_the_same(suite):
     results = [Result("g", str(i), rounds={"flambeau": [1.0], "torch": [r]}) for i, r in enumerate((1.5, 6.0))]
+    results.append(Result("for the record: waiting for the disk against not waiting", "save", rounds={"flambeau": [9.0], "torch": [1.0]}))
     assert [budget.value(results) for budget in suite.budgets] == [pytest.approx(3.0), pytest.approx(1.5)]
     assert [budget.value([]) for budget in suite.budgets] == [None, None]
 
 
 def test_the_script_measures_a_small_row_and_leaves_no_file(tmp_path):
-    command = [sys.executable, str(SCRIPT), "--small", "--quick", "--libs", "flambeau", "--only", "^files/load, 16"]
+    command = [sys.executable, str(SCRIPT), "--small", "--quick", "--libs", "flambeau", "--only", "files on a memory disk/load, 16"]
     done = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "load, 16 MB, small" in done.stdout and not os.listdir(tmp_path)

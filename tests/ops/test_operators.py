@@ -185,3 +185,10 @@ def test_outputs_too_large_for_caches():
     assert shifted.min() == 0 and shifted.max() <= 2 and shifted[0].sum() == 3999
     raised = table + table[:, :1]
     assert fb.equal(raised[4000], table[4000] + table[4000, 0])
+
+
+@pytest.mark.parametrize(("dtype", "n"), [(fb.float16, 17), (fb.bfloat16, 3)])
+def test_halves_are_rounded_before_they_are_cut(dtype, n):
+    x, y = fb.tensor([1.0, -1.0], dtype=dtype), fb.tensor([1 / n, 1 / n], dtype=dtype)
+    assert (x.float() / y.float())[0].item() < (x / y)[0].item() == n
+    assert fb.div(x, y, rounding_mode="trunc").tolist() == [n, -n]

@@ -22,7 +22,7 @@ from flambeau._files.layout import Block, blocks, in_order, memory_order, row_ma
 from flambeau._files.locations import Mapper
 from flambeau._files.problems import MAX_HEADER, FileError, cut_short
 from flambeau._files.source import Source
-from flambeau._files.target import Writer
+from flambeau._files.target import FileWriter, Writer
 from flambeau._files.tree import Decoder, dtype_named
 
 VERSION = 1
@@ -115,15 +115,31 @@ def described(tree: Any, extra: dict[str, Any]) -> dict[str, str]:
 
 def write(writer: Writer, entries: list[Entry], tree: Any, extra: dict[str, Any]) -> None:
     """Writes a file."""
-    total = sum(entry.nbytes for entry in entries)
-    sums = checksum.crcs([entry.parts for entry in entries], total)
-    checks = {entry.name: labelled(entry.label(), crc) for entry, crc in zip(entries, sums, strict=True)}
     # Wide elements first: with no gaps allowed, that is what keeps every tensor aligned.
     placed = sorted(entries, key=lambda entry: -entry.dtype.itemsize)
+    total = sum(entry.nbytes for entry in entries)
+    if isinstance(writer, FileWriter) and total >= len(entries) << 16:
+        # The header holds the checksums, which are known when everything is written; its length is known before.
+        nothing = dict.fromkeys((entry.name for entry in entries), 0)
+        begin = writer.leave_room(len(_header(entries, placed, nothing, tree, extra)))
+        sums = {entry.name: writer.write_summed(entry.parts()) for entry in placed}
+        writer.fill(begin, _header(entries, placed, sums, tree, extra))
+        return
+    found = checksum.crcs([entry.parts for entry in entries], total)
+    sums = {entry.name: crc for entry, crc in zip(entries, found, strict=True)}
+    writer.write(_header(entries, placed, sums, tree, extra))
+    for entry in placed:
+        for part in entry.parts():
+            writer.write(part)
+
+
+def _header(entries: list[Entry], placed: list[Entry], sums: dict[str, int], tree: Any, extra: dict[str, Any]) -> bytes:
+    """What stands before the tensors; `placed` are the entries in the order of their bytes, `sums` their checksums."""
     at, where = 0, {}
     for entry in placed:
         where[entry.name] = [at, at + entry.nbytes]
         at += entry.nbytes
+    checks = {entry.name: labelled(entry.label(), sums[entry.name]) for entry in entries}
     header: dict[str, Any] = {"__metadata__": described(tree, {**extra, "crc": checks})}
     for entry in entries:
         header[entry.name] = {"dtype": DTYPES[entry.dtype], "shape": entry.shape, "data_offsets": where[entry.name]}
@@ -131,11 +147,7 @@ def write(writer: Writer, entries: list[Entry], tree: Any, extra: dict[str, Any]
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise fb.errors.ArgumentError(f"save: the names and shapes need {len(text)} bytes, a safetensors header has at most {MAX_HEADER}")
-    writer.write(len(text).to_bytes(8, "little"))
-    writer.write(text)
-    for entry in placed:
-        for part in entry.parts():
-            writer.write(part)
+    return len(text).to_bytes(8, "little") + text
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------------

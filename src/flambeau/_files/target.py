@@ -9,10 +9,13 @@ import functools
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-WRITE = 1 << 25  # bytes per system call
+from flambeau import _C
+
+WRITE = 1 << 25  # bytes per call of an object's write()
+EARLY = 1 << 23  # after so many bytes the disk begins to write them
 
 
 @functools.cache
@@ -25,7 +28,7 @@ def _sync_file_range() -> Any:
 
 
 class Writer:
-    """Counts what it writes."""
+    """Writes to an object with write(), from the beginning to the end, and counts."""
 
     def __init__(self, write: Any) -> None:
         self._write, self.position = write, 0
@@ -40,18 +43,45 @@ class Writer:
                 part = part[len(part) if done is None else done :]
         self.position += len(view)
 
-    def align(self, size: int) -> None:
-        """Zeros up to a multiple of size."""
-        self.write(bytes(-self.position % size))
 
+class FileWriter(Writer):
+    """Writes to a file of the system. Checksums come with writing, so that memory is read once."""
 
-def _write_early(descriptor: int, part: memoryview) -> int:
-    """Writes, and lets the disk begin with what was written: fsync() then has little left to wait for."""
-    done = os.write(descriptor, part)
-    start = _sync_file_range()
-    if start is not None and done >= WRITE:
-        start(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - done, done, 2)
-    return done
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(None)
+        self._descriptor, self._begun = descriptor, 0
+
+    def write(self, data: Any) -> None:
+        """Writes bytes or a memoryview, however large."""
+        self.write_summed([data])
+
+    def write_summed(self, parts: Iterable[Any]) -> int:
+        """Writes parts one after the other; gives the crc32 of them all."""
+        total = 0
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(view), EARLY):
+                piece = view[at : at + EARLY]
+                total = _C.write_summed(self._descriptor, piece, self.position, total)
+                self.position += len(piece)
+                self._begin()
+        return total
+
+    def _begin(self) -> None:
+        """Lets the disk begin with what was written: fsync() then has little left to wait for."""
+        start, ready = _sync_file_range(), self.position - self._begun
+        if start is not None and ready >= EARLY:
+            start(self._descriptor, self._begun, ready, 2)
+            self._begun = self.position
+
+    def leave_room(self, count: int) -> int:
+        """Goes on behind `count` bytes that fill() writes later; gives where they are."""
+        self.position += count
+        return self.position - count
+
+    def fill(self, at: int, data: bytes) -> None:
+        """Writes into room that was left."""
+        _C.write_summed(self._descriptor, data, at, 0)
 
 
 class Staged:
@@ -61,7 +91,7 @@ class Staged:
         self._files: list[tuple[str, str]] = []
 
     @contextlib.contextmanager
-    def file(self, path: str) -> Iterator[Writer]:
+    def file(self, path: str) -> Iterator[FileWriter]:
         """A writer for what will be at path after commit()."""
         folder, name = os.path.split(os.path.realpath(path))
         temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
@@ -72,7 +102,7 @@ class Staged:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(descriptor, stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode))
-            yield Writer(functools.partial(_write_early, descriptor))
+            yield FileWriter(descriptor)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from flambeau._files import checksum
 from flambeau._files.problems import FileError
 from flambeau._files.source import Source
-from flambeau._files.target import Writer
+from flambeau._files.target import FileWriter, Writer
 
 LOCAL, CENTRAL, END, END64, LOCATOR64 = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 ALIGN = 64
@@ -149,9 +149,17 @@ def _wide(extra: bytes, plain: int, packed: int, offset: int) -> tuple[int, int,
 Record = tuple[str, int, Callable[[], Iterable[memoryview | bytes]]]
 
 
+def _fields(crc: int, size: int) -> bytes:
+    """Version 4.5, UTF-8 name, stored, midnight of 1 January 1980: the same object gives the same file."""
+    return struct.pack("<HHHHHIII", 45, 0x0800, 0, 0, 0x21, crc, size, size)
+
+
 def write(writer: Writer, records: list[Record]) -> None:
     """Writes an archive of (name, size, function that gives the bytes) records."""
-    sums = checksum.crcs([record[2] for record in records], sum(record[1] for record in records))
+    total = sum(record[1] for record in records)
+    # In a file of the system checksums come with writing, and a record's header after its bytes.
+    late = isinstance(writer, FileWriter)
+    sums = [0] * len(records) if late else checksum.crcs([record[2] for record in records], total)
     base, directory = writer.position, []
     for (name, size, parts), crc in zip(records, sums, strict=True):
         offset = writer.position - base
@@ -162,11 +170,17 @@ def write(writer: Writer, records: list[Record]) -> None:
         pad = -(offset + 30 + len(text) + len(wide) + 4) % ALIGN
         filler = struct.pack("<HH", 0x4246, pad) + bytes(pad)
         shown = _FULL32 if big else size
-        # Version 4.5, UTF-8 name, stored, midnight of 1 January 1980: the same object gives the same file.
-        fields = struct.pack("<HHHHHIII", 45, 0x0800, 0, 0, 0x21, crc, shown, shown)
-        writer.write(LOCAL + fields + struct.pack("<HH", len(text), len(wide) + len(filler)) + text + wide + filler)
-        for part in parts():
-            writer.write(part)
+        lengths = struct.pack("<HH", len(text), len(wide) + len(filler))
+        if isinstance(writer, FileWriter):
+            begin = writer.leave_room(30 + len(text) + len(wide) + len(filler))
+            crc = writer.write_summed(parts())
+            fields = _fields(crc, shown)
+            writer.fill(begin, LOCAL + fields + lengths + text + wide + filler)
+        else:
+            fields = _fields(crc, shown)
+            writer.write(LOCAL + fields + lengths + text + wide + filler)
+            for part in parts():
+                writer.write(part)
         wide = struct.pack("<HHQQQ", 1, 24, size, size, offset) if big else b""
         where = _FULL32 if big else offset
         ends = struct.pack("<HHHHHII", len(text), len(wide), 0, 0, 0, 0, where)

@@ -118,10 +118,9 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    distance = (input - target).abs()
-    if beta > 0:
-        distance = fb.where(distance < beta, 0.5 * distance.square() / beta, distance - 0.5 * beta)
-    return reduced("smooth_l1_loss", distance, reduction)
+    error = input - target
+    loss = _parabola_then_line(error, beta) / beta if beta > 0 else error.abs()
+    return reduced("smooth_l1_loss", loss, reduction)
 
 
 def huber_loss(
@@ -143,9 +142,14 @@ def huber_loss(
     check_same_shape("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    distance = (input - target).abs()
-    loss = fb.where(distance < delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
+    loss = _parabola_then_line(input - target, delta)
     return _elementwise("huber_loss", input, loss, weight, reduction)
+
+
+def _parabola_then_line(error: Tensor, width: float) -> Tensor:
+    """error² / 2 within ±width, width · (|error| - width / 2) beyond: no branch squares what may be infinite."""
+    near = error.clamp(-width, width)
+    return near * (error - 0.5 * near)
 
 
 def kl_div(
