@@ -96,7 +96,7 @@ def draw_forecasts(path, waves, clean, forecasts, seen):
         axis.plot(range(seen, len(truth)), forecast, color="tab:red", label="forecast")
         axis.axvline(seen - 0.5, color="black", linewidth=0.8)
         axis.set_ylim(-1.3, 1.3)
-    axes[0].legend(loc="upper left", ncols=3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.suptitle("Waves the network has not seen: it reads up to the line, then goes on alone")
     figure.savefig(path, dpi=100)
 
