@@ -91,6 +91,13 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     return product;
 }
 
+Tensor plus(Args& a) {
+    static const Kernels kernels = binary_kernels<AddFn, ALL>();
+    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
+    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
+}
+// Functions of arithmetic take a number first as well: fb.add(1, x).
+constexpr unsigned NUMBER_FIRST = FUNCTION | OUT | FREE;
 OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
    R"(input + alpha * other, with broadcasting.
 
@@ -103,10 +110,9 @@ Example:
     >>> fb.add(fb.tensor([1, 2]), fb.tensor([10, 20]), alpha=2)
     tensor([21, 42])
 )") {
-    static const Kernels kernels = binary_kernels<AddFn, ALL>();
-    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
-    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
+    return plus(a);
 }
+OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) { return plus(a); }
 
 Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) {
     static const Kernels kernels = binary_kernels<SubFn, IFC>();
@@ -133,6 +139,9 @@ Example:
 )") {
     return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
 }
+OP("sub(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) {
+    return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
+}
 OP_ALIAS("subtract", "sub");
 OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD, R"(other - alpha * input.
 
@@ -148,18 +157,7 @@ Example:
     return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2));
 }
 
-OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
-   R"(Quotient of two tensors, with broadcasting.
-
-Args:
-    input: the dividend.
-    other: the divisor.
-    rounding_mode: None for true division, 'trunc' towards zero, 'floor' downwards.
-
-Example:
-    >>> fb.div(fb.tensor([5., -5.]), 2, rounding_mode='floor')
-    tensor([ 2., -3.])
-)") {
+Tensor divide(Args& a) {
     static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
                          cut = rounding_kernels<TruncDivFn>(Division::Truncate),
                          cut_half = binary_kernels<HalfTruncDivFn<Half>, F>(),
@@ -173,6 +171,21 @@ Example:
     const Kernels& cutting = common == DType::F16 ? cut_half : common == DType::BF16 ? cut_brain : cut;
     return binary(a, x, y, mode == "floor" ? down : cutting, Result::Same, 4);
 }
+OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
+   R"(Quotient of two tensors, with broadcasting.
+
+Args:
+    input: the dividend.
+    other: the divisor.
+    rounding_mode: None for true division, 'trunc' towards zero, 'floor' downwards.
+
+Example:
+    >>> fb.div(fb.tensor([5., -5.]), 2, rounding_mode='floor')
+    tensor([ 2., -3.])
+)") {
+    return divide(a);
+}
+OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", NUMBER_FIRST) { return divide(a); }
 OP_ALIAS("divide", "div");
 
 // ---- powers

@@ -96,3 +96,8 @@ def test_sums_of_exponentials_at_the_ends(f):
     y = fb.zeros(5, requires_grad=True)
     slopes = fb.autograd.grad(f(x, y).sum(), (x, y))
     assert [g.tolist() for g in slopes] == [[1, 0, 1, 0, 0.5], [0, 1, 0, 1, 0.5]]
+
+
+def test_complex_sums_of_exponentials_follow_the_first_where_both_are_as_large():
+    x = fb.tensor([1 + 2j, 1 - 2j])
+    assert fb.logaddexp(x, x.conj()).imag.sign().tolist() == [1, -1]

@@ -87,6 +87,18 @@ def test_weights():
     assert F.binary_cross_entropy_with_logits(t(A), t(Q), pos_weight=t(pos)).item() == pytest.approx(expected)
 
 
+def test_binary_cross_entropy_with_logits_has_the_dtype_of_the_target():
+    for scores, target in ((fb.float64, fb.float32), (fb.float32, fb.float64), (fb.float32, fb.float16)):
+        x = fb.zeros(3, dtype=scores, requires_grad=True)
+        loss = F.binary_cross_entropy_with_logits(x, fb.ones(3, dtype=target))
+        assert loss.dtype == target
+        loss.backward()
+        assert x.grad.dtype == scores
+    for target in (fb.tensor([0, 1]), fb.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="can't be cast to"):
+            F.binary_cross_entropy_with_logits(fb.zeros(2), target)
+
+
 def test_binary_cross_entropy_at_the_ends():
     x = fb.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     loss = F.binary_cross_entropy(x, fb.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")
@@ -329,3 +341,20 @@ def test_errors_in_the_words_people_search_for():
     ):
         with pytest.raises(RuntimeError, match=phrase):
             call()
+
+
+@pytest.mark.parametrize("f", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_dtypes_of_differences(f):
+    x = fb.tensor([0.5, 0.5])
+    assert f(x, fb.tensor([True, False])).item() == f(x, fb.tensor([1, 0])).item() == f(x, fb.tensor([1.0, 0.0])).item()
+    for a in (fb.tensor([1, 2]), fb.tensor([1j, 2])):
+        with pytest.raises(RuntimeError, match="not implemented for"):
+            f(a, a)
+
+
+def test_integers_in_other_losses():
+    a = fb.tensor([3, 4])
+    assert F.margin_ranking_loss(a, fb.tensor([1, 9]), fb.tensor([1, -1])).item() == 0.0
+    assert F.margin_ranking_loss(a, a, a, reduction="none").dtype == fb.float32
+    with pytest.raises(RuntimeError, match="Integral inputs not supported"):
+        F.kl_div(a.float(), a, reduction="sum")

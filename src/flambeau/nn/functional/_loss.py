@@ -8,7 +8,7 @@ import warnings
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.autograd import Function
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, DTypeError
 from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
@@ -38,6 +38,14 @@ def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, re
     return weighted.sum() / weight.sum() if reduction == "mean" else reduced(op, weighted, reduction)
 
 
+def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
+    """input - target as real numbers; a target of bool counts as 0 and 1."""
+    dtype = fb.result_type(input, target)
+    if not dtype.is_floating_point:
+        raise DTypeError(f"{op}: not implemented for {dtype}; convert input or target to a floating point dtype")
+    return input.to(dtype) - target.to(dtype)
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -61,7 +69,8 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    loss = (input - target).square()
+    same = input.dtype == target.dtype and input.is_floating_point()
+    loss = fb._squared_error(input, target) if same else _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
 
@@ -118,7 +127,7 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    error = input - target
+    error = _difference("smooth_l1_loss", input, target)
     loss = _parabola_then_line(error, beta) / beta if beta > 0 else error.abs()
     return reduced("smooth_l1_loss", loss, reduction)
 
@@ -142,7 +151,7 @@ def huber_loss(
     check_same_shape("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    loss = _parabola_then_line(input - target, delta)
+    loss = _parabola_then_line(_difference("huber_loss", input, target), delta)
     return _elementwise("huber_loss", input, loss, weight, reduction)
 
 
@@ -176,6 +185,8 @@ def kl_div(
         tensor(0.)
     """
     check_same_shape("kl_div", input, target)
+    if not (fb.is_floating_point(input) and fb.is_floating_point(target)):
+        raise DTypeError(f"kl_div: Integral inputs not supported, got {input.dtype} and {target.dtype}")
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
@@ -336,7 +347,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: unnormalised scores.
-        target: of the same shape, between 0 and 1.
+        target: of the same shape, between 0 and 1, of a floating dtype, which is also that of the result.
         weight: factors that broadcast to the shape.
         size_average: deprecated.
         reduce: deprecated.
@@ -353,7 +364,12 @@ def binary_cross_entropy_with_logits(
             f"{op}: target size {tuple(target.shape)} must be the same as input size {tuple(input.shape)}; "
             f"reshape one, for example target.view_as(input)"
         )
+    if not (target.is_floating_point() or target.is_complex()):
+        raise DTypeError(
+            f"{op}: the result has the dtype of target, and a result of {input.dtype} can't be cast to {target.dtype}; "
+            f"use target.to(input.dtype)"
+        )
     reduction = legacy_reduction(size_average, reduce, reduction)
     positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input - positive * logsigmoid(input)
-    return reduced(op, loss if weight is None else loss * weight, reduction)
+    return reduced(op, loss if weight is None else loss * weight, reduction).to(target.dtype)

@@ -99,7 +99,7 @@ def margin_ranking_loss(
             f"margin_ranking_loss: all inputs should have the same number of dimensions, got shapes {tuple(input1.shape)}, "
             f"{tuple(input2.shape)} and {tuple(target.shape)}"
         )
-    loss = (-target * (input1 - input2) + margin).clamp(min=0)
+    loss = (-target * (input1 - input2) + float(margin)).clamp(min=0)
     return reduced("margin_ranking_loss", loss, legacy_reduction(size_average, reduce, reduction))
 
 
