@@ -143,7 +143,7 @@ def main():
     parser.add_argument("--lr", type=float, default=4e-3, help="highest learning rate (default 0.004)")
     parser.add_argument("--prompt", default="def ", help='what the network continues (default "def ")')
     parser.add_argument("--length", type=int, default=800, help="characters to write (default 800)")
-    parser.add_argument("--temperature", type=float, default=0.6, help="below 1: safer, above: wilder (default 0.6)")
+    parser.add_argument("--temperature", type=float, default=0.7, help="below 1: safer, above: wilder (default 0.7)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, batches and writing (default 0)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "out", help="output folder")
     args = parser.parse_args()
@@ -179,15 +179,14 @@ def main():
         progress.set_postfix(loss=f"{losses[-1]:.3f}")
     seconds = time.perf_counter() - start
 
-    written = model.write(args.prompt, args.length, args.temperature)
-    print(f"\n{written}\n")
-
     args.output.mkdir(parents=True, exist_ok=True)
     curve, sample, checkpoint = (args.output / f"char_gpt{end}" for end in ("_curve.png", ".txt", ".pt"))
-    draw_curve(curve, losses, tested)
-    sample.write_text(written + "\n")
     fb.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "options": vars(args) | {"output": None}},
             checkpoint)
+    draw_curve(curve, losses, tested)
+    written = model.write(args.prompt, args.length, args.temperature)
+    sample.write_text(written + "\n")
+    print(f"\n{written}\n")
     print(f"loss on unseen text {tested[-1][1]:.3f} per character (guessing: {math.log(len(CHARACTERS)):.3f}), "
           f"{args.steps / seconds:.1f} steps/s, {time.perf_counter() - start:.1f} s")
     print(f"wrote {curve}\nwrote {sample}\nwrote {checkpoint}")
