@@ -110,7 +110,7 @@ def loss_of(model, batch):
 
 
 @fb.no_grad()
-def evaluate(model, text, batch_size, batches=8):
+def evaluate(model, text, batch_size, batches=16):
     """Mean loss on text the network has not seen."""
     model.eval()
     losses = [loss_of(model, draw_batch(text, batch_size, model.context)).item() for _ in range(batches)]
