@@ -69,7 +69,8 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    loss = _difference("mse_loss", input, target).square()
+    same = input.dtype == target.dtype and input.is_floating_point()
+    loss = fb._squared_error(input, target) if same else _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
 
