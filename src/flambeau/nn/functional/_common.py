@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import flambeau as fb
@@ -55,6 +57,12 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     """The reduction, or what the deprecated arguments size_average and reduce mean."""
     if size_average is None and reduce is None:
         return reduction
+    for name, value in {"size_average": size_average, "reduce": reduce}.items():
+        if isinstance(value, Tensor):
+            raise TypeError(
+                f"loss: {name} must be None or a bool, got a Tensor; a loss module is made first and then called: "
+                "MSELoss()(input, target)"
+            )
     average = True if size_average is None else size_average
     meant = ("mean" if average else "sum") if reduce is None or reduce else "none"
     warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=3)
@@ -78,13 +86,25 @@ def check_reduction(op: str, reduction: str) -> None:
         raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
 
 
-def check_same_shape(op: str, input: Tensor, target: Tensor) -> None:
+def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: bool = False) -> None:
     """A loss of shapes that merely broadcast compares everything with everything, which nobody means.
 
-    A 0-d operand is a number, and is compared with every element on purpose.
+    A 0-d operand is a number, and is compared with every element on purpose; so are two tensors of one element each.
+    With one_may_broadcast, so is an operand that is repeated to the shape of the other.
     """
-    if input.shape != target.shape and input.ndim and target.ndim:
+    for name, given in (("input", input), ("target", target)):
+        if not hasattr(given, "shape"):
+            raise TypeError(f"{op}: {name} must be a Tensor, got {type(given).__name__}")
+    if input.shape == target.shape or not (input.ndim and target.ndim) or input.numel() == target.numel() == 1:
+        return
+    if not (one_may_broadcast and _repeats(input.shape, target.shape)):
         raise ArgumentError(
             f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} differ, and would "
             f"broadcast by accident; reshape one (target.view_as(input)), or say target.expand_as(input) if you mean it"
         )
+
+
+def _repeats(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether one shape broadcasts to the other, as opposed to both to a third."""
+    short, long = sorted((tuple(a), tuple(b)), key=lambda shape: (len(shape), math.prod(shape)))
+    return all(x in (1, y) for x, y in zip(reversed(short), reversed(long), strict=False))

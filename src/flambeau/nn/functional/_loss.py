@@ -184,7 +184,8 @@ def kl_div(
         >>> fb.nn.functional.kl_div(log_half, fb.tensor([[0.5, 0.5]]), reduction="batchmean")
         tensor(0.)
     """
-    check_same_shape("kl_div", input, target)
+    # A prior for the whole batch is the usual reason to broadcast here.
+    check_same_shape("kl_div", input, target, one_may_broadcast=True)
     if not (fb.is_floating_point(input) and fb.is_floating_point(target)):
         raise DTypeError(f"kl_div: Integral inputs not supported, got {input.dtype} and {target.dtype}")
     reduction = legacy_reduction(size_average, reduce, reduction)
