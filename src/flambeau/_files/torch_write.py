@@ -13,6 +13,7 @@ import flambeau as fb
 from flambeau._files import classes, sparse, zip_format
 from flambeau._files.known import STORAGES
 from flambeau._files.layout import Block, blocks, row_major_bytes
+from flambeau._files.locations import location_tag, packages
 from flambeau._files.problems import MAX_DEPTH
 from flambeau._files.safetensors_format import row_major
 from flambeau._files.target import Writer
@@ -321,7 +322,7 @@ class Pickler:
         else:
             self._name("torch", _STORAGE_NAMES[stored.dtype])
         self._text(stored.key)
-        self._text("cpu")
+        self._text(location_tag(fb.UntypedStorage(t)) if packages else "cpu")
         self._integer(stored.count)
         self._emit(b"NtQ" if self._legacy else b"tQ")
         offset, strides = stored.place(t)

@@ -52,7 +52,7 @@ class Budget:
     def use(self, t: Any) -> None:
         """Accounts for looking at every element of a tensor: a pickle can name the same storage very often."""
         used = self._used[t._storage_ptr()] = self._used.get(t._storage_ptr(), 0) + t.numel() * t.itemsize
-        if used > 4 * t._storage_nbytes() + (1 << 20):
+        if used > 64 * t._storage_nbytes() + (1 << 20):
             raise FileError("the pickle uses the same storage again and again")
 
 
