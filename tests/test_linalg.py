@@ -285,3 +285,28 @@ def test_cholesky_of_many_small_matrices(dtype, count, n):
     close(fb.linalg.cholesky(a, upper=True), lower.mT, dtype)
     a[3, n - 1, n - 1] = -1
     assert fb.linalg.cholesky_ex(a).info.tolist() == [n * (i == 3) for i in range(count)]
+
+
+def test_results_go_into_wider_tensors():
+    a = fb.tensor([[2.0, 1.0], [1.0, 3.0]])
+    out = (fb.empty(0, dtype=fb.float64), fb.empty(2))
+    assert fb.geqrf(a, out=out)[0] is out[0]
+    assert fb.equal(out[0].float(), fb.geqrf(a).a)
+    values = fb.empty(0, dtype=fb.complex128)
+    fb.linalg.eig(a, out=(values, fb.empty(0, dtype=fb.complex128)))
+    assert values.dtype == fb.complex128 and values.shape == (2,)
+    with pytest.raises(TypeError, match="must be of dtype float32"):
+        fb.geqrf(a, out=(fb.empty(0, dtype=fb.int64), fb.empty(2)))
+    with pytest.raises(TypeError, match="must be of dtype float32"):
+        fb.linalg.qr(a, out=(fb.empty(0, dtype=fb.float64), fb.empty(0, dtype=fb.float64)))
+    packed = fb.empty(0, dtype=fb.float64)
+    assert fb.lu(a, out=(packed, fb.empty(0, dtype=fb.int64)))[0] is packed
+    assert fb.equal(packed.float(), fb.lu(a)[0])
+    with pytest.raises(ValueError, match="expected 2 tensors as out, got 1"):
+        fb.lu(a, out=(packed,))
+
+
+@pytest.mark.parametrize("ord", [2, 3, -2, 0.5])
+def test_the_norm_of_one_number_does_not_overflow(ord):
+    x = fb.tensor([[1e30], [-1e-30]])
+    assert fb.equal(fb.linalg.vector_norm(x, ord, dim=1), x.abs()[:, 0])

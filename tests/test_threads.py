@@ -108,3 +108,71 @@ def test_an_error_on_a_worker_thread_reaches_the_caller():
     y[-1] = 0
     with pytest.raises(RuntimeError, match="floor_divide: .*division by zero"):
         x // y
+
+
+def test_threads_share_the_workers():
+    """Loops, convolutions with teams inside, and changes of the thread count, from several threads at once."""
+    x, image, weight = fb.randn(400, 500), fb.randn(4, 32, 20, 20), fb.randn(32, 32, 1, 1)
+
+    def work():
+        y = fb.nn.functional.conv2d(image, weight.requires_grad_())
+        (grad,) = fb.autograd.grad(y, weight, y)
+        return [t.numpy().tobytes() for t in (x @ x.t(), x.exp(), x.sum(0), x.sort().values, y.detach(), grad)]
+
+    fb.set_num_threads(1)
+    one = work()[:4]
+    fb.set_num_threads(2)
+    expected, wrong = work(), []
+    assert expected[:4] == one
+
+    def repeat():
+        for _ in range(15):
+            if work() != expected:
+                wrong.append(1)
+
+    crowd = [threading.Thread(target=repeat) for _ in range(4)]
+    for t in crowd:
+        t.start()
+    for t in crowd:
+        t.join(120)
+    assert not wrong and not any(t.is_alive() for t in crowd)
+
+
+def test_more_threads_than_cpus():
+    x = fb.randn(3000, 1001)
+    fb.set_num_threads(1)
+    expected = [x.exp(), x.sum(0), fb.nn.functional.conv2d(x[:1000, :1000].reshape(4, 25, 100, 100), fb.ones(8, 25, 1, 1))]
+    for n in (13, 2, 40, 3):
+        fb.set_num_threads(n)
+        got = [x.exp(), x.sum(0), fb.nn.functional.conv2d(x[:1000, :1000].reshape(4, 25, 100, 100), fb.ones(8, 25, 1, 1))]
+        assert fb.equal(got[0], expected[0]) and fb.equal(got[1], expected[1])
+        fb.testing.assert_close(got[2], expected[2])
+
+
+def test_an_error_on_a_worker_reaches_the_caller_and_the_workers_go_on():
+    fb.set_num_threads(2)
+    index = fb.zeros(400_000, dtype=fb.int64)
+    index[-1] = 7
+    for _ in range(20):
+        with pytest.raises(IndexError):
+            fb.ones(5).index_select(0, index)
+        assert fb.ones(1_000_000).add(1).sum() == 2_000_000
+
+
+def test_a_forked_child_may_ask_for_threads():
+    code = """
+import os, warnings
+warnings.simplefilter("ignore")
+import flambeau as fb
+fb.set_num_threads(2)
+image, weight = fb.ones(4, 32, 20, 20), fb.ones(32, 32, 1, 1)
+x = fb.ones(1_000_000)
+x.add(1), fb.nn.functional.conv2d(image, weight)
+pid = os.fork()
+if pid == 0:
+    fb.set_num_threads(2)
+    ok = x.add(1).sum() == 2_000_000 and fb.nn.functional.conv2d(image, weight).sum() == 32 * image.numel()
+    os._exit(0 if ok else 1)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -41,6 +41,7 @@ def test_options_and_errors():
     for call in (
         lambda: W.hann(-1),
         lambda: W.hann(3, dtype=fb.int64),
+        lambda: W.bartlett(3, dtype=fb.bfloat16),
         lambda: W.gaussian(3, std=0.0),
         lambda: W.kaiser(3, beta=-1.0),
         lambda: W.exponential(3, tau=0.0),

@@ -1,16 +1,16 @@
 #include "base/parallel.h"
 
-#include <omp.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/pool.h"
 
 namespace fb {
 namespace {
@@ -50,10 +50,17 @@ int choose() {
 
 std::atomic<int> threads{0};
 
-// The OpenMP runtime's worker threads do not survive fork(): a child that used them would wait for ever.
+// Where an OpenMP runtime is loaded for everybody, oneDNN has found that one instead of ours (gomp.cpp).
+void tell_runtime(int n) {
+    static const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    if (set) set(n);
+}
+
+// Worker threads do not survive fork(), and a child is seldom alone: it computes on one thread unless told otherwise.
 void after_fork_in_child() {
+    pool::forget();
     threads = 1;
-    omp_set_num_threads(1);
+    tell_runtime(1);
     reason_text = "forked child: worker threads do not survive fork()";
 }
 
@@ -66,6 +73,7 @@ int num_threads() {
         if (!registered.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
         n = choose();
         threads = n;
+        tell_runtime(n);
     }
     return n;
 }
@@ -74,6 +82,7 @@ void set_num_threads(int n) {
     check(n >= 1 && n <= 1024, "number of threads must be from 1 to 1024, got ", n);
     num_threads();
     threads = n;
+    tell_runtime(n);
     reason_text = "set by set_num_threads";
 }
 
@@ -82,25 +91,24 @@ std::string num_threads_reason() {
     return reason_text;
 }
 
-bool in_parallel_region() { return omp_in_parallel(); }
+bool in_parallel_region() { return pool::inside(); }
 
 namespace detail {
-void parallel_run(int64_t n, int64_t chunks, void (*body)(void*, int64_t, int64_t), void* context) {
-    std::exception_ptr error;
-    const char* op = current_op;
-#pragma omp parallel num_threads(static_cast<int>(chunks))
-    {
-        int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
-        int64_t begin = n * rank / team, end = n * (rank + 1) / team;
-        OpScope scope(op);
-        try {
-            if (begin < end) body(context, begin, end);
-        } catch (...) {
-#pragma omp critical(fb_parallel_error)
-            if (!error) error = std::current_exception();
-        }
-    }
-    if (error) std::rethrow_exception(error);
+void parallel_run(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
+    // More chunks than threads where they are worth it: the threads of a busy machine are not equally quick.
+    constexpr int64_t per_thread = 4;
+    int width = num_threads();
+    int64_t chunks = std::min((n + grain - 1) / grain, width * std::clamp<int64_t>(n / grain / width, 1, per_thread));
+    struct Range {
+        int64_t n, chunks;
+        void (*body)(void*, int64_t, int64_t);
+        void* context;
+    } range{n, chunks, body, context};
+    auto chunk = [](void* at, int64_t i) {
+        auto& r = *static_cast<Range*>(at);
+        r.body(r.context, r.n * i / r.chunks, r.n * (i + 1) / r.chunks);
+    };
+    if (!pool::run(chunks, width, chunk, &range)) body(context, 0, n);
 }
 }  // namespace detail
 

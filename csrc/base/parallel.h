@@ -17,7 +17,7 @@ bool in_parallel_region();
 inline constexpr int64_t parallel_grain = 32768;
 
 namespace detail {
-void parallel_run(int64_t n, int64_t chunks, void (*body)(void*, int64_t, int64_t), void* context);
+void parallel_run(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context);
 }
 
 // Calls f(begin, end) over [0, n), on several threads when n > grain. An exception in any chunk reaches the caller.
@@ -28,10 +28,9 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
         f(int64_t(0), n);
         return;
     }
-    int64_t chunks = std::min<int64_t>(num_threads(), (n + grain - 1) / grain);
     using Fn = std::remove_reference_t<F>;
     detail::parallel_run(
-        n, chunks, [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); }, &f);
+        n, grain, [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); }, &f);
 }
 
 }  // namespace fb

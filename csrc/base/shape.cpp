@@ -20,7 +20,7 @@ int64_t checked_numel(const Dims& shape) {
     int64_t n = 1;
     bool overflow = false, zero = false;
     for (int64_t size : shape) {
-        if (size < 0) fail_value("sizes must not be negative, got shape ", shape);
+        if (size < 0) fail_value("Trying to create tensor with negative dimension ", size, ", got shape ", shape);
         zero |= size == 0;
         overflow |= __builtin_mul_overflow(n, size, &n);
     }

@@ -249,6 +249,9 @@ void store(const Tensor& to, bool inplace, const Tensor& result) {
     call<"copy_">(Var(to), Var(result));
 }
 
+// Ops of several results usually insist on their dtypes in out=; PyTorch converts the results of these.
+bool takes_any_width(const std::string& op) { return op == "geqrf" || op == "linalg.eig" || op == "linalg.lstsq"; }
+
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
     const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
@@ -319,14 +322,15 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         } unlock(large);
         value = invoke(*o.op, a);
     }
+    bool composed = o.python || (o.op->flags & COMPOSITE);  // its result is not where the caller wants it yet
     if (mode == Mode::Inplace) {
-        if (o.python) {
+        if (composed) {
             if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, true, *t);
         }
         return Py_NewRef(b.raw[0] ? b.raw[0] : args[0]);
     }
     if (outs.size() == 1) {
-        if (o.python) {
+        if (composed) {
             if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, false, *t);
         }
         return Py_NewRef(b.out);
@@ -336,7 +340,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         for (size_t i = 0; i < outs.size(); i++) {
             for (size_t j = 0; j < i; j++)
                 check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
-            if (outs[i].dtype() != results[i].dtype())
+            if (outs[i].dtype() != results[i].dtype() &&
+                !(takes_any_width(h->name) && can_cast(results[i].dtype(), outs[i].dtype())))
                 fail_type("out for '", o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
                           outs[i].dtype());
         }

@@ -25,8 +25,8 @@ inline T number(T, double value) {
     return T(value);
 }
 inline Var number(const Var& like, double value) { return full_of(like.shape(), Scalar(value), like.dtype()); }
-inline bool either(bool x, bool y) { return x || y; }
-inline Var either(const Var& x, const Var& y) { return logical_or(x, y); }
+inline bool both(bool x, bool y) { return x && y; }
+inline Var both(const Var& x, const Var& y) { return logical_and(x, y); }
 
 inline Var density(const Var& x) { return exp(x * x * -0.5) * 0.398942280401432678; }
 inline Var below(const Var& x) { return (erf(x * 0.707106781186547524) + 1) * 0.5; }

@@ -38,6 +38,14 @@ struct TruncDivFn {
         return div_trunc(x, y);
     }
 };
+// As in PyTorch, halves are cut after the quotient was rounded to what they can hold.
+template <class H>
+struct HalfTruncDivFn {
+    template <class T>
+    static T f(T x, T y) {
+        return std::trunc(static_cast<T>(H(x / y)));
+    }
+};
 struct FloorDivFn {
     template <class T>
     static T f(T x, T y) {
@@ -83,6 +91,13 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     return product;
 }
 
+Tensor plus(Args& a) {
+    static const Kernels kernels = binary_kernels<AddFn, ALL>();
+    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
+    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
+}
+// Functions of arithmetic take a number first as well: fb.add(1, x).
+constexpr unsigned NUMBER_FIRST = FUNCTION | OUT | FREE;
 OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
    R"(input + alpha * other, with broadcasting.
 
@@ -95,10 +110,9 @@ Example:
     >>> fb.add(fb.tensor([1, 2]), fb.tensor([10, 20]), alpha=2)
     tensor([21, 42])
 )") {
-    static const Kernels kernels = binary_kernels<AddFn, ALL>();
-    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
-    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
+    return plus(a);
 }
+OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) { return plus(a); }
 
 Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) {
     static const Kernels kernels = binary_kernels<SubFn, IFC>();
@@ -125,6 +139,9 @@ Example:
 )") {
     return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
 }
+OP("sub(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) {
+    return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
+}
 OP_ALIAS("subtract", "sub");
 OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD, R"(other - alpha * input.
 
@@ -140,6 +157,20 @@ Example:
     return subtract(a, a.tensor(1), a.tensor(0), a.scalar(2));
 }
 
+Tensor divide(Args& a) {
+    static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
+                         cut = rounding_kernels<TruncDivFn>(Division::Truncate),
+                         cut_half = binary_kernels<HalfTruncDivFn<Half>, F>(),
+                         cut_brain = binary_kernels<HalfTruncDivFn<BFloat16>, F>();
+    const Tensor &x = a.tensor(0), &y = a.tensor(1);
+    if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
+    const std::string& mode = a.text(2);
+    check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
+    check_divisor(x, y);
+    DType common = result_type({x, y});
+    const Kernels& cutting = common == DType::F16 ? cut_half : common == DType::BF16 ? cut_brain : cut;
+    return binary(a, x, y, mode == "floor" ? down : cutting, Result::Same, 4);
+}
 OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
    R"(Quotient of two tensors, with broadcasting.
 
@@ -152,15 +183,9 @@ Example:
     >>> fb.div(fb.tensor([5., -5.]), 2, rounding_mode='floor')
     tensor([ 2., -3.])
 )") {
-    static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
-                         cut = rounding_kernels<TruncDivFn>(Division::Truncate);
-    const Tensor &x = a.tensor(0), &y = a.tensor(1);
-    if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
-    const std::string& mode = a.text(2);
-    check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
-    check_divisor(x, y);
-    return binary(a, x, y, mode == "floor" ? down : cut, Result::Same, 4);
+    return divide(a);
 }
+OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", NUMBER_FIRST) { return divide(a); }
 OP_ALIAS("divide", "div");
 
 // ---- powers

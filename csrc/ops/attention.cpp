@@ -1,63 +1,25 @@
 // softmax(query · keyᵀ · scale + mask) · value in tiles: scores exist for one tile of queries and keys at a time, so
 // memory grows with the lengths and not with their product. The gradient computes the tiles again.
+#include "ops/attention.h"
+
 #include <cmath>
 #include <limits>
 
 #include "autograd/mode.h"
 #include "backend/cpu/gemm.h"
-#include "ops/common.h"
 #include "ops/gradient.h"
-#include "ops/scan_exp.h"
 
 namespace fb {
 namespace {
 
-constexpr int64_t query_tile = 64, key_tile = 256;
+using namespace attention;
 
-// Arguments of shape (N, H, length, features); key and value may have fewer heads, each shared by several of query's.
-struct Attention {
-    Tensor q, k, v, mask;
-    bool causal;
-    double scale;
-    int64_t batch, heads, key_heads, length, source, features, value_features;
-
-    Attention(const Args& a, int first) {
-        q = rows(a.tensor(first)), k = rows(a.tensor(first + 1)), v = rows(a.tensor(first + 2));
-        mask = a.tensor_or_none(first + 3), causal = a.flag(first + 4), scale = a.number(first + 5);
-        check(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, "expected tensors of 4 dimensions");
-        batch = q.size(0), heads = q.size(1), length = q.size(2), features = q.size(3);
-        key_heads = k.size(1), source = k.size(2), value_features = v.size(3);
-        check(k.size(0) == batch && v.size(0) == batch && v.size(1) == key_heads && v.size(2) == source &&
-                  k.size(3) == features && (key_heads ? heads % key_heads == 0 : heads == 0),
-              "query ", q.shape(), ", key ", k.shape(), " and value ", v.shape(), " do not fit");
-        check(k.dtype() == q.dtype() && v.dtype() == q.dtype(), "query, key and value differ in dtype");
-        if (mask) {
-            if (mask.dtype() != DType::Bool) mask = to_dtype(mask, q.dtype());
-            mask = expand(mask, {batch, heads, length, source});
-        }
-    }
-    static Tensor rows(const Tensor& t) { return t.dim() == 4 && t.stride(3) == 1 ? t : contiguous(t); }
-    int64_t shared() const { return heads / key_heads; }
-    // Keys that the queries before `end` see.
-    int64_t visible(int64_t end) const { return causal ? std::min(source, end) : source; }
-};
+constexpr int64_t query_tile = 64;
 
 // Zeros of shape (N, H, length, features), in memory as (N, length, H, features): the order in which the heads of a
 // position were one vector, and will be again.
 Tensor heads_within(const Dims& shape, DType dtype) {
     return transpose(zeros({shape[0], shape[2], shape[1], shape[3]}, dtype), 1, 2);
-}
-
-template <class T>
-struct Matrix {
-    T* data;
-    int64_t row, col = 1;
-    Matrix t() const { return {data, col, row}; }
-    Matrix from(int64_t r) const { return {data + r * row, row, col}; }
-};
-template <class T>
-Matrix<T> matrix(const Tensor& t, int64_t n, int64_t h) {
-    return {t.data<T>() + n * t.strides()[0] + h * t.strides()[1], t.strides()[2], t.strides()[3]};
 }
 
 template <class T>
@@ -71,69 +33,23 @@ void product(const Matrix<T>& c, const Matrix<T>& a, const Matrix<T>& b, int64_t
 // Scores of queries [i, i + m) and keys [j, j + n), masked.
 template <class T>
 void score_tile(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m, int64_t j, int64_t n, T* scores) {
-    constexpr T out = -std::numeric_limits<T>::infinity();
     Matrix<T> q = matrix<T>(p.q, b, h).from(i), k = matrix<T>(p.k, b, h / p.shared()).from(j);
     product<T>({scores, key_tile}, q, k.t(), m, n, p.features, p.scale, 0);
-    for (int64_t r = 0; r < m; r++) {
-        T* row = scores + r * key_tile;
-        if (p.causal) {
-            for (int64_t s = std::max<int64_t>(0, i + r + 1 - j); s < n; s++) row[s] = out;
-        }
-        if (!p.mask) continue;
-        const Dims& step = p.mask.strides();
-        int64_t at = b * step[0] + h * step[1] + (i + r) * step[2] + j * step[3];
-        if (p.mask.dtype() == DType::Bool) {
-            const bool* keep = p.mask.data<bool>() + at;
-            for (int64_t s = 0; s < n; s++) row[s] = keep[s * step[3]] ? row[s] : out;
-        } else {
-            const T* add = p.mask.data<T>() + at;
-            for (int64_t s = 0; s < n; s++) row[s] += add[s * step[3]];
-        }
-    }
+    hide(p, b, h, i, m, j, n, scores, key_tile);
 }
 
 template <class T>
 void forward_tile(const Attention& p, int64_t b, int64_t h, int64_t i, const Tensor& output, T* logsumexp, T* scores) {
-    constexpr T lowest = -std::numeric_limits<T>::infinity();
     int64_t m = std::min(query_tile, p.length - i), last = p.visible(i + m);
     Matrix<T> o = matrix<T>(output, b, h).from(i), v = matrix<T>(p.v, b, h / p.shared());
-    T top[query_tile], total[query_tile];
-    std::fill_n(top, m, lowest);
-    std::fill_n(total, m, T(0));
+    Softmax<T, query_tile> running;
     for (int64_t j = 0; j < last; j += key_tile) {
         int64_t n = std::min(key_tile, last - j);
         score_tile(p, b, h, i, m, j, n, scores);
-        for (int64_t r = 0; r < m; r++) {
-            T* __restrict row = scores + r * key_tile;
-            T highest = top[r], sum = 0;
-#pragma omp simd reduction(max : highest)
-            for (int64_t s = 0; s < n; s++) highest = row[s] > highest ? row[s] : highest;
-            T shift = highest == lowest ? T(0) : highest;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t s = 0; s < n; s++) {
-                T e = vector_exp(row[s] - shift);
-                row[s] = e;
-                sum += e;
-            }
-            T before = top[r] == lowest ? T(0) : vector_exp(top[r] - shift);
-            total[r] = total[r] * before + sum;
-            top[r] = highest;
-            if (j > 0 && before != 1) {
-                T* __restrict to = o.data + r * o.row;
-#pragma omp simd
-                for (int64_t e = 0; e < p.value_features; e++) to[e] *= before;
-            }
-        }
+        running.add(scores, key_tile, m, n, o, p.value_features);
         product<T>(o, {scores, key_tile}, v.from(j), m, p.value_features, n, 1, 1);
     }
-    for (int64_t r = 0; r < m; r++) {
-        // A query that sees no key gets zeros.
-        T scale = total[r] == 0 ? T(0) : 1 / total[r];
-        T* __restrict to = o.data + r * o.row;
-#pragma omp simd
-        for (int64_t e = 0; e < p.value_features; e++) to[e] *= scale;
-        logsumexp[i + r] = total[r] == 0 ? lowest : top[r] + std::log(total[r]);
-    }
+    running.finish(m, o, p.value_features, logsumexp + i);
 }
 
 // All gradients of the queries that share one head of key and value.
@@ -147,35 +63,17 @@ void backward_head(const Attention& p, int64_t b, int64_t kh, const Tensor& grad
         Matrix<T> q = matrix<T>(p.q, b, h), g = matrix<T>(grad, b, h), o = matrix<T>(output, b, h),
                   to_q = matrix<T>(dq, b, h);
         const T* lse = logsumexp.data<T>() + (b * p.heads + h) * p.length;
-        for (int64_t i = 0; i < p.length; i++) {
-            T dot = 0;
-#pragma omp simd reduction(+ : dot)
-            for (int64_t e = 0; e < p.value_features; e++) dot += g.data[i * g.row + e] * o.data[i * o.row + e];
-            dots[i] = dot;
-        }
+        row_dots(dots.data(), g, o, p.length, p.value_features);
         for (int64_t i = 0; i < p.length; i += query_tile) {
             int64_t m = std::min(query_tile, p.length - i), last = p.visible(i + m);
             for (int64_t j = 0; j < last; j += key_tile) {
                 int64_t n = std::min(key_tile, last - j);
                 score_tile(p, b, h, i, m, j, n, scores.data());
-                for (int64_t r = 0; r < m; r++) {
-                    T* __restrict row = scores.data() + r * key_tile;
-                    T shift = lse[i + r];
-                    if (shift == -std::numeric_limits<T>::infinity()) std::fill_n(row, n, T(0));
-                    else
-#pragma omp simd
-                        for (int64_t s = 0; s < n; s++) row[s] = vector_exp(row[s] - shift);
-                }
+                weights_again(scores.data(), key_tile, m, n, lse + i);
                 Matrix<T> weights{scores.data(), key_tile}, slope{slopes.data(), key_tile};
                 product<T>(to_v.from(j), weights.t(), g.from(i), n, p.value_features, m, 1, 1);
                 product<T>(slope, g.from(i), v.from(j).t(), m, n, p.value_features, 1, 0);
-                for (int64_t r = 0; r < m; r++) {
-                    const T* __restrict w = scores.data() + r * key_tile;
-                    T* __restrict row = slopes.data() + r * key_tile;
-                    T dot = dots[i + r];
-#pragma omp simd
-                    for (int64_t s = 0; s < n; s++) row[s] = w[s] * (row[s] - dot);
-                }
+                score_slopes(slopes.data(), scores.data(), key_tile, m, n, dots.data() + i);
                 product<T>(to_q.from(i), slope, k.from(j), m, p.features, n, p.scale, 1);
                 product<T>(to_k.from(j), slope.t(), q.from(i), n, p.features, m, p.scale, 1);
             }
@@ -206,6 +104,10 @@ Example:
     Attention p(a, 0);
     Tensor output = heads_within({p.batch, p.heads, p.length, p.value_features}, p.q.dtype());
     Tensor logsumexp = empty({p.batch, p.heads, p.length}, p.q.dtype());
+    if (attention::fits_panels(p)) {
+        attention::forward_panels(p, output, logsumexp);
+        return std::vector<Tensor>{output, logsumexp};
+    }
     int64_t tiles = (p.length + query_tile - 1) / query_tile;
     dispatch<float, double>(p.q.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -233,6 +135,10 @@ OP("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Ten
           "results of the forward pass do not fit");
     Tensor dq = heads_within(p.q.shape(), p.q.dtype()), dk = heads_within(p.k.shape(), p.q.dtype()),
            dv = heads_within(p.v.shape(), p.q.dtype());
+    if (attention::fits_panels(p)) {
+        attention::backward_panels(p, grad, output, logsumexp, dq, dk, dv);
+        return std::vector<Tensor>{dq, dk, dv};
+    }
     dispatch<float, double>(p.q.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         parallel_for(p.batch * p.key_heads, 1, [&](int64_t begin, int64_t end) {

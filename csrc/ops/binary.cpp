@@ -20,7 +20,7 @@ inline T next_after(T x, T y) {
 template <class T>
 inline T log_add_exp(T x, T y) {
     if constexpr (is_cx<T>) {
-        T high = x.real() > y.real() ? x : y, low = x.real() > y.real() ? y : x;
+        T high = x.real() >= y.real() ? x : y, low = x.real() >= y.real() ? y : x;
         if (isinf(high.real()) && high.real() == low.real()) return high.real() < 0 ? high : log(exp(x) + exp(y));
         return high + log1p(exp(low - high));
     } else {
@@ -52,16 +52,19 @@ Kernels kernels_of(std::string_view name) {
 }
 
 // How the two arguments may be given; see binary.def.
-enum class Operands { TT, TS, SS, TV };
+enum class Operands { TT, TS, SS, NN, TV };
 
 struct RegisterBinary {
     RegisterBinary(const char* name, Operands operands, OpFn fn, const char* doc) {
         std::string head = name;
         const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
-                              "(Tensor input, Operand other) -> Tensor", "(Tensor input, Tensor values) -> Tensor"};
+                              "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
+                              "(Tensor input, Tensor values) -> Tensor"};
         Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE, fn, doc);
         if (operands == Operands::SS)
             Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
+        if (operands == Operands::NN)
+            Register((head + "(Operand input, Operand other) -> Tensor").c_str(), FUNCTION | OUT | FREE, fn);
     }
 };
 

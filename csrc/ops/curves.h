@@ -1,6 +1,8 @@
 // Curves of activation functions for vector loops: float32 by short polynomials, fitted to a relative error below
 // 2^-24, float64 by the C library.
 #pragma once
+#include <concepts>
+
 #include "backend/cpu/math.h"
 #include "ops/scan_exp.h"
 
@@ -19,7 +21,7 @@ FB_CURVE float series(float x, float c, Rest... rest) {
 FB_CURVE float exp(float x) { return vector_exp(x); }
 FB_CURVE double exp(double x) { return m::exp(x); }
 
-template <class T>
+template <std::floating_point T>
 FB_CURVE T sigmoid(T x) {
     return T(1) / (T(1) + exp(-x));
 }
@@ -47,7 +49,7 @@ FB_CURVE float below(float x) {
 FB_CURVE double below(double x) { return 0.5 * m::erfc(-0.707106781186547524 * x); }
 
 // tanh(log(1 + exp(x))) = w / (w + 2) with w = exp(x) (exp(x) + 2); 1 beyond 20.
-template <class T>
+template <std::floating_point T>
 FB_CURVE T mish_gate(T x) {
     T e = exp(x), w = e * (e + T(2)), gate = w / (w + T(2));
     return x > T(20) ? T(1) : gate;

@@ -160,13 +160,15 @@ GRAD("heaviside") {
     c.set(0, zeros_like(c.g()));
     c.set(1, zeros_like(c.g()));
 }
-GRAD("logaddexp", IN(0) | RESULT(0), IN(1) | RESULT(0)) {
-    if (c.needs(0)) c.set(0, c.g() * conj(exp(c.in(0) - c.out())));
-    if (c.needs(1)) c.set(1, c.g() * conj(exp(c.in(1) - c.out())));
+// exp(x) / (exp(x) + exp(y)) is a sigmoid of the difference, which stays finite where x or y is not.
+GRAD("logaddexp", IN(0) | IN(1), IN(0) | IN(1)) {
+    if (c.needs(0)) c.set(0, c.g() * conj(sigmoid(c.in(0) - c.in(1))));
+    if (c.needs(1)) c.set(1, c.g() * conj(sigmoid(c.in(1) - c.in(0))));
 }
-GRAD("logaddexp2", IN(0) | RESULT(0), IN(1) | RESULT(0)) {
-    if (c.needs(0)) c.set(0, c.g() * call<"exp2">(c.in(0) - c.out()));
-    if (c.needs(1)) c.set(1, c.g() * call<"exp2">(c.in(1) - c.out()));
+GRAD("logaddexp2", IN(0) | IN(1), IN(0) | IN(1)) {
+    constexpr double log2 = 0.693147180559945309;
+    if (c.needs(0)) c.set(0, c.g() * sigmoid((c.in(0) - c.in(1)) * log2));
+    if (c.needs(1)) c.set(1, c.g() * sigmoid((c.in(1) - c.in(0)) * log2));
 }
 GRAD("xlogy", IN(1) | IN(0), IN(0) | IN(1)) {
     Var x = c.in(0), y = c.in(1);
@@ -205,10 +207,10 @@ GRAD("where(Tensor input, Tensor condition", IN(1), 0, IN(1)) {
 GRAD("clamp", IN(0) | IN(1) | IN(2), IN(0) | IN(1) | IN(2), IN(0) | IN(1) | IN(2)) {
     Var x = c.in(0), low = c.given(1) ? c.in(1) : Var(), high = c.given(2) ? c.in(2) : Var();
     if (c.needs(0)) {
-        Var g = c.g();
-        if (low.defined()) g = masked_fill(g, x < low, 0);
-        if (high.defined()) g = masked_fill(g, x > high, 0);
-        c.set(0, g);
+        // NaN lies in no range.
+        Var inside = low.defined() ? x >= low : x <= high;
+        if (low.defined() && high.defined()) inside = logical_and(inside, x <= high);
+        c.set(0, masked(c.g(), inside));
     }
     // The upper bound wins where the bounds cross.
     if (c.needs(1)) {

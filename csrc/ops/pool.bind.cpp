@@ -10,8 +10,8 @@ struct Batched {
     Var x;
     bool added;
     Batched(const Tensor& t, int64_t spatial) : x(t), added(t.dim() == spatial + 1) {
-        check(added || t.dim() == spatial + 2, "expected ", spatial + 1, "D or ", spatial + 2,
-              "D (batch mode) tensor as input, got shape ", t.shape());
+        check(added || t.dim() == spatial + 2, "non-empty ", spatial + 1, "D or ", spatial + 2,
+              "D (batch mode) tensor expected for input, got shape ", t.shape());
         if (added) x = unsqueeze(x, 0);
     }
     Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }
@@ -106,13 +106,13 @@ OP("avg_pool1d(" AVG_ARGS ") -> Tensor", FUNCTION | FREE | COMPOSITE,
     return avg_pool(a, 1);
 }
 OP_ALIAS("nn.functional.avg_pool1d", "avg_pool1d");
-OP("nn.functional.avg_pool2d(" AVG_ARGS ", int? divisor_override=None) -> Tensor", FUNCTION | FREE | COMPOSITE,
+OP("nn.functional.avg_pool2d(" AVG_ARGS ", int? divisor_override=None) -> Tensor", FUNCTION | OUT | FREE | COMPOSITE,
    AVG_DOC DIVISOR_DOC
    "\nExample:\n    >>> fb.nn.functional.avg_pool2d(fb.arange(8.0).view(1, 2, 4), 2)\n    tensor([[[2.5000, "
    "4.5000]]])\n") {
     return avg_pool(a, 2);
 }
-OP("nn.functional.avg_pool3d(" AVG_ARGS ", int? divisor_override=None) -> Tensor", FUNCTION | FREE | COMPOSITE,
+OP("nn.functional.avg_pool3d(" AVG_ARGS ", int? divisor_override=None) -> Tensor", FUNCTION | OUT | FREE | COMPOSITE,
    AVG_DOC DIVISOR_DOC
    "\nExample:\n    >>> fb.nn.functional.avg_pool3d(fb.arange(8.0).view(1, 2, 2, 2), 2)\n    "
    "tensor([[[[3.5000]]]])\n") {

@@ -261,6 +261,8 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
                 fail_index("cannot compute the norm of order ", ord, " over dim ", d, " of size 0: it has no identity");
         }
     }
+    // One number's norm is its absolute value, which no power on the way overflows.
+    if (ord != 0 && reduced_count(in, mask) == 1) ord = 1;
     DType result = real_of(in.dtype());
     if (auto kernel = norm_kernel(in.dtype(), ord)) return reduce_one(*kernel, in, mask, keepdim, result);
     Tensor powers = absolute_power(in, ord);

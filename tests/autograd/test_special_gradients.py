@@ -88,3 +88,16 @@ def test_broadcast_gradients_are_summed():
     fb.igamma(a, x).sum().backward()
     # d igamma(2, x)/dx = x exp(-x), three times.
     np.testing.assert_allclose(x.grad.numpy(), 3 * x.detach().numpy() * np.exp(-x.detach().numpy()))
+
+
+@pytest.mark.parametrize("f", [fb.logaddexp, fb.logaddexp2])
+def test_sums_of_exponentials_at_the_ends(f):
+    x = fb.tensor([math.inf, -math.inf, 1e4, -1e4, 0.0], requires_grad=True)
+    y = fb.zeros(5, requires_grad=True)
+    slopes = fb.autograd.grad(f(x, y).sum(), (x, y))
+    assert [g.tolist() for g in slopes] == [[1, 0, 1, 0, 0.5], [0, 1, 0, 1, 0.5]]
+
+
+def test_complex_sums_of_exponentials_follow_the_first_where_both_are_as_large():
+    x = fb.tensor([1 + 2j, 1 - 2j])
+    assert fb.logaddexp(x, x.conj()).imag.sign().tolist() == [1, -1]

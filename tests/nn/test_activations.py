@@ -192,3 +192,41 @@ def test_wrong_arguments():
     ):
         with pytest.raises(ValueError):
             call()
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+def test_second_gradients_far_out(dtype):
+    for name in ("elu", "celu", "selu", "softplus", "logsigmoid", "mish", "silu"):
+        t = fb.tensor([-100.0, 100.0, -1e4, 1e4], dtype=dtype, requires_grad=True)
+        (slope,) = fb.autograd.grad(getattr(F, name)(t).sum(), t, create_graph=True)
+        (bend,) = fb.autograd.grad(slope.sum(), t)
+        assert bend.abs().max().item() < 1e-30, name
+
+
+def test_second_gradient_of_elu_at_zero_is_that_of_the_line():
+    t = fb.tensor([0.0, -0.0], requires_grad=True)
+    (slope,) = fb.autograd.grad(F.elu(t).sum(), t, create_graph=True)
+    assert slope.tolist() == [1.0, 1.0] and fb.autograd.grad(slope.sum(), t)[0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (F.relu, 1.0),
+        (F.leaky_relu, 0.01),
+        (F.relu6, 0.0),
+        (F.hardtanh, 0.0),
+        (F.hardsigmoid, 0.0),
+        (F.hardswish, math.nan),
+        (F.elu, math.nan),
+        (F.softshrink, 0.0),
+        (lambda t: t.clamp(-1, 1), 0.0),
+        (lambda t: t.clamp(min=0), 0.0),
+        (lambda t: t.clamp(max=fb.zeros(3)), 0.0),
+    ],
+)
+@pytest.mark.parametrize("twice", [False, True])
+def test_gradients_where_the_input_is_nan(f, expected, twice):
+    t = fb.full((3,), math.nan, requires_grad=True)
+    (slope,) = fb.autograd.grad(f(t).sum(), t, create_graph=twice)
+    np.testing.assert_allclose(slope.detach().numpy(), [expected] * 3, rtol=1e-6)

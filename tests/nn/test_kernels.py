@@ -60,6 +60,24 @@ def test_attention_with_shared_heads(second):
     assert_same(ours, composed_attention(q, *(x.repeat_interleave(2, 1) for x in (k, v)), None), [q, k, v], second)
 
 
+@pytest.mark.parametrize("kind", ["none", "bool", "causal"])
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2)])
+@pytest.mark.parametrize("length, source, width, value_width", [(16, 16, 16, 16), (71, 33, 64, 48), (141, 530, 48, 80), (300, 257, 32, 64)])
+def test_attention_in_float32(length, source, width, value_width, heads, kind):
+    """Heads as wide as vectors go another way than float64."""
+    exact = leaves((2, heads[0], length, width), (2, heads[1], source, width), (2, heads[1], source, value_width))
+    mask = fb.rand(2, 1, length, source) > 0.3 if kind == "bool" else None
+    if mask is not None:
+        mask[0, 0, 3] = False
+    results = []
+    for dtype in (fb.float32, fb.float64):
+        inputs = [x.detach().to(dtype).requires_grad_() for x in exact]
+        y = F.scaled_dot_product_attention(*inputs, mask, is_causal=kind == "causal", enable_gqa=True)
+        results.append([y, *gradients(y, inputs, False)])
+    for x, y in zip(*results, strict=True):
+        fb.testing.assert_close(x.double(), y, rtol=1e-4, atol=2e-5)
+
+
 def test_attention_of_transposed_heads_and_half_precision():
     fb.manual_seed(0)
     x = fb.randn(2, 9, 3, 8)

@@ -301,3 +301,48 @@ def test_refusals_of_classes_and_weights():
         nn.LinearCrossEntropyLoss(3, 2, weight=fb.ones(3))
     with pytest.raises(ValueError, match="label_smoothing"):
         nn.LinearCrossEntropyLoss(3, 2, label_smoothing=2.0)
+
+
+@pytest.mark.parametrize("f", [F.smooth_l1_loss, F.huber_loss])
+def test_line_and_parabola_at_the_ends(f):
+    t = fb.tensor([math.inf, -math.inf, 1e30, 0.0, 0.5], requires_grad=True)
+    loss = f(t, fb.zeros(5), reduction="none")
+    assert loss.tolist()[:2] == [math.inf, math.inf] and loss.tolist()[3:] == [0.0, 0.125]
+    (slope,) = fb.autograd.grad(loss.sum(), t, create_graph=True)
+    assert slope.tolist() == [1.0, -1.0, 1.0, 0.0, 0.5]
+    assert fb.autograd.grad(slope.sum(), t)[0].tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
+
+
+def test_errors_in_the_words_people_search_for():
+    for call, phrase in (
+        (
+            lambda: F.multi_margin_loss(fb.zeros(5, 2), fb.zeros(3, dtype=fb.int64)),
+            r"Expected target size \[5\].*got \[3\]",
+        ),
+        (
+            lambda: F.linear_cross_entropy(fb.zeros(4, 5), fb.zeros(2, 3), fb.zeros(4, dtype=fb.int64)),
+            r"last dimensions \(in_features\), got 5 and 3, respectively",
+        ),
+        (lambda: F.max_pool2d(fb.zeros(3, 4), 2), r"non-empty 3D or 4D \(batch mode\) tensor expected for input"),
+        (lambda: F.embedding(fb.zeros(2), fb.zeros(3, 3)), "'indices' to have scalar type Long"),
+        (lambda: fb.nn.Embedding(-1, 3), "Trying to create tensor with negative dimension -1"),
+    ):
+        with pytest.raises(RuntimeError, match=phrase):
+            call()
+
+
+@pytest.mark.parametrize("f", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_dtypes_of_differences(f):
+    x = fb.tensor([0.5, 0.5])
+    assert f(x, fb.tensor([True, False])).item() == f(x, fb.tensor([1, 0])).item() == f(x, fb.tensor([1.0, 0.0])).item()
+    for a in (fb.tensor([1, 2]), fb.tensor([1j, 2])):
+        with pytest.raises(RuntimeError, match="not implemented for"):
+            f(a, a)
+
+
+def test_integers_in_other_losses():
+    a = fb.tensor([3, 4])
+    assert F.margin_ranking_loss(a, fb.tensor([1, 9]), fb.tensor([1, -1])).item() == 0.0
+    assert F.margin_ranking_loss(a, a, a, reduction="none").dtype == fb.float32
+    with pytest.raises(RuntimeError, match="Integral inputs not supported"):
+        F.kl_div(a.float(), a, reduction="sum")

@@ -182,3 +182,16 @@ def test_places_of_the_maxima_have_no_gradient(pool):
     (gradient,) = fb.autograd.grad(pool(x, 3).square().sum(), x, create_graph=True)
     (second,) = fb.autograd.grad(gradient.sum(), x)
     assert second.sum().item() == 2 * pool(x, 3).numel()
+
+
+@pytest.mark.parametrize(("pool", "dims"), [(F.avg_pool2d, 2), (F.avg_pool3d, 3)])
+def test_means_into_a_given_tensor(pool, dims):
+    x = fb.randn(2, 3, *[4] * dims)
+    expected = pool(x, 2)
+    for out in (fb.empty(0), fb.empty_like(expected), fb.empty(expected.shape[::-1]).permute(*range(dims + 1, -1, -1))):
+        assert pool(x, 2, out=out) is out
+        assert fb.equal(out, expected)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        pool(x.requires_grad_(), 2, out=fb.empty(0))
+    with pytest.raises(RuntimeError, match="dtype|cast"):
+        pool(x.detach(), 2, out=fb.empty(0, dtype=fb.int64))

@@ -328,3 +328,13 @@ def test_states_of_cells_are_checked():
     ):
         with pytest.raises(ValueError, match=phrase):
             cell(x, fb.zeros(shape))
+    with pytest.raises(ValueError, match=r"Expected hx\[0\] to be 1D or 2D, got 4D instead"):
+        nn.LSTMCell(10, 20)(x, (fb.zeros(3, 1, 1, 20), fb.zeros(3, 1, 1, 20)))
+
+
+def test_what_models_read_of_transformer_layers():
+    kinds = {"relu": 1, "gelu": 2, nn.ReLU(): 1, nn.GELU(): 2, nn.functional.gelu: 2, fb.tanh: 0}
+    for activation, kind in kinds.items():
+        layer = nn.TransformerEncoderLayer(4, 2, 8, activation=activation)
+        assert layer.activation_relu_or_gelu == kind
+    assert nn.TransformerEncoder(layer, 1).use_nested_tensor is False

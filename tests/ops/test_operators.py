@@ -185,3 +185,30 @@ def test_outputs_too_large_for_caches():
     assert shifted.min() == 0 and shifted.max() <= 2 and shifted[0].sum() == 3999
     raised = table + table[:, :1]
     assert fb.equal(raised[4000], table[4000] + table[4000, 0])
+
+
+@pytest.mark.parametrize(("dtype", "n"), [(fb.float16, 17), (fb.bfloat16, 3)])
+def test_halves_are_rounded_before_they_are_cut(dtype, n):
+    x, y = fb.tensor([1.0, -1.0], dtype=dtype), fb.tensor([1 / n, 1 / n], dtype=dtype)
+    assert (x.float() / y.float())[0].item() < (x / y)[0].item() == n
+    assert fb.div(x, y, rounding_mode="trunc").tolist() == [n, -n]
+
+
+def test_numbers_first():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    for f, values, slopes in (
+        (fb.add, [5, 6], [1, 1]),
+        (fb.sub, [3, 2], [-1, -1]),
+        (fb.mul, [4, 8], [4, 4]),
+        (fb.div, [4, 2], [-4, -1]),
+        (fb.true_divide, [4, 2], [-4, -1]),
+    ):
+        assert f(4, x).tolist() == values
+        assert fb.autograd.grad(f(4, x).sum(), x)[0].tolist() == slopes
+        assert fb.func.vmap(lambda row, f=f: f(4, row))(x.detach().view(2, 1)).flatten().tolist() == values
+    assert fb.floor_divide(7, fb.tensor([2, 3])).tolist() == [3, 2]
+    assert fb.add(1, fb.tensor([1, 2]), alpha=3).tolist() == [4, 7]
+    assert fb.mul(2, fb.ones(2), out=fb.empty(2)).tolist() == [2, 2]
+    assert fb.mul(2, 3).dtype == fb.int64 and fb.add(2, 0.5).item() == 2.5
+    with pytest.raises(TypeError, match="must be"):
+        fb.add("1", fb.ones(2))

@@ -68,7 +68,8 @@ struct PanelGemm {
     const float *a, *b;
     float* c;
     int64_t c_row;
-    bool add;  // to what c holds
+    bool add = false;    // to what c holds
+    int64_t b_step = 0;  // between panels of b, where they are longer than k rows
 };
 // Row i of a begins at a + i * panel_row.
 void panel_gemm(const PanelGemm& g);

@@ -252,14 +252,15 @@ void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
     constexpr auto heights = std::make_index_sequence<tall>();
     constexpr int64_t width = Lanes<float>::width;
     Store<float> store{1, g.add ? 1.0f : 0.0f};
-    int64_t blocks = (g.m + tall - 1) / tall;
+    int64_t blocks = (g.m + tall - 1) / tall, step = g.b_step ? g.b_step : g.k * panel_wide;
     for (int64_t j = 0; j < g.n; j += panel_wide) {
+        const float* panel = g.b + j / panel_wide * step;
         bool narrow = g.n - j <= width;
         for (int64_t q = 0; q < blocks; q++) {
             int64_t r = g.m * q / blocks, rows = g.m * (q + 1) / blocks - r;
             Kernel<float> run =
                 narrow ? pick<float, 1, Transposed>(rows, heights) : pick<float, 2, Transposed>(rows, heights);
-            run(g.k, g.a + r * a_row, g.b + j * g.k, g.c + r * g.c_row + j, g.c_row, store, a_step);
+            run(g.k, g.a + r * a_row, panel, g.c + r * g.c_row + j, g.c_row, store, a_step);
         }
     }
 }

@@ -1,7 +1,5 @@
 #include "backend/cpu/onednn.h"
 
-#include <omp.h>
-
 #include <dnnl.hpp>
 #include <list>
 #include <mutex>
@@ -155,8 +153,6 @@ memory at(const Desc& d, const Tensor& t) { return memory(d, engine(), t.raw());
 
 template <class F>
 void guarded(F f) {
-    // oneDNN asks OpenMP for this thread's number of threads.
-    if (omp_get_max_threads() != num_threads()) omp_set_num_threads(num_threads());
     try {
         f();
     } catch (const dnnl::error& e) {

@@ -477,11 +477,15 @@ def lu(A, pivot, get_infos, out):
         >>> fb.lu(fb.tensor([[1., 2.], [2., 2.]]))[1]
         tensor([2, 2], dtype=flambeau.int32)
     """
-    if out is not None:
-        factor = fb.linalg.lu_factor_ex if get_infos else fb.linalg.lu_factor
-        return factor(A, pivot=pivot, out=tuple(out))
     result = fb.linalg.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
-    return result if get_infos else (result.LU, result.pivots)
+    result = result if get_infos else (result.LU, result.pivots)
+    if out is None:
+        return result
+    if len(out) != len(result):
+        raise ArgumentError(f"lu: expected {len(result)} tensors as out, got {len(out)}")
+    for target, value in zip(out, result, strict=True):
+        target.resize_(value.shape).copy_(value)
+    return tuple(out)
 
 
 @composite("svd_lowrank(Tensor A, int? q=6, int? niter=2, Tensor? M=None) -> (Tensor U, Tensor S, Tensor V)")

@@ -6,7 +6,7 @@ results are deterministic and in full precision whatever they say. The one that 
 Example:
     >>> fb.backends.cudnn.benchmark = True
     >>> fb.backends.cudnn.is_available(), fb.backends.openmp.is_available()
-    (False, True)
+    (False, False)
 """
 
 from flambeau.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, winograd

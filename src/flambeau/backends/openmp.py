@@ -1,13 +1,13 @@
-"""OpenMP: what ops run their threads with."""
+"""OpenMP, which the library does without: its threads are its own (`OMP_NUM_THREADS` still says how many)."""
 
 __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """True: ops split their work by OpenMP.
+    """False: ops share their work between threads of the library's own.
 
     Example:
         >>> fb.backends.openmp.is_available()
-        True
+        False
     """
-    return True
+    return False

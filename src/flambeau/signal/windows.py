@@ -26,8 +26,8 @@ def _places(name: str, M: Any, sym: bool, dtype: Any, layout: Any, device: Any) 
         raise ArgumentError(f"{name}: M must be a number of points, not negative, got {M}")
     if dtype is None:
         dtype = fb.get_default_dtype()
-    if not dtype.is_floating_point:
-        raise ArgumentError(f"{name}: dtype must be a floating point dtype, got {dtype}")
+    if dtype not in (fb.float32, fb.float64):
+        raise ArgumentError(f"{name}: expects float32 or float64 dtypes, got: {dtype}")
     if layout is not fb.strided:
         raise ArgumentError(f"{name}: only strided windows are made, got {layout}")
     return fb.arange(M, dtype=dtype, device=device), max(M - 1 if sym else M, 1)

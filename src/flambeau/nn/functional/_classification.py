@@ -218,6 +218,11 @@ def linear_cross_entropy(
         raise ArgumentError(f"{op}: linear_weight must be (C, …, in_features), got shape {tuple(linear_weight.shape)}")
     if linear_weight.ndim > 2 and input.ndim < 2:
         raise ArgumentError(f"{op}: a linear_weight of shape {tuple(linear_weight.shape)} requires batched input")
+    if input.ndim and input.shape[-1] != linear_weight.shape[-1]:
+        raise ArgumentError(
+            f"{op}: expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
     if ignore_index is not None and target.is_floating_point():
         raise ArgumentError(f"{op}: ignore_index applies to classes only, but target is {target.dtype}")
     outputs = tuple(linear_weight.shape[:-1])

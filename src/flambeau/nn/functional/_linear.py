@@ -129,7 +129,10 @@ def _grouped_by_offsets(op: str, a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
 def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
     """The rows of the weight at the indices, one below the other."""
     if input.dtype not in (fb.int64, fb.int32):
-        raise DTypeError(f"{op}: indices must be int64 or int32, got {input.dtype}")
+        raise DTypeError(
+            f"{op}: Expected tensor for argument 'indices' to have scalar type Long (int64) or Int (int32), "
+            f"got {input.dtype}"
+        )
     try:
         return weight.index_select(0, input.reshape(-1))
     except IndexError as error:

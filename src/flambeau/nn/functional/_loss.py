@@ -8,7 +8,7 @@ import warnings
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.autograd import Function
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, DTypeError
 from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
@@ -38,6 +38,14 @@ def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, re
     return weighted.sum() / weight.sum() if reduction == "mean" else reduced(op, weighted, reduction)
 
 
+def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
+    """input - target as real numbers; a target of bool counts as 0 and 1."""
+    dtype = fb.result_type(input, target)
+    if not dtype.is_floating_point:
+        raise DTypeError(f"{op}: not implemented for {dtype}; convert input or target to a floating point dtype")
+    return input.to(dtype) - target.to(dtype)
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -61,7 +69,7 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    loss = (input - target).square()
+    loss = _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
 
@@ -118,10 +126,9 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    distance = (input - target).abs()
-    if beta > 0:
-        distance = fb.where(distance < beta, 0.5 * distance.square() / beta, distance - 0.5 * beta)
-    return reduced("smooth_l1_loss", distance, reduction)
+    error = _difference("smooth_l1_loss", input, target)
+    loss = _parabola_then_line(error, beta) / beta if beta > 0 else error.abs()
+    return reduced("smooth_l1_loss", loss, reduction)
 
 
 def huber_loss(
@@ -143,9 +150,14 @@ def huber_loss(
     check_same_shape("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    distance = (input - target).abs()
-    loss = fb.where(distance < delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
+    loss = _parabola_then_line(_difference("huber_loss", input, target), delta)
     return _elementwise("huber_loss", input, loss, weight, reduction)
+
+
+def _parabola_then_line(error: Tensor, width: float) -> Tensor:
+    """error² / 2 within ±width, width · (|error| - width / 2) beyond: no branch squares what may be infinite."""
+    near = error.clamp(-width, width)
+    return near * (error - 0.5 * near)
 
 
 def kl_div(
@@ -172,6 +184,8 @@ def kl_div(
         tensor(0.)
     """
     check_same_shape("kl_div", input, target)
+    if not (fb.is_floating_point(input) and fb.is_floating_point(target)):
+        raise DTypeError(f"kl_div: Integral inputs not supported, got {input.dtype} and {target.dtype}")
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(

@@ -99,7 +99,7 @@ def margin_ranking_loss(
             f"margin_ranking_loss: all inputs should have the same number of dimensions, got shapes {tuple(input1.shape)}, "
             f"{tuple(input2.shape)} and {tuple(target.shape)}"
         )
-    loss = (-target * (input1 - input2) + margin).clamp(min=0)
+    loss = (-target * (input1 - input2) + float(margin)).clamp(min=0)
     return reduced("margin_ranking_loss", loss, legacy_reduction(size_average, reduce, reduction))
 
 
@@ -180,7 +180,10 @@ def multi_margin_loss(
     scores = input if input.ndim == 2 else input.reshape(1, -1)
     batch, classes = scores.shape
     if target.ndim > 1 or target.numel() != batch:
-        raise ArgumentError(f"{op}: inconsistent target size {tuple(target.shape)}, expected {(batch,)}")
+        raise ArgumentError(
+            f"{op}: inconsistent target size: target tensor should be 1-D with size equal to the number of samples. "
+            f"Expected target size [{batch}], but got {list(target.shape)}"
+        )
     if weight is not None and tuple(weight.shape) != (classes,):
         raise ArgumentError(f"{op}: inconsistent weight size {tuple(weight.shape)}, expected {(classes,)}")
     truth = target.reshape(-1)

@@ -397,11 +397,11 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
-    def _check_state(self, state: Tensor, expected: tuple[int, ...]) -> None:
+    def _check_state(self, name: str, state: Tensor, expected: tuple[int, ...]) -> None:
         if tuple(state.shape) == expected:
             return
         if state.ndim not in (1, 2):
-            why = f"Expected hidden to be 1D or 2D, got {state.ndim}D instead"
+            why = f"Expected {name} to be 1D or 2D, got {state.ndim}D instead"
         elif state.shape[-1] != self.hidden_size:
             why = f"hidden0 has inconsistent hidden_size: got {state.shape[-1]}, expected {self.hidden_size}"
         elif state.ndim == len(expected):
@@ -424,8 +424,8 @@ class RNNCellBase(Module):
         if state is None:
             state = tuple(fb.zeros(shape, dtype=input.dtype) for _ in range(parts))
         else:
-            for s in state:
-                self._check_state(s, shape[2 - input.ndim :])
+            for i, s in enumerate(state):
+                self._check_state("hidden" if parts == 1 else f"hx[{i}]", s, shape[2 - input.ndim :])
             state = tuple(s if input.ndim == 2 else s.unsqueeze(0) for s in state)
         state = step(F.linear(rows, self.weight_ih, self.bias_ih), state)
         return state if input.ndim == 2 else tuple(s.squeeze(0) for s in state)

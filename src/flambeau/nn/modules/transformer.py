@@ -13,6 +13,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules._attention import MultiheadAttention
 from flambeau.nn.modules._docs import inherit_args
+from flambeau.nn.modules.activation import GELU, ReLU
 from flambeau.nn.modules.container import ModuleList
 from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
@@ -34,6 +35,13 @@ def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tenso
     if activation in ("relu", "gelu"):
         return getattr(F, activation)
     raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+
+
+def _kind_of(activation: Callable[[Tensor], Tensor]) -> int:
+    """PyTorch's number for it, which models read: 1 for relu, 2 for gelu, 0 for any other."""
+    if activation is F.relu or isinstance(activation, ReLU):
+        return 1
+    return 2 if activation is F.gelu or isinstance(activation, GELU) else 0
 
 
 def _clones(module: Module, n: int) -> ModuleList:
@@ -100,6 +108,7 @@ class _TransformerLayer(Module):
         for i in blocks:
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
+        self.activation_relu_or_gelu = _kind_of(self.activation)
 
     def _sa_block(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False) -> Tensor:
         attended, _ = self.self_attn(
@@ -208,6 +217,7 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = False  # padding is masked, never cut out
 
     def forward(
         self,
