@@ -199,3 +199,24 @@ def test_several_tensors_as_one():
     assert [tuple(t.shape) for t in back] == [(2, 3), (), (0,)] and all(fb.equal(a, b) for a, b in zip(back, parts, strict=True))
     mixed = [fb.zeros(4), fb.zeros(4, dtype=fb.float64), fb.zeros(4), fb.zeros(4)]
     assert [[t.dtype for t in group] for group in _take_tensors(mixed, 32)] == [[fb.float32] * 2, [fb.float32], [fb.float64]]
+
+
+def test_gradients_of_softmax_from_its_result(torch):
+    x = fb.randn(3, 4, dtype=fb.float64, requires_grad=True)
+    grad = fb.randn(3, 4, dtype=fb.float64)
+    for forward, backward in (("softmax", "_softmax_backward_data"), ("log_softmax", "_log_softmax_backward_data")):
+        for dim in (0, -1):
+            y = getattr(x, forward)(dim)
+            (expected,) = fb.autograd.grad(y, x, grad)
+            got = getattr(torch, backward)(grad, y.detach(), dim, fb.float64)
+            assert fb.allclose(got, expected)
+            narrow = getattr(torch, backward)(grad_output=grad, output=y, dim=dim, input_dtype=fb.float32)
+            assert narrow.dtype == fb.float32
+
+
+def test_functions_between_accelerators_import_and_refuse_the_cpu(torch):
+    from torch.nn.parallel._functions import Broadcast, Gather, ReduceAddCoalesced, Scatter
+
+    for function in (Broadcast, Gather, ReduceAddCoalesced, Scatter):
+        with pytest.raises(RuntimeError, match=f"{function.__name__}: moves tensors between accelerators"):
+            function.apply([0, 1], fb.ones(2))

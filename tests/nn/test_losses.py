@@ -52,6 +52,23 @@ def test_elementwise(name):
         loss(t(a), t(b), reduction="most", **kwargs)
 
 
+def test_kl_div_takes_one_distribution_for_a_whole_batch():
+    q = fb.randn(2, 5, 4, dtype=fb.float64).log_softmax(-1)
+    for prior in (fb.full((1,), 0.25).log(), fb.full((1, 4), 0.25).log(), fb.full((2, 1, 4), 0.25).log()):
+        p = prior.double()
+        expected = (q.exp() * (q - p)).sum() / p.shape[0]
+        got = F.kl_div(p, q, reduction="batchmean", log_target=True)
+        assert got.item() == pytest.approx(expected.item())
+        assert F.kl_div(q, p.exp(), reduction="none").shape == q.shape
+    with pytest.raises(ValueError, match="by accident"):
+        F.kl_div(fb.zeros(4, 1), fb.ones(4))
+
+
+def test_tensors_of_one_element_may_differ_in_shape():
+    assert F.mse_loss(fb.zeros(1, 1), fb.ones(1)).item() == 1
+    assert F.smooth_l1_loss(fb.zeros(1), fb.ones(1, 1), reduction="none").shape == (1, 1)
+
+
 @pytest.mark.filterwarnings("ignore:kl_div")
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_broadcasting_by_accident_is_an_error(name):
@@ -85,6 +102,18 @@ def test_weights():
     pos = rng.random(5) + 0.5
     expected = -(pos * Q * -np.logaddexp(0, -A) + (1 - Q) * -np.logaddexp(0, A)).mean()
     assert F.binary_cross_entropy_with_logits(t(A), t(Q), pos_weight=t(pos)).item() == pytest.approx(expected)
+
+
+def test_binary_cross_entropy_with_logits_has_the_dtype_of_the_target():
+    for scores, target in ((fb.float64, fb.float32), (fb.float32, fb.float64), (fb.float32, fb.float16)):
+        x = fb.zeros(3, dtype=scores, requires_grad=True)
+        loss = F.binary_cross_entropy_with_logits(x, fb.ones(3, dtype=target))
+        assert loss.dtype == target
+        loss.backward()
+        assert x.grad.dtype == scores
+    for target in (fb.tensor([0, 1]), fb.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="can't be cast to"):
+            F.binary_cross_entropy_with_logits(fb.zeros(2), target)
 
 
 def test_binary_cross_entropy_at_the_ends():

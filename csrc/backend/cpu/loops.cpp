@@ -381,6 +381,13 @@ void copy(const Tensor& to, const Tensor& from) {
     make_plan(plan, to.shape(), operands, 2);
     if (plan.numel == 0) return;
     const auto &t = plan.operands[0], &f = plan.operands[1];
+    bool constant = t.dtype != f.dtype && plan.numel > 1;
+    for (int d = 0; d < plan.ndim; d++) constant = constant && f.strides[d] == 0;
+    if (constant) {  // converted once
+        Tensor value = empty({}, t.dtype);
+        copy_strided(value.raw(), t.dtype, 0, f.data, f.dtype, 0, 1);
+        return copy(to, value);
+    }
     int64_t size = itemsize(t.dtype);
     void (*by_planes)(const LoopPlan&, char*, const char*, int64_t, int64_t) = nullptr;
     if (plan.ndim >= 2 && t.dtype == f.dtype && plan.shape[1] >= 8 && f.strides[1] != 0 &&

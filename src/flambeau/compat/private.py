@@ -43,6 +43,16 @@ def _shape_as_tensor(input: fb.Tensor) -> fb.Tensor:
     return fb.tensor(list(input.shape), dtype=fb.int64)
 
 
+def _softmax_backward_data(grad_output: fb.Tensor, output: fb.Tensor, dim: int, input_dtype: fb.dtype) -> fb.Tensor:
+    """The gradient of softmax from its result, for Functions that write their own backward."""
+    product = grad_output * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: fb.Tensor, output: fb.Tensor, dim: int, input_dtype: fb.dtype) -> fb.Tensor:
+    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
+
+
 def _ops() -> Any:
     return importlib.import_module("flambeau.compat.library").ops
 
@@ -147,7 +157,9 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_check_index": _check_with(IndexError, "_check_index"),
         "_check_type": _check_with(TypeError, "_check_type"),
         "_check_value": _check_with(ValueError, "_check_value"),
+        "_log_softmax_backward_data": _log_softmax_backward_data,
         "_shape_as_tensor": _shape_as_tensor,
+        "_softmax_backward_data": _softmax_backward_data,
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },
     "torch._C": {

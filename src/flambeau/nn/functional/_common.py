@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import flambeau as fb
@@ -78,13 +80,22 @@ def check_reduction(op: str, reduction: str) -> None:
         raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
 
 
-def check_same_shape(op: str, input: Tensor, target: Tensor) -> None:
+def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: bool = False) -> None:
     """A loss of shapes that merely broadcast compares everything with everything, which nobody means.
 
-    A 0-d operand is a number, and is compared with every element on purpose.
+    A 0-d operand is a number, and is compared with every element on purpose; so are two tensors of one element each.
+    With one_may_broadcast, so is an operand that is repeated to the shape of the other.
     """
-    if input.shape != target.shape and input.ndim and target.ndim:
+    if input.shape == target.shape or not (input.ndim and target.ndim) or input.numel() == target.numel() == 1:
+        return
+    if not (one_may_broadcast and _repeats(input.shape, target.shape)):
         raise ArgumentError(
             f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} differ, and would "
             f"broadcast by accident; reshape one (target.view_as(input)), or say target.expand_as(input) if you mean it"
         )
+
+
+def _repeats(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether one shape broadcasts to the other, as opposed to both to a third."""
+    short, long = sorted((tuple(a), tuple(b)), key=lambda shape: (len(shape), math.prod(shape)))
+    return all(x in (1, y) for x, y in zip(reversed(short), reversed(long), strict=False))

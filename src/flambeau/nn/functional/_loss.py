@@ -69,7 +69,8 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    loss = _difference("mse_loss", input, target).square()
+    same = input.dtype == target.dtype and input.is_floating_point()
+    loss = fb._squared_error(input, target) if same else _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
 
@@ -183,7 +184,8 @@ def kl_div(
         >>> fb.nn.functional.kl_div(log_half, fb.tensor([[0.5, 0.5]]), reduction="batchmean")
         tensor(0.)
     """
-    check_same_shape("kl_div", input, target)
+    # A prior for the whole batch is the usual reason to broadcast here.
+    check_same_shape("kl_div", input, target, one_may_broadcast=True)
     if not (fb.is_floating_point(input) and fb.is_floating_point(target)):
         raise DTypeError(f"kl_div: Integral inputs not supported, got {input.dtype} and {target.dtype}")
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -346,7 +348,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: unnormalised scores.
-        target: of the same shape, between 0 and 1.
+        target: of the same shape, between 0 and 1, of a floating dtype, which is also that of the result.
         weight: factors that broadcast to the shape.
         size_average: deprecated.
         reduce: deprecated.
@@ -363,7 +365,12 @@ def binary_cross_entropy_with_logits(
             f"{op}: target size {tuple(target.shape)} must be the same as input size {tuple(input.shape)}; "
             f"reshape one, for example target.view_as(input)"
         )
+    if not (target.is_floating_point() or target.is_complex()):
+        raise DTypeError(
+            f"{op}: the result has the dtype of target, and a result of {input.dtype} can't be cast to {target.dtype}; "
+            f"use target.to(input.dtype)"
+        )
     reduction = legacy_reduction(size_average, reduce, reduction)
     positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input - positive * logsigmoid(input)
-    return reduced(op, loss if weight is None else loss * weight, reduction)
+    return reduced(op, loss if weight is None else loss * weight, reduction).to(target.dtype)
