@@ -194,7 +194,7 @@ def _add_conversions() -> None:
 _add_conversions()
 
 
-def _untyped_storage(self):
+def _untyped_storage(self) -> UntypedStorage:
     """untyped_storage()
 
     The bytes under the tensor.
@@ -206,7 +206,7 @@ def _untyped_storage(self):
     return UntypedStorage(self)
 
 
-def _storage(self):
+def _storage(self) -> TypedStorage:
     """storage()
 
     The memory under the tensor, as elements of its dtype.

@@ -20,8 +20,8 @@ def swap_tensors(t1, t2) -> None:
     Example:
         >>> a, b = fb.zeros(2), fb.nn.Parameter(fb.ones(3))
         >>> fb.utils.swap_tensors(a, b)
-        >>> a.shape, type(b).__name__
-        ((3,), 'Tensor')
+        >>> a.tolist(), type(b).__name__
+        ([1.0, 1.0, 1.0], 'Tensor')
     """
     from flambeau.errors import StateError
 
