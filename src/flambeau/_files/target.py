@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import secrets
@@ -106,6 +107,8 @@ class Staged:
         target = os.path.realpath(path)
         folder, name = os.path.split(target)
         temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, "No such folder; make it first, say with os.makedirs", folder)
         descriptor, named = _new_file(folder, temporary)
         try:
             if named:
