@@ -21,10 +21,10 @@ help:
 
 # Says what to install instead of failing somewhere in the middle.
 tools:
-	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing; install it, e.g. apt install python3 python3-venv python3-dev"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing; install it, e.g. apt install python3 python3-venv python3-dev"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "the venv module is missing; e.g. apt install python3-venv"; exit 1; }
-	@command -v $(CXX) >/dev/null || { echo "a C++ compiler is missing; e.g. apt install g++"; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "the C++ compiler $(CXX) is missing; e.g. apt install g++"; exit 1; }
 	@echo 'int main() { auto f = []<class T>(T x) { return x; }; return f(0); }' | $(CXX) -std=c++20 -x c++ -fsyntax-only - 2>/dev/null \
 	  || { echo "$(CXX) does not know C++20; g++ 12 or newer is needed, e.g. apt install g++-12 and make CXX=g++-12"; exit 1; }
 	@$(PYTHON) -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' \

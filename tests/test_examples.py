@@ -112,15 +112,24 @@ def test_gan_leaves_both_networks(tmp_path):
     assert discriminator(generator(fb.randn(4, script["NOISE"]))).shape == (4,)
 
 
-def test_lstm_learns_the_next_point(tmp_path):
-    said = run_example("lstm.py", tmp_path, "--steps", 40, "--length", 30, "--horizon", 10)
-    # Repeating the point before would be about 0.2 off.
-    assert number(r"next-point error ([\d.]+)", said) < 0.15
+def test_lstm_forecasts_better_than_standing_still(tmp_path):
+    said = run_example("lstm.py", tmp_path, "--steps", 60, "--length", 24, "--horizon", 6)
+    assert number(r"LSTM ([\d.]+)", said) < 0.8 * number(r"standing still ([\d.]+)", said)
     saved = load(tmp_path, "lstm", said, "lstm_curve.png", "lstm_forecast.png")
     model = runpy.run_path(str(EXAMPLES / "lstm.py"))["Forecaster"]()
     model.load_state_dict(saved["model"])
+    # A forecast is what reading one's own predictions gives.
     wave = fb.sin(0.3 * fb.arange(30)).unsqueeze(0)
-    fb.testing.assert_close(model.forecast(wave, 1), model(wave)[0][:, -1:])
+    read, forecast = model.forecast(wave, 4)
+    fb.testing.assert_close(model(fb.cat([wave, forecast[:, :-1]], dim=1))[0][:, -4:], forecast)
+    fb.testing.assert_close(read[:, -1], forecast[:, 0])
+
+
+def test_naive_forecasts_are_naive():
+    script = runpy.run_path(str(EXAMPLES / "lstm.py"))
+    wave = fb.sin(2 * fb.pi / 10 * fb.arange(60)).unsqueeze(0)
+    fb.testing.assert_close(script["repeat_past"](wave[:, :45], 15), wave[:, 45:])
+    assert (script["stand_still"](wave[:, :45], 15) == wave[0, 44]).all()
 
 
 def test_policy_gradient_keeps_the_pole_up_longer(tmp_path):

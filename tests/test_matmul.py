@@ -263,3 +263,11 @@ def test_einsum_promotes_where_products_are_not_summed():
     assert fb.einsum("i,i->i", places, fb.ones(3, dtype=fb.float64)).dtype == fb.float64
     with pytest.raises(fb.errors.ArgumentError, match="same dtype"):
         fb.einsum("ij,j->i", fb.ones(2, 3), fb.arange(3))
+
+
+def test_einsum_sums_integers_in_int64():
+    for dtype in (fb.uint8, fb.int32, fb.bool):
+        x = fb.ones(2, 300, dtype=dtype)
+        assert fb.einsum("ij->i", x).dtype == fb.int64 and fb.einsum("ij->i", x).tolist() == [300, 300]
+        assert fb.einsum("ij,k->ik", x, x[:, 0]).tolist() == [[300, 300], [300, 300]]
+        assert fb.einsum("ij,kj->ik", x, x).dtype == dtype and fb.einsum("ij->ji", x).dtype == dtype

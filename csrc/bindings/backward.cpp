@@ -45,7 +45,11 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
         task.create_graph = create;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); i++) {
             Edge edge = edge_of(PyTuple_GET_ITEM(outputs, i), "the outputs");
-            if (!edge.node) fail_state("element ", i, " of tensors does not require grad and does not have a grad_fn");
+            if (!edge.node)
+                fail_state(
+                    "backward: element ", i, " of tensors does not require grad and does not have a grad_fn",
+                    "; nothing it was computed from has requires_grad=True, or it was detached or computed under "
+                    "no_grad()");
             task.roots.push_back(edge);
             task.gradients.push_back(tensor_of(PyTuple_GET_ITEM(gradients, i)));
         }

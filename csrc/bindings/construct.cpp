@@ -118,7 +118,8 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         OpScope scope("tensor");
         if (PyUnicode_Check(data) || PyBytes_Check(data))
-            fail_type("cannot make a tensor from ", Py_TYPE(data)->tp_name);
+            fail_type("cannot make a tensor from ", Py_TYPE(data)->tp_name,
+                      "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
         Survey survey;
         survey_shape(data, survey);
         survey_kinds(data, 0, survey);

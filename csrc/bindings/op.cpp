@@ -34,6 +34,31 @@ struct Misfit {
 
 std::string type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
 
+// What an argument should have been, for an error: "dtype (or None), say flambeau.float32".
+std::string described(const Param& p) {
+    std::string text = p.type_text.substr(p.type_text.find_first_not_of('*'));
+    if (p.optional && text.back() == '?') text.pop_back();
+    if (p.optional) text += " (or None)";
+    if (p.type == ArgType::DType) text += ", say flambeau.float32";
+    return text;
+}
+
+// What it is instead; of a list or tuple, the classes of what is in it.
+std::string contents(PyObject* o) {
+    std::string text = type_name(o);
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return text;
+    const char* separator = " of ";
+    std::string last;
+    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PySequence_Fast_GET_SIZE(o), 8); i++) {
+        std::string item = type_name(PySequence_Fast_GET_ITEM(o, i));
+        if (item == last) continue;
+        text += separator + item;
+        separator = ", ";
+        last = item;
+    }
+    return text;
+}
+
 int find_param(const Signature& sig, PyObject* name) {
     int n = static_cast<int>(sig.params.size());
     for (int i = 0; i < n; i++) {
@@ -125,8 +150,7 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             continue;
         }
         if (!convert_arg(b.raw[i], is_operator && p.type == ArgType::Tensor ? operand_param : p, a.values[i])) {
-            return misfit.say("argument '" + p.name + "' must be " + p.type_text + (p.optional ? " (or None)" : "") +
-                              ", not " + type_name(b.raw[i]));
+            return misfit.say("argument '" + p.name + "' must be " + described(p) + ", not " + contents(b.raw[i]));
         }
     }
     return true;

@@ -61,6 +61,15 @@ PyObject* op_signatures(PyObject* self, void*) {
     }
     return PyList_AsTuple(list.get());
 }
+// What inspect.signature() asks for; made in Python, as nothing but tools for people needs it.
+PyObject* op_signature(PyObject* self, void*) {
+    return guarded([&]() -> PyObject* {
+        PyOp* op = reinterpret_cast<PyOp*>(self);
+        Owned module(ok(PyImport_ImportModule("flambeau._signatures")));
+        Owned texts(ok(op_signatures(self, nullptr)));
+        return ok(PyObject_CallMethod(module.get(), "of", "Oi", texts.get(), op->mode != Mode::Function));
+    });
+}
 PyObject* op_doc(PyObject* self, void*) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
     std::string text;
@@ -84,10 +93,13 @@ void op_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-PyGetSetDef op_getset[] = {
-    {"__name__", op_name, nullptr, nullptr, nullptr},         {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
-    {"__module__", op_module, nullptr, nullptr, nullptr},     {"__doc__", op_doc, nullptr, nullptr, nullptr},
-    {"signatures", op_signatures, nullptr, nullptr, nullptr}, {}};
+PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
+                           {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
+                           {"__module__", op_module, nullptr, nullptr, nullptr},
+                           {"__doc__", op_doc, nullptr, nullptr, nullptr},
+                           {"signatures", op_signatures, nullptr, nullptr, nullptr},
+                           {"__signature__", op_signature, nullptr, nullptr, nullptr},
+                           {}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
 

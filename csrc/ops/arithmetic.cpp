@@ -307,7 +307,7 @@ void where_tile(char** data, int64_t n, const void*) {
 }
 Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y) {
     if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8)
-        fail_type("expected condition to be a bool tensor, got ", condition.dtype());
+        fail_type("expected condition to be a bool tensor, got ", condition.dtype(), "; compare, say condition != 0");
     DType common = result_type({x, y});
     return dispatch_size(common, [&](auto tag) {
         return launch(a, {condition, x, y}, common, common, {DType::Bool, common, common},

@@ -166,7 +166,8 @@ bool fits_onednn(const ConvShape& s, DType d) {
 }
 
 void check_types(const Tensor& x, const Tensor& w) {
-    check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(), ") should have the same dtype");
+    check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(),
+          ") should have the same dtype; convert one with .to(dtype)");
 }
 
 Dims out_shape(const Dims& x, const Dims& w, const Window& o) {
@@ -258,7 +259,7 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Wi
     int64_t from = transposed ? w.shape()[1] * o.groups : w.shape()[0];
     if (bias) {
         check(bias.dtype() == x.dtype(), "input (", x.dtype(), ") and bias (", bias.dtype(),
-              ") should have the same dtype");
+              ") should have the same dtype; convert one with .to(dtype)");
         check(bias.dim() == 1 && bias.shape()[0] == from, "given transposed=", transposed, ", weight of size ",
               w.shape(), ", expected bias to be 1-dimensional with ", from, " elements, but got bias of size ",
               bias.shape());

@@ -44,7 +44,8 @@ OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCT
     check(x.dim() >= 1 && w.dim() == 2 && x.shape().back() == w.size(1), "input of shape ", x.shape(),
           " does not fit weight of shape ", w.shape());
     check(x.dtype() == w.dtype() && (!a.given(2) || a.tensor(2).dtype() == x.dtype()),
-          "expected input, weight and bias to have the same dtype, got ", x.dtype(), " and ", w.dtype());
+          "expected input, weight and bias to have the same dtype, got ", x.dtype(), " and ", w.dtype(),
+          "; convert one with .to(dtype)");
     bool turn = turned(x);
     Tensor from = turn ? transpose(x, 0, 1) : x, rows = all_rows(from);
     Dims shape = from.shape();

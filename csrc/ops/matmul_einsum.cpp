@@ -276,6 +276,16 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     }
     std::vector<char> wanted(ellipsis_label + max_dims + 1, 0);
     for (int label : out) wanted[label] = 1;
+    // A letter of one operand alone that is missing in the output is a plain sum: of integers in int64, as sum() is.
+    bool sums = false;
+    for (const auto& entry : sizes) {
+        int label = entry.first, holders = 0;
+        for (Operand& x : work) holders += x.find(label) >= 0;
+        sums |= holders == 1 && !wanted[label];
+    }
+    if (sums && is_integral_or_bool(operands[0].dtype())) {
+        for (Operand& x : work) x.tensor = to_dtype(x.tensor, DType::I64);
+    }
     Operand total = work[0];
     for (size_t i = 1; i < work.size(); i++) {
         std::vector<char> keep = wanted;

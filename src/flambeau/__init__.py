@@ -71,6 +71,7 @@ pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
 from flambeau import autograd
 from flambeau._legacy import *
+from flambeau._memory import *
 from flambeau._system import *
 from flambeau._tensor import *
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
@@ -144,8 +145,10 @@ def __getattr__(name: str):
         return _importlib.import_module(f"flambeau.{name}")
     if name in _FROM:
         return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY) | set(_FROM))
+    # Without our own private names: CPython suggests "did you mean" among up to 750 names only.
+    private = {name for name in globals() if name.startswith("_") and not name.startswith("__")}
+    return sorted(set(globals()) - private | set(_LAZY) | set(_FROM))

@@ -1,4 +1,4 @@
-"""Information and settings: numeric limits, memory, threads, seeds, configuration."""
+"""Information and settings: numeric limits, threads, seeds, configuration."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from flambeau._printing import get_printoptions, printoptions, set_printoptions
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "empty_cache",
-    "finfo", "get_num_interop_threads", "get_printoptions", "get_rng_state", "iinfo", "initial_seed", "is_complex",
-    "is_floating_point", "is_nonzero", "is_storage", "is_tensor", "manual_seed", "max_memory_allocated", "max_memory_reserved",
-    "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "numel", "printoptions", "reset_peak_memory_stats",
-    "result_type", "seed", "set_default_tensor_type", "set_flush_denormal", "set_memory_cap", "set_num_interop_threads",
-    "set_printoptions", "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
-    "get_deterministic_debug_mode", "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
+    "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "finfo",
+    "get_deterministic_debug_mode", "get_num_interop_threads", "get_printoptions", "get_rng_state", "iinfo",
+    "initial_seed", "is_complex", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point", "is_nonzero",
+    "is_storage", "is_tensor", "manual_seed", "numel", "printoptions", "result_type", "seed", "set_default_tensor_type",
+    "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads", "set_printoptions",
+    "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 
@@ -218,99 +217,6 @@ def typename(obj) -> str:
     kind = obj if isinstance(obj, type) else type(obj)
     module = "" if kind.__module__ in ("builtins", None) else kind.__module__ + "."
     return module + kind.__qualname__
-
-
-# ---- memory --------------------------------------------------------------------------------------------------------------
-
-
-def memory_stats(device=None) -> dict[str, builtins.int]:
-    """Counters of the caching allocator: bytes allocated, reserved, cached, their peaks, blocks, segments, calls.
-
-    Example:
-        >>> fb.memory_stats()["allocated_bytes"] >= 0
-        True
-    """
-    return _C.memory_stats()
-
-
-def memory_summary(device=None, abbreviated=False) -> str:
-    """The allocator's counters as a table.
-
-    Example:
-        >>> "allocated" in fb.memory_summary()
-        True
-    """
-    return _C.memory_summary()
-
-
-def empty_cache() -> builtins.int:
-    """Returns cached memory to the system; answers how many bytes that was.
-
-    Example:
-        >>> fb.empty_cache() >= 0
-        True
-    """
-    return _C.empty_cache()
-
-
-def set_memory_cap(bytes) -> None:
-    """Sets how many bytes may be held from the system at most; None takes the cap away.
-
-    Example:
-        >>> fb.set_memory_cap(None)
-    """
-    _C.set_memory_cap(bytes)
-
-
-def memory_allocated(device=None) -> builtins.int:
-    """Bytes in live tensors.
-
-    Example:
-        >>> before = fb.memory_allocated()
-        >>> x = fb.zeros(1000)
-        >>> fb.memory_allocated() - before
-        4000
-    """
-    return _C.memory_stats()["allocated_bytes"]
-
-
-def max_memory_allocated(device=None) -> builtins.int:
-    """The most bytes that were in live tensors at one time.
-
-    Example:
-        >>> fb.max_memory_allocated() >= fb.memory_allocated()
-        True
-    """
-    return _C.memory_stats()["allocated_bytes_peak"]
-
-
-def memory_reserved(device=None) -> builtins.int:
-    """Bytes held from the system.
-
-    Example:
-        >>> fb.memory_reserved() >= fb.memory_allocated()
-        True
-    """
-    return _C.memory_stats()["reserved_bytes"]
-
-
-def max_memory_reserved(device=None) -> builtins.int:
-    """The most bytes that were held from the system at one time.
-
-    Example:
-        >>> fb.max_memory_reserved() >= fb.memory_reserved()
-        True
-    """
-    return _C.memory_stats()["reserved_bytes_peak"]
-
-
-def reset_peak_memory_stats(device=None) -> None:
-    """Peaks start again from the present values.
-
-    Example:
-        >>> fb.reset_peak_memory_stats()
-    """
-    _C.reset_peak()
 
 
 # ---- seeds ---------------------------------------------------------------------------------------------------------------

@@ -244,9 +244,9 @@ def _cuda(self, device=None, non_blocking=False, memory_format=preserve_format):
         >>> fb.ones(2).cuda()
         Traceback (most recent call last):
             ...
-        RuntimeError: cuda: no CUDA backend in this build; test with fb.zeros(1).is_cuda, use device='cpu'
+        RuntimeError: cuda: no CUDA backend in this build; ask with fb.cuda.is_available(), use device='cpu'
     """
-    raise RuntimeError("cuda: no CUDA backend in this build; test with fb.zeros(1).is_cuda, use device='cpu'")
+    raise RuntimeError("cuda: no CUDA backend in this build; ask with fb.cuda.is_available(), use device='cpu'")
 
 
 def _to_device(self, device, /, *, stream=None):

@@ -133,3 +133,9 @@ def test_sampling_under_vmap():
     np.testing.assert_allclose(parts.sum(-1).numpy(), 1, rtol=1e-6)
     with pytest.raises(RuntimeError, match="randomness='error'"):
         fb.vmap(fb._standard_gamma)(shapes)
+
+
+def test_binomial_slope_where_the_logit_is_zero():
+    p = fb.tensor(0.5, dtype=fb.float64, requires_grad=True)
+    D.Binomial(5, p).log_prob(fb.tensor(4.0, dtype=fb.float64)).backward()
+    assert p.grad.item() == pytest.approx(4 / 0.5 - 1 / 0.5)

@@ -134,6 +134,20 @@ def test_nearest_and_area():
     assert F.interpolate(images, 2, mode="bilinear").dtype == fb.uint8
 
 
+@pytest.mark.parametrize(
+    ("mode", "antialias", "expected"),
+    [
+        ("bilinear", False, [13, 97, 87, 140, 30, 84, 75, 97, 54, 172, 101, 93]),
+        ("bilinear", True, [26, 93, 94, 125, 42, 102, 90, 106, 63, 142, 111, 110]),
+        ("bicubic", False, [7, 110, 83, 152, 28, 66, 68, 90, 52, 203, 93, 90]),
+        ("bicubic", True, [21, 95, 95, 129, 38, 104, 86, 106, 60, 153, 111, 112]),
+    ],
+)
+def test_pixels_of_bytes_are_rounded_after_each_dimension(mode, antialias, expected):
+    image = (fb.arange(36) ** 2 * 7 % 251).to(fb.uint8).view(1, 1, 6, 6)
+    assert F.interpolate(image, (3, 4), mode=mode, antialias=antialias).flatten().tolist() == expected
+
+
 def cubic(d, a):
     d = abs(d)
     if d <= 1:

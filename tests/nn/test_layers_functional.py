@@ -343,3 +343,16 @@ def test_linear_into_a_given_tensor():
 def test_an_index_that_no_row_has():
     with pytest.raises(IndexError, match="index out of range in self"):
         F.embedding(fb.tensor([0, 7]), fb.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"), [(F.dropout1d, (3, 4)), (F.dropout3d, (3, 2, 2, 2)), (F.dropout2d, (2, 3, 4, 4))]
+)
+def test_channel_dropout_in_place(function, shape):
+    for p in (0.0, 0.5, 1.0):
+        x = fb.ones(shape)
+        assert function(x, p, True, True) is x
+        assert set(x.flatten().tolist()) <= ({0.0, 1 / (1 - p)} if p < 1 else {0.0})
+    y = fb.ones(shape, requires_grad=True)
+    function(y * 1, 1.0, True, True).sum().backward()
+    assert y.grad.abs().sum().item() == 0

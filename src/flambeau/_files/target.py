@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import secrets
@@ -94,6 +95,8 @@ class Staged:
         """A writer for what will be at path after commit()."""
         folder, name = os.path.split(os.path.realpath(path))
         temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, "No such folder; make it first, say with os.makedirs", folder)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._files.append((temporary, os.path.join(folder, name)))
         try:

@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 import warnings
 from typing import Any
 
@@ -206,4 +207,8 @@ def Variable(data, requires_grad=False, volatile=False):
 def __getattr__(name: str):
     if name in _LAZY:
         return _importlib.import_module(f"flambeau.autograd.{name}")
-    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")
+    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

@@ -11,9 +11,10 @@ Example:
     >>> fb.distributed.destroy_process_group()
 """
 
-from flambeau.distributed import _collectives, _group, _objects
+from flambeau.distributed import _collectives, _group, _objects, _types
 from flambeau.distributed._collectives import *  # each module lists its names
 from flambeau.distributed._group import *
 from flambeau.distributed._objects import *
+from flambeau.distributed._types import *
 
-__all__ = sorted([*_collectives.__all__, *_group.__all__, *_objects.__all__])
+__all__ = sorted([*_collectives.__all__, *_group.__all__, *_objects.__all__, *_types.__all__])

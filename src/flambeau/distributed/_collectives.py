@@ -11,7 +11,8 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
-from flambeau.distributed._group import GroupMember, ReduceOp, Work, check_rank, member
+from flambeau.distributed._group import check_rank, member
+from flambeau.distributed._types import GroupMember, ReduceOp, Work
 from flambeau.errors import ArgumentError
 
 __all__ = [

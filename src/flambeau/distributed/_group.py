@@ -7,163 +7,17 @@ import os
 from typing import Any
 
 import flambeau as fb
+from flambeau.distributed._types import Backend, GroupMember, ProcessGroup, ReduceOp, World
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
-    "Backend", "GroupMember", "ProcessGroup", "ReduceOp", "Work", "default_pg_timeout", "destroy_process_group",
-    "get_backend", "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
-    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group", "is_available",
-    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "default_pg_timeout", "destroy_process_group", "get_backend", "get_default_backend_for_device", "get_global_rank",
+    "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size", "init_process_group",
+    "is_available", "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched", "new_group", "supports_complex",
 ]  # fmt: skip
 
 default_pg_timeout = datetime.timedelta(minutes=30)
-
-
-class Backend(str):
-    """Name of what carries messages between processes, in lower case.
-
-    Example:
-        >>> fb.distributed.Backend("GLOO")
-        'gloo'
-    """
-
-    UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
-
-    def __new__(cls, name: str) -> Backend:
-        if not isinstance(name, str):
-            raise ValueError(f"Backend: expected a name, got {type(name).__name__}")
-        return super().__new__(cls, name.lower())
-
-
-class ReduceOp:
-    """How values of several processes become one: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR.
-
-    Example:
-        >>> fb.distributed.ReduceOp.SUM
-        <ReduceOp.SUM>
-    """
-
-    SUM: ReduceOp
-    AVG: ReduceOp
-    PRODUCT: ReduceOp
-    MIN: ReduceOp
-    MAX: ReduceOp
-    BAND: ReduceOp
-    BOR: ReduceOp
-    BXOR: ReduceOp
-
-    def __init__(self, op: str | ReduceOp) -> None:
-        self.name: str = op.name if isinstance(op, ReduceOp) else op
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReduceOp) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return f"<ReduceOp.{self.name}>"
-
-
-for _name in "SUM AVG PRODUCT MIN MAX BAND BOR BXOR".split():
-    setattr(ReduceOp, _name, ReduceOp(_name))
-
-
-class Work:
-    """A collective under way; with one process it is done when it is returned.
-
-    Example:
-        >>> fb.distributed.Work(None).is_completed()
-        True
-    """
-
-    def __init__(self, result: Any) -> None:
-        self._result = result
-
-    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
-        """Waits until it is done; True."""
-        return True
-
-    def is_completed(self) -> bool:
-        """Whether it is done."""
-        return True
-
-    def is_success(self) -> bool:
-        """Whether it ended without an error."""
-        return True
-
-    def exception(self) -> None:
-        """The error it ended with: none."""
-        return None
-
-    def result(self) -> Any:
-        """The tensors it wrote."""
-        return self._result
-
-
-class ProcessGroup:
-    """Processes that communicate: in this version, this process alone.
-
-    Example:
-        >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
-        >>> fb.distributed.group.WORLD.size(), fb.distributed.group.WORLD.rank()
-        (1, 0)
-        >>> fb.distributed.destroy_process_group()
-    """
-
-    def __init__(self, backend: str, name: str, description: str = "") -> None:
-        self._backend, self.group_name, self.group_desc = Backend(backend), name, description
-
-    def rank(self) -> int:
-        """Number of this process in the group."""
-        return 0
-
-    def size(self) -> int:
-        """Number of processes."""
-        return 1
-
-    def name(self) -> str:
-        """Name of the backend."""
-        return self._backend
-
-    def __repr__(self) -> str:
-        return f"<ProcessGroup {self.group_name!r} of 1 process, backend {self._backend}>"
-
-
-class _World:
-    """The default group, if there is one, and the groups made since."""
-
-    default: ProcessGroup | None = None
-    groups: list[ProcessGroup] = []
-
-
-class _GroupNames(type):
-    @property
-    def WORLD(cls) -> ProcessGroup | None:
-        """The default group; None before init_process_group()."""
-        return _World.default
-
-
-class group(metaclass=_GroupNames):
-    """The default group is group.WORLD.
-
-    Example:
-        >>> fb.distributed.group.WORLD is None
-        True
-    """
-
-
-class GroupMember(metaclass=_GroupNames):
-    """What new_group answers to processes outside of a group: GroupMember.NON_GROUP_MEMBER.
-
-    Example:
-        >>> fb.distributed.GroupMember.NON_GROUP_MEMBER
-        -100
-    """
-
-    NON_GROUP_MEMBER = -100
 
 
 # ---- asking --------------------------------------------------------------------------------------------------------
@@ -188,7 +42,7 @@ def is_initialized() -> bool:
         >>> fb.distributed.is_initialized()
         False
     """
-    return _World.default is not None
+    return World.default is not None
 
 
 def is_nccl_available() -> bool:
@@ -243,12 +97,12 @@ def is_torchelastic_launched() -> bool:
 
 def member(group: Any, op: str) -> ProcessGroup:
     """The group an op is to run in; an error without one."""
-    chosen = _World.default if group is None else group
+    chosen = World.default if group is None else group
     if chosen is None:
         raise _Uninitialized(
             f"{op}: the default process group has not been initialized; call init_process_group() first"
         )
-    if not isinstance(chosen, ProcessGroup) or chosen not in _World.groups:
+    if not isinstance(chosen, ProcessGroup) or chosen not in World.groups:
         raise ArgumentError(f"{op}: expected a process group that this process is part of, got {chosen!r}")
     return chosen
 
@@ -440,7 +294,7 @@ def init_process_group(
         True
         >>> fb.distributed.destroy_process_group()
     """
-    if _World.default is not None:
+    if World.default is not None:
         raise ArgumentError("init_process_group: there is a group already; destroy_process_group() ends it")
     if pg_options is not None:
         raise ArgumentError("init_process_group: pg_options is not supported; leave it at None")
@@ -460,8 +314,8 @@ def init_process_group(
             "process, with WORLD_SIZE=1"
         )
     check_rank("init_process_group", "rank", _from_environment(rank, "RANK"))
-    _World.default = ProcessGroup(chosen, "default_pg", "default_pg")
-    _World.groups = [_World.default]
+    World.default = ProcessGroup(chosen, "default_pg", "default_pg")
+    World.groups = [World.default]
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -476,10 +330,10 @@ def destroy_process_group(group: Any = None) -> None:
     if group == GroupMember.NON_GROUP_MEMBER:
         return
     ended = member(group, "destroy_process_group")
-    if ended is _World.default:
-        _World.default, _World.groups = None, []
+    if ended is World.default:
+        World.default, World.groups = None, []
     else:
-        _World.groups.remove(ended)
+        World.groups.remove(ended)
 
 
 def new_group(
@@ -524,6 +378,6 @@ def new_group(
     name = _known("new_group", backend) if backend else default._backend
     if not wanted:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(name, f"group_{len(_World.groups)}", group_desc or "undefined")
-    _World.groups.append(made)
+    made = ProcessGroup(name, f"group_{len(World.groups)}", group_desc or "undefined")
+    World.groups.append(made)
     return made

@@ -7,7 +7,8 @@ from typing import Any
 
 from flambeau._C import Tensor
 from flambeau.distributed._collectives import inside, single
-from flambeau.distributed._group import Work, check_rank
+from flambeau.distributed._group import check_rank
+from flambeau.distributed._types import Work
 from flambeau.errors import ArgumentError
 
 __all__ = [

@@ -86,7 +86,7 @@ class Binomial(Distribution):
         n, logits = self.total_count, self.logits
         ways = fb.lgamma(n + 1) - fb.lgamma(value + 1) - fb.lgamma(n - value + 1)
         # n log(1 + exp(logits)), which neither overflows nor loses digits.
-        normalizer = n * (logits.clamp(min=0) + fb.log1p(fb.exp(-fb.abs(logits))))
+        normalizer = n * fb.logaddexp(logits, fb.zeros_like(logits))
         return value * logits + ways - normalizer
 
     def entropy(self) -> Tensor:

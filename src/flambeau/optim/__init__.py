@@ -14,6 +14,7 @@ Example:
 """
 
 import importlib as _importlib
+import sys as _sys
 
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
@@ -61,4 +62,8 @@ def __getattr__(name: str):
     # swa_utils needs nn, which most uses of optimizers have not loaded yet.
     if name == "swa_utils":
         return _importlib.import_module("flambeau.optim.swa_utils")
-    raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'")
+    raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+
+
+def __dir__():
+    return sorted({*globals(), "swa_utils"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Real
 from typing import Any
 
 import flambeau as fb
@@ -131,6 +132,8 @@ def zeros(param: Tensor) -> Tensor:
 
 def check_lr(name: str, lr: Number) -> None:
     """A learning rate is a number or a tensor with one element, and not negative."""
+    if not isinstance(lr, Real | Tensor):
+        raise TypeError(f"{name}: lr must be a number or a tensor, got {type(lr).__name__}")
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise errors.ArgumentError(f"{name}: Tensor lr must be 1-element, got {lr.numel()} elements")
     check_not_negative(name, lr=lr)

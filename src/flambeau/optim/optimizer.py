@@ -130,11 +130,19 @@ class Optimizer:
                 f"{type(self).__name__}: params argument given to the optimizer should be an iterable of Tensors or dicts, "
                 "got a tensor; pass [tensor]"
             )
+        if not isinstance(params, Iterable):
+            hint = "; pass its parameters()" if hasattr(params, "parameters") else ""
+            raise TypeError(
+                f"{type(self).__name__}: params must be an iterable of Tensors or dicts, got {type(params).__name__}{hint}"
+            )
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups: list[Any] = list(params)
         if not groups:
-            raise errors.ArgumentError(f"{type(self).__name__}: params is empty; expected at least one parameter")
+            raise errors.ArgumentError(
+                f"{type(self).__name__}: params is empty; expected at least one parameter: has the model none, or was the "
+                "iterator used up before?"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

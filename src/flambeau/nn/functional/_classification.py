@@ -63,9 +63,10 @@ def _nll(
             why = f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})"
         else:
             why = f"Expected target size {expected}, got {tuple(target.shape)}"
-        raise ArgumentError(f"{op}: {why} for input of shape {tuple(input.shape)}")
+        hint = "; use target.squeeze(1)" if axis and tuple(target.shape) == (input.shape[0], 1, *input.shape[2:]) else ""
+        raise ArgumentError(f"{op}: {why} for input of shape {tuple(input.shape)}{hint}")
     if target.dtype not in (fb.int64, fb.uint8):
-        raise DTypeError(f"{op}: expected target dtype to be Long or Byte (int64 or uint8), got {target.dtype}")
+        raise DTypeError(f"{op}: expected target dtype to be Long or Byte (int64 or uint8), got {target.dtype}; use .long()")
     _check_class_weights(op, weight, classes)
     if weight is not None and weight.dtype != input.dtype:
         found, wanted = (str(dtype).split(".")[-1] for dtype in (weight.dtype, input.dtype))
@@ -136,7 +137,7 @@ def cross_entropy(
                 f"{op}: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})"
             )
         raise ArgumentError(
-            f"{op}: expected target dtype to be Long or Byte (int64 or uint8) for classes, got {target.dtype}; "
+            f"{op}: expected target dtype to be Long or Byte (int64 or uint8) for classes, got {target.dtype}; use .long(); "
             f"probabilities must have the shape of input, {tuple(input.shape)}, got {tuple(target.shape)}"
         )
     if weight is None and _has_rows(input, target):

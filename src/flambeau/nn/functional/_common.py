@@ -57,6 +57,12 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     """The reduction, or what the deprecated arguments size_average and reduce mean."""
     if size_average is None and reduce is None:
         return reduction
+    for name, value in {"size_average": size_average, "reduce": reduce}.items():
+        if isinstance(value, Tensor):
+            raise TypeError(
+                f"loss: {name} must be None or a bool, got a Tensor; a loss module is made first and then called: "
+                "MSELoss()(input, target)"
+            )
     average = True if size_average is None else size_average
     meant = ("mean" if average else "sum") if reduce is None or reduce else "none"
     warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=3)
@@ -86,6 +92,9 @@ def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: 
     A 0-d operand is a number, and is compared with every element on purpose; so are two tensors of one element each.
     With one_may_broadcast, so is an operand that is repeated to the shape of the other.
     """
+    for name, given in (("input", input), ("target", target)):
+        if not hasattr(given, "shape"):
+            raise TypeError(f"{op}: {name} must be a Tensor, got {type(given).__name__}")
     if input.shape == target.shape or not (input.ndim and target.ndim) or input.numel() == target.numel() == 1:
         return
     if not (one_may_broadcast and _repeats(input.shape, target.shape)):

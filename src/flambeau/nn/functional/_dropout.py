@@ -98,6 +98,11 @@ def _channel_dropout(op: str, input: Tensor, p: float, training: bool, inplace: 
     return _times(input, _keep(input, p, shape).div_(1 - p), inplace)
 
 
+def _unbatched(op: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    result = _channel_dropout(op, input.unsqueeze(0), p, training, inplace)
+    return input if inplace else result.squeeze(0)
+
+
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Sets whole channels of (N, C, L) or (C, L) to 0 with probability p, in training.
 
@@ -109,7 +114,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.ndim not in (2, 3):
         raise ArgumentError(f"dropout1d: expected 2 or 3 dimensions, got shape {tuple(input.shape)}")
     if input.ndim == 2:
-        return _channel_dropout("dropout1d", input.unsqueeze(0), p, training, inplace).squeeze(0)
+        return _unbatched("dropout1d", input, p, training, inplace)
     return _channel_dropout("dropout1d", input, p, training, inplace)
 
 
@@ -137,5 +142,5 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.ndim not in (4, 5):
         warnings.warn(f"dropout3d: expected 4 or 5 dimensions, got shape {tuple(input.shape)}", stacklevel=2)
     if input.ndim == 4:
-        return _channel_dropout("dropout3d", input.unsqueeze(0), p, training, inplace).squeeze(0)
+        return _unbatched("dropout3d", input, p, training, inplace)
     return _channel_dropout("dropout3d", input, p, training, inplace)

@@ -34,7 +34,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             return _core["linear"](input, weight, bias)
         product = input.matmul(weight.t())
         return product if bias is None else product + bias
-    except RuntimeError as error:  # looked at only then: this is the most frequent call of all
+    except (RuntimeError, AttributeError) as error:  # looked at only then: this is the most frequent call of all
+        for name, given in {"input": input, "weight": weight}.items():
+            if not isinstance(given, Tensor):
+                raise TypeError(f"linear: {name} must be a Tensor, got {type(given).__name__}; use fb.as_tensor()") from error
+        if input.dtype != weight.dtype and not isinstance(error, AttributeError):
+            raise ArgumentError(
+                f"linear: expected input and weight to have the same dtype, got {input.dtype} and {weight.dtype}; "
+                f"convert the input with .to({weight.dtype})"
+                + (f", or the module with .to({input.dtype})" if input.is_floating_point() else "")
+            ) from error
         if input.ndim and weight.ndim and input.shape[-1] == weight.shape[-1]:
             raise
         raise ArgumentError(
@@ -131,14 +140,14 @@ def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
     if input.dtype not in (fb.int64, fb.int32):
         raise DTypeError(
             f"{op}: Expected tensor for argument 'indices' to have scalar type Long (int64) or Int (int32), "
-            f"got {input.dtype}"
+            f"got {input.dtype}; convert them with .long()"
         )
     try:
         return weight.index_select(0, input.reshape(-1))
     except IndexError as error:
         raise OutOfRangeError(
             f"{op}: index out of range in self: indices run from {int(input.min())} to {int(input.max())}, "
-            f"but the weight has {weight.shape[0]} rows"
+            f"but the weight has {weight.shape[0]} rows, 0 to {weight.shape[0] - 1}"
         ) from error
 
 

@@ -169,7 +169,8 @@ def batch_norm(
         count = input.numel() // channels if channels else 0
         if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
             raise ArgumentError(
-                f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
+                f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}; "
+                "use a larger batch, or eval() to use the running statistics"
             )
         if count == 0:
             return _affine(input, weight, bias, input)
@@ -228,7 +229,8 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if positions == 1:
         raise ArgumentError(
-            f"{op}: expected more than 1 spatial element when training, got input size {tuple(input.shape)}"
+            f"{op}: expected more than 1 spatial element when training, got input size {tuple(input.shape)}; "
+                "use a larger batch, or eval() to use the running statistics"
         )
     _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if input.numel() == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 import flambeau as fb
@@ -63,8 +63,11 @@ def interpolate(
         return _through_matrices(input, matrices)
     taps = _cubic_taps if mode == "bicubic" else _linear_taps
     result = _computable(input)
-    for d in range(dims):
-        result = _along(result, d + 2, taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype))
+    for d in _order(input):
+        chosen = taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype)
+        if not input.is_floating_point():
+            chosen = _short_taps(chosen)
+        result = _settled(_along(result, d + 2, chosen), input)
     return _like(result, input)
 
 
@@ -124,15 +127,43 @@ def _step(n: int, m: int, factor: float | None, align_corners: bool) -> float:
 
 
 def _computable(x: Tensor) -> Tensor:
-    return wide(x) if x.is_floating_point() else x.float()
+    return wide(x) if x.is_floating_point() else x.double()
+
+
+def _order(input: Tensor) -> Iterable[int]:
+    """Dimensions in the order they are resampled in: pixels of integers are rounded after each, rows come first."""
+    dims = range(input.ndim - 2)
+    return dims if input.is_floating_point() else reversed(dims)
+
+
+def _short(weights: Tensor) -> Tensor:
+    """Weights as short as those of image libraries: 16 bits with the sign, as many as fit behind the point."""
+    largest = float(weights.max())
+    unit = 2.0 ** max(bits for bits in range(23) if math.floor(largest * 2.0**bits + 0.5) < 1 << 15)
+    return ((weights * unit).abs() + 0.5).floor() * weights.sign() / unit
+
+
+def _short_taps(taps: Taps) -> Taps:
+    """The same for taps; a pixel at the border that is read more than once gets one weight."""
+    weights = [weight for _, weight in taps]
+    for k in range(1, len(taps)):
+        same = taps[k][0] == taps[k - 1][0]
+        weights[k] = weights[k] + weights[k - 1] * same
+        weights[k - 1] = weights[k - 1] * ~same
+    return list(zip([index for index, _ in taps], _short(fb.stack(weights)), strict=True))
+
+
+def _settled(result: Tensor, input: Tensor) -> Tensor:
+    """Integers rounded, halves up, and kept in their range."""
+    if input.is_floating_point():
+        return result
+    limits = fb.iinfo(input.dtype)
+    return (result + 0.5).floor().clamp(limits.min, limits.max)
 
 
 def _like(result: Tensor, input: Tensor) -> Tensor:
-    """The result in the input's dtype; integers are rounded and kept in their range."""
-    if input.is_floating_point():
-        return narrow_back(result, input)
-    limits = fb.iinfo(input.dtype)
-    return result.round().clamp(limits.min, limits.max).to(input.dtype)
+    """The result in the input's dtype."""
+    return narrow_back(result, input) if input.is_floating_point() else _settled(result, input).to(input.dtype)
 
 
 def _positions(m: int, scale: float, align_corners: bool, dtype) -> Tensor:
@@ -179,8 +210,9 @@ def _along(x: Tensor, dim: int, taps: Taps) -> Tensor:
 def _through_matrices(input: Tensor, matrices: list[Tensor]) -> Tensor:
     """Multiplies each dimension behind (N, C) with a matrix of weights."""
     result = _computable(input)
-    for d, matrix in enumerate(matrices):
-        result = (result.movedim(d + 2, -1) @ matrix.to(result.dtype).t()).movedim(-1, d + 2)
+    for d in _order(input):
+        matrix = matrices[d] if input.is_floating_point() else _short(matrices[d])
+        result = _settled((result.movedim(d + 2, -1) @ matrix.to(result.dtype).t()).movedim(-1, d + 2), input)
     return _like(result.contiguous(), input)
 
 

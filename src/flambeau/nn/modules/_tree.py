@@ -189,7 +189,8 @@ class Tree:
         """
         self._check_name("add_module", name, "_modules")
         if module is not None and not isinstance(module, Tree):
-            raise TypeError(f"add_module: '{name}' must be a Module or None, got {type(module).__name__}")
+            hint = "; call it in forward(), or use the module of that name" if callable(module) else ""
+            raise TypeError(f"add_module: '{name}' must be a Module or None, got {type(module).__name__}{hint}")
         for hook in registration_hooks["module"].values():
             module = _replaced(hook(self, name, module), module)
         self._modules[name] = module

@@ -100,7 +100,10 @@ class Module(Tree, Calling, State):
             >>> fb.nn.Identity().forward(3)
             3
         """
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function; define forward(self, ...), '
+            "or, of a container, call the modules in it"
+        )
 
     forward: Callable[..., Any] = _forward_is_missing
 

@@ -13,6 +13,8 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(tensors, fb.nn.Module):
+        raise TypeError(f"clip_grad: expected tensors, got the module {type(tensors).__name__}; pass its parameters()")
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
@@ -96,12 +98,10 @@ def clip_grad_norm_(
         >>> p.grad
         tensor([0.6000, 0.8000])
     """
-    if not isinstance(parameters, Tensor):
-        is_generator = not hasattr(parameters, "__len__")
-        parameters = list(parameters)
-        if is_generator and not parameters:
-            warnings.warn("clip_grad_norm_: the generator of parameters is empty, nothing is clipped", stacklevel=2)
+    is_generator = not hasattr(parameters, "__len__")
     parameters = _listed(parameters)
+    if is_generator and not parameters:
+        warnings.warn("clip_grad_norm_: the generator of parameters is empty, nothing is clipped", stacklevel=2)
     total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total

@@ -233,6 +233,8 @@ def pad_sequence(
         raise ArgumentError("pad_sequence: received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise ArgumentError(f"pad_sequence: padding_side should be either 'right' or 'left', got {padding_side!r}")
+    if any(t.ndim == 0 for t in tensors):
+        raise ArgumentError("pad_sequence: expected sequences of shape (L, …), got 0-d tensors; pass a list of tensors")
     rest = tuple(tensors[0].shape[1:])
     if any(tuple(t.shape[1:]) != rest for t in tensors):
         raise ArgumentError(

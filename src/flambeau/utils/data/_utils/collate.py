@@ -94,6 +94,12 @@ def collate(batch, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | 
         if _is_array(first):
             return _collate_arrays(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, collections.abc.Mapping):
+        missing = [key for d in batch for key in first if key not in d]
+        if missing:
+            raise KeyError(
+                f"default_collate: every sample must have the keys of the first, {list(first)}; {missing[0]!r} is missing "
+                "from one; or pass a collate_fn"
+            )
         columns = {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in first}
         return _like_mapping(first, columns)
     if isinstance(first, tuple) and hasattr(first, "_fields"):

@@ -1,0 +1,70 @@
+"""What beginners get wrong, and what they are told: the op, what was given, and the way out."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.utils.data import DataLoader
+
+MISTAKES = {
+    "an array to a layer": (lambda: nn.Linear(3, 2)(np.ones((1, 3))), TypeError, "linear: input must be a Tensor, got ndarray"),
+    "integers to a layer": (lambda: nn.Linear(3, 2)(fb.ones(1, 3).long()), ValueError, r"linear: .*int64 .*\.to\(flambeau.float32\)"),
+    "doubles to a layer": (lambda: nn.Linear(3, 2)(fb.ones(1, 3).double()), ValueError, r"the module with \.to\(flambeau.float64\)"),
+    "floats to an embedding": (lambda: nn.Embedding(3, 2)(fb.ones(2)), TypeError, r"embedding: .*float32; .*\.long\(\)"),
+    "an index too large": (lambda: nn.Embedding(3, 2)(fb.tensor([3])), IndexError, "has 3 rows, 0 to 2"),
+    "floats as classes": (lambda: F.cross_entropy(fb.ones(2, 3), fb.ones(2)), ValueError, r"float32; use \.long\(\)"),
+    "classes in a column": (lambda: F.cross_entropy(fb.ones(2, 3), fb.ones(2, 1).long()), ValueError, r"target\.squeeze\(1\)"),
+    "a batch of one": (lambda: nn.BatchNorm1d(3)(fb.ones(1, 3)), ValueError, r"got input size \(1, 3\); use a larger batch, or eval\(\)"),
+    "a module to an optimizer": (lambda: fb.optim.SGD(nn.Linear(1, 1), lr=0.1), TypeError, r"SGD: .* got Linear; pass its parameters\(\)"),
+    "a used-up iterator": (lambda: fb.optim.Adam(iter(())), ValueError, "Adam: params is empty; .* iterator used up"),
+    "a rate in quotes": (lambda: fb.optim.Adam([fb.ones(1)], lr="0.1"), TypeError, "Adam: lr must be a number or a tensor, got str"),
+    "a module to clip": (lambda: nn.utils.clip_grad_norm_(nn.Linear(1, 1), 1.0), TypeError, r"Linear; pass its parameters\(\)"),
+    "a module to a loss": (lambda: F.mse_loss(nn.Linear(1, 1), fb.ones(1)), TypeError, "mse_loss: input must be a Tensor, got Linear"),
+    "a loss called while made": (lambda: nn.MSELoss(fb.ones(2), fb.ones(2)), TypeError, r"made first and then called"),
+    "a function as a layer": (lambda: nn.Sequential(F.relu), TypeError, "got function; call it in forward"),
+    "a list that is called": (lambda: nn.ModuleList([nn.ReLU()])(fb.ones(1)), NotImplementedError, "call the modules in it"),
+    "samples of other keys": (lambda: next(iter(DataLoader([{"a": 1}, {"b": 2}], 2))), KeyError, "default_collate: .* 'a' is missing"),
+    "numbers as sequences": (lambda: nn.utils.rnn.pad_sequence([fb.tensor(1.0)]), ValueError, "pad_sequence: .* 0-d"),
+    "a folder that is not there": (lambda: fb.save({}, "/nowhere/at/all.pt"), FileNotFoundError, "No such folder.*'/nowhere/at'"),
+    "a GPU": (lambda: fb.ones(1).cuda(), RuntimeError, r"fb\.cuda\.is_available\(\)"),
+    "backward from nothing": (lambda: fb.ones(()).backward(), RuntimeError, r"backward: .* does not require grad .* no_grad\(\)"),
+    "gradients of integers": (lambda: fb.tensor([1], requires_grad=True), RuntimeError, r"got int64; .* \.float\(\)"),
+    "bytes to a convolution": (lambda: nn.Conv2d(1, 1, 1)(fb.ones(1, 1, 2, 2).byte()), ValueError, r"uint8.*\.to\(dtype\)"),
+    "text as a tensor": (lambda: fb.tensor("1"), TypeError, "from str; expected numbers"),
+    "a number as condition": (lambda: fb.where(fb.ones(1), fb.ones(1), fb.ones(1)), TypeError, "condition != 0"),
+    "a size in quotes": (lambda: nn.Linear("3", 2), TypeError, r"must be int\[\], not tuple of int, str"),
+    "a dtype in quotes": (lambda: fb.zeros(2, dtype="float"), TypeError, r"must be dtype \(or None\), say flambeau.float32, not str"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_message_has_the_way_out(mistake):
+    make, kind, pattern = MISTAKES[mistake]
+    with pytest.raises(kind, match=pattern):
+        make()
+
+
+@pytest.mark.parametrize("wrong, right", [("fb.zeors", "zeros"), ("fb.optim.Adm", "Adam"), ("fb.utils.dta", "data")])
+def test_misspelt_names_are_corrected(wrong, right):
+    code = f"import flambeau as fb\n{wrong}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert f"Did you mean: '{right}'?" in result.stderr
+
+
+def test_ops_have_signatures():
+    assert str(inspect.signature(fb.kron)) == "(input: 'Tensor', other: 'Tensor') -> 'Tensor'"
+    assert list(inspect.signature(fb.Tensor.sum).parameters) == ["self", "dim", "keepdim", "dtype"]
+    assert inspect.signature(fb.ones(2).sum).parameters["keepdim"].default is False
+    assert inspect.signature(fb.Tensor.add_).parameters["alpha"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert str(inspect.signature(fb.zeros)).startswith("(*size: 'int', dtype: 'dtype | None' = None, ")
+    with_none = [name for name, op in vars(fb.linalg).items() if hasattr(op, "signatures") and not hasattr(op, "__signature__")]
+    assert len(with_none) < 10, with_none
+    for op in fb._C.namespaces[""].values():
+        if hasattr(op, "__signature__"):
+            inspect.signature(op)
