@@ -72,6 +72,7 @@ pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 from flambeau import autograd
 from flambeau._legacy import *
 from flambeau._memory import *
+from flambeau._storage import *
 from flambeau._system import *
 from flambeau._tensor import *
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled

@@ -1,13 +1,11 @@
-"""PyTorch's older tensor types (FloatTensor and its kin), storages, and methods that old code leans on."""
+"""PyTorch's older tensor types (FloatTensor and its kin), and methods that old code leans on."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any
 
-from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._exchange import frombuffer
 from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
 from flambeau.errors import ArgumentError
 
@@ -39,118 +37,6 @@ def _make_types() -> dict[str, Any]:
     """
         made[name] = _TensorType(name, (), {"__doc__": doc, "__module__": "flambeau", "dtype": kind})
     return made
-
-
-class UntypedStorage:
-    """The bytes under a tensor. Tensors that are views of each other have the same storage.
-
-    Example:
-        >>> x = fb.zeros(4)
-        >>> x.untyped_storage().nbytes()
-        16
-        >>> x.untyped_storage().data_ptr() == x[1:].untyped_storage().data_ptr()
-        True
-    """
-
-    def __init__(self, owner: Tensor) -> None:
-        if not isinstance(owner, Tensor):
-            raise TypeError(f"UntypedStorage: expected a tensor whose storage to show, got {type(owner).__name__}")
-        self._tensor, self._part = owner, None
-
-    @classmethod
-    def from_file(cls, filename, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
-        """The bytes of a file, mapped: they come into memory when used.
-
-        Args:
-            filename: the file.
-            shared: whether writes reach the file.
-            nbytes: how many bytes; 0 means all.
-
-        Example:
-            >>> import os, tempfile
-            >>> path = os.path.join(tempfile.mkdtemp(), "bytes")
-            >>> with open(path, "wb") as f:
-            ...     n = f.write(bytes(range(4)))
-            >>> fb.asarray(fb.UntypedStorage.from_file(path)[1:3], dtype=fb.uint8)
-            tensor([1, 2], dtype=flambeau.uint8)
-        """
-        import mmap
-
-        with open(filename, "r+b" if shared else "rb") as file:
-            bytes_there = file.seek(0, 2)
-            if nbytes > bytes_there:
-                raise ArgumentError(f"from_file: {filename} has {bytes_there} bytes, {nbytes} were asked for")
-            size = nbytes or bytes_there
-            if size == 0:
-                return cls(_C.namespaces[""]["empty"](0, dtype=_C.uint8))
-            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-        return cls(frombuffer(mapped, dtype=_C.uint8))
-
-    def untyped(self) -> UntypedStorage:
-        """Itself: the bytes have no type."""
-        return self
-
-    def untyped_bytes(self) -> Tensor:
-        """The bytes as a tensor on the same memory."""
-        return _C.storage_bytes(self._tensor) if self._part is None else self._part
-
-    def __getitem__(self, index):
-        """A byte, or a part of the storage on the same memory."""
-        chosen = self.untyped_bytes()[index]
-        if not isinstance(index, slice):
-            return chosen.item()
-        part = UntypedStorage(self._tensor)
-        part._part = chosen
-        return part
-
-    def tolist(self) -> list:
-        """The bytes as numbers."""
-        return self.untyped_bytes().tolist()
-
-    @property
-    def device(self):
-        """Where the bytes are."""
-        return self._tensor.device
-
-    def data_ptr(self) -> builtins.int:
-        """Address of the first byte."""
-        return self._tensor._storage_ptr() if self._part is None else self._part.data_ptr()
-
-    def nbytes(self) -> builtins.int:
-        """How many bytes there are."""
-        return self._tensor._storage_nbytes() if self._part is None else self._part.numel()
-
-    size = __len__ = nbytes
-
-    def is_shared(self) -> builtins.bool:
-        """Whether other processes can see the bytes."""
-        return self._tensor.is_shared()
-
-    def share_memory_(self) -> UntypedStorage:
-        """Moves the bytes to where other processes can see them."""
-        self._tensor.share_memory_()
-        return self
-
-    def __eq__(self, other) -> builtins.bool:
-        return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
-
-    def __hash__(self) -> builtins.int:
-        return hash((self.data_ptr(), self.nbytes()))
-
-    def __repr__(self) -> str:
-        return f"UntypedStorage of {self.nbytes()} bytes on {self.device}"
-
-
-def _untyped_storage(self):
-    """untyped_storage()
-
-    The bytes under the tensor.
-
-    Example:
-        >>> fb.zeros(4).untyped_storage().nbytes()
-        16
-    """
-    return UntypedStorage(self)
 
 
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
@@ -409,7 +295,7 @@ def get_float32_matmul_precision() -> str:
 
 def _install() -> None:
     table = {
-        "untyped_storage": _untyped_storage, "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
+        "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
         "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
         "dim_order": _dim_order,
         "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo, "to_sparse_csr": _to_sparse_csr,
@@ -423,7 +309,7 @@ _types = _make_types()
 globals().update(_types)
 
 __all__ = [
-    "UntypedStorage", "detach", "get_float32_matmul_precision", "is_conj", "is_neg", "is_same_size", "resolve_conj", "resolve_neg",
+    "detach", "get_float32_matmul_precision", "is_conj", "is_neg", "is_same_size", "resolve_conj", "resolve_neg",
     "set_float32_matmul_precision",
 ]  # fmt: skip
 __all__ += [name for name in _types if not name.startswith(("UInt", "Complex"))]

@@ -120,13 +120,15 @@ def is_tensor(obj) -> builtins.bool:
 
 
 def is_storage(obj) -> builtins.bool:
-    """Whether an object is a storage; storages are not objects of their own here, so always False.
+    """Whether an object is a storage.
 
     Example:
-        >>> fb.is_storage(fb.zeros(1))
-        False
+        >>> fb.is_storage(fb.zeros(1)), fb.is_storage(fb.zeros(1).untyped_storage())
+        (False, True)
     """
-    return False
+    from flambeau._storage import TypedStorage, UntypedStorage
+
+    return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def is_floating_point(input) -> builtins.bool:

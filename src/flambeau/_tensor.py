@@ -88,8 +88,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     _check_device("asarray", device)
     if isinstance(obj, Tensor):
         shared = obj
-    elif hasattr(obj, "untyped_bytes"):
-        shared = obj.untyped_bytes().view(dtype or _C.uint8)
+    elif hasattr(obj, "untyped"):
+        shared = obj.untyped()._flat.view(dtype or _C.uint8)
     elif is_array(obj):
         shared = from_array(obj)
     elif hasattr(obj, "__dlpack__"):

@@ -14,18 +14,20 @@ Example:
 
 from __future__ import annotations
 
+import enum
 import os
 import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau._files import classes, locations, safetensors_format, shards, source, target, tree
+from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree
 from flambeau._files.problems import FileError, ForbiddenError, translated
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "FileError", "ForbiddenError", "add_safe_globals", "clear_safe_globals", "default_restore_location", "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint", "load", "location_tag", "remove_safe_globals", "safe_globals", "save",
+    "FileError", "ForbiddenError", "LoadEndianness", "add_safe_globals", "clear_safe_globals", "default_restore_location",
+    "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
+    "register_package", "remove_safe_globals", "safe_globals", "save", "set_default_load_endianness",
 ]  # fmt: skip
 
 _TORCH_ENDINGS = (".pt", ".pth", ".pt.tar", ".pth.tar")
@@ -340,3 +342,60 @@ def default_restore_location(storage: Any, location: str) -> Any:
         UntypedStorage of 8 bytes on cpu
     """
     return locations.default_restore_location(storage, location)
+
+
+def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
+    """Adds a way of naming the places of storages in .pt files, and of bringing them back.
+
+    Args:
+        priority: who is asked first: the lowest; the CPU has 10.
+        tagger: (storage) -> the name of its place, or None for storages that are not its own.
+        deserializer: (storage on the CPU, name) -> the storage in its place, or None for names that are not its own.
+
+    Example:
+        >>> fb.serialization.register_package(20, lambda s: None, lambda s, name: s if name == "toy" else None)
+    """
+    locations.register(priority, tagger, deserializer)
+
+
+class LoadEndianness(enum.Enum):
+    """The byte order of .pt files that do not name theirs (PyTorch before 2.1 did not).
+
+    Example:
+        >>> fb.serialization.LoadEndianness.LITTLE.name
+        'LITTLE'
+    """
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What set_default_load_endianness() was last told; None, the machine's own order, if never.
+
+    Example:
+        >>> fb.serialization.get_default_load_endianness()
+    """
+    return _endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Says in which byte order .pt files are that do not tell.
+
+    Args:
+        endianness: LITTLE, BIG, or NATIVE or None for the order of this machine.
+
+    Example:
+        >>> fb.serialization.set_default_load_endianness(fb.serialization.LoadEndianness.LITTLE)
+        >>> fb.serialization.set_default_load_endianness(None)
+    """
+    global _endianness
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError(f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}")
+    _endianness = endianness
+    orders = {LoadEndianness.LITTLE: "little", LoadEndianness.BIG: "big"}
+    byte_order.of_unmarked = orders.get(endianness) if endianness is not None else None
+
+
+_endianness: LoadEndianness | None = None

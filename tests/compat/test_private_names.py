@@ -220,3 +220,17 @@ def test_functions_between_accelerators_import_and_refuse_the_cpu(torch):
     for function in (Broadcast, Gather, ReduceAddCoalesced, Scatter):
         with pytest.raises(RuntimeError, match=f"{function.__name__}: moves tensors between accelerators"):
             function.apply([0, 1], fb.ones(2))
+
+
+def test_helpers_of_modules(torch):
+    from torch.nn.init import _no_grad_trunc_normal_
+    from torch.nn.modules.module import _addindent
+    from torch.nn.modules.normalization import _shape_t
+    from torch.nn.modules.transformer import _get_clones
+
+    assert _addindent("a\nb\nc", 2) == "a\n  b\n  c" and isinstance(3, _shape_t)
+    one = fb.nn.Linear(2, 3)
+    clones = _get_clones(one, 2)
+    assert len(clones) == 2 and clones[0].weight is not clones[1].weight and fb.equal(clones[0].weight, one.weight)
+    x = _no_grad_trunc_normal_(fb.empty(200, requires_grad=True), 1.0, 2.0, 0.0, 1.5)
+    assert 0 <= x.min().item() and x.max().item() <= 1.5

@@ -183,9 +183,47 @@ def test_hparams(tmp_path):
 
 def test_what_is_missing_says_so(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        assert not hasattr(writer, "add_mesh")
-        with pytest.raises(AttributeError, match="add_mesh: not supported.*Differences from PyTorch"):
-            writer.add_mesh("m", None)
+        assert not hasattr(writer, "add_onnx_graph")
+        with pytest.raises(AttributeError, match="add_onnx_graph: not supported.*Differences from PyTorch"):
+            writer.add_onnx_graph("m")
+
+
+def test_boxes_on_a_picture(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_image_with_boxes("p", fb.zeros(3, 10, 12), fb.tensor([[2, 3, 8, 7], [-5, -5, 30, 30]]))
+        with pytest.raises(ValueError, match="expected \\(count, 4\\)"):
+            writer.add_image_with_boxes("p", fb.zeros(3, 10, 12), fb.zeros(4))
+        with pytest.raises(ValueError, match="2 labels for 1 boxes"):
+            writer.add_image_with_boxes("p", fb.zeros(3, 10, 12), fb.zeros(1, 4), labels=["a", "b"])
+    ((_, _, value),) = events(tmp_path)
+    red = png_pixels(dict(fields(value[4]))[4])[..., 0] == 255
+    assert red[3, 2:9].all() and red[7, 2:9].all() and red[3:8, 2].all() and red[3:8, 8].all()
+    assert not red[:3].any() and not red[8:].any() and not red[5, 4:7].any()
+
+
+def test_labels_on_boxes(tmp_path):
+    pytest.importorskip("PIL")
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_image_with_boxes("p", fb.zeros(1, 30, 60), fb.tensor([[2.0, 3.0, 50.0, 20.0]]), labels="cat", rescale=2)
+    ((_, _, value),) = events(tmp_path)
+    assert png_pixels(dict(fields(value[4]))[4]).shape == (60, 120, 3)
+
+
+def test_mesh(tmp_path):
+    metadata = pytest.importorskip("tensorboard.plugins.mesh.metadata")
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    vertices, faces = fb.rand(1, 4, 3), fb.tensor([[[0, 1, 2]]])
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_mesh("m", vertices, fb.full((1, 4, 3), 9), faces, {"camera": 1}, global_step=3)
+        with pytest.raises(ValueError, match="expected \\(batch, count, 3\\)"):
+            writer.add_mesh("m", fb.zeros(4, 3))
+    (path,) = tmp_path.iterdir()
+    values = [value for event in loader.EventFileLoader(str(path)).Load() for value in event.summary.value]
+    assert [value.tag for value in values] == ["m_VERTEX", "m_FACE", "m_COLOR"]
+    for value, shape in zip(values, ([1, 4, 3], [1, 1, 3], [1, 4, 3]), strict=True):
+        content = metadata.parse_plugin_metadata(value.metadata.plugin_data.content)
+        assert value.metadata.plugin_data.plugin_name == "mesh" and content.name == "m" and list(content.shape) == shape
+        assert content.components == metadata.get_components_bitmask([1, 2, 3]) and content.json_config == '{"camera": 1}'
 
 
 class TwoWays(fb.nn.Module):

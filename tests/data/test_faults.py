@@ -281,3 +281,53 @@ def test_errors_keep_their_class_where_they_can():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stop_iteration_of_a_sample_ends_the_loop_with_any_number_of_workers(workers):
     assert [b.tolist() for b in DataLoader(Raising(StopIteration()), 2, num_workers=workers)] == [[0, 1]]
+
+
+class Ends(Dataset):
+    """A sample that ends its worker, in one of the ways an exception can."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        if index == 5:
+            raise self.error
+        return index
+
+
+class Wordless(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class Terse(Exception):
+    def __str__(self):
+        return "terse"
+
+
+@pytest.mark.parametrize("options", [{"worker_type": "process"}, {"worker_type": "thread"}])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=lambda e: type(e).__name__)
+def test_what_would_end_a_program_is_an_error_of_the_sample(error, options):
+    loader = DataLoader(Ends(error), num_workers=1, timeout=30, **options)
+    with pytest.raises(RuntimeError, match=f"Caught {type(error).__name__} in DataLoader worker"):
+        list(loader)
+
+
+def test_exceptions_with_a_text_of_their_own():
+    loader = DataLoader(Ends(Wordless()), num_workers=1)
+    with pytest.raises(RuntimeError, match="Caught Wordless in DataLoader worker process 0"):
+        list(loader)
+    with pytest.raises(Terse) as caught:
+        list(DataLoader(Ends(Terse()), num_workers=1))
+    assert "in __getitem__" in caught.value.__notes__[0]
+
+
+def test_a_class_that_only_the_worker_knows():
+    class Local(Exception):
+        pass
+
+    with pytest.raises(RuntimeError, match="Caught Local in DataLoader worker process 0"):
+        list(DataLoader(Ends(Local("x")), num_workers=1))

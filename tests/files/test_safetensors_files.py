@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 
 import ml_dtypes
@@ -213,13 +214,44 @@ def test_damaged_shards(tmp_path, value):
 
 
 def test_shards_of_two_saves_are_not_mixed(tmp_path, value):
-    path, second = tmp_path / "m.safetensors", tmp_path / "m-00002-of-00004.safetensors"
+    path = tmp_path / "m.safetensors"
     save(value, path, max_shard_size=1000)
-    data = second.read_bytes()
+    data = (tmp_path / "m-00002-of-00004.safetensors").read_bytes()
     save(value, path, max_shard_size=1000)
-    second.write_bytes(data)
+    next(tmp_path.glob("m-00002-of-00004*")).write_bytes(data)
     with pytest.raises(serialization.FileError, match="another save"):
         load(path)
+
+
+def test_shards_saved_again_replace_the_old_ones(tmp_path, value):
+    path = tmp_path / "m.safetensors"
+    for epoch in range(4):
+        save({**value, "epoch": epoch}, path, max_shard_size=1000)
+        assert load(path)["epoch"] == epoch and len(list(tmp_path.iterdir())) == 5
+    save(fb.ones(1), tmp_path / "m-00009-of-00009.safetensors")  # of nobody's index: it stays
+    save(value, path, max_shard_size=1000)
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+@pytest.mark.parametrize("renamed", range(5))
+def test_shards_are_whole_however_far_a_save_came(tmp_path, value, monkeypatch, renamed):
+    path = tmp_path / "m.safetensors"
+    save(value, path, max_shard_size=1000)
+    replace, calls = os.replace, []
+
+    def stops(*arguments):
+        if len(calls) == renamed:
+            raise KeyboardInterrupt
+        calls.append(arguments)
+        replace(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", stops)
+        with pytest.raises(KeyboardInterrupt):
+            save({**value, "epoch": 4}, path, max_shard_size=1000)
+    assert load(path)["epoch"] == 3
+    save({**value, "epoch": 5}, path, max_shard_size=1000)
+    assert load(path)["epoch"] == 5
 
 
 def test_failed_save_of_shards_leaves_the_old_ones(tmp_path, value, monkeypatch):

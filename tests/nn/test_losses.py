@@ -375,3 +375,12 @@ def test_integers_in_other_losses():
     assert F.margin_ranking_loss(a, a, a, reduction="none").dtype == fb.float32
     with pytest.raises(RuntimeError, match="Integral inputs not supported"):
         F.kl_div(a.float(), a, reduction="sum")
+
+
+@pytest.mark.parametrize("f", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_losses_of_one_example_each(f):
+    x, y = fb.randn(3, 4, dtype=fb.float64), fb.randn(3, 4, dtype=fb.float64)
+    each = fb.stack([f(a, b) for a, b in zip(x, y, strict=True)])
+    assert fb.allclose(fb.func.vmap(f)(x, y), each)
+    slopes = fb.func.vmap(fb.func.grad(f))(x, y)
+    assert fb.allclose(slopes[1], fb.func.grad(f)(x[1], y[1]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._files import classes
+from flambeau._files import classes, sparse
 from flambeau._files.problems import FileError, ForbiddenError, short
 from flambeau._files.tree import FACTORIES, as_parameter, dtype_named, with_gradient
 from flambeau._files.unpickle import Fillable, Known
@@ -53,7 +53,6 @@ class LoadedStorage(fb.UntypedStorage):
             flat.byteswap(inplace=True)
             self._swapped = False
         return self._tensor
-
 
     def copy(self, size: int) -> None:
         """Accounts for copied bytes: a pickle can name the same storage very often."""
@@ -156,6 +155,13 @@ def _from_type(budget, keys, function, cls, arguments, state):
         made = as_parameter(made, bool(made.requires_grad))
     fill(budget, made, state)
     return made
+
+
+def _sparse(budget, keys, layout, data):
+    for part in data if isinstance(data, tuple) else ():
+        if type(part) is fb.Tensor:
+            budget.use(part)
+    return sparse.rebuilt(layout, data)
 
 
 # ---- other objects ---------------------------------------------------------------------------------------------------------
@@ -313,6 +319,7 @@ def _table() -> dict[str, Any]:
     add("torch._utils._rebuild_parameter", _parameter)
     add("torch._utils._rebuild_parameter_with_state", _parameter_with_state)
     add("torch._tensor._rebuild_from_type_v2", _from_type)
+    add("torch._utils._rebuild_sparse_tensor", _sparse)
     add("torch.Tensor")
     add("torch.nn.parameter.Parameter")
     add("torch.Size", _size)
@@ -390,8 +397,8 @@ def find(module: str, name: str) -> Any:
     if found is not None:
         return found
     root = module.split(".")[0]
-    if root == "torch" and (name in _FOREIGN or name.endswith(("Storage", "_rebuild_sparse_tensor", "_rebuild_qtensor"))):
-        raise FileError(f"uses {full}, which flambeau does not have: it has dense tensors of bool, integers, floats and complex numbers")
+    if root == "torch" and (name in _FOREIGN or name.endswith(("Storage", "_rebuild_qtensor"))):
+        raise FileError(f"uses {full}, which flambeau does not have: it has tensors of bool, integers, floats and complex numbers")
     way = "save tensors and plain containers, such as a module's state_dict()"
     if root not in _NEVER:
         way += f", or, if {name} is a plain class that you trust, name it with fb.serialization.add_safe_globals([{name}])"

@@ -8,15 +8,34 @@ import flambeau as fb
 from flambeau import _C
 from flambeau._files.problems import FileError, Passing
 
+# (priority, tagger, deserializer) of register_package(), lowest first; the built-in places have 10.
+packages: list[tuple[int, Any, Any]] = []
+BUILT_IN = 10
+
+
+def register(priority: int, tagger: Any, deserializer: Any) -> None:
+    """Adds a way of naming and restoring places."""
+    packages.append((priority, tagger, deserializer))
+    packages.sort(key=lambda entry: entry[0])
+
 
 def location_tag(storage: Any) -> str:
     """The name a file gives to the place of a storage."""
+    for priority, tagger, _ in packages:
+        if priority < BUILT_IN and (tag := tagger(storage)) is not None:
+            return str(tag)
     where = storage.device
     return where.type if where.index is None else f"{where.type}:{where.index}"
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
     """The storage on the device it was saved from."""
+    for priority, _, deserializer in packages:
+        known = location.split(":")[0] == "cpu"
+        if (priority < BUILT_IN or not known) and (placed := deserializer(storage, location)) is not None:
+            if not isinstance(placed, fb.UntypedStorage):
+                raise Passing(TypeError(f"load: a deserializer must return a storage or None, got {type(placed).__name__}"))
+            return placed
     return _on(storage, location, f"a tensor saved on '{location}'")
 
 
@@ -48,7 +67,7 @@ class Mapper:
     def place(self, raw: fb.Tensor, location: str) -> fb.Tensor:
         """The bytes on the right device; raw is a uint8 tensor on the CPU."""
         wanted = self._wanted
-        if wanted is None and location == "cpu":
+        if wanted is None and location == "cpu" and not packages:
             return raw
         storage = fb.UntypedStorage(raw)
         if callable(wanted):

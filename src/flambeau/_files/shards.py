@@ -54,21 +54,45 @@ def save(path: str, tensors: dict[str, fb.Tensor], tree: Any, limit: int) -> Non
             with files.file(path) as writer:
                 write(writer, entries, tree, extra)
             return
-        stem, ending = os.path.splitext(path)
         mark = secrets.token_hex(8)
+        names = _names(path, len(parts), mark)
         where = {}
-        for number, part in enumerate(parts, 1):
-            name = f"{stem}-{number:05d}-of-{len(parts):05d}{ending}"
-            with files.file(name) as writer:
+        for name, part in zip(names, parts, strict=True):
+            with files.file(os.path.join(os.path.dirname(path), name)) as writer:
                 write(writer, part, None, {"shard_of": mark})
-            where.update({entry.name: os.path.basename(name) for entry in part})
+            where.update({entry.name: name for entry in part})
         total = sum(entry.nbytes for entry in entries)
         metadata = {"total_size": total, **described(tree, {**extra, "shard_of": mark})}
+        before = _listed(path + SUFFIX)
         with files.file(path + SUFFIX) as writer:
             writer.write(json.dumps({"metadata": metadata, "weight_map": where}, indent=1).encode())
-    # What was saved under this very name before would be found first.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+    # What was saved under this very name before would be found first, and nobody names the old shards any more.
+    for old in [os.path.basename(path), *(before - set(names))]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(os.path.dirname(path), old))
+
+
+def _names(path: str, count: int, mark: str) -> list[str]:
+    """Names of new shards. Those of a save before stay until the new index is there: at no time is there no checkpoint."""
+    stem, ending = os.path.splitext(path)
+    for sign in ("", f".{mark[:8]}"):
+        names = [f"{stem}-{number:05d}-of-{count:05d}{sign}{ending}" for number in range(1, count + 1)]
+        if not any(map(os.path.lexists, names)):
+            break
+    return [os.path.basename(name) for name in names]
+
+
+def _listed(index: str) -> set[str]:
+    """The shards of an index that save() wrote under this name; none of one that cannot be read."""
+    stem = os.path.basename(index)[: -len(SUFFIX)]
+    stem, ending = os.path.splitext(stem)
+    ours = re.compile(rf"{re.escape(stem)}-\d{{5}}-of-\d{{5}}(\.[0-9a-f]{{8}})?{re.escape(ending)}")
+    try:
+        with open(index, "rb") as file:
+            found = json.load(file)["weight_map"].values()
+        return {name for name in found if isinstance(name, str) and ours.fullmatch(name)}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return set()
 
 
 def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) -> Any:

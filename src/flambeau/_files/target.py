@@ -84,6 +84,17 @@ class FileWriter(Writer):
         _C.write_summed(self._descriptor, data, at, 0)
 
 
+def _new_file(folder: str, temporary: str) -> tuple[int, bool]:
+    """A descriptor of a new file, and whether it has its temporary name already.
+
+    Where the system can, the file gets a name when it is complete: a program that is killed before leaves nothing behind.
+    """
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # some file systems cannot; what else is wrong comes again below
+            return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666), False
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), True
+
+
 class Staged:
     """Files written under temporary names in the folder of their target; commit() renames them all."""
 
@@ -93,17 +104,23 @@ class Staged:
     @contextlib.contextmanager
     def file(self, path: str) -> Iterator[FileWriter]:
         """A writer for what will be at path after commit()."""
-        folder, name = os.path.split(os.path.realpath(path))
+        target = os.path.realpath(path)
+        folder, name = os.path.split(target)
         temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, "No such folder; make it first, say with os.makedirs", folder)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self._files.append((temporary, os.path.join(folder, name)))
+        descriptor, named = _new_file(folder, temporary)
         try:
+            if named:
+                self._files.append((temporary, target))
             with contextlib.suppress(FileNotFoundError):
-                os.fchmod(descriptor, stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode))
+                os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
             yield FileWriter(descriptor)
             os.fsync(descriptor)
+            if not named:
+                # src_dir_fd is not used, but makes Python follow the link of /proc to the file itself.
+                os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor, follow_symlinks=True)
+                self._files.append((temporary, target))
         finally:
             os.close(descriptor)
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._files import checksum
+from flambeau._files import byte_order, checksum
 from flambeau._files.known import STORAGES, LoadedStorage, find
 from flambeau._files.locations import Mapper
 from flambeau._files.opcodes import end_of, tokens
@@ -79,7 +79,8 @@ def read_zip(reader: Reader) -> Any:
     folder = pickles[0][: -len("data.pkl")]
     if folder + "constants.pkl" in archive:
         raise FileError("a TorchScript program, which is code; save the module's state_dict() with torch.save()")
-    swapped = False
+    # Files of PyTorch before 2.1 do not say; they are as the machine is, or as the program says.
+    swapped = byte_order.of_unmarked not in (None, sys.byteorder)
     if folder + "byteorder" in archive:
         order = archive.read(folder + "byteorder", 16)
         if order not in (b"little", b"big"):

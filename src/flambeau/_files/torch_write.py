@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau as fb
-from flambeau._files import classes, zip_format
+from flambeau._files import classes, sparse, zip_format
 from flambeau._files.known import STORAGES
 from flambeau._files.layout import Block, blocks, row_major_bytes
+from flambeau._files.locations import location_tag, packages
 from flambeau._files.problems import MAX_DEPTH
 from flambeau._files.safetensors_format import row_major
 from flambeau._files.target import Writer
@@ -71,6 +72,8 @@ class Pickler:
         self._alive: list[Any] = []  # an address in the memo must not become another object's
         self._open: set[int] = set()
         self.tensors: list[fb.Tensor] = []
+        # The dense tensors of sparse ones, made once: the storages of the second round are those of the first.
+        self.sparse: dict[int, Any] = {}
 
     def dump(self, value: Any) -> bytes:
         """The pickle."""
@@ -272,6 +275,13 @@ class Pickler:
     # ---- tensors
 
     def _tensor(self, t: fb.Tensor, path: tuple[str, ...]) -> None:
+        if sparse.is_sparse(t):
+            layout, parts = self.sparse.setdefault(id(t), sparse.parts(t))
+            self._name("torch._utils", "_rebuild_sparse_tensor")
+            self._call("torch.serialization", "_get_layout", (f"torch.{layout}",), path)
+            self._tuple(parts, path)
+            self._emit(b"\x86R")
+            return
         self.tensors.append(t)
         attributes = dict(t.__dict__)
         if check_tensor(t):
@@ -312,7 +322,7 @@ class Pickler:
         else:
             self._name("torch", _STORAGE_NAMES[stored.dtype])
         self._text(stored.key)
-        self._text("cpu")
+        self._text(location_tag(fb.UntypedStorage(t)) if packages else "cpu")
         self._integer(stored.count)
         self._emit(b"NtQ" if self._legacy else b"tQ")
         offset, strides = stored.place(t)
@@ -339,7 +349,9 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
     for block in blocks(tensors):
         stored.append(Stored(str(len(stored)), block))
         home.update({id(tensors[i]): stored[-1] for i in block.members})
-    return Pickler(lambda t: home[id(t)], legacy).dump(value), stored
+    writer = Pickler(lambda t: home[id(t)], legacy)
+    writer.sparse = scout.sparse
+    return writer.dump(value), stored
 
 
 def write_zip(writer: Writer, value: Any) -> None:

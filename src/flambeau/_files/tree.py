@@ -18,7 +18,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._core import _Named
-from flambeau._files import classes
+from flambeau._files import classes, sparse
 from flambeau._files.problems import MAX_DEPTH, FileError, ForbiddenError, Keys
 from flambeau.errors import ArgumentError
 
@@ -106,6 +106,9 @@ class Encoder:
             self._open.discard(id(value))
 
     def _tensor(self, t: fb.Tensor, path: tuple[str, ...]) -> Any:
+        if sparse.is_sparse(t):
+            layout, parts = sparse.parts(t)
+            return {"sparse": [layout, *self._items(parts, path)], "requires_grad": t.requires_grad}
         node: dict[str, Any] = {"Parameter" if check_tensor(t) else "tensor": self.name(t, path)}
         if t.requires_grad:
             node["requires_grad"] = True
@@ -320,6 +323,10 @@ class Decoder:
 
     def _read_ndarray(self, node, body, depth):
         return self._tensor(body).numpy()
+
+    def _read_sparse(self, node, body, depth):
+        t = sparse.rebuilt(body[0], [self.decode(part, depth + 1) for part in body[1:]])
+        return with_gradient(t, bool(node.get("requires_grad", False)))
 
     def _read_tensor(self, node, body, depth):
         if body not in self._made:

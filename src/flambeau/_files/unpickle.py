@@ -41,12 +41,19 @@ class Budget:
 
     def __init__(self, size: int) -> None:
         self._left = 8 * size + (1 << 20)
+        self._used: dict[int, int] = {}
 
     def spend(self, count: int) -> None:
         """Accounts for copied elements or bytes."""
         self._left -= count
         if self._left < 0:
             raise FileError("the pickle copies the same data again and again")
+
+    def use(self, t: Any) -> None:
+        """Accounts for looking at every element of a tensor: a pickle can name the same storage very often."""
+        used = self._used[t._storage_ptr()] = self._used.get(t._storage_ptr(), 0) + t.numel() * t.itemsize
+        if used > 64 * t._storage_nbytes() + (1 << 20):
+            raise FileError("the pickle uses the same storage again and again")
 
 
 class Machine:

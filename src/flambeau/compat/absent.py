@@ -167,7 +167,7 @@ def placeholder(full: str) -> Any:
 
     Example:
         >>> from flambeau.compat import absent
-        >>> absent.placeholder("torch.storage.TypedStorage")
-        <torch.storage.TypedStorage, not in flambeau>
+        >>> absent.placeholder("torch.jit.load")
+        <torch.jit.load, not in flambeau>
     """
     return _value(full)

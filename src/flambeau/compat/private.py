@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import copy
 import enum
 import importlib
 import os
@@ -109,6 +110,21 @@ def _activation(activation: str) -> Any:
     return getattr(fb.nn.functional, activation)
 
 
+def _get_clones(module: Any, N: int) -> Any:
+    from flambeau.nn.modules.container import ModuleList
+
+    return ModuleList(copy.deepcopy(module) for _ in range(N))
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """The text with every line but the first moved to the right, for a __repr__."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
+def _trunc_normal(tensor: fb.Tensor, mean: float, std: float, a: float, b: float, generator: Any = None) -> fb.Tensor:
+    return fb.nn.init.trunc_normal_(tensor, mean, std, a, b, generator)
+
+
 def _is_zipfile(f: Any) -> bool:
     start = f.tell()
     magic = f.read(4)
@@ -178,7 +194,10 @@ _TABLE: dict[str, dict[str, Any]] = {
     },
     "torch.nn": {"_reduction": _Reduction},
     "torch.nn.functional": {"_Reduction": _Reduction},
-    "torch.nn.modules.transformer": {"_get_activation_fn": _activation},
+    "torch.nn.init": {"_no_grad_trunc_normal_": _trunc_normal},
+    "torch.nn.modules.module": {"_addindent": _addindent},
+    "torch.nn.modules.normalization": {"_shape_t": int | list[int] | fb.Size},
+    "torch.nn.modules.transformer": {"_get_activation_fn": _activation, "_get_clones": _get_clones},
     "torch.optim.optimizer": {
         "ParamsT": Any,
         "_default_to_fused_or_foreach": _neither,

@@ -1,17 +1,7 @@
-"""What `torch.storage` offers: the bytes under tensors. Typed storages are not here."""
+"""What `torch.storage` offers: the memory under tensors."""
 
 from __future__ import annotations
 
-import flambeau as fb
+from flambeau._storage import TypedStorage, UntypedStorage
 
-__all__ = ["UntypedStorage"]
-
-UntypedStorage = fb.UntypedStorage
-
-
-def __getattr__(name: str):
-    from flambeau.compat import absent
-
-    if name in ("TypedStorage", "_LegacyStorage"):
-        return absent.placeholder(f"torch.storage.{name}")
-    raise AttributeError(f"module 'torch.storage' has no attribute '{name}'")
+__all__ = ["TypedStorage", "UntypedStorage"]

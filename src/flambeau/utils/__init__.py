@@ -12,6 +12,35 @@ import importlib.util as _finder
 import sys as _sys
 
 
+def swap_tensors(t1, t2) -> None:
+    """Exchanges two tensors: each keeps its identity and gets all else of the other, class, gradient and attributes included.
+
+    Args:
+        t1, t2: leaves, such as parameters, that no recorded computation has used.
+
+    Example:
+        >>> a, b = fb.zeros(2), fb.nn.Parameter(fb.ones(3))
+        >>> fb.utils.swap_tensors(a, b)
+        >>> a.tolist(), type(b).__name__
+        ([1.0, 1.0, 1.0], 'Tensor')
+    """
+    from flambeau.errors import StateError
+
+    both = (t1, t2)
+    if not (t1.is_leaf and t2.is_leaf):
+        raise StateError("swap_tensors: a tensor that an operation made belongs to its graph; detach() it first")
+    kept = [(t.data, t.requires_grad, t.grad, dict(t.__dict__), type(t)) for t in both]
+    for t, (data, records, grad, attributes, kind) in zip(both, reversed(kept), strict=True):
+        t.grad = None
+        t.requires_grad_(False)
+        t.__class__ = kind
+        t.data = data
+        t.requires_grad_(records)
+        t.grad = grad
+        t.__dict__.clear()
+        t.__dict__.update(attributes)
+
+
 def __getattr__(name: str):
     if not name.startswith("__") and _finder.find_spec(f"{__name__}.{name}"):
         return _importlib.import_module(f"{__name__}.{name}")

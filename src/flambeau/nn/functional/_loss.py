@@ -13,6 +13,7 @@ from flambeau.nn.functional._activation import logsigmoid
 from flambeau.nn.functional._common import (
     check_reduction,
     check_same_shape,
+    in_core,
     legacy_reduction,
     narrow_back,
     reduced,
@@ -23,6 +24,9 @@ __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
     "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
+
+
+_squared_error = fb._C.namespaces[""]["_squared_error"]
 
 
 def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -69,8 +73,8 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    same = input.dtype == target.dtype and input.is_floating_point()
-    loss = fb._squared_error(input, target) if same else _difference("mse_loss", input, target).square()
+    same = input.dtype == target.dtype and in_core(input, target)
+    loss = _squared_error(input, target) if same else _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
 

@@ -64,10 +64,10 @@ def interpolate(
     taps = _cubic_taps if mode == "bicubic" else _linear_taps
     result = _computable(input)
     for d in _order(input):
-        places = taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype)
+        chosen = taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype)
         if not input.is_floating_point():
-            places = _short_taps(places)
-        result = _settled(_along(result, d + 2, places), input)
+            chosen = _short_taps(chosen)
+        result = _settled(_along(result, d + 2, chosen), input)
     return _like(result, input)
 
 

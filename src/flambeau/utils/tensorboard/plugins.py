@@ -1,4 +1,5 @@
-"""What TensorBoard's plugins show, encoded as summary.py does: curves, sounds, films, layouts, tensors, embeddings."""
+"""What TensorBoard's plugins show, encoded as summary.py does: curves, sounds, films, layouts, tensors, meshes, boxes,
+embeddings."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ import numpy as np
 
 from flambeau.errors import ArgumentError
 from flambeau.utils.tensorboard._records import integer, message, single
-from flambeau.utils.tensorboard.summary import _plugin, _value, png, to_numpy
+from flambeau.utils.tensorboard.summary import _as_hwc, _plugin, _value, png, to_numpy
 
-__all__ = ["audio", "custom_scalars", "embedding", "pr_curve", "pr_curve_raw", "tensor", "video"]
+__all__ = ["audio", "custom_scalars", "embedding", "mesh", "pr_curve", "pr_curve_raw", "tensor", "video"]
 
 _NUMBERS = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9, "bool": 10, "float16": 19}
 
@@ -112,6 +113,60 @@ def custom_scalars(layout: dict[str, dict[str, list]]) -> bytes:
         categories += message(2, body)
     content = integer(1, 7) + message(2, b"") + message(8, categories)
     return _value("custom_scalars__config__", message(8, content) + _plugin("custom_scalars", integer(1, 0)))
+
+
+def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config: dict[str, Any] | None) -> bytes:
+    """A cloud of points or a surface: a summary for each of vertices, faces and colors, tied together by a name."""
+    given = [(1, "VERTEX", vertices, np.float32), (2, "FACE", faces, np.int32), (3, "COLOR", colors, np.uint8)]
+    arrays = [(kind, word, to_numpy(part).astype(dtype)) for kind, word, part, dtype in given if part is not None]
+    components = sum(1 << kind for kind, _, _ in arrays)
+    made = b""
+    for kind, word, array in arrays:
+        if array.ndim != 3 or array.shape[2] != 3:
+            raise ArgumentError(f"add_mesh: {word.lower()} data has the shape {array.shape}; expected (batch, count, 3)")
+        shape = b"".join(integer(6, size) for size in array.shape)
+        content = message(2, tag) + integer(3, kind) + message(5, json.dumps(config or {})) + shape + integer(7, components)
+        made += _value(f"{tag}_{word}", message(8, _tensor(array)) + _plugin("mesh", content, 3))
+    return made
+
+
+def boxed(pixels: Any, boxes: Any, labels: list[str] | None, dataformats: str) -> np.ndarray:
+    """A picture with boxes (left, top, right, bottom) drawn in red, and their labels (which need the package Pillow)."""
+    array = to_numpy(pixels)
+    if array.dtype != np.uint8:
+        array = np.clip(array.astype(np.float64) * 255.0, 0, 255).astype(np.uint8)
+    array = _as_hwc(array, dataformats).copy()
+    corners = to_numpy(boxes)
+    if corners.ndim != 2 or corners.shape[1] != 4:
+        raise ArgumentError(f"add_image_with_boxes: boxes of shape {corners.shape}; expected (count, 4)")
+    if labels is not None and len(labels) != len(corners):
+        raise ArgumentError(f"add_image_with_boxes: {len(labels)} labels for {len(corners)} boxes; expected as many")
+    if array.shape[2] == 1:
+        array = array.repeat(3, 2)
+    height, width = array.shape[:2]
+    red = np.array([255, 0, 0, 255][: array.shape[2]], dtype=np.uint8)
+    for left, top, right, bottom in corners.round().astype(int):
+        for y in (top, top + 1, bottom - 1, bottom):
+            if 0 <= y < height:
+                array[y, max(left, 0) : max(right + 1, 0)] = red
+        for x in (left, left + 1, right - 1, right):
+            if 0 <= x < width:
+                array[max(top, 0) : max(bottom + 1, 0), x] = red
+    return array if labels is None else _labelled(array, corners, labels)
+
+
+def _labelled(array: np.ndarray, corners: np.ndarray, labels: list[str]) -> np.ndarray:
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        raise ImportError("add_image_with_boxes: labels need the package Pillow: pip install pillow") from None
+    picture = Image.fromarray(array)
+    draw = ImageDraw.Draw(picture)
+    for (left, top, _, _), label in zip(corners, labels, strict=True):
+        box = draw.textbbox((left, top), str(label))
+        draw.rectangle(box, fill="red")
+        draw.text((left, top), str(label), fill="black")
+    return np.asarray(picture)
 
 
 def embedding(folder: str, values: Any, metadata: Any, pictures: Any, step: Any, tag: str, header: Any) -> None:

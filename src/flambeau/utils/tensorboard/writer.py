@@ -17,7 +17,7 @@ from flambeau.utils.tensorboard._records import double, integer, message, record
 __all__ = ["FileWriter", "SummaryWriter"]
 
 _count = itertools.count()
-_LACKS = ("add_image_with_boxes", "add_mesh", "add_onnx_graph")
+_LACKS = ("add_onnx_graph",)
 
 
 class FileWriter:
@@ -137,7 +137,7 @@ class SummaryWriter:
     def __getattr__(self, name: str) -> Any:
         if name in _LACKS:
             raise AttributeError(
-                f"SummaryWriter.{name}: not supported; log pictures of it with add_image() or add_figure(), "
+                f"SummaryWriter.{name}: not supported; show a model with add_graph(), "
                 'see the page "Differences from PyTorch" (docs/differences.md)'
             )
         raise AttributeError(f"'SummaryWriter' object has no attribute '{name}'")
@@ -246,6 +246,29 @@ class SummaryWriter:
         """Logs a batch of pictures as one, eight in a row."""
         self.file_writer.add_summary(summary.image(tag, img_tensor, dataformats), global_step, walltime)
 
+    def add_image_with_boxes(
+        self,
+        tag: str,
+        img_tensor: Any,
+        box_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        rescale: float = 1,
+        dataformats: str = "CHW",
+        labels: list[str] | None = None,
+    ) -> None:
+        """Logs a picture with boxes drawn on it.
+
+        Args:
+            tag, img_tensor, global_step, walltime, dataformats: as in add_image().
+            box_tensor: left, top, right and bottom of each box in pixels, shape (count, 4).
+            rescale: factor by which the picture is made larger or smaller.
+            labels: a text for each box (needs the package Pillow); one text for a single box.
+        """
+        labels = [labels] if isinstance(labels, str) else labels
+        array = plugins.boxed(img_tensor, box_tensor, labels, dataformats)
+        self.file_writer.add_summary(summary.image(tag, array, "HWC", rescale), global_step, walltime)
+
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
     ) -> None:
@@ -350,6 +373,28 @@ class SummaryWriter:
     ) -> None:
         """Logs films, shape (N, T, C, H, W), as an animated picture (needs the package Pillow)."""
         self.file_writer.add_summary(plugins.video(tag, vid_tensor, fps), global_step, walltime)
+
+    def add_mesh(
+        self,
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: dict[str, Any] | None = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Logs clouds of points or surfaces in space.
+
+        Args:
+            tag: its name.
+            vertices: their places, shape (batch, count, 3).
+            colors: red, green and blue of each vertex from 0 to 255, shape (batch, count, 3).
+            faces: the three vertices of each triangle, shape (batch, triangles, 3).
+            config_dict: settings of the scene (camera, lights, material) for the page.
+            global_step, walltime: as in add_scalar().
+        """
+        self.file_writer.add_summary(plugins.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
     def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """Logs a tensor as it is."""

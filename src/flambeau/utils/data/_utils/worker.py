@@ -66,15 +66,19 @@ class WorkerError:
     """An exception of a worker, ready to be raised in the parent with the worker's traceback."""
 
     def __init__(self, error: BaseException, where: str) -> None:
-        self.kind, self.where = type(error), where
+        self.kind, self.name, self.where = type(error), type(error).__name__, where
+        if not isinstance(error, Exception):
+            self.kind = RuntimeError  # an exit of the worker is a failure here
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
         """Raises an exception of the same class where it can be made from a text, else a RuntimeError."""
-        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(_Message(message) if issubclass(self.kind, KeyError) else message)
-        except Exception:
+            if message not in str(error):  # a class that words its own text
+                error.add_note(message)
+        except Exception:  # it wants other arguments, or its text cannot be made
             error = RuntimeError(message)
         try:
             raise error
@@ -82,7 +86,7 @@ class WorkerError:
             del error  # else the exception holds this frame, which holds it, and workers wait for the collector
 
     def __reduce__(self):
-        return _rebuilt, (_names(self.kind), self.where, self.text)
+        return _rebuilt, (_names(self.kind), self.name, self.where, self.text)
 
 
 class _Message(str):
@@ -97,15 +101,15 @@ def _names(kind: type) -> list[tuple[str, str]]:
     return [(base.__module__.replace("__mp_main__", "__main__"), base.__qualname__) for base in kind.__mro__]
 
 
-def _rebuilt(names, where, text):
+def _rebuilt(names, shown, where, text):
     error = WorkerError.__new__(WorkerError)
-    error.kind, error.where, error.text = RuntimeError, where, text
+    error.kind, error.name, error.where, error.text = RuntimeError, shown, where, text
     for module, name in names:
         found: Any = sys.modules.get(module)
         for part in name.split("."):
             found = getattr(found, part, None)  # a class made within a function is not found
         if isinstance(found, type) and issubclass(found, Exception):
-            error.kind = found
+            error.kind = found if found is not Exception else RuntimeError  # which says no more than it has to
             break
     return error
 
@@ -169,7 +173,7 @@ class Loop:
             if self.broken is not None:
                 return self.epoch, number, "error", self.broken
             return self.epoch, number, "batch", self.fetch(number, wanted)
-        except Exception as error:
+        except BaseException as error:  # sys.exit() in a sample too: a thread that ended would be waited for
             if isinstance(error, StopIteration) and getattr(self.fetch, "ends", False):
                 return self.epoch, order[1], "end", None
             wrapped = WorkerError(error, self.where)

@@ -1,0 +1,286 @@
+"""Storages: the memory under tensors, as bytes or as elements of one dtype."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau as fb
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.errors import ArgumentError
+
+
+class _Storage:
+    """What both kinds have in common; `_flat` is all of the memory as a 1-d tensor."""
+
+    _flat: Tensor
+    _like: Any  # (1-d tensor) -> a storage of this kind with its elements
+
+    @property
+    def device(self):
+        """Where the memory is."""
+        return self._flat.device
+
+    is_cuda = property(lambda self: False, doc="Whether the memory is a CUDA device's.")
+
+    def data_ptr(self) -> builtins.int:
+        """Address of the first byte."""
+        return self._flat._storage_ptr()
+
+    def nbytes(self) -> builtins.int:
+        """How many bytes there are."""
+        return self._flat._storage_nbytes()
+
+    def element_size(self) -> builtins.int:
+        """Bytes per element."""
+        return self._flat.itemsize
+
+    def size(self) -> builtins.int:
+        """How many elements there are."""
+        return self._flat.numel()
+
+    __len__ = size
+
+    def is_shared(self) -> builtins.bool:
+        """Whether other processes can see the memory."""
+        return self._flat.is_shared()
+
+    def share_memory_(self):
+        """Moves the memory to where other processes can see it."""
+        self._flat.share_memory_()
+        return self
+
+    def tolist(self) -> list:
+        """The elements as Python numbers."""
+        return self._flat.tolist()
+
+    def fill_(self, value):
+        """Sets every element."""
+        self._flat.fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking: builtins.bool = False):
+        """Copies the elements of another storage of the same length."""
+        if source.size() != self.size():
+            raise ValueError(f"copy_: a storage of {source.size()} elements cannot be copied to one of {self.size()}")
+        self._flat.copy_(source._flat)
+        return self
+
+    def cpu(self):
+        """The storage itself, which is in the memory of the processor."""
+        return self
+
+    def __getitem__(self, index):
+        found = self._flat[index]
+        return found.item() if found.ndim == 0 else self._like(found)
+
+    def __setitem__(self, index, value) -> None:
+        self._flat[index] = value._flat if isinstance(value, _Storage) else value
+
+    def __iter__(self) -> Iterator:
+        return iter(self.tolist())
+
+    def clone(self):
+        """A copy with memory of its own."""
+        return self._like(self._flat.clone())
+
+    def __eq__(self, other) -> builtins.bool:
+        return type(other) is type(self) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
+
+    def __hash__(self) -> builtins.int:
+        return hash((self.data_ptr(), self.nbytes()))
+
+
+class UntypedStorage(_Storage):
+    """The bytes under a tensor. Tensors that are views of each other have the same storage.
+
+    Args:
+        source: a tensor whose storage to show; a number of bytes, or a list of bytes, for a storage of its own.
+
+    Example:
+        >>> x = fb.zeros(4)
+        >>> x.untyped_storage().nbytes()
+        16
+        >>> x.untyped_storage().data_ptr() == x[1:].untyped_storage().data_ptr()
+        True
+        >>> fb.UntypedStorage([1, 2]).tolist()
+        [1, 2]
+    """
+
+    def __init__(self, source: Any = 0) -> None:
+        if isinstance(source, builtins.int) and not isinstance(source, builtins.bool):
+            source = fb.empty(source, dtype=fb.uint8)
+        elif isinstance(source, (list, tuple, bytes, bytearray)):
+            source = _C.tensor_from_data(list(source), _C.uint8)
+        if not isinstance(source, Tensor):
+            raise TypeError(f"UntypedStorage: expected a tensor, a number of bytes or bytes, got {type(source).__name__}")
+        self._tensor = source
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
+        """The bytes of a file, mapped: they come into memory when used.
+
+        Args:
+            filename: the file.
+            shared: whether writes reach the file.
+            nbytes: how many bytes; 0 means all.
+
+        Example:
+            >>> import os, tempfile
+            >>> path = os.path.join(tempfile.mkdtemp(), "bytes")
+            >>> with open(path, "wb") as f:
+            ...     n = f.write(bytes(range(4)))
+            >>> fb.UntypedStorage.from_file(path)[1:3].tolist()
+            [1, 2]
+        """
+        import mmap
+
+        with open(filename, "r+b" if shared else "rb") as file:
+            there = file.seek(0, 2)
+            if nbytes > there:
+                raise ArgumentError(f"from_file: {filename} has {there} bytes, {nbytes} were asked for")
+            if there == 0:
+                return cls(0)
+            mapped = mmap.mmap(file.fileno(), nbytes or there, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return cls(fb.frombuffer(mapped, dtype=fb.uint8))
+
+    @property
+    def _flat(self) -> Tensor:  # type: ignore[override]  # made when asked for: most storages are only looked at
+        return _C.storage_bytes(self._tensor)
+
+    def _like(self, flat: Tensor) -> UntypedStorage:
+        return UntypedStorage(flat.clone() if flat.numel() * flat.itemsize != flat._storage_nbytes() else flat)
+
+    def nbytes(self) -> builtins.int:
+        """How many bytes there are."""
+        return self._tensor._storage_nbytes()
+
+    size = __len__ = nbytes
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"UntypedStorage of {self.nbytes()} bytes on {self.device}"
+
+
+class TypedStorage(_Storage):
+    """The memory under a tensor as elements of its dtype; what Tensor.storage() gives.
+
+    Args:
+        wrap_storage: an UntypedStorage.
+        dtype: the dtype of its elements.
+
+    Example:
+        >>> s = fb.tensor([1.0, 2.0, 3.0])[1:].storage()
+        >>> s.tolist(), s.size(), s.dtype
+        ([1.0, 2.0, 3.0], 3, flambeau.float32)
+    """
+
+    def __init__(self, *, wrap_storage: UntypedStorage, dtype) -> None:
+        if not isinstance(wrap_storage, UntypedStorage):
+            raise TypeError(f"TypedStorage: wrap_storage must be an UntypedStorage, got {type(wrap_storage).__name__}")
+        self._untyped_storage, self.dtype = wrap_storage, dtype
+        count = wrap_storage.nbytes() // dtype.itemsize
+        self._flat = _C.over_storage(wrap_storage._tensor, dtype, (count,), (1,), 0)
+
+    def _like(self, flat: Tensor) -> TypedStorage:
+        return TypedStorage(wrap_storage=UntypedStorage(flat.clone()), dtype=self.dtype)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def to(self, dtype) -> TypedStorage:
+        """The elements converted to a dtype, in memory of their own."""
+        return TypedStorage(wrap_storage=UntypedStorage(self._flat.to(dtype, copy=True)), dtype=dtype)
+
+    def __repr__(self) -> str:
+        head = "".join(f" {value}\n" for value in self.tolist())
+        return f"{head}[{type(self).__name__}(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+def _add_conversions() -> None:
+    names = {
+        "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "long": _C.int64, "int": _C.int32,
+        "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool,
+    }  # fmt: skip
+
+    def conversion(name, dtype):
+        def convert(self):
+            return self.to(dtype)
+
+        convert.__name__, convert.__doc__ = name, f"The elements as {dtype.name}, in memory of their own."
+        return convert
+
+    for name, dtype in names.items():
+        setattr(TypedStorage, name, conversion(name, dtype))
+
+
+_add_conversions()
+
+
+def _untyped_storage(self) -> UntypedStorage:
+    """untyped_storage()
+
+    The bytes under the tensor.
+
+    Example:
+        >>> fb.zeros(4).untyped_storage().nbytes()
+        16
+    """
+    return UntypedStorage(self)
+
+
+def _storage(self) -> TypedStorage:
+    """storage()
+
+    The memory under the tensor, as elements of its dtype.
+
+    Example:
+        >>> fb.tensor([[1, 2], [3, 4]])[1].storage().tolist()
+        [1, 2, 3, 4]
+    """
+    return TypedStorage(wrap_storage=UntypedStorage(self), dtype=self.dtype)
+
+
+_set_tensor = Tensor.set_
+
+
+def _set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """set_(source=None, storage_offset=0, size=None, stride=None)
+
+    Makes the tensor look at other memory: another tensor's, with its shape, or a storage, with the shape that is given.
+
+    Args:
+        source: a tensor or a storage; none makes the tensor empty.
+        storage_offset: the first element, when a size is given or the source is a storage.
+        size: the shape; by default all elements of a storage.
+        stride: steps in elements; by default those of a contiguous tensor.
+
+    Example:
+        >>> fb.zeros(1).set_(fb.tensor([1.0, 2.0, 3.0, 4.0]).untyped_storage(), 1, (2,))
+        tensor([2., 3.])
+    """
+    if source is None:
+        return _set_tensor(self, fb.empty(0, dtype=self.dtype))
+    if isinstance(source, Tensor) and size is None:
+        return _set_tensor(self, source)
+    storage = source.untyped() if isinstance(source, _Storage) else UntypedStorage(source)
+    if size is None:
+        size = (storage.nbytes() // self.dtype.itemsize - storage_offset,)
+    if stride is None:
+        stride, step = [], 1
+        for n in reversed(tuple(size)):
+            stride.insert(0, step)
+            step *= max(n, 1)
+    view = _C.over_storage(storage._tensor, self.dtype, tuple(size), tuple(stride), storage_offset)
+    return _set_tensor(self, view)
+
+
+Tensor.untyped_storage, Tensor.storage, Tensor.set_ = _untyped_storage, _storage, _set_
+
+__all__ = ["TypedStorage", "UntypedStorage"]

@@ -1,0 +1,62 @@
+"""Storages, set_() on them, and swap_tensors()."""
+
+import pytest
+
+import flambeau as fb
+
+
+def test_bytes_and_elements():
+    x = fb.tensor([1.0, 2.0, 3.0])
+    s, u = x[1:].storage(), x.untyped_storage()
+    assert s.tolist() == [1, 2, 3] == list(s) and len(s) == s.size() == 3 and s.nbytes() == u.nbytes() == len(u) == 12
+    assert s.dtype is fb.float32 and s.element_size() == 4 and u.element_size() == 1 and s.untyped() == u == u.untyped()
+    assert fb.is_storage(s) and fb.is_storage(u) and not fb.is_storage(x) and not u.is_cuda and u.cpu() is u
+    s[1] = 7
+    u[8:12] = [0, 0, 0, 0]
+    assert x.tolist() == [1, 7, 0] and s[1] == 7 and s[-1] == 0 and s[:2].tolist() == [1, 7]
+    assert u[3] == 63 and u[2:4].tolist() == [128, 63] and u.data_ptr() == s.data_ptr() == x.data_ptr()
+
+
+def test_copies_have_memory_of_their_own():
+    x = fb.tensor([1, 2, 3])
+    for s in (x.storage(), x.untyped_storage()):
+        assert s.clone().fill_(0).tolist() == [0] * len(s) and x.tolist() == [1, 2, 3] and s.clone() != s
+    assert x.storage().float().tolist() == [1.0, 2.0, 3.0] and x.storage().to(fb.int8).nbytes() == 3
+    x.storage().copy_(fb.tensor([4.0, 5.0, 6.0]).storage())
+    assert x.tolist() == [4, 5, 6]
+    with pytest.raises(ValueError, match="copy_: a storage of 1 elements"):
+        x.storage().copy_(fb.ones(1).storage())
+
+
+def test_storages_of_their_own():
+    assert fb.UntypedStorage(5).nbytes() == 5 and fb.UntypedStorage().nbytes() == 0
+    assert fb.UntypedStorage(b"ab").tolist() == [97, 98]
+    for wrong in ("ab", True, 1.5, None):
+        with pytest.raises(TypeError, match="UntypedStorage: expected"):
+            fb.UntypedStorage(wrong)
+    with pytest.raises(TypeError, match="wrap_storage"):
+        fb.TypedStorage(wrap_storage=[1], dtype=fb.int8)
+
+
+def test_set_to_a_storage():
+    base = fb.arange(6.0)
+    x = fb.zeros(1).set_(base.untyped_storage(), 1, (2, 2), (2, 1))
+    assert x.tolist() == [[1, 2], [3, 4]] and x.data_ptr() == base.data_ptr() + 4
+    assert fb.zeros(1).set_(base.storage()).tolist() == base.tolist()
+    assert fb.zeros(1).set_(base, 2, (3,)).tolist() == [2, 3, 4] and fb.ones(3).set_().shape == (0,)
+    assert fb.zeros(1).set_(base).shape == (6,)
+    with pytest.raises(RuntimeError):
+        fb.zeros(1).set_(base.storage(), 4, (3,))
+
+
+def test_swap_tensors():
+    a, b = fb.zeros(2), fb.nn.Parameter(fb.ones(3))
+    b.sum().backward()
+    b.note = "mine"
+    grad, first, second = b.grad, id(a), id(b)
+    fb.utils.swap_tensors(a, b)
+    assert (id(a), id(b)) == (first, second) and isinstance(a, fb.nn.Parameter) and type(b) is fb.Tensor
+    assert a.requires_grad and not b.requires_grad and a.grad is grad and b.grad is None and a.note == "mine" and not hasattr(b, "note")
+    assert a.tolist() == [1, 1, 1] and b.tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="swap_tensors"):
+        fb.utils.swap_tensors(a * 2, b)
