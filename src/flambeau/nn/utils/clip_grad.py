@@ -13,7 +13,7 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    if isinstance(tensors, fb.nn.Module):
+    if hasattr(tensors, "named_parameters"):
         raise TypeError(f"clip_grad: expected tensors, got the module {type(tensors).__name__}; pass its parameters()")
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
