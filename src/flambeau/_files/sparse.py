@@ -37,9 +37,9 @@ def rebuilt(layout: Any, data: Any) -> fb.Tensor:
         raise FileError(f"a sparse tensor of size {size}")
     try:
         if known == "sparse_csr":
-            return fb.sparse_csr_tensor(*dense, tuple(size))
+            return fb.sparse_csr_tensor(dense[0], dense[1], dense[2], size=tuple(size))
         coalesced = data[3] is True if len(data) == 4 else None
-        made: Any = fb.sparse_coo_tensor(*dense, tuple(size), is_coalesced=coalesced)
+        made: Any = fb.sparse_coo_tensor(dense[0], dense[1], size=tuple(size), is_coalesced=coalesced)
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
         raise FileError(f"a sparse tensor whose parts do not fit: {error}") from None
     if coalesced and not fb.equal(made._indices(), fb.unique(made._indices(), dim=1)):

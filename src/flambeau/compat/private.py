@@ -121,7 +121,9 @@ def _activation(activation: str) -> Any:
 
 
 def _get_clones(module: Any, N: int) -> Any:
-    return fb.nn.ModuleList(copy.deepcopy(module) for _ in range(N))
+    from flambeau.nn.modules.container import ModuleList
+
+    return ModuleList(copy.deepcopy(module) for _ in range(N))
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

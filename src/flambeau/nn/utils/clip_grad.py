@@ -8,12 +8,13 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau.nn.modules.module import Module
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    if hasattr(tensors, "named_parameters"):
+    if isinstance(tensors, Module):
         raise TypeError(f"clip_grad: expected tensors, got the module {type(tensors).__name__}; pass its parameters()")
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
