@@ -15,7 +15,8 @@ struct SquaredError {
 
 }  // namespace
 
-OP("_squared_error(Tensor input, Tensor target) -> Tensor", FUNCTION | FREE, R"((input - target)², the work behind fb.nn.functional.mse_loss().
+OP("_squared_error(Tensor input, Tensor target) -> Tensor", FUNCTION | FREE,
+   R"((input - target)², the work behind fb.nn.functional.mse_loss().
 
 Args:
     input: of a float dtype.
