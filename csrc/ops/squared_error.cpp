@@ -1,4 +1,4 @@
-// (a - b)² in one pass, and its gradient in one more: the body of mean squared errors.
+// (a - b)² in one pass: the body of mean squared errors.
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 
@@ -15,7 +15,8 @@ struct SquaredError {
 
 }  // namespace
 
-OP("_squared_error(Tensor input, Tensor target) -> Tensor", FUNCTION | FREE, R"((input - target)², the work behind fb.nn.functional.mse_loss().
+OP("_squared_error(Tensor input, Tensor target) -> Tensor", FUNCTION | FREE,
+   R"((input - target)², the work behind fb.nn.functional.mse_loss().
 
 Args:
     input: of a float dtype.
