@@ -1,4 +1,4 @@
-// (a - b)² in one pass, and its gradient in one more: the body of mean squared errors.
+// (a - b)² in one pass: the body of mean squared errors.
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 
