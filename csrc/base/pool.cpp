@@ -23,6 +23,7 @@ constexpr int most = 1024;
 // Workers look for the next job that long before they sleep: being woken costs about as much, and a training step's
 // ops follow each other faster.
 constexpr int64_t idle_ns = 500'000, eager_ns = 20'000;
+constexpr int64_t settle_ns = 5'000'000;  // between two moves of a worker to another CPU
 
 void relax() {
 #if defined(__x86_64__)
@@ -88,6 +89,7 @@ struct Pool {
     Job job;
     alignas(64) std::atomic<uint32_t> number{0};  // of the newest job
     std::atomic<int> width{0};                    // slots it uses
+    std::atomic<int> cpu{-1};                     // where its owner was then
     alignas(64) std::atomic<uint32_t> done{0};
     std::atomic<bool> waiting{false};  // the owner sleeps on `done`
     alignas(64) std::atomic<uint32_t> arrived{0}, passed{0};
@@ -151,6 +153,17 @@ void help(Pool& p, int rank, F finished) {
     }
 }
 
+// Some kernels wake a thread where it last ran, or where it was started, and leave it there for long although another
+// CPU is idle. A worker that finds itself on the owner's CPU goes elsewhere.
+void step_aside(int cpu) {
+    cpu_set_t allowed, others;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+    others = allowed;
+    CPU_CLR(static_cast<size_t>(cpu), &others);
+    sched_setaffinity(0, sizeof others, &others);
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
 struct Start {
     Pool* pool;
     int rank;
@@ -161,6 +174,7 @@ void* worker(void* argument) {
     Pool& p = *start.pool;
     Slot& own = p.slots[start.rank];
     uint32_t seen = 0;
+    int64_t moved = 0;
     auto fresh = [&] { return p.number.load() != seen; };
     for (;;) {
         while (!spin(idle_ns, fresh)) {
@@ -169,6 +183,9 @@ void* worker(void* argument) {
             own.asleep = 0;
         }
         seen = p.number.load(std::memory_order_acquire);
+        if (int cpu = sched_getcpu(); cpu == p.cpu.load(std::memory_order_relaxed)) [[unlikely]] {
+            if (int64_t now = now_ns(); now - moved > settle_ns) step_aside(cpu), moved = now;
+        }
         help(p, start.rank, [&] {
             p.done.fetch_add(1);
             if (p.waiting.load()) wake(p.done, 1);
@@ -200,6 +217,7 @@ void publish(Pool& p, const Job& job, int first, int width) {
     p.job = job;
     p.done.store(0, std::memory_order_relaxed);
     p.width.store(width, std::memory_order_relaxed);
+    p.cpu.store(sched_getcpu(), std::memory_order_relaxed);
     uint32_t number = (p.number.load(std::memory_order_relaxed) / 2 + 1) * 2 + (job.member ? 1 : 0);
     for (int r = first; r < width; r++) {
         int64_t begin = job.chunks * r / width, end = job.chunks * (r + 1) / width;
