@@ -374,7 +374,7 @@ def test_registering_divergences():
     with pytest.raises(NotImplementedError, match="Normal, Poisson"):
         D.kl_divergence(D.Normal(0.0, 1.0), D.Poisson(1.0))
     with pytest.raises(TypeError, match="Distribution subclass"):
-        D.register_kl(int, D.Normal)
+        D.register_kl(D.Normal(0.0, 1.0), D.Normal)
 
     class Left(D.Normal): ...
 

@@ -158,9 +158,11 @@ int factor_lu(int64_t m, int64_t n, T* a, int64_t lda, int* pivots) {
     T *top = a + left * lda, *corner = top + left;
     swap_rows(top, lda, right, pivots, left);
     // Right sides in fixed groups for the threads.
-    parallel_for((right + 63) / 64, std::max<int64_t>(1, 65536 / (left * left)), [&](int64_t begin, int64_t end) {
-        int64_t first = begin * 64, last = std::min(right, end * 64);
-        solve_triangle(false, true, left, last - first, a, lda, top + first * lda, lda);
+    constexpr int64_t group = 128;
+    int64_t groups = (right + group - 1) / group;
+    parallel_for(groups, std::max<int64_t>(1, 32768 / (left * left)), [&](int64_t begin, int64_t end) {
+        for (int64_t first = begin * group; first < std::min(right, end * group); first += group)
+            solve_triangle(false, true, left, std::min(group, right - first), a, lda, top + first * lda, lda);
     });
     subtract_product(m - left, right, left, a + left, lda, top, lda, corner, lda);
     int below = factor_lu(m - left, right, corner, lda, pivots + left);
