@@ -132,6 +132,14 @@ _FROM |= dict.fromkeys(
 )
 _FROM |= dict.fromkeys(
     """
+    alpha_dropout_ batch_norm binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss dropout_ embedding
+    feature_alpha_dropout_ gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss
+    poisson_nll_loss triplet_margin_loss
+    """.split(),
+    "nn._native",
+)
+_FROM |= dict.fromkeys(
+    """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
     get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
     set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled

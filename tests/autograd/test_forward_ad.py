@@ -60,3 +60,11 @@ def test_misuse():
             fwd.make_dual(fb.ones(1), fb.ones(1))
     with pytest.raises(RuntimeError, match="not open"):
         fwd.exit_dual_level()
+
+
+def test_outside_of_a_level_nothing_has_a_tangent():
+    x = fb.ones(2)
+    primal, tangent = fwd.unpack_dual(x)
+    assert primal is x and tangent is None
+    with pytest.raises(RuntimeError, match="level"):
+        fwd.unpack_dual(x, level=0)

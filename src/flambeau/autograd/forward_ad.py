@@ -133,7 +133,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         level: the number of the open level, or None.
 
     Returns:
-        (primal, tangent); the tangent is None when the tensor depends on no dual tensor.
+        (primal, tangent); the tangent is None when the tensor depends on no dual tensor, and outside of a level.
 
     Example:
         >>> with fb.autograd.forward_ad.dual_level():
@@ -141,9 +141,11 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         ...     fb.autograd.forward_ad.unpack_dual(3 * x)
         UnpackedDualTensor(primal=tensor(3.), tangent=tensor(6.))
     """
-    duals = _check_level("unpack_dual", level)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual: expected a tensor, got {type(tensor).__name__}")
+    if level is None and _state.duals is None:
+        return UnpackedDualTensor(tensor, None)
+    duals = _check_level("unpack_dual", level)
     for dual, tangent in duals:
         if dual is tensor:
             return UnpackedDualTensor(tensor.detach(), tangent)
