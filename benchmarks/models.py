@@ -29,6 +29,7 @@ suite = Suite(
     target_seconds=0.05,
     libs=("flambeau", *DEFAULTS, "torch-jemalloc"),
     rounds=3,
+    slow=0.5,
     patience=900,
 )
 
