@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.rows import Row, Suite
 
-SETTLE_SECONDS = 0.005  # idle threads of the library that ran before stop spinning in this time
+SETTLE_SECONDS = 0.1  # idle threads of the library that ran before stop spinning in this time; OpenBLAS takes longest
 SAMPLE = 1 << 22  # of larger results only so many elements are compared, or the check would disturb the memory suite
 TURN_SECONDS = 0.1  # long rows repeat less often, at least twice
 
