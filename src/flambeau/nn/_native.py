@@ -53,9 +53,9 @@ def batch_norm(
     """Batch normalisation; see fb.nn.functional.batch_norm(). `cudnn_enabled` changes nothing on a CPU.
 
     Example:
-        >>> fb.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0, False)
-        tensor([[-1.],
-                [ 1.]])
+        >>> fb.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5, False)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -155,8 +155,8 @@ def ctc_loss(
     """See fb.nn.functional.ctc_loss().
 
     Example:
-        >>> fb.ctc_loss(fb.zeros(1, 1, 2), fb.tensor([[1]]), [1], [1])
-        tensor(-0.)
+        >>> fb.ctc_loss(fb.full((1, 1, 2), 0.5).log(), fb.tensor([[1]]), [1], [1])
+        tensor(0.6931)
     """
     return F.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, _reduction("ctc_loss", reduction), zero_infinity
@@ -180,7 +180,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: boo
     """See fb.nn.functional.kl_div().
 
     Example:
-        >>> fb.kl_div(fb.zeros(2), fb.ones(2))
+        >>> fb.kl_div(fb.zeros(2), fb.ones(2), reduction=2)
         tensor(0.)
     """
     return F.kl_div(input, target, reduction=_reduction("kl_div", reduction), log_target=log_target)
