@@ -158,6 +158,6 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    # Without our own private names: CPython suggests "did you mean" among up to 750 names only.
-    private = {name for name in globals() if name.startswith("_") and not name.startswith("__")}
-    return sorted(set(globals()) - private | set(_LAZY) | set(_FROM))
+    # Without private names: CPython suggests "did you mean" among fewer than 750 names only.
+    public = {name for name in globals() if not name.startswith("_")} | {"__doc__", "__file__", "__name__", "__version__"}
+    return sorted(public | set(_LAZY) | set(_FROM))
