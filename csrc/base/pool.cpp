@@ -20,9 +20,9 @@ namespace fb::pool {
 namespace {
 
 constexpr int most = 1024;
-// Workers look for the next job that long before they sleep: being woken costs about as much, and a training step's
-// ops follow each other faster.
-constexpr int64_t idle_ns = 500'000, eager_ns = 20'000;
+// Workers look for the next job that long before they sleep: the CPU of a virtual machine, once it is idle, can take
+// that long to come back. All but the first moments others may have the CPU in between.
+constexpr int64_t idle_ns = 10'000'000, eager_ns = 20'000;
 constexpr int64_t settle_ns = 5'000'000;  // between two moves of a worker to another CPU
 
 void relax() {
