@@ -1,4 +1,5 @@
-// oneDNN comes as a library that asks an OpenMP runtime for its threads. These are the functions it asks; as this
+// oneDNN comes as a library that asks an OpenMP runtime for its threads. These are the functions it asks (GOMP_parallel
+// when a newer compiler has built it, GOMP_parallel_start and GOMP_parallel_end when an older one has); as this
 // library is searched before the runtime, it finds them here and computes on our workers. With threads of its own the
 // two kinds would wait for each other's CPUs: the runtime's spin for milliseconds after every use.
 #include "base/parallel.h"

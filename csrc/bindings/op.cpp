@@ -291,9 +291,6 @@ void store(const Tensor& to, bool inplace, const Tensor& result) {
     call<"copy_">(Var(to), Var(result));
 }
 
-// Ops of several results usually insist on their dtypes in out=; PyTorch converts the results of these.
-bool takes_any_width(const std::string& op) { return op == "geqrf" || op == "linalg.eig" || op == "linalg.lstsq"; }
-
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
     const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
@@ -383,8 +380,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         for (size_t i = 0; i < outs.size(); i++) {
             for (size_t j = 0; j < i; j++)
                 check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
-            if (outs[i].dtype() != results[i].dtype() &&
-                !(takes_any_width(h->name) && can_cast(results[i].dtype(), outs[i].dtype())))
+            bool wider = !o.python && (o.op->flags & WIDER) && can_cast(results[i].dtype(), outs[i].dtype());
+            if (outs[i].dtype() != results[i].dtype() && !wider)
                 fail_type("out for '", o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
                           outs[i].dtype());
         }

@@ -247,7 +247,7 @@ Example:
     return eigh(a.tensor(0), upper_of(a.text(1)), false).values;
 }
 
-OP("linalg.eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)", FUNCTION | OUT,
+OP("linalg.eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)", FUNCTION | OUT | WIDER,
    R"(Eigenvalues and eigenvectors of square matrices, as complex numbers.
 
 Args:

@@ -234,7 +234,7 @@ Example:
     return qr(a.tensor(0), a.flag(1) ? "reduced" : "complete");
 }
 
-OP("geqrf(Tensor input) -> (Tensor a, Tensor tau)", COMMON,
+OP("geqrf(Tensor input) -> (Tensor a, Tensor tau)", COMMON | WIDER,
    R"(QR decomposition as LAPACK leaves it: R above, Householder vectors below the diagonal.
 
 Args:
@@ -299,7 +299,7 @@ Example:
 
 OP("linalg.lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, "
    "Tensor rank, Tensor singular_values)",
-   FUNCTION | OUT, R"(Least squares solution of A X = B.
+   FUNCTION | OUT | WIDER, R"(Least squares solution of A X = B.
 
 Args:
     A: shape (..., m, n).

@@ -27,6 +27,7 @@ enum OpFlags : unsigned {
     OUT = 8,         // also out=
     FREE = 16,       // takes tensors of free layout as they are (Note [Layout freedom])
     COMPOSITE = 32,  // made of other ops, which are recorded instead
+    WIDER = 64,      // several results, and out= may be of wider dtypes than they are
     COMMON = FUNCTION | METHOD | OUT,
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };

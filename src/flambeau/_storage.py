@@ -13,43 +13,58 @@ from flambeau.errors import ArgumentError
 
 
 class _Storage:
-    """What both kinds have in common; `_flat` is all of the memory as a 1-d tensor."""
+    """The memory under a tensor as elements of a dtype."""
 
-    _flat: Tensor
-    _like: Any  # (1-d tensor) -> a storage of this kind with its elements
+    def __init__(self, owner: Tensor, dtype: Any) -> None:
+        self._tensor, self._element = owner, dtype
+
+    @property
+    def _flat(self) -> Tensor:
+        """All of the memory as a 1-d tensor."""
+        return _C.over_storage(self._tensor, self._element, (self.size(),), (1,), 0)
+
+    def _like(self, flat: Tensor) -> Any:
+        """A storage of this kind with the elements of a 1-d tensor."""
+        made = type(self).__new__(type(self))
+        _Storage.__init__(made, flat.clone(), self._element)
+        return made
 
     @property
     def device(self):
         """Where the memory is."""
-        return self._flat.device
+        return self._tensor.device
 
     is_cuda = property(lambda self: False, doc="Whether the memory is a CUDA device's.")
 
     def data_ptr(self) -> builtins.int:
         """Address of the first byte."""
-        return self._flat._storage_ptr()
+        return self._tensor._storage_ptr()
 
     def nbytes(self) -> builtins.int:
         """How many bytes there are."""
-        return self._flat._storage_nbytes()
+        return self._tensor._storage_nbytes()
 
     def element_size(self) -> builtins.int:
         """Bytes per element."""
-        return self._flat.itemsize
+        return self._element.itemsize
 
     def size(self) -> builtins.int:
         """How many elements there are."""
-        return self._flat.numel()
+        return self.nbytes() // self._element.itemsize
 
     __len__ = size
 
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self if isinstance(self, UntypedStorage) else UntypedStorage(self._tensor)
+
     def is_shared(self) -> builtins.bool:
         """Whether other processes can see the memory."""
-        return self._flat.is_shared()
+        return self._tensor.is_shared()
 
     def share_memory_(self):
         """Moves the memory to where other processes can see it."""
-        self._flat.share_memory_()
+        self._tensor.share_memory_()
         return self
 
     def tolist(self) -> list:
@@ -84,7 +99,7 @@ class _Storage:
 
     def clone(self):
         """A copy with memory of its own."""
-        return self._like(self._flat.clone())
+        return self._like(self._flat)
 
     def __eq__(self, other) -> builtins.bool:
         return type(other) is type(self) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
@@ -116,7 +131,7 @@ class UntypedStorage(_Storage):
             source = _C.tensor_from_data(list(source), _C.uint8)
         if not isinstance(source, Tensor):
             raise TypeError(f"UntypedStorage: expected a tensor, a number of bytes or bytes, got {type(source).__name__}")
-        self._tensor = source
+        super().__init__(source, _C.uint8)
 
     @classmethod
     def from_file(cls, filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
@@ -146,23 +161,6 @@ class UntypedStorage(_Storage):
             mapped = mmap.mmap(file.fileno(), nbytes or there, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
         return cls(fb.frombuffer(mapped, dtype=fb.uint8))
 
-    @property
-    def _flat(self) -> Tensor:  # type: ignore[override]  # made when asked for: most storages are only looked at
-        return _C.storage_bytes(self._tensor)
-
-    def _like(self, flat: Tensor) -> UntypedStorage:
-        return UntypedStorage(flat.clone() if flat.numel() * flat.itemsize != flat._storage_nbytes() else flat)
-
-    def nbytes(self) -> builtins.int:
-        """How many bytes there are."""
-        return self._tensor._storage_nbytes()
-
-    size = __len__ = nbytes
-
-    def untyped(self) -> UntypedStorage:
-        """The storage itself."""
-        return self
-
     def __repr__(self) -> str:
         return f"UntypedStorage of {self.nbytes()} bytes on {self.device}"
 
@@ -183,16 +181,10 @@ class TypedStorage(_Storage):
     def __init__(self, *, wrap_storage: UntypedStorage, dtype) -> None:
         if not isinstance(wrap_storage, UntypedStorage):
             raise TypeError(f"TypedStorage: wrap_storage must be an UntypedStorage, got {type(wrap_storage).__name__}")
-        self._untyped_storage, self.dtype = wrap_storage, dtype
-        count = wrap_storage.nbytes() // dtype.itemsize
-        self._flat = _C.over_storage(wrap_storage._tensor, dtype, (count,), (1,), 0)
+        super().__init__(wrap_storage._tensor, dtype)
 
-    def _like(self, flat: Tensor) -> TypedStorage:
-        return TypedStorage(wrap_storage=UntypedStorage(flat.clone()), dtype=self.dtype)
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return self._untyped_storage
+    dtype = property(lambda self: self._element, doc="The dtype of the elements.")
+    _untyped_storage = property(_Storage.untyped, doc="The same memory as bytes; what older code asks for.")
 
     def to(self, dtype) -> TypedStorage:
         """The elements converted to a dtype, in memory of their own."""

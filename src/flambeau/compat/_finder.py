@@ -32,11 +32,10 @@ _ALIASES = {
     "torch._utils": "flambeau.compat.flattening",
     "torch._higher_order_ops.associative_scan": "flambeau.compat.higher_order",
     "torch._tensor_str": "flambeau.compat.printed",
-    "torch.storage": "flambeau.compat.storages",
+    "torch.storage": "flambeau._storage",
     "torch.profiler.profiler": "flambeau.profiler",
     "torch.distributed.distributed_c10d": "flambeau.distributed",
     "torch.jit.annotations": "flambeau.compat.annotations",
-    "torch.nn.parallel._functions": "flambeau.compat.accelerator_functions",
 }
 # Those that every `import torch` makes an attribute of it.
 _AT_ONCE = ("version", "torch_version", "__config__")

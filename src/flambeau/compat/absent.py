@@ -34,7 +34,7 @@ _MODULES = frozenset(
     torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
     torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
     torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
-    torch.futures torch.nn.intrinsic torch.nn.qat torch.nn.quantized torch.onnx torch.package
+    torch.futures torch.nn.intrinsic torch.nn.parallel._functions torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
@@ -78,7 +78,7 @@ _NAMES = {
     "torch": frozenset(
         """
         ByteStorage DoubleStorage Event FloatStorage LongStorage PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
-        TypedStorage _make_per_tensor_quantized_tensor bits16 bits8 complex32
+        _make_per_tensor_quantized_tensor bits16 bits8 complex32
         float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
         int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc
         sparse_csc_tensor while_loop

@@ -215,6 +215,10 @@ _LATE: dict[str, dict[str, Callable[[], Any]]] = {
         "DisableTorchFunctionSubclass": lambda: fb.overrides.DisableTorchFunctionSubclass,
     },
     "torch.hub": {"tqdm": _tqdm},
+    "torch.nn.modules.module": {
+        "_EXTRA_STATE_KEY_SUFFIX": lambda: importlib.import_module("flambeau.nn.modules._state").EXTRA_STATE,
+        "_IncompatibleKeys": lambda: importlib.import_module("flambeau.nn.modules._state")._IncompatibleKeys,
+    },
     "torch.utils.model_zoo": {"tqdm": _tqdm},
 }
 

@@ -18,8 +18,7 @@ from flambeau.nn.modules._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from flambeau.nn.modules._state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX
-from flambeau.nn.modules._state import State, _IncompatibleKeys
+from flambeau.nn.modules._state import State
 from flambeau.nn.modules._tree import Tree
 
 __all__ = [
@@ -34,8 +33,6 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
-# PyTorch keeps them here, and libraries take them from here.
-_STATE_NAMES = (_EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys)
 register_module_backward_hook = register_module_full_backward_hook
 
 _HOOK_TABLES = (
