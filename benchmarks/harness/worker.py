@@ -17,6 +17,7 @@ from harness.rows import Row, Suite
 
 SETTLE_SECONDS = 0.1  # idle threads of the library that ran before stop spinning in this time; OpenBLAS takes longest
 SAMPLE = 1 << 22  # of larger results only so many elements are compared, or the check would disturb the memory suite
+WARM_SECONDS = 0.03  # a library's sleeping threads are awake again after so much work, which is not timed
 TURN_SECONDS = 0.1  # long rows repeat less often, at least twice
 
 
@@ -78,7 +79,9 @@ class Worker:
         time.sleep(SETTLE_SECONDS)
         if self.slow:
             return {**answer, "times": [self.timer.timeit(1)]}
-        self.timer.timeit(max(1, self.number // 10))
+        warm = time.perf_counter() + WARM_SECONDS
+        while time.perf_counter() < warm:
+            self.timer.timeit(max(1, self.number // 10))
         times: list[float] = []
         end = time.perf_counter() + TURN_SECONDS
         while len(times) < 2 or (len(times) < repeats and time.perf_counter() < end):
