@@ -209,24 +209,30 @@ def multi_head_attention_forward(
         raise ArgumentError(f"{op}: is_causal=True is a hint about attn_mask, which must be given, too")
 
     weights = _projections(op, in_proj_weight, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    # As the module's batch_first=True gives them: the batch comes first in memory, and computing in that order copies nothing.
+    batch_first = batch > 1 and all(not x.is_contiguous() and x.transpose(0, 1).is_contiguous() for x in (query, key, value))
     if query is key is value and in_proj_weight is not None and not use_separate_proj_weight:
-        q, k, v = linear(query, in_proj_weight, in_proj_bias).chunk(3, -1)
+        x = query.transpose(0, 1) if batch_first else query
+        q, k, v = linear(x, in_proj_weight, in_proj_bias).chunk(3, -1)
     else:
+        given = [x.transpose(0, 1) if batch_first else x for x in (query, key, value)]
         biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+        q, k, v = (linear(x, w, b) for x, w, b in zip(given, weights, biases, strict=True))
     mask = _added_mask(op, attn_mask, (length, source), batch, num_heads, query.dtype)
     padding = _padding_mask(op, key_padding_mask, batch, source, query.dtype)
 
+    # To (N, heads, L, head), as views.
+    order = (0, 2, 1, 3) if batch_first else (1, 2, 0, 3)
+    q = q.unflatten(-1, (num_heads, head)).permute(order)
+    k = k.unflatten(-1, (num_heads, head)).permute(order) if static_k is None else _static(op, static_k, q)
+    v = v.unflatten(-1, (num_heads, head)).permute(order) if static_v is None else _static(op, static_v, q)
     extra = 0
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
             raise ArgumentError(f"{op}: bias_k and bias_v cannot be added to static_k and static_v")
-        k, v = fb.cat([k, bias_k.expand(1, batch, -1)]), fb.cat([v, bias_v.expand(1, batch, -1)])
+        more = [b.view(1, num_heads, 1, head).expand(batch, -1, -1, -1) for b in (bias_k, bias_v)]
+        k, v = fb.cat([k, more[0]], 2), fb.cat([v, more[1]], 2)
         extra += 1
-    # (L, N, E) to (N, heads, L, head), as views
-    q = q.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3)
-    k = k.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3) if static_k is None else _static(op, static_k, q)
-    v = v.unflatten(-1, (num_heads, head)).permute(1, 2, 0, 3) if static_v is None else _static(op, static_v, q)
     if add_zero_attn:
         k, v = (fb.cat([x, x.new_zeros((batch, num_heads, 1, head))], 2) for x in (k, v))
         extra += 1
@@ -244,7 +250,8 @@ def multi_head_attention_forward(
     else:
         shares = None
         mixed = scaled_dot_product_attention(q, k, v, bias, p)
-    output = linear(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)
+    output = linear(mixed.permute((0, 2, 1, 3) if batch_first else (2, 0, 1, 3)).flatten(2), out_proj_weight, out_proj_bias)
+    output = output.transpose(0, 1) if batch_first else output
     if shares is not None and average_attn_weights:
         shares = shares.mean(1)
     if not batched:
