@@ -20,8 +20,7 @@ constexpr int64_t depth = 512;
 constexpr int vector_bytes = 32, tall = 6;
 constexpr int64_t depth = 256;
 #endif
-constexpr int64_t block_bytes = 192 * 1024;    // packed rows of a, for the second level
-constexpr int64_t panels_bytes = 1024 * 1024;  // packed panels of b
+constexpr int64_t panels_bytes = 1024 * 1024;  // packed panels of b, for the second level
 
 struct Line {
     alignas(vector_bytes) char bytes[vector_bytes];
@@ -61,15 +60,23 @@ __attribute__((noinline, optimize("fp-contract=off"))) T finish_one(T sum, Store
     return store.alpha * sum + store.beta * old;
 }
 
-// Element p of row r of a is a[p + r * Lanes::row], or a[p * a_step + r] when transposed.
+// Element p of row r of a is a[p + r * a_step], or a[p * a_step + r] when transposed.
 template <class T, int rows, int Wide, bool Transposed = false>
 void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store,
-            int64_t a_step = 1) {
+            int64_t a_step) {
     using V = typename Lanes<T>::type;
     using Loose = typename Lanes<T>::loose;
-    constexpr int64_t width = Lanes<T>::width, step = Transposed ? 1 : Lanes<T>::row;
-    if constexpr (!Transposed) a_step = 1;
+    constexpr int64_t width = Lanes<T>::width;
+    // Four rows to an address, the others at multiples of the step from it: all of them fit the registers.
+    const T* at[(rows + 3) / 4];
+#pragma GCC unroll 4
+    for (int i = 0; i < (rows + 3) / 4; i++) at[i] = a + 4 * i * (Transposed ? 1 : a_step);
     V sum[rows][Wide] = {};
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) __builtin_prefetch(c + r * c_row + v * width, 1);
+    }
 #pragma GCC unroll 1
     for (int64_t p = 0; p < k; p++) {
         V line[Wide];
@@ -77,9 +84,15 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
         for (int v = 0; v < Wide; v++) line[v] = *reinterpret_cast<const V*>(b + (p * Wide + v) * width);
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
-            T x = a[p * a_step + r * step];
+            T x = Transposed ? a[r] : at[r / 4][r % 4 * a_step];
 #pragma GCC unroll 2
             for (int v = 0; v < Wide; v++) sum[r][v] += x * line[v];
+        }
+        if constexpr (Transposed) {
+            a += a_step;
+        } else {
+#pragma GCC unroll 4
+            for (auto& row : at) row++;
         }
     }
 #pragma GCC unroll 16
@@ -123,6 +136,7 @@ struct Packed {
     const T* bias = nullptr;    // added to every row; alpha is then 1 and beta 0
     const T* packed = nullptr;  // all panels of b, packed before
 
+    static constexpr int64_t left_wide = (tall + 7) / 8 * 8;  // of packed columns of a
     static constexpr int64_t wide = Lanes<T>::wide, width = Lanes<T>::width, row = Lanes<T>::row;
 
     // Columns of b that are packed at a time.
@@ -130,6 +144,16 @@ struct Packed {
 
     // Columns [first, last) of rows p … p + depth of b as panels; a narrow last panel is one vector wide.
     void pack_b(T* to, int64_t first, int64_t last, int64_t p, int64_t height) const {
+        if (b_col == 1) {  // row by row, as they lie in memory
+            int64_t whole = (last - first) / wide;
+            for (int64_t i = 0; i < height; i++) {
+                const T* from = b + (p + i) * b_row + first;
+                for (int64_t q = 0; q < whole; q++)
+                    std::memcpy(to + (q * height + i) * wide, from + q * wide, wide * sizeof(T));
+            }
+            to += whole * wide * height;
+            first += whole * wide;
+        }
         for (int64_t j = first; j < last; j += wide, to += wide * height) {
             int64_t cols = std::min(wide, n - j), across = cols <= width ? width : wide;
             pack_rows(to, across, b + p * b_row + j * b_col, b_row, b_col, height, cols);
@@ -138,21 +162,61 @@ struct Packed {
         }
     }
 
-    // All of b: panels of the first `depth` rows, then of the next.
-    int64_t packed_columns() const { return (n + wide - 1) / wide * wide; }
-    void pack_all(T* to) const {
-        for (int64_t p = 0; p < k; p += depth) pack_b(to + p * packed_columns(), 0, n, p, std::min(depth, k - p));
+    // Sums along k are made in blocks of about the same depth, as many as that of a panel requires.
+    int64_t block() const {
+        int64_t blocks = (k + depth - 1) / depth;
+        return (k + blocks - 1) / blocks;
     }
 
-    void tile(int64_t rows, int64_t height, const T* left, const T* panel, T* to, int64_t cols, Store<T> store) const {
+    // All of b: panels of the first block of rows, then of the next.
+    int64_t packed_columns() const { return (n + wide - 1) / wide * wide; }
+    void pack_all(T* to) const {
+        for (int64_t p = 0; p < k; p += block()) pack_b(to + p * packed_columns(), 0, n, p, std::min(block(), k - p));
+    }
+
+    // Register blocks of rows of a: where they lie, unless rows at that distance drive each other from the cache, or
+    // packed, and as columns where these are adjacent.
+    enum class Side { there, rows, columns };
+    Side side() const {
+        if (a_row == 1 && a_col != 1) return Side::columns;
+        return a_col == 1 && a_row * static_cast<int64_t>(sizeof(T)) % 4096 != 0 ? Side::there : Side::rows;
+    }
+
+    // Rows from i on, `rows` of them, as columns.
+    void pack_columns(T* to, int64_t i, int64_t rows, int64_t p, int64_t height) const {
+        for (int64_t q = 0; q < height; q++) {
+            const T* from = a + i + (p + q) * a_col;
+            if (i + left_wide <= m) std::memcpy(to + q * left_wide, from, left_wide * sizeof(T));
+            else std::memcpy(to + q * left_wide, from, rows * sizeof(T));
+        }
+    }
+
+    // Asks for `part` of `parts` of rows that are needed next, in the second-level cache.
+    void expect(int64_t i, int64_t rows, int64_t p, int64_t height, int64_t part, int64_t parts) const {
+        constexpr int64_t line = 64 / sizeof(T);
+        const T* from = a + i * a_row + p * a_col;
+        if (a_col == 1) {
+            for (int64_t r = rows * part / parts; r < rows * (part + 1) / parts; r++) {
+                for (int64_t q = 0; q < height; q += line) __builtin_prefetch(from + r * a_row + q, 0, 2);
+            }
+        } else if (a_row == 1) {
+            for (int64_t q = height * part / parts; q < height * (part + 1) / parts; q++) {
+                for (int64_t r = 0; r < rows; r += line) __builtin_prefetch(from + q * a_col + r, 0, 2);
+            }
+        }
+    }
+
+    void tile(int64_t rows, int64_t height, const T* left, int64_t step, bool transposed, const T* panel, T* to,
+              int64_t cols, Store<T> store) const {
         constexpr auto heights = std::make_index_sequence<tall>();
         bool narrow = cols <= width;
-        Kernel<T> run = narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights);
-        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store, 1);
+        Kernel<T> run = transposed ? (narrow ? pick<T, 1, true>(rows, heights) : pick<T, 2, true>(rows, heights))
+                                   : (narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights));
+        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store, step);
         // Past the edge of c: into a spare tile first.
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
-        run(height, left, panel, spare, across, {T(1), T(0), nullptr}, 1);
+        run(height, left, panel, spare, across, {T(1), T(0), nullptr}, step);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t j = 0; j < cols; j++) {
                 T& at = to[r * c_row + j];
@@ -165,25 +229,35 @@ struct Packed {
         }
     }
 
-    // Rows [top, bottom) times the packed columns [first, last); register blocks share the rows evenly.
+    // Rows [top, bottom) times the packed columns [first, last); register blocks share the rows evenly. One of a stays
+    // in the first-level cache while the panels come from the second.
     void rows_times_panels(const T* panels, int64_t first, int64_t last, int64_t p, int64_t height, int64_t top,
                            int64_t bottom) const {
         thread_local std::vector<Line> lines;
-        constexpr int64_t together = std::max<int64_t>(1, block_bytes / static_cast<int64_t>(sizeof(T)) / row / tall);
-        T* left = buffer<T>(lines, together * tall * row);
+        constexpr int64_t together = 6;  // blocks: more than one to pack, to read longer pieces of memory
+        T* spare = buffer<T>(lines, together * std::max(tall * row, left_wide * depth));
         Store<T> store{alpha, p == 0 ? beta : T(1)};
-        int64_t blocks = (bottom - top + tall - 1) / tall;
-        auto start = [&](int64_t block) { return top + (bottom - top) * block / blocks; };
-        for (int64_t block = 0; block < blocks; block += together) {
-            int64_t end = std::min(blocks, block + together), i = start(block);
-            pack_rows(left, row, a + i * a_row + p * a_col, a_row, a_col, start(end) - i, height);
-            for (int64_t j = first; j < last; j += wide) {
-                const T* panel = panels + (j - first) * height;
-                int64_t cols = std::min(wide, n - j);
-                if (bias && p == 0) store.bias = bias + j;
-                for (int64_t q = block; q < end; q++) {
-                    int64_t r = start(q);
-                    tile(start(q + 1) - r, height, left + (r - i) * row, panel, c + r * c_row + j, cols, store);
+        Side kind = side();
+        int64_t blocks = (bottom - top + tall - 1) / tall, across = (last - first + wide - 1) / wide;
+        auto start = [&](int64_t block) { return top + (bottom - top) * std::min(block, blocks) / blocks; };
+        for (int64_t group = 0; group < blocks; group += together) {
+            int64_t end = std::min(blocks, group + together), next = start(end), more = start(end + together) - next;
+            if (kind == Side::rows)
+                pack_rows(spare, row, a + start(group) * a_row + p * a_col, a_row, a_col, next - start(group), height);
+            for (int64_t block = group; kind == Side::columns && block < end; block++)
+                pack_columns(spare + (block - group) * left_wide * height, start(block), start(block + 1) - start(block),
+                             p, height);
+            for (int64_t block = group, turn = 0; block < end; block++) {
+                int64_t i = start(block), rows = start(block + 1) - i;
+                const T* left = kind == Side::there  ? a + i * a_row + p
+                                : kind == Side::rows ? spare + (i - start(group)) * row
+                                                     : spare + (block - group) * left_wide * height;
+                int64_t step = kind == Side::there ? a_row : kind == Side::rows ? row : left_wide;
+                for (int64_t j = first; j < last; j += wide, turn++) {
+                    if (bias && p == 0) store.bias = bias + j;
+                    tile(rows, height, left, step, kind == Side::columns, panels + (j - first) * height,
+                         c + i * c_row + j, std::min(wide, n - j), store);
+                    expect(next, more, p, height, turn, (end - group) * across);
                 }
             }
         }
@@ -195,8 +269,8 @@ struct Packed {
         T* panels = packed ? nullptr : buffer<T>(lines, columns_packed * depth);
         for (int64_t j = first; j < last; j += columns_packed) {
             int64_t end = std::min(last, j + columns_packed);
-            for (int64_t p = 0; p < k; p += depth) {
-                int64_t height = std::min(depth, k - p);
+            for (int64_t p = 0; p < k; p += block()) {
+                int64_t height = std::min(block(), k - p);
                 if (!packed) pack_b(panels, j, end, p, height);
                 const T* from = packed ? packed + p * packed_columns() + j * height : panels;
                 rows_times_panels(from, j, end, p, height, top, bottom);
@@ -267,7 +341,7 @@ void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
 
 }  // namespace
 
-void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, 1); }
+void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, panel_row); }
 void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panels<true>(g, 1, a_row); }
 
 void packed_gemm(const OwnGemm& g) {
