@@ -245,8 +245,8 @@ struct Packed {
             if (kind == Side::rows)
                 pack_rows(spare, row, a + start(group) * a_row + p * a_col, a_row, a_col, next - start(group), height);
             for (int64_t block = group; kind == Side::columns && block < end; block++)
-                pack_columns(spare + (block - group) * left_wide * height, start(block), start(block + 1) - start(block),
-                             p, height);
+                pack_columns(spare + (block - group) * left_wide * height, start(block),
+                             start(block + 1) - start(block), p, height);
             for (int64_t block = group, turn = 0; block < end; block++) {
                 int64_t i = start(block), rows = start(block + 1) - i;
                 const T* left = kind == Side::there  ? a + i * a_row + p
