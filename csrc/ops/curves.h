@@ -35,15 +35,21 @@ FB_CURVE float tanh(float x) {
 }
 FB_CURVE double tanh(double x) { return m::tanh(x); }
 
+// exp(-x²/2); of NaN anything.
+FB_CURVE float bell(float x) {
+    float square = -0.5f * x * x;
+    return square < -87.3f ? 0.0f : normal_exp(square);
+}
+
 // The normal distribution: its density, and the probability below x. Below zero that is density times a ratio which
 // falls slowly and smoothly: a polynomial of 1 / (1 + 0.35 |x|). So nothing cancels far out.
-FB_CURVE float density(float x) { return 0.398942280f * exp(-0.5f * x * x); }
+FB_CURVE float density(float x) { return x != x ? x : 0.398942280f * bell(x); }
 FB_CURVE double density(double x) { return 0.398942280401432678 * m::exp(-0.5 * x * x); }
 FB_CURVE float below(float x) {
-    float t = 1 / (1 + 0.35f * __builtin_fabsf(x));
+    float t = 1 / __builtin_fmaf(0.35f, __builtin_fabsf(x), 1);
     float ratio = t * series(t, 0.139621569f, 0.139859098f, 0.119852309f, 0.105433495f, -0.022938566f, 0.158931501f,
                              -0.255506602f, 0.143873264f, -0.0291260844f);
-    float tail = exp(-0.5f * x * x) * ratio;
+    float tail = bell(x) * ratio;
     return x < 0 ? tail : 1 - tail;
 }
 FB_CURVE double below(double x) { return 0.5 * m::erfc(-0.707106781186547524 * x); }

@@ -5,21 +5,25 @@
 
 namespace fb {
 
-inline float vector_exp(float x) {
+// e^x where that is a normal number: a caller that knows its arguments need not ask about the others.
+inline float normal_exp(float x) {
     float t = __builtin_fmaf(x, 1.44269504088896341f, 12582912.0f);  // the nearest integer lands in the low bits
     float n = t - 12582912.0f;
     float r = __builtin_fmaf(n, 2.12194440054690583e-4f, __builtin_fmaf(n, -0.693359375f, x));
-    float p = 1.0f / 5040;
-    p = __builtin_fmaf(p, r, 1.0f / 720);
-    p = __builtin_fmaf(p, r, 1.0f / 120);
-    p = __builtin_fmaf(p, r, 1.0f / 24);
-    p = __builtin_fmaf(p, r, 1.0f / 6);
-    p = __builtin_fmaf(p, r, 0.5f);
+    float p = 0.00138145988f;  // fitted to a relative error of 3e-9 between -log(2) / 2 and log(2) / 2
+    p = __builtin_fmaf(p, r, 0.00836871658f);
+    p = __builtin_fmaf(p, r, 0.0416683890f);
+    p = __builtin_fmaf(p, r, 0.166665211f);
+    p = __builtin_fmaf(p, r, 0.499999940f);
     p = __builtin_fmaf(p, r, 1.0f);
     p = __builtin_fmaf(p, r, 1.0f);
-    float y =
-        std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
-    y = x > 88.7f ? (x > 88.72283f ? __builtin_inff() : y) : y;
+    return std::bit_cast<float>(
+        static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
+}
+
+inline float vector_exp(float x) {
+    float y = normal_exp(x);
+    y = x > 88.72283f ? __builtin_inff() : y;
     y = x < -87.3f ? 0.0f : y;
     return x != x ? x : y;
 }
