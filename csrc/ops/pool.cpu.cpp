@@ -301,6 +301,50 @@ void zero_channels(const PoolShape& s, T* big, int64_t first, int64_t end, int64
             std::fill(image + p * s.channels + first, image + p * s.channels + end, T(0));
 }
 
+// A row of shares, one to a window, as a row of pixels.
+template <class T>
+void widen(const PoolShape& s, T* __restrict line, const T* __restrict share) {
+    if (s.stride == 2 && s.kernel == 2 && s.padding == 0) {
+        int64_t pairs = std::min(s.out[2], s.in[2] / 2);
+#pragma omp simd
+        for (int64_t i = 0; i < pairs; i++) line[2 * i] = line[2 * i + 1] = share[i];
+        for (int64_t i = 2 * pairs; i < s.in[2]; i++) line[i] = pairs < s.out[2] ? share[pairs] : T(0);
+        return;
+    }
+    std::fill(line, line + s.in[2], T(0));
+    for (int64_t c = 0; !s.stride && c < s.out[2]; c++) {
+        for (int64_t i = s.spans[2][c].begin; i < s.spans[2][c].end; i++) line[i] += share[c];
+    }
+    for (int64_t tap = 0; s.stride && tap < s.kernel; tap++) {
+        int64_t low, high;
+        inside(s, tap, low, high);
+        for (int64_t i = low; i < high; i++) line[i * s.stride - s.padding + tap] += share[i];
+    }
+}
+
+template <class T>
+void spread_planes(const PoolShape& s, T* gx, const T* g) {
+    by_channels(s, [&](int64_t first, int64_t end, int64_t n) {
+        zero_channels(s, gx, first, end, n);
+        std::vector<T> line(static_cast<size_t>(s.in[2])), share(static_cast<size_t>(s.out[2]));
+        for (int64_t k = n * s.channels + first; k < n * s.channels + end; k++) {
+            const T* from = g + k * s.places();
+            for (const Span& z : s.spans[0])
+                for (const Span& v : s.spans[1]) {
+                    for (int64_t c = 0; c < s.out[2]; c++) share[c] = from[c] / divisor_of<T>(s, {z, v, s.spans[2][c]});
+                    widen(s, line.data(), share.data());
+                    for (int64_t a = z.begin; a < z.end; a++)
+                        for (int64_t b = v.begin; b < v.end; b++) {
+                            T* to = gx + k * s.pixels() + (a * s.in[1] + b) * s.in[2];
+#pragma omp simd
+                            for (int64_t i = 0; i < s.in[2]; i++) to[i] += line[i];
+                        }
+                    from += s.out[2];
+                }
+        }
+    });
+}
+
 template <class T>
 void spread(const PoolShape& s, T* gx, const T* g) {
     if (!s.last && covers_plane(s)) {
@@ -311,6 +355,7 @@ void spread(const PoolShape& s, T* gx, const T* g) {
         });
         return;
     }
+    if (!s.last) return spread_planes(s, gx, g);
     by_channels(s, [&](int64_t first, int64_t end, int64_t n) {
         zero_channels(s, gx, first, end, n);
         std::vector<T> share(static_cast<size_t>(end - first));
@@ -320,20 +365,12 @@ void spread(const PoolShape& s, T* gx, const T* g) {
                 for (const Span& x : s.spans[2]) {
                     Box box{z, v, x};
                     T divisor = divisor_of<T>(s, box);
-                    if (s.last) {
-                        const T* from = g + (n * s.places() + place) * s.channels + first;
-                        for (int64_t k = 0; k < end - first; k++) share[k] = from[k] / divisor;
-                        each_tap(s, box, [&](int64_t p) {
-                            T* to = gx + (n * s.pixels() + p) * s.channels + first;
-                            for (int64_t k = 0; k < end - first; k++) to[k] += share[k];
-                        });
-                    } else {
-                        for (int64_t k = first; k < end; k++) {
-                            T value = g[(n * s.channels + k) * s.places() + place] / divisor;
-                            T* to = gx + (n * s.channels + k) * s.pixels();
-                            each_tap(s, box, [&](int64_t p) { to[p] += value; });
-                        }
-                    }
+                    const T* from = g + (n * s.places() + place) * s.channels + first;
+                    for (int64_t k = 0; k < end - first; k++) share[k] = from[k] / divisor;
+                    each_tap(s, box, [&](int64_t p) {
+                        T* to = gx + (n * s.pixels() + p) * s.channels + first;
+                        for (int64_t k = 0; k < end - first; k++) to[k] += share[k];
+                    });
                     place++;
                 }
     });

@@ -17,8 +17,7 @@ inline float normal_exp(float x) {
     p = __builtin_fmaf(p, r, 0.499999940f);
     p = __builtin_fmaf(p, r, 1.0f);
     p = __builtin_fmaf(p, r, 1.0f);
-    return std::bit_cast<float>(
-        static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
+    return std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(t) << 23)));
 }
 
 inline float vector_exp(float x) {

@@ -170,20 +170,27 @@ void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
     int64_t lead = 0;
     int64_t outer = 1;
     while (lead < n - 1 && from.shape()[lead] == 1) outer *= repeats[lead++];
+    constexpr int64_t piece = 1 << 16;  // bytes that stay in a thread's cache while they are written again
     char* w = to.raw();
-    int64_t unit = from.shape()[lead] * r.to_step[lead];
-    parallel_for(from.shape()[lead], std::max<int64_t>(1, 4 * parallel_grain / r.to_step[lead]),
-                 [&](int64_t begin, int64_t end) { r.fill(lead, w, from.raw(), begin, end); });
-    int64_t times = outer * repeats[lead];
-    if (times == 1) return;
-    if (unit * 2 * num_threads() > unit * times || unit * times < 4 * parallel_grain) {
-        replicate(w, unit, times);
+    int64_t step = r.to_step[lead], unit = from.shape()[lead] * step, times = outer * repeats[lead];
+    if (unit >= 4 * piece) {
+        int64_t some = std::max<int64_t>(1, piece / step);
+        parallel_for(from.shape()[lead], some, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i += some) {
+                int64_t last = std::min(end, i + some);
+                r.fill(lead, w, from.raw(), i, last);
+                for (int64_t t = 1; t < times; t++)
+                    std::memcpy(w + t * unit + i * step, w + i * step, static_cast<size_t>((last - i) * step));
+            }
+        });
         return;
     }
-    parallel_for(times, std::max<int64_t>(1, 4 * parallel_grain / unit), [&](int64_t begin, int64_t end) {
-        if (begin == end) return;
-        if (begin > 0) std::memcpy(w + begin * unit, w, static_cast<size_t>(unit));
-        replicate(w + begin * unit, unit, end - begin);
+    r.fill(lead, w, from.raw(), 0, from.shape()[lead]);
+    int64_t few = std::min(times, (piece + unit - 1) / unit), block = few * unit;
+    replicate(w, unit, few);
+    parallel_for((times - 1) / few, std::max<int64_t>(1, 4 * parallel_grain / block), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin + 1; i <= end; i++)
+            std::memcpy(w + i * block, w, static_cast<size_t>(std::min(block, unit * times - i * block)));
     });
 }
 
