@@ -35,7 +35,7 @@ FB_CURVE float tanh(float x) {
 }
 FB_CURVE double tanh(double x) { return m::tanh(x); }
 
-// exp(-x²/2); of NaN anything.
+// exp(-x²/2); of NaN any number, so that a caller must have x in its result, too.
 FB_CURVE float bell(float x) {
     float square = -0.5f * x * x;
     return square < -87.3f ? 0.0f : normal_exp(square);
@@ -43,7 +43,7 @@ FB_CURVE float bell(float x) {
 
 // The normal distribution: its density, and the probability below x. Below zero that is density times a ratio which
 // falls slowly and smoothly: a polynomial of 1 / (1 + 0.35 |x|). So nothing cancels far out.
-FB_CURVE float density(float x) { return x != x ? x : 0.398942280f * bell(x); }
+FB_CURVE float density(float x) { return 0.398942280f * bell(x); }
 FB_CURVE double density(double x) { return 0.398942280401432678 * m::exp(-0.5 * x * x); }
 FB_CURVE float below(float x) {
     float t = 1 / __builtin_fmaf(0.35f, __builtin_fabsf(x), 1);

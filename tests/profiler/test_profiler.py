@@ -31,6 +31,8 @@ def test_ops_backward_and_ranges_are_recorded_in_order():
     assert 0 <= forward.self_cpu_time_total <= forward.cpu_time_total - matmul.cpu_time_total
     backward = next(e for e in profile.events() if e.name == "MatmulBackward0")
     assert backward.cpu_children and not backward.is_user_annotation
+    assert forward.time_range.start <= matmul.time_range.start < matmul.time_range.end <= forward.time_range.end
+    assert matmul.time_range.elapsed_us() == pytest.approx(matmul.cpu_time_total)
 
 
 def test_shapes_memory_and_stacks():

@@ -7,7 +7,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.errors import ArgumentError
 
@@ -26,6 +26,17 @@ class DeviceType(enum.Enum):
     """
 
     CPU = 0
+
+
+class Interval(NamedTuple):
+    """When an event ran, in microseconds."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """How long that was."""
+        return self.end - self.start
 
 
 class FunctionEvent:
@@ -58,6 +69,11 @@ class FunctionEvent:
     def is_user_annotation(self) -> bool:
         """Whether it is a named range."""
         return self.kind == RANGE
+
+    @property
+    def time_range(self) -> Interval:
+        """When it began and ended."""
+        return Interval(self.start_ns / 1000, self.end_ns / 1000)
 
     @property
     def cpu_time_total(self) -> float:
