@@ -5,6 +5,7 @@
 #include "backend/cpu/lapack.h"
 #include "backend/cpu/lapack_qr.h"
 #include "backend/cpu/loops.h"
+#include "base/parallel.h"
 #include "ops/linalg.h"
 
 namespace fb {
@@ -66,6 +67,37 @@ Eigen eig(const Tensor& a, bool vectors) {
     return {values, v.tensor};
 }
 
+// Eigenvalues (into d, ascending) and eigenvectors of a tridiagonal matrix by divide and conquer, as stedc; the two
+// halves at the same time. z is n × n zeros.
+template <class T>
+int tridiagonal_eigen(int n, T* d, T* e, T* z) {
+    T most = 0;
+    for (int i = 0; i < n; i++) most = std::max({most, std::abs(d[i]), i + 1 < n ? std::abs(e[i]) : T(0)});
+    if (n < 64 || most == 0) return lapack::stedc(n, d, e, z, n);
+    for (int i = 0; i < n; i++) d[i] /= most;
+    for (int i = 0; i + 1 < n; i++) e[i] /= most;
+    int cut = n / 2, infos[2];
+    T between = e[cut - 1];
+    d[cut - 1] -= std::abs(between);
+    d[cut] -= std::abs(between);
+    parallel_for(2, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t half = begin; half < end; half++) {
+            int first = half ? cut : 0;
+            infos[half] = lapack::stedc(half ? n - cut : cut, d + first, e + first, z + first * (int64_t(n) + 1), n);
+        }
+    });
+    if (infos[0] || infos[1]) return infos[0] ? infos[0] : infos[1];
+    std::vector<int> order(static_cast<size_t>(n));
+    for (int i = 0; i < n; i++) order[i] = 1 + (i < cut ? i : i - cut);
+    if (int info = lapack::laed1(n, d, z, n, order.data(), between, cut)) return info;
+    std::vector<T> values(d, d + n), vectors(z, z + int64_t(n) * n);
+    for (int i = 0; i < n; i++) {
+        d[i] = values[order[i] - 1] * most;
+        std::copy_n(vectors.data() + (order[i] - 1) * int64_t(n), n, z + i * int64_t(n));
+    }
+    return 0;
+}
+
 // Eigenvalues and eigenvectors of a real symmetric matrix, in place: LAPACK's syevd, with our own product at its end.
 template <class T>
 int symmetric_eigen(bool upper, int n, T* a, T* values) {
@@ -89,7 +121,7 @@ int symmetric_eigen(bool upper, int n, T* a, T* values) {
     std::vector<T> between(static_cast<size_t>(n)), factors(static_cast<size_t>(n)),
         z(static_cast<size_t>(size * size));
     if (int info = lapack::sytrd(n, a, n, values, between.data(), factors.data())) return info;
-    if (int info = lapack::stedc(n, values, between.data(), z.data(), n)) return info;
+    if (int info = tridiagonal_eigen(n, values, between.data(), z.data())) return info;
     lapack::multiply_q<T>(size - 1, size, size - 1, a + 1, size, factors.data(), z.data() + 1, size);
     std::copy(z.begin(), z.end(), a);
     for (int i = 0; exponent != 0 && i < n; i++) values[i] = std::ldexp(values[i], exponent);

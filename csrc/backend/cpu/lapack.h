@@ -140,6 +140,7 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
     void scipy_##p##sytrd_(const char*, const int*, T*, const int*, T*, T*, T*, T*, const int*, int*, size_t);         \
     void scipy_##p##stedc_(const char*, const int*, T*, T*, T*, const int*, T*, const int*, int*, const int*, int*,    \
                            size_t);                                                                                    \
+    void scipy_##p##laed1_(const int*, T*, T*, const int*, int*, T*, const int*, T*, int*, int*);                      \
     void scipy_##p##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*,            \
                           const int*, T*, const int*, int*, size_t, size_t);                                           \
     void scipy_##p##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*,    \
@@ -180,6 +181,14 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
         std::vector<T> work(static_cast<size_t>(lwork));                                                               \
         std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
         scipy_##p##stedc_(&job, &n, d, e, z, &ldz, work.data(), &lwork, iwork.data(), &liwork, &info, 1);              \
+        return info;                                                                                                   \
+    }                                                                                                                  \
+    /* Joins two of them, columns [0, cut) and [cut, n) of z, that `between` ties; order sorts the result. */          \
+    inline int laed1(int n, T* d, T* z, int ldz, int* order, T between, int cut) {                                     \
+        int info = 0;                                                                                                  \
+        std::vector<T> work(static_cast<size_t>(n) * (static_cast<size_t>(n) + 4));                                    \
+        std::vector<int> iwork(static_cast<size_t>(n) * 4);                                                            \
+        scipy_##p##laed1_(&n, d, z, &ldz, order, &between, &cut, work.data(), iwork.data(), &info);                    \
         return info;                                                                                                   \
     }                                                                                                                  \
     inline int geev(bool vectors, int n, T* a, int lda, std::complex<T>* w, std::complex<T>* v) {                      \
