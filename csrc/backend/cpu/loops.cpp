@@ -72,7 +72,7 @@ class Walk {
     // Whole rows, several at a time when they are short.
     void rows(int64_t first, int64_t last) {
         int64_t inner = plan_.shape[0];
-        int64_t group = std::max<int64_t>(1, tile_elements / inner);
+        int64_t group = in_place() ? 1 : std::max<int64_t>(1, tile_elements / inner);
         int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         int64_t index[max_dims];
         seek(first, index);
@@ -114,6 +114,17 @@ class Walk {
     }
 
   private:
+    // Whether rows are computed where they lie: they are adjacent elements, and long enough for a call each.
+    bool in_place() const {
+        bool there = plan_.shape[0] >= 128 && !streaming_;
+        for (int k = 0; there && k < plan_.count; k++) {
+            const int64_t* s = plan_.operands[k].strides;
+            bool constant = k >= outputs_ && s[0] == 0 && s[1] == 0;
+            there = constant || (same_[k] && s[0] == size_[k]);
+        }
+        return there;
+    }
+
     static int64_t run_length(int64_t inner, int64_t run) { return run > 1 ? inner : tile_elements; }
 
     void seek(int64_t row, int64_t* index) const {
