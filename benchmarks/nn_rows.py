@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report import geomean, ratios
+from harness.report import Result, geomean, ratios
 from harness.rows import Budget, Suite, integers, normal
 
 GROUPS = (
@@ -136,6 +136,10 @@ def add(suite: Suite) -> None:
         )
         optimisers(f"{name}({options})", "o.step(); ps[0]", setup=setup, check=False)
 
+    def together(results: list[Result]) -> float | None:
+        return geomean([ratio for group in GROUPS for ratio in ratios(results, group=group)])
+
+    suite.budgets.append(Budget("geometric mean of the rows of nn and optim together", together, at_least=1.5))
     suite.budgets += [
         Budget(f"geometric mean of {group}", lambda results, group=group: geomean(ratios(results, group=group)), at_least=1.5)
         for group in GROUPS
