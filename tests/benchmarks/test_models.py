@@ -92,8 +92,9 @@ def test_time_over_the_arithmetic(script):
     model = models.load("vgg")
     arithmetic = 3 * model.MULTIPLICATIONS * model.FULL["images"] / script.MATRIX**3
     step = Result("training step", script.title("vgg", False), rounds={"flambeau": [1.25 * arithmetic]})
-    assert script.above_arithmetic([product, step]) == pytest.approx(1.25)
-    assert script.above_arithmetic([step]) is None
+    share = script.above_arithmetic("vgg")
+    assert share([product, step]) == pytest.approx(1.25)
+    assert share([step]) is None and script.above_arithmetic("resnet")([product, step]) is None
 
 
 def test_throughput_is_items_per_second(script):

@@ -1,5 +1,5 @@
-// Large float products: panels of b packed for vector loads, rows of a packed for broadcasts, a register block of up to
-// 14 × 2 vectors between them. Each element is summed along k in blocks of a fixed depth, whatever the threads do.
+// Large float products: panels of b packed for vector loads, rows of a for broadcasts, a register block of up to 14 × 2
+// vectors between them. Each element is summed along k in blocks that depend on k alone, whatever the threads do.
 #pragma GCC optimize("fp-contract=fast")
 #include <utility>
 #include <vector>
@@ -37,7 +37,7 @@ struct Lanes {
     typedef T type __attribute__((vector_size(vector_bytes), may_alias));
     typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
     static constexpr int64_t width = vector_bytes / sizeof(T), wide = 2 * width;
-    // Rows of a lie at a constant distance, which keeps all their addresses in one register; not a power of two.
+    // Packed rows of a lie this far apart; not a power of two, or they would drive each other from the cache.
     static constexpr int64_t row = depth + 64 / sizeof(T);
 };
 
