@@ -141,7 +141,26 @@ Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     check(x.dim() == 1 && y.dim() == 1, "expected two 1-d tensors, got shapes ", x.shape(), " and ", y.shape());
     DType dtype = result_type({x, y});
     Tensor out = product_target(args, {x.numel(), y.numel()}, dtype, {x, y});
-    cpu::gemm(out, unsqueeze(to_dtype(x, dtype), 1), unsqueeze(to_dtype(y, dtype), 0));
+    Tensor left = to_dtype(x, dtype), right = to_dtype(y, dtype);
+    bool plain = out.strides()[1] == 1 && right.strides()[0] == 1;
+    if (!plain || (dtype != DType::F32 && dtype != DType::F64)) {
+        cpu::gemm(out, unsqueeze(left, 1), unsqueeze(right, 0));
+        return out;
+    }
+    dispatch<float, double>(dtype, "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        int64_t n = right.numel();
+        parallel_for(left.numel(), std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, n)),
+                     [&](int64_t begin, int64_t end) {
+                         const T* __restrict row = right.data<T>();
+                         for (int64_t i = begin; i < end; i++) {
+                             T factor = left.data<T>()[i * left.strides()[0]];
+                             T* __restrict to = out.data<T>() + i * out.strides()[0];
+#pragma omp simd
+                             for (int64_t j = 0; j < n; j++) to[j] = factor * row[j];
+                         }
+                     });
+    });
     return out;
 }
 
