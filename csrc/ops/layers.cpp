@@ -5,6 +5,7 @@
 #include "ops/common.h"
 #include "ops/curves.h"
 #include "ops/gradient.h"
+#include "ops/matmul.h"
 
 namespace fb {
 namespace {
@@ -21,21 +22,6 @@ Var all_rows(const Var& x) { return x.dim() == 2 ? x : reshape(x, matrix_shape(x
 // nothing is copied.
 bool turned(const Tensor& x) { return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous(); }
 
-// out = rows · wᵀ + bias. Where the product kernel takes the bias, out is written only once.
-void multiply(const Tensor& out, const Tensor& rows, const Tensor& w, const Tensor& bias) {
-    int64_t m = out.size(0), n = out.size(1), k = w.size(1);
-    bool plain = bias && bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && m > 1 && n > 1 && k > 0 &&
-                 (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
-                 !cpu::direct_gemm_fits(out.dtype(), n, k, w.strides()[0]);
-    if (plain) {
-        cpu::packed_gemm({out.dtype(), m, n, k, rows.raw(), rows.strides()[0], rows.strides()[1], w.raw(),
-                          w.strides()[1], w.strides()[0], out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
-        return;
-    }
-    if (bias) copy_into(out, expand(bias, out.shape()));
-    cpu::gemm(out, rows, transpose(w, 0, 1), Scalar(1), Scalar(bias ? 1 : 0));
-}
-
 }  // namespace
 
 OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCTION) {
@@ -51,7 +37,7 @@ OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCT
     Dims shape = from.shape();
     shape[shape.size() - 1] = w.size(0);
     Tensor out = empty({rows.size(0), w.size(0)}, x.dtype());
-    multiply(out, rows, w, a.tensor_or_none(2));
+    multiply_add(out, rows, transpose(w, 0, 1), a.tensor_or_none(2));
     Tensor result = view(out, shape);
     return turn ? transpose(result, 0, 1) : result;
 }

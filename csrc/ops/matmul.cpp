@@ -21,8 +21,23 @@ Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     return output(a, shape, dtype, {});
 }
 
+void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias) {
+    int64_t m = out.size(0), n = out.size(1), k = b.size(0);
+    bool together = bias && bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && m > 1 && n > 1 && k > 0 &&
+                    (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
+                    !cpu::direct_gemm_fits(out.dtype(), n, k, b.strides()[1]);
+    if (together) {
+        cpu::packed_gemm({out.dtype(), m, n, k, a.raw(), a.strides()[0], a.strides()[1], b.raw(), b.strides()[0],
+                          b.strides()[1], out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
+        return;
+    }
+    if (bias) copy_into(out, expand(bias, out.shape()));
+    cpu::gemm(out, a, b, Scalar(1), Scalar(bias ? 1 : 0));
+}
+
 namespace {
 
+bool one(const Scalar& s) { return s.is_integral() ? s.i == 1 : s.re == 1 && s.im == 0; }
 bool zero(const Scalar& s) { return s.is_integral() ? s.i == 0 : s.re == 0 && s.im == 0; }
 
 void check_dim(const Tensor& t, int64_t dim, const char* which) {
@@ -90,6 +105,10 @@ Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tenso
         out = output(args, shape, a.dtype(), {input});
     } else {
         out = product_target(args, shape, a.dtype(), {input, a, b});
+        if (input.dim() == 1 && b.dim() == 2 && one(beta) && one(alpha) && out.is_contiguous()) {
+            multiply_add(out, a, b, input);
+            return out;
+        }
         if (!zero(beta)) copy_into(out, start);
     }
     bool vector = b.dim() == 1;

@@ -9,6 +9,9 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 // beta * input + alpha * a @ b for matrices or batches; `input` broadcasts to the product's shape.
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha);
 
+// out = a @ b + bias, a vector or nothing. out is contiguous, and written only once where the product's kernel can.
+void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);
+
 // Where a product goes: a.out when it has the dtype and overlaps no input, else a fresh tensor (copied afterwards).
 Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs);
 // Dims of the matrices' batch: all but the last `keep`.
