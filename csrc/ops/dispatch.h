@@ -35,6 +35,7 @@ class OpNode final : public Node {
     Small<Value, 1> others;    // arguments that are no tensors
     Small<Saved, 1> results;   // kept results, undefined where not kept
     bool released = false;
+    bool gated = false;  // what arrives has not passed the relu that follows (Note [Gates])
 };
 
 // An in-place change of `t` is about to be recorded: refuses leaves.

@@ -17,7 +17,9 @@ Var angle_gradient(const Var& g, const Var& x) {
     Var scale = masked_fill(g / square, zero, 0);
     return call<"complex">(-(im * scale), re * scale);
 }
-Var relu_gradient(const Var& g, const Var& y) { return call<"_relu_gradient">(g, y); }
+Var relu_gradient(const GradCall& c, const Var& g, const Var& y) {
+    return c.leave_gate() ? g : call<"_relu_gradient">(g, y);
+}
 
 // One pass, unless it is to be differentiated again.
 bool in_one_pass(const Var& y) { return !grad_enabled() && !is_complex(y.dtype()); }

@@ -93,6 +93,17 @@ const Dims& GradCall::out_shape(int result) const { return node_.outputs[result]
 DType GradCall::out_dtype(int result) const { return node_.outputs[result].dtype; }
 const Value& GradCall::value(int arg) const { return node_.others[static_cast<size_t>(node_.op.place[arg])]; }
 
+bool GradCall::leave_gate() const {
+    auto* maker = dynamic_cast<OpNode*>(node_.next[0].node.get());
+    if (!maker || !(maker->op.flags & GATED) || node_.next[0].output != 0) return false;
+    // A half value may have been rounded to zero since.
+    bool exact = out_dtype() == DType::F32 || out_dtype() == DType::F64;
+    bool unseen = maker->use_count() == 1 && !maker->hooks && !node_.hooks && !grad_enabled() && !grad_modes.anomaly;
+    maker->gated = exact && unseen;
+    return maker->gated;
+}
+bool GradCall::gated() const { return node_.gated; }
+
 void GradCall::set(int arg, int k, const Var& gradient) {
     if (!needs(arg, k) || !gradient.defined()) return;
     const OpNode::Slot& slot = node_.slots[slot_of(node_, arg, k)];

@@ -90,6 +90,13 @@ class GradCall {
     }
     std::optional<Dims> dims_or_none(int arg) const { return given(arg) ? std::optional(dims(arg)) : std::nullopt; }
 
+    // Note [Gates]: the gradient of relu(f(x)) is zero where f(x) is not positive, a whole pass over memory. An f with
+    // the flag GATED can leave those elements out while it computes its own gradient. So the formula of relu asks
+    // leave_gate(); where it says yes, it sends the gradient on as it came, and gated() tells the formula of f. Nobody
+    // may be able to see the difference: f's node has no other user and no hooks, and nothing records.
+    bool leave_gate() const;
+    bool gated() const;
+
     void set(int arg, const Var& gradient) { set(arg, 0, gradient); }
     void set(int arg, int k, const Var& gradient);
 

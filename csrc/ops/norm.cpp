@@ -132,20 +132,23 @@ std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tens
     }
     Tensor y = in.result(x.shape(), compute);
     cpu::channel_affine(s, y, from, scale, shift);
-    return {back(y, x.dtype()), mean, rstd};
+    return {back(y, x.dtype()), mean, rstd, shift};
 }
 
+// `shifted`: what was added to the scaled input; given, a relu follows whose work is to be done as well.
 std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                        const Tensor& rstd, bool training, bool needs_input) {
+                                        const Tensor& rstd, const Tensor& shifted, bool training, bool needs_input) {
     DType compute = mean.dtype();
     Channels in(x);
     NormShape s = norm_shape(in, true);
     Tensor from = to_dtype(in.t, compute), g = to_dtype(in_order(grad, in.last), compute);
     Tensor w = parameter(weight, x, "weight");
-    std::vector<double> sums, products;
-    cpu::channel_products(s, g, from, mean, sums, products);
     Tensor gw = empty({s.channels}, compute), gb = empty({s.channels}, compute);
     Tensor a = empty({s.channels}, compute), slope = empty({s.channels}, compute), shift = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) put(a, c, Numbers{w, 1}[c] * Numbers{rstd, 1}[c]);
+    cpu::Gate gate = shifted ? cpu::Gate{a, shifted} : cpu::Gate{};
+    std::vector<double> sums, products;
+    cpu::channel_products(s, g, from, mean, gate, sums, products);
     double count = double(s.batch * s.pixels);
     for (int64_t c = 0; c < s.channels; c++) {
         double sum = 0, product = 0, r = Numbers{rstd, 1}[c], scale = Numbers{w, 1}[c] * r;
@@ -155,13 +158,12 @@ std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, con
         }
         put(gw, c, product * r);
         put(gb, c, sum);
-        put(a, c, scale);
         put(slope, c, training ? -scale * r * r * product / count : 0);
         put(shift, c, training ? -scale * sum / count : 0);
     }
     if (!needs_input) return {Tensor(), gw, gb};
     Tensor gx = in.result(x.shape(), compute);
-    cpu::channel_combine(s, gx, g, from, mean, a, slope, shift);
+    cpu::channel_combine(s, gx, g, from, mean, gate, a, slope, shift);
     return {back(gx, x.dtype()), gw, gb};
 }
 
@@ -238,7 +240,7 @@ std::vector<Tensor> group_norm_gradient(const Tensor& grad, const Tensor& x, con
            shift = empty(table, compute);
     for (int64_t i = 0; i < s.batch * s.channels; i++) put(center, i, Numbers{mean, 0}[i / each]);
     std::vector<double> sums, products;
-    cpu::channel_products(s, g, from, center, sums, products);
+    cpu::channel_products(s, g, from, center, {}, sums, products);
     std::vector<double> to_weight(static_cast<size_t>(s.channels)), to_bias(static_cast<size_t>(s.channels));
     double count = double(each * s.pixels);
     for (int64_t n = 0; n < s.batch; n++)
@@ -270,7 +272,7 @@ std::vector<Tensor> group_norm_gradient(const Tensor& grad, const Tensor& x, con
     }
     if (!needs_input) return {Tensor(), gw, gb};
     Tensor gx = in.result(x.shape(), compute);
-    cpu::channel_combine(s, gx, g, from, center, a, slope, shift);
+    cpu::channel_combine(s, gx, g, from, center, {}, a, slope, shift);
     return {back(gx, x.dtype()), gw, gb};
 }
 
@@ -322,17 +324,17 @@ bool recorded(const Args& a) {
 #define GRADIENTS "-> Tensor[]"
 
 OP("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
-   "float momentum, float eps) " SAVED,
-   FREE) {
+   "float momentum, float eps) -> (Tensor result, Tensor mean, Tensor rstd, Tensor shift)",
+   FREE | GATED) {
     return batch_norm(a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2), a.tensor_or_none(3), a.tensor_or_none(4),
                       a.flag(5), a.number(6), a.number(7));
 }
 OP("_batch_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, bool training, float "
-   "eps, bool needs_input) " GRADIENTS,
+   "eps, bool needs_input, Tensor? shift) " GRADIENTS,
    FREE | COMPOSITE) {
     if (recorded(a)) return composed_batch_norm_gradient(a);
-    return batch_norm_gradient(a.tensor(0), a.tensor(1), a.tensor_or_none(2), a.tensor(3), a.tensor(4), a.flag(5),
-                               a.flag(7));
+    return batch_norm_gradient(a.tensor(0), a.tensor(1), a.tensor_or_none(2), a.tensor(3), a.tensor(4),
+                               a.tensor_or_none(8), a.flag(5), a.flag(7));
 }
 
 OP("_channel_sum(Tensor input) -> Tensor", FREE) { return channel_sum(a.tensor(0)); }

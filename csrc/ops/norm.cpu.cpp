@@ -18,6 +18,21 @@ void with_type(DType d, F&& f) {
     dispatch<float, double>(d, "float32 or float64", std::forward<F>(f));
 }
 
+// f(type, whether there is a gate).
+template <class F>
+void with_gate(DType d, const Gate& gate, F&& f) {
+    with_type(d, [&](auto tag) {
+        if (gate.scale) f(tag, std::true_type());
+        else f(tag, std::false_type());
+    });
+}
+// What the gate at x lets through of g.
+template <bool gated, class T>
+T passed(T g, [[maybe_unused]] T x, [[maybe_unused]] T scale, [[maybe_unused]] T shift) {
+    if constexpr (gated) return x * scale + shift <= T(0) ? T(0) : g;
+    else return g;
+}
+
 // Moments of n elements, merged into those of `count` before.
 struct Moments {
     double count = 0, mean = 0, spread = 0;
@@ -157,16 +172,20 @@ void channel_moments(const NormShape& s, const Tensor& input, std::vector<double
 }
 
 void channel_products(const NormShape& s, const Tensor& grad, const Tensor& input, const Tensor& center,
-                      std::vector<double>& sum, std::vector<double>& product) {
+                      const Gate& gate, std::vector<double>& sum, std::vector<double>& product) {
     const int64_t C = s.channels;
     sum.assign(static_cast<size_t>(s.segments() * C), 0);
     product.assign(sum.size(), 0);
-    with_type(input.dtype(), [&](auto tag) {
+    with_gate(input.dtype(), gate, [&](auto tag, auto is_gated) {
         using T = typename decltype(tag)::type;
+        constexpr bool gated = decltype(is_gated)::value;
         const T *x = input.data<T>(), *g = grad.data<T>(), *middle = center.data<T>();
+        const T* scales = gated ? gate.scale.data<T>() : middle;
+        const T* shifts = gated ? gate.shift.data<T>() : middle;
         if (!s.last) {
             each_plane(s, [&](int64_t i, int64_t at) {
-                T m = middle[plane_coefficient(s, i)];
+                int64_t place = plane_coefficient(s, i);
+                T m = middle[place], scale = scales[place], shift = shifts[place];
                 double all = 0, crossed = 0;
                 for (int64_t done = 0; done < s.pixels; done += chunk) {
                     int64_t n = std::min(chunk, s.pixels - done);
@@ -174,8 +193,9 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
                     T part = 0, cross = 0;
 #pragma omp simd reduction(+ : part, cross)
                     for (int64_t k = 0; k < n; k++) {
-                        part += a[k];
-                        cross += a[k] * (b[k] - m);
+                        T u = passed<gated>(a[k], b[k], scale, shift);
+                        part += u;
+                        cross += u * (b[k] - m);
                     }
                     all += double(part);
                     crossed += double(cross);
@@ -188,7 +208,8 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
         each_segment(s, [&](int64_t segment, int64_t at, int64_t pixels) {
             std::vector<T> sums(static_cast<size_t>(C)), crossed(static_cast<size_t>(C));
             T* __restrict p = sums.data(), * __restrict q = crossed.data();
-            const T* m = middle + sample_coefficient(s, segment / s.parts);
+            int64_t place = sample_coefficient(s, segment / s.parts);
+            const T *m = middle + place, *scale = scales + place, *shift = shifts + place;
             double *to_sum = sum.data() + segment * C, *to_product = product.data() + segment * C;
             for (int64_t done = 0; done < pixels; done += block_rows) {
                 int64_t n = std::min(block_rows, pixels - done);
@@ -199,16 +220,19 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
                     const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
 #pragma omp simd
                     for (int64_t c = 0; c < C; c++) {
-                        p[c] += a[c] + a[C + c];
-                        q[c] += a[c] * (b[c] - m[c]) + a[C + c] * (b[C + c] - m[c]);
+                        T u = passed<gated>(a[c], b[c], scale[c], shift[c]);
+                        T v = passed<gated>(a[C + c], b[C + c], scale[c], shift[c]);
+                        p[c] += u + v;
+                        q[c] += u * (b[c] - m[c]) + v * (b[C + c] - m[c]);
                     }
                 }
                 for (; r < n; r++) {
                     const T *a = g + at + (done + r) * C, *b = x + at + (done + r) * C;
 #pragma omp simd
                     for (int64_t c = 0; c < C; c++) {
-                        p[c] += a[c];
-                        q[c] += a[c] * (b[c] - m[c]);
+                        T u = passed<gated>(a[c], b[c], scale[c], shift[c]);
+                        p[c] += u;
+                        q[c] += u * (b[c] - m[c]);
                     }
                 }
 #pragma omp simd
@@ -294,33 +318,39 @@ void channel_affine(const NormShape& s, const Tensor& output, const Tensor& inpu
 }
 
 void channel_combine(const NormShape& s, const Tensor& output, const Tensor& grad, const Tensor& input,
-                     const Tensor& center, const Tensor& first, const Tensor& second, const Tensor& third) {
+                     const Tensor& center, const Gate& gate, const Tensor& first, const Tensor& second,
+                     const Tensor& third) {
     if (output.numel() == 0) return;
-    with_type(input.dtype(), [&](auto tag) {
+    with_gate(input.dtype(), gate, [&](auto tag, auto is_gated) {
         using T = typename decltype(tag)::type;
+        constexpr bool gated = decltype(is_gated)::value;
         const T *x = input.data<T>(), *g = grad.data<T>(), *m = center.data<T>();
+        const T* scales = gated ? gate.scale.data<T>() : m;
+        const T* shifts = gated ? gate.shift.data<T>() : m;
         const T *a = first.data<T>(), *b = second.data<T>(), *c = third.data<T>();
         T* gx = output.data<T>();
         if (!s.last) {
             each_plane(s, [&](int64_t i, int64_t at) {
                 int64_t k = plane_coefficient(s, i);
-                T scale = a[k], slope = b[k], middle = m[k], shift = c[k];
+                T scale = a[k], slope = b[k], middle = m[k], shift = c[k], u = scales[k], v = shifts[k];
                 const T *from = x + at, *of = g + at;
                 T* __restrict to = gx + at;
 #pragma omp simd
-                for (int64_t j = 0; j < s.pixels; j++) to[j] = of[j] * scale + (from[j] - middle) * slope + shift;
+                for (int64_t j = 0; j < s.pixels; j++)
+                    to[j] = passed<gated>(of[j], from[j], u, v) * scale + (from[j] - middle) * slope + shift;
             });
             return;
         }
         each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
             int64_t k = sample_coefficient(s, n);
-            const T *scale = a + k, *slope = b + k, *middle = m + k, *shift = c + k;
+            const T *scale = a + k, *slope = b + k, *middle = m + k, *shift = c + k, *u = scales + k, *v = shifts + k;
             for (int64_t r = 0; r < pixels; r++) {
                 const T *from = x + at + r * s.channels, *of = g + at + r * s.channels;
                 T* __restrict to = gx + at + r * s.channels;
 #pragma omp simd
                 for (int64_t j = 0; j < s.channels; j++)
-                    to[j] = of[j] * scale[j] + (from[j] - middle[j]) * slope[j] + shift[j];
+                    to[j] = passed<gated>(of[j], from[j], u[j], v[j]) * scale[j] + (from[j] - middle[j]) * slope[j] +
+                            shift[j];
             }
         });
     });

@@ -24,8 +24,12 @@ namespace cpu {
 // All tensors float32 or float64 of one dtype; tables are float64.
 // Mean and sum of squared distances from it.
 void channel_moments(const NormShape& s, const Tensor& x, std::vector<double>& mean, std::vector<double>& spread);
+// Leaves out the elements of g where x * scale + shift is not positive; undefined, it leaves out none.
+struct Gate {
+    Tensor scale, shift;
+};
 // Sums of g and of g * (x - center).
-void channel_products(const NormShape& s, const Tensor& g, const Tensor& x, const Tensor& center,
+void channel_products(const NormShape& s, const Tensor& g, const Tensor& x, const Tensor& center, const Gate& gate,
                       std::vector<double>& sum, std::vector<double>& product);
 // Sums of x.
 void channel_sums(const NormShape& s, const Tensor& x, std::vector<double>& sum);
@@ -33,7 +37,7 @@ void channel_sums(const NormShape& s, const Tensor& x, std::vector<double>& sum)
 void channel_affine(const NormShape& s, const Tensor& y, const Tensor& x, const Tensor& scale, const Tensor& shift);
 // gx = g * a + (x - center) * b + c.
 void channel_combine(const NormShape& s, const Tensor& gx, const Tensor& g, const Tensor& x, const Tensor& center,
-                     const Tensor& a, const Tensor& b, const Tensor& c);
+                     const Gate& gate, const Tensor& a, const Tensor& b, const Tensor& c);
 
 // Rows of `size` elements; weight and bias of that size, or undefined. Without `centered` the mean counts as 0.
 void row_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,

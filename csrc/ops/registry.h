@@ -28,6 +28,7 @@ enum OpFlags : unsigned {
     FREE = 16,       // takes tensors of free layout as they are (Note [Layout freedom])
     COMPOSITE = 32,  // made of other ops, which are recorded instead
     WIDER = 64,      // several results, and out= may be of wider dtypes than they are
+    GATED = 128,     // its gradient can do the work of a relu that follows (Note [Gates])
     COMMON = FUNCTION | METHOD | OUT,
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };

@@ -122,6 +122,108 @@ def test_after_a_convolution(training):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
+def masked_passes(profile):
+    return sum(event.name == "_relu_gradient" for event in profile.events())
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_batch_norm_does_the_work_of_a_relu_that_follows(shape, training, inplace):
+    """Bit for bit what both give apart; they are apart when somebody holds the node between them."""
+    channels = shape[1]
+    for dtype in (np.float32, np.float64):
+        for t in layouts(rng.standard_normal(shape).astype(dtype)):
+            weight, bias = (fb.tensor(rng.standard_normal(channels).astype(dtype)) for _ in range(2))
+            upper = fb.tensor(rng.standard_normal(shape).astype(dtype))
+            results, passes = [], []
+            for apart in (False, True):
+                leaves = [v.detach().clone().requires_grad_() for v in (t, weight, bias)]
+                mean, var = fb.zeros(channels, dtype=t.dtype), fb.ones(channels, dtype=t.dtype)
+                y = F.batch_norm(leaves[0], mean, var, *leaves[1:], training=training)
+                held = y.grad_fn if apart else None
+                y = F.relu(y, inplace=inplace)
+                assert y.grad_fn.name() == "ReluBackward0"
+                with fb.profiler.profile() as profile:
+                    y.backward(upper)
+                results.append([leaf.grad for leaf in leaves])
+                passes.append(masked_passes(profile))
+                del held
+            assert passes == [0, 1]
+            assert all(a.equal(b) for a, b in zip(*results, strict=True))
+
+
+def test_a_gate_is_left_only_where_nobody_can_see_it():
+    def grads(use):
+        x = fb.tensor([[1.0, -2.0], [0.5, 4.0], [-3.0, 0.25]], dtype=fb.float64, requires_grad=True)
+        y = F.batch_norm(x, None, None, training=True)
+        with fb.profiler.profile() as profile:
+            seen = use(x, y)
+        return masked_passes(profile), x.grad, seen
+
+    def plain(x, y):
+        y.relu().pow(2).sum().backward()
+
+    def hooked(x, y):
+        seen = []
+        y.register_hook(seen.append)
+        y.relu().pow(2).sum().backward()
+        return seen[0]
+
+    def retained(x, y):
+        y.retain_grad()
+        y.relu().pow(2).sum().backward()
+        return y.grad
+
+    def after_relu(x, y):
+        seen = []
+        z = y.relu()
+        z.grad_fn.register_hook(lambda inputs, outputs: seen.append(inputs[0]))
+        z.pow(2).sum().backward()
+        return seen[0]
+
+    def asked(x, y):
+        loss = y.relu().pow(2).sum()
+        (seen,) = fb.autograd.grad(loss, y, retain_graph=True)
+        loss.backward()
+        return seen
+
+    x = fb.tensor([[1.0, -2.0], [0.5, 4.0], [-3.0, 0.25]], dtype=fb.float64)
+    y = F.batch_norm(x, None, None, training=True)
+    expected = 2 * y.relu()  # the gradient that reaches the normalised values
+    reference = grads(plain)[1]
+    for use in (hooked, retained, after_relu, asked):
+        passes, got, seen = grads(use)
+        assert passes >= 1, use
+        assert got.equal(reference) and seen.allclose(expected), use
+
+    def twice(x, y):
+        (y.relu().pow(2).sum() + y.sum() * 3 + y.relu().exp().sum()).backward()
+
+    passes, got, _ = grads(twice)
+    assert passes == 2
+    leaf = x.clone().requires_grad_()
+    z = F.batch_norm(leaf, None, None, training=True)
+    z.backward(2 * z.relu() + 3 + (z > 0) * z.exp())
+    assert got.allclose(leaf.grad)
+
+
+def test_relu_after_batch_norm_to_second_order_and_in_a_graph_kept():
+    x = fb.tensor(rng.standard_normal((5, 3, 2)), requires_grad=True)
+    w, b = (fb.tensor(rng.standard_normal(3), requires_grad=True) for _ in range(2))
+
+    def function(x, w, b):
+        return F.batch_norm(x, None, None, w, b, training=True).relu()
+
+    assert fb.autograd.gradcheck(function, (x, w, b))
+    assert fb.autograd.gradgradcheck(function, (x, w, b))
+    loss = function(x, w, b).pow(3).sum()
+    first = fb.autograd.grad(loss, x, retain_graph=True)[0]
+    recorded = fb.autograd.grad(loss, x, create_graph=True)[0]
+    again = fb.autograd.grad(loss, x)[0]
+    assert again.equal(first) and recorded.allclose(first)
+
+
 def test_half_precision_computes_in_float32():
     x = fb.tensor(rng.standard_normal((4, 6, 5, 5)) + 100, dtype=fb.bfloat16)
     expected = F.batch_norm(x.float(), None, None, training=True)
