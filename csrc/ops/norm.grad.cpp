@@ -82,9 +82,8 @@ Var optional(const GradCall& c, int arg) { return c.count(arg) ? c.in(arg) : Var
 
 GRAD("_batch_norm", ALL | IN(1) | RESULT(3), ALL | IN(1) | RESULT(3), ALL | IN(1) | RESULT(3)) {
     Var weight = c.needs(0) || c.gated() ? optional(c, 1) : Var();
-    std::vector<Var> g =
-        call_all<"_batch_norm_gradient">(c.g(0), c.in(0), weight, c.out(1), c.out(2), c.flag(5), c.number(7),
-                                         c.needs(0), c.gated() ? c.out(3) : Var());
+    std::vector<Var> g = call_all<"_batch_norm_gradient">(c.g(0), c.in(0), weight, c.out(1), c.out(2), c.flag(5),
+                                                          c.number(7), c.needs(0), c.gated() ? c.out(3) : Var());
     if (c.needs(0)) c.set(0, g[0]);
     if (c.needs(1)) c.set(1, g[1]);
     if (c.needs(2)) c.set(2, g[2]);
