@@ -165,6 +165,22 @@ bool fits_onednn(const ConvShape& s, DType d) {
     return true;
 }
 
+// Windows of one pixel make a convolution one product of matrices. oneDNN is quicker at it while the weight is small.
+constexpr int64_t large_weight = 512 * 1024, large_weight_gradient = 256 * 256;
+bool is_product(const ConvShape& s, int64_t least) {
+    bool pixel = s.groups == 1 && s.in_channels * s.out_channels >= least && s.batch * product(s.in) > 1;
+    for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
+    return pixel;
+}
+// A channels-last tensor as a matrix of pixels and channels.
+Tensor by_pixel(const Tensor& t) {
+    Dims order = {0};
+    for (int64_t d = 2; d < t.dim(); d++) order.push_back(d);
+    order.push_back(1);
+    return reshape(permute(t, order), {t.numel() / t.size(1), t.size(1)});
+}
+Tensor as_matrix(const Tensor& w) { return view(w, {w.size(0), w.size(1)}); }
+
 void check_types(const Tensor& x, const Tensor& w) {
     check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(),
           ") should have the same dtype; convert one with .to(dtype)");
@@ -193,7 +209,9 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
     if (!none && fits_onednn(s, x.dtype())) {
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
         Tensor from = channels_last(x), weight = contiguous(w), plus = bias ? contiguous(bias) : bias;
-        if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
+        if (is_product(s, large_weight))
+            multiply_add(by_pixel(y), by_pixel(from), transpose(as_matrix(weight), 0, 1), plus);
+        else if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
         return y;
     }
     Tensor y = none ? zeros(shape, x.dtype()) : reshape(matmul(weight_rows(s, w), unfold(s, x)), shape);
@@ -214,7 +232,8 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Win
     if (fits_onednn(s, g.dtype())) {
         Tensor gx = last_result(x, g.dtype(), promised);
         Tensor from = channels_last(g), weight = contiguous(w);
-        if (!cpu::winograd_backward_input(s, gx, from, weight)) cpu::conv_backward_input(s, gx, from, weight);
+        if (is_product(s, large_weight)) multiply_add(by_pixel(gx), by_pixel(from), as_matrix(weight), Tensor());
+        else if (!cpu::winograd_backward_input(s, gx, from, weight)) cpu::conv_backward_input(s, gx, from, weight);
         return gx;
     }
     return fold(s, matmul(transpose(weight_rows(s, w), 2, 3), grouped(s, g)), x);
@@ -228,7 +247,11 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Wi
     if (fits_onednn(s, g.dtype())) {
         Tensor gw = empty(w, g.dtype());
         Tensor grad = channels_last(g), from = channels_last(x);
-        if (!cpu::winograd_backward_weight(s, gw, grad, from)) cpu::conv_backward_weight(s, gw, Tensor(), grad, from);
+        if (is_product(s, large_weight_gradient))
+            multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(from), Tensor());
+        else if (!cpu::winograd_backward_weight(s, gw, grad, from) &&
+                 !cpu::depthwise_backward_weight(s, gw, grad, from))
+            cpu::conv_backward_weight(s, gw, Tensor(), grad, from);
         return gw;
     }
     Tensor each = matmul(grouped(s, g), transpose(unfold(s, x), 2, 3));

@@ -3,7 +3,7 @@
 namespace fb::ew {
 
 Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
-              TileFn fn, const void* context, double cost) {
+              const TileForms& fn, const void* context, double cost) {
     int n = static_cast<int>(inputs.size());
     const Tensor* in[max_operands] = {};
     for (int i = 0; i < n; i++) in[i] = &static_cast<const Tensor&>(inputs.begin()[i]);
@@ -26,7 +26,7 @@ Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::
     if (plain && static_cast<double>(out.numel()) * cost <= static_cast<double>(parallel_grain)) {
         char* data[max_operands] = {out.raw()};
         for (int i = 0; i < n; i++) data[i + 1] = in[i]->raw();
-        if (out.numel()) fn(data, out.numel(), context);
+        if (out.numel()) fn.plain(data, out.numel(), context);
         return out;
     }
     const Tensor* operands[max_operands] = {&out};
@@ -37,8 +37,8 @@ Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::
     return out;
 }
 
-static TileFn kernel_for(const Kernels& kernels, DType compute, DType shown) {
-    TileFn fn = kernels[compute];
+static const TileForms& kernel_for(const Kernels& kernels, DType compute, DType shown) {
+    const TileForms& fn = kernels[compute];
     if (!fn) [[unlikely]]
         fail(ErrorKind::NotImplemented, "not implemented for dtype ", shown,
              "; convert with to() to a dtype it works on");

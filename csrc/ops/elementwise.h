@@ -7,7 +7,7 @@
 
 namespace fb::ew {
 
-using cpu::TileFn;
+using cpu::TileFn, cpu::TileForms;
 
 enum Domain : unsigned {
     B = 1,
@@ -27,8 +27,8 @@ enum class Result { Same, Float, Bool, Real, FloatReal };
 
 // One kernel per compute type, outputs of one type; nullptr where the domain excludes it.
 struct Kernels {
-    TileFn by_dtype[dtype_count] = {};
-    TileFn operator[](DType d) const { return by_dtype[static_cast<int>(d)]; }
+    TileForms by_dtype[dtype_count] = {};
+    const TileForms& operator[](DType d) const { return by_dtype[static_cast<int>(d)]; }
 };
 
 template <class T>
@@ -81,6 +81,18 @@ void binary_tile(char** data, int64_t n, const void*) {
         for (int64_t i = 0; i < count; i++) z[i] = Fn::f(x[i], y[i]);
     });
 }
+// One of the operands is a single element.
+template <class Fn, class T, bool first>
+void fixed_tile(char** data, int64_t n, const void*) {
+    using R = decltype(Fn::f(T(), T()));
+    const T fixed = *reinterpret_cast<const T*>(data[first ? 1 : 2]);
+    const T* in[] = {reinterpret_cast<const T*>(data[first ? 2 : 1])};
+    in_blocks<R, T, 1>(reinterpret_cast<R*>(data[0]), in, n, [fixed](R* z, const T* const(&p)[1], int64_t count) {
+        const T* x = p[0];
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) z[i] = first ? Fn::f(fixed, x[i]) : Fn::f(x[i], fixed);
+    });
+}
 template <class Fn, class T>
 void ternary_tile(char** data, int64_t n, const void*) {
     const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2]),
@@ -122,7 +134,11 @@ Kernels unary_kernels() {
 }
 template <class Fn, unsigned domain>
 Kernels binary_kernels() {
-    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return binary_tile<Fn, T>; });
+    return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileForms {
+        if constexpr (std::is_floating_point_v<T>)
+            return {binary_tile<Fn, T>, fixed_tile<Fn, T, true>, fixed_tile<Fn, T, false>};
+        else return binary_tile<Fn, T>;
+    });
 }
 template <class Fn, unsigned domain>
 Kernels ternary_kernels() {
@@ -138,7 +154,7 @@ Kernels context_kernels() {
 
 // Broadcasts the inputs, makes the output, runs the kernel. `compute` is how the kernel sees each input.
 Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
-              TileFn fn, const void* context = nullptr, double cost = 1);
+              const TileForms& fn, const void* context = nullptr, double cost = 1);
 
 // The common cases: all inputs in one compute type.
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost = 1,

@@ -7,6 +7,13 @@
 
 namespace fb {
 
+// Bytes of the lanes that gather a long row: enough of them for the adders, few enough to read memory in its order.
+#ifdef __AVX512F__
+inline constexpr int64_t row_lanes = 512;
+#else
+inline constexpr int64_t row_lanes = 256;
+#endif
+
 // cols lanes take in rows × cols elements.
 template <class Op>
 inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t stride, int64_t rows, int64_t cols) {
@@ -87,7 +94,7 @@ struct KernelOf {
     static void row(char* acc, const char* p, int64_t n) {
         A& a = *reinterpret_cast<A*>(acc);
         const T* x = reinterpret_cast<const T*>(p);
-        constexpr int64_t width = 512 / static_cast<int64_t>(sizeof(L));
+        constexpr int64_t width = row_lanes / static_cast<int64_t>(sizeof(L));
         if (n >= 16 * width) a = Op::join(a, gather_row<Op, width>(x, n));
         else if (n >= width) a = Op::join(a, gather_row<Op, width / 2>(x, n));
         else if (n >= 16) a = Op::join(a, gather_row<Op, 16>(x, n));

@@ -41,30 +41,47 @@ struct Times {
     }
 };
 
-typedef double Vec8 __attribute__((vector_size(64)));
-typedef float Float8 __attribute__((vector_size(32)));
+// As many doubles as a register holds: shuffles of more would go through memory.
+#ifdef __AVX512F__
+constexpr int64_t lanes = 8;
+#else
+constexpr int64_t lanes = 4;
+#endif
+typedef double Doubles __attribute__((vector_size(lanes * sizeof(double))));
+typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
 
 template <class T>
-inline Vec8 load8(const T* x) {
-    std::conditional_t<std::is_same_v<T, float>, Float8, Vec8> v;
+inline Doubles load(const T* x) {
+    std::conditional_t<std::is_same_v<T, float>, Floats, Doubles> v;
     std::memcpy(&v, x, sizeof v);
-    return __builtin_convertvector(v, Vec8);
+    return __builtin_convertvector(v, Doubles);
 }
 template <class T>
-inline void store8(T* y, Vec8 v) {
-    using V = std::conditional_t<std::is_same_v<T, float>, Float8, Vec8>;
+inline void store(T* y, Doubles v) {
+    using V = std::conditional_t<std::is_same_v<T, float>, Floats, Doubles>;
     V w = __builtin_convertvector(v, V);
     std::memcpy(y, &w, sizeof w);
 }
 
-// Eight running sums at a time: three shifted additions inside the vector, one carry across.
-inline Vec8 prefix(Vec8 v) {
-    const Vec8 zero = {0, 0, 0, 0, 0, 0, 0, 0};
+// The running sums inside a vector, by shifted additions; and its last element everywhere.
+#ifdef __AVX512F__
+inline Doubles prefix(Doubles v) {
+    const Doubles zero = {};
     v += __builtin_shufflevector(zero, v, 0, 8, 9, 10, 11, 12, 13, 14);
     v += __builtin_shufflevector(zero, v, 0, 1, 8, 9, 10, 11, 12, 13);
     v += __builtin_shufflevector(zero, v, 0, 1, 2, 3, 8, 9, 10, 11);
     return v;
 }
+inline Doubles last(Doubles v) { return __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7); }
+#else
+inline Doubles prefix(Doubles v) {
+    const Doubles zero = {};
+    v += __builtin_shufflevector(zero, v, 0, 4, 5, 6);
+    v += __builtin_shufflevector(zero, v, 0, 1, 4, 5);
+    return v;
+}
+inline Doubles last(Doubles v) { return __builtin_shufflevector(v, v, 3, 3, 3, 3); }
+#endif
 
 // Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only
 // that.
@@ -73,13 +90,13 @@ A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
     A run = Op::template unit<A>();
     int64_t i = 0;
     if constexpr (std::is_same_v<Op, Plus> && std::is_same_v<A, double>) {
-        Vec8 carry = {0, 0, 0, 0, 0, 0, 0, 0};
-        const Vec8 base = carry + offset;
-        for (; i + 8 <= n; i += 8) {
-            Vec8 v = prefix(load8(x + i)) + carry;
-            carry = __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
-            if (!y) continue;
-            store8(y + i, v + base);
+        Doubles carry = {};
+        const Doubles base = carry + offset;
+        for (; i + lanes <= n; i += lanes) {
+            // One addition leads from a vector to the next.
+            Doubles inside = prefix(load(x + i)), sums = inside + carry;
+            carry += last(inside);
+            if (y) store(y + i, sums + base);
         }
         run = carry[0];
     }

@@ -4,6 +4,8 @@
 #include <immintrin.h>
 #endif
 
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
@@ -15,8 +17,9 @@ namespace {
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64, tall = 8;
 #else
-constexpr int vector_bytes = 32, tall = 4;
+constexpr int vector_bytes = 32, tall = 6;
 #endif
+constexpr int64_t first_level = 32768, ways = 8;  // of the cache
 
 template <class T>
 struct Lanes {
@@ -41,6 +44,16 @@ inline void store_part(float* p, int64_t n, V<float> v) {
 inline void store_part(double* p, int64_t n, V<double> v) {
     _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)v);
 }
+#elif defined(__AVX2__)
+template <class T>
+inline __m256i mask(int64_t n) {
+    alignas(32) static constexpr int32_t window[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(window + 8 - n * int64_t(sizeof(T) / 4)));
+}
+inline V<float> load_part(const float* p, int64_t n) { return (V<float>)_mm256_maskload_ps(p, mask<float>(n)); }
+inline V<double> load_part(const double* p, int64_t n) { return (V<double>)_mm256_maskload_pd(p, mask<double>(n)); }
+inline void store_part(float* p, int64_t n, V<float> v) { _mm256_maskstore_ps(p, mask<float>(n), (__m256)v); }
+inline void store_part(double* p, int64_t n, V<double> v) { _mm256_maskstore_pd(p, mask<double>(n), (__m256d)v); }
 #else
 template <class T>
 inline V<T> load_part(const T* p, int64_t n) {
@@ -117,39 +130,49 @@ void block(const Direct<T>& g, const T* __restrict a, const T* __restrict b, T* 
     }
 }
 
+// Rows from a on, `rows` of them, times the columns from j on of a panel of up to two vectors.
 template <class T, int rows>
-void row_block(const Direct<T>& g, const T* a, T* c) {
+void row_block(const Direct<T>& g, const T* a, T* c, int64_t j) {
     constexpr int64_t width = Lanes<T>::width;
-    int64_t j = 0;
-    for (; j + 2 * width <= g.n; j += 2 * width) block<T, rows, 2, false>(g, a, g.b + j, c + j, 0);
     int64_t left = g.n - j;
-    if (left > width) block<T, rows, 2, true>(g, a, g.b + j, c + j, left - width);
+    if (left >= 2 * width) block<T, rows, 2, false>(g, a, g.b + j, c + j, 0);
+    else if (left > width) block<T, rows, 2, true>(g, a, g.b + j, c + j, left - width);
     else if (left == width) block<T, rows, 1, false>(g, a, g.b + j, c + j, 0);
-    else if (left > 0) block<T, rows, 1, true>(g, a, g.b + j, c + j, left);
+    else block<T, rows, 1, true>(g, a, g.b + j, c + j, left);
+}
+
+template <class T>
+using RowBlock = void (*)(const Direct<T>&, const T*, T*, int64_t);
+template <class T, size_t... i>
+RowBlock<T> pick(int64_t rows, std::index_sequence<i...>) {
+    static constexpr RowBlock<T> table[] = {row_block<T, int(i) + 1>...};
+    return table[rows - 1];
 }
 
 template <class T>
 void one(const Direct<T>& g) {
-    int64_t i = 0;
-    const T* a = g.a;
-    T* c = g.c;
-    auto advance = [&](int64_t rows) {
-        i += rows;
-        a += rows * g.a_row;
-        c += rows * g.c_row;
-    };
-    for (; i + tall <= g.m; advance(tall)) row_block<T, tall>(g, a, c);
-    if constexpr (tall > 4) {
-        if (i + 4 <= g.m) {
-            row_block<T, 4>(g, a, c);
-            advance(4);
+    constexpr int64_t wide = 2 * Lanes<T>::width, group = 96;
+    // b stays in the first-level cache, or else one panel of it while a group of rows passes.
+    int64_t together = g.k * g.n * int64_t(sizeof(T)) <= first_level / 2 ? tall : group;
+    for (int64_t top = 0; top < g.m; top += together) {
+        int64_t bottom = std::min(g.m, top + together);
+        for (int64_t j = 0; j < g.n; j += wide) {
+            for (int64_t i = top; i < bottom; i += tall) {
+                int64_t rows = std::min<int64_t>(tall, bottom - i);
+                const T* a = g.a + i * g.a_row;
+                T* c = g.c + i * g.c_row;
+                if (rows == tall) row_block<T, tall>(g, a, c, j);
+                else pick<T>(rows, std::make_index_sequence<tall>())(g, a, c, j);
+            }
         }
     }
-    if (i + 2 <= g.m) {
-        row_block<T, 2>(g, a, c);
-        advance(2);
-    }
-    if (i < g.m) row_block<T, 1>(g, a, c);
+}
+
+// Whether `count` rows at this distance drive each other from the first-level cache.
+bool clashes(int64_t bytes, int64_t count) {
+    constexpr int64_t way = first_level / ways;
+    int64_t sets = bytes % way == 0 ? 1 : way / std::gcd(bytes, way);
+    return bytes >= 64 && count > ways * std::min<int64_t>(sets, way / 64);
 }
 
 template <class T>
@@ -169,7 +192,7 @@ void run(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_
     const T* b = d.b;
     thread_local std::vector<T> rows;
     // Rows at distances that fall on each other in the cache are moved apart.
-    bool clash = g.k > 24 && g.m >= 16 && g.b_row * int64_t(sizeof(T)) % 1024 == 0;
+    bool clash = g.m >= 16 && clashes(g.b_row * int64_t(sizeof(T)), 2 * g.k);
     bool pack = (g.b_col != 1 && g.n > 1) || clash;
     int64_t across = g.n + (g.n * int64_t(sizeof(T)) % 512 == 0 ? 64 / int64_t(sizeof(T)) : 0);
     if (pack) {

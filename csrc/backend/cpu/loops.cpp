@@ -52,8 +52,8 @@ void end_stream() {}
 // One thread's walk over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
 class Walk {
   public:
-    Walk(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context)
-        : plan_(plan), outputs_(outputs), fn_(fn), context_(context) {
+    Walk(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context)
+        : plan_(plan), outputs_(outputs), fn_(fn.plain), context_(context) {
         for (int k = 0; k < plan.count; k++) {
             compute_[k] = compute[k];
             same_[k] = plan.operands[k].dtype == compute[k];
@@ -62,6 +62,7 @@ class Walk {
             streams_[k] = k < outputs && same_[k] && plan.numel >= stream_bytes / size_[k];
             streaming_ |= streams_[k];
         }
+        in_place_ = rows_in_place(fn);
     }
     ~Walk() {
         if (streaming_) end_stream();
@@ -69,22 +70,20 @@ class Walk {
     Walk(const Walk&) = delete;
     Walk& operator=(const Walk&) = delete;
 
-    // Whole rows, several at a time when they are short.
+    // Whole rows: where they lie, or packed, several at a time when they are short.
     void rows(int64_t first, int64_t last) {
-        int64_t inner = plan_.shape[0];
-        int64_t group = in_place() ? 1 : std::max<int64_t>(1, tile_elements / inner);
-        int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         int64_t index[max_dims];
         seek(first, index);
+        if (in_place_) return rows_there(first, last, index);
+        int64_t inner = plan_.shape[0];
+        int64_t group = long_rows() ? 1 : std::max<int64_t>(1, tile_elements / inner);
+        int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         for (int64_t row = first; row < last;) {
             // Rows that follow each other along dimension 1.
             int64_t run = std::min({group, outer - index[1], last - row});
             if (inner > tile_elements) run = 1;
             char* at[max_operands];
-            for (int k = 0; k < plan_.count; k++) {
-                at[k] = plan_.operands[k].data;
-                for (int d = 1; d < plan_.ndim; d++) at[k] += index[d] * plan_.operands[k].strides[d];
-            }
+            locate(index, at);
             for (int64_t begin = 0; begin < inner; begin += run_length(inner, run)) {
                 int64_t n = std::min(run_length(inner, run), inner - begin);
                 tile(at, begin, n, run);
@@ -100,12 +99,11 @@ class Walk {
 
     // Part [begin, end) of a one-dimensional plan.
     void line(int64_t begin, int64_t end) {
-        bool direct = !streaming_;
-        for (int k = 0; k < plan_.count; k++) direct &= same_[k] && plan_.operands[k].strides[0] == size_[k];
         char* at[max_operands];
         for (int k = 0; k < plan_.count; k++) at[k] = plan_.operands[k].data;
-        if (direct) {
-            for (int k = 0; k < plan_.count; k++) at[k] += begin * size_[k];
+        if (in_place_) {
+            for (int k = 0; k < plan_.count; k++) at[k] += begin * plan_.operands[k].strides[0];
+            if (fixed_) at[fixed_] = element(at[fixed_]);
             fn_(at, end - begin, context_);
             return;
         }
@@ -114,8 +112,8 @@ class Walk {
     }
 
   private:
-    // Whether rows are computed where they lie: they are adjacent elements, and long enough for a call each.
-    bool in_place() const {
+    // Whether rows need no packing but for constants, which are packed once.
+    bool long_rows() const {
         bool there = plan_.shape[0] >= 128 && !streaming_;
         for (int k = 0; there && k < plan_.count; k++) {
             const int64_t* s = plan_.operands[k].strides;
@@ -123,6 +121,60 @@ class Walk {
             there = constant || (same_[k] && s[0] == size_[k]);
         }
         return there;
+    }
+
+    // Whether rows can be computed where they lie: adjacent elements, long enough for a call each, except for one input
+    // that may be a single element, if the kernel has a form for it.
+    bool rows_in_place(const TileForms& fn) {
+        if (streaming_ || (plan_.ndim > 1 && plan_.shape[0] < 128)) return false;
+        for (int k = 0; k < plan_.count; k++) {
+            int64_t s0 = plan_.operands[k].strides[0];
+            if (same_[k] && s0 == size_[k]) continue;
+            TileFn form = k < outputs_ || s0 != 0 || fixed_ ? nullptr
+                          : k == outputs_                   ? fn.first_fixed
+                          : k == outputs_ + 1               ? fn.second_fixed
+                                                            : nullptr;
+            if (!form) {
+                fixed_ = 0;
+                return false;
+            }
+            fixed_ = k;
+            fixed_form_ = form;
+        }
+        if (fixed_) fn_ = fixed_form_;
+        return true;
+    }
+
+    // The fixed input's element as the kernel sees it.
+    char* element(char* p) {
+        if (same_[fixed_]) return p;
+        copy_strided(tiles_[fixed_].bytes, compute_[fixed_], 0, p, plan_.operands[fixed_].dtype, 0, 1);
+        return tiles_[fixed_].bytes;
+    }
+
+    void rows_there(int64_t first, int64_t last, int64_t* index) {
+        char *at[max_operands], *data[max_operands];
+        locate(index, at);
+        for (int64_t row = first; row < last; row++) {
+            for (int k = 0; k < plan_.count; k++) data[k] = at[k];
+            if (fixed_) data[fixed_] = element(at[fixed_]);
+            fn_(data, plan_.shape[0], context_);
+            for (int k = 0; k < plan_.count; k++) at[k] += plan_.operands[k].strides[1];
+            if (++index[1] < plan_.shape[1]) continue;
+            for (int d = 1; d + 1 < plan_.ndim && index[d] >= plan_.shape[d]; d++) {
+                index[d] = 0;
+                index[d + 1]++;
+            }
+            if (row + 1 < last) locate(index, at);
+        }
+    }
+
+    // Where the rows of all operands begin.
+    void locate(const int64_t* index, char** at) const {
+        for (int k = 0; k < plan_.count; k++) {
+            at[k] = plan_.operands[k].data;
+            for (int d = 1; d < plan_.ndim; d++) at[k] += index[d] * plan_.operands[k].strides[d];
+        }
     }
 
     static int64_t run_length(int64_t inner, int64_t run) { return run > 1 ? inner : tile_elements; }
@@ -199,12 +251,16 @@ class Walk {
     const char* filled_from_[max_operands];
     int64_t period_[max_operands], filled_[max_operands];
     bool streams_[max_operands], streaming_ = false;
+    bool in_place_ = false;
+    int fixed_ = 0;  // the input that is a single element; 0, an output, for none
+    TileFn fixed_form_ = nullptr;
     Tile tiles_[max_operands];
 };
 
 }  // namespace
 
-void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context, double cost) {
+void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context,
+               double cost) {
     if (plan.numel == 0) return;
     if (plan.ndim <= 1) {
         LoopPlan::Operand const* o = plan.operands;
@@ -216,7 +272,7 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn f
         if (direct && plan.numel <= grain) {
             char* at[max_operands];
             for (int k = 0; k < plan.count; k++) at[k] = o[k].data;
-            fn(at, plan.numel, context);
+            fn.plain(at, plan.numel, context);
             return;
         }
         // A single element has no dimension left; give it one of size 1.

@@ -8,11 +8,20 @@ namespace fb::cpu {
 // data[i] points to n contiguous elements of the i-th operand's compute type; outputs come first.
 using TileFn = void (*)(char** data, int64_t n, const void* context);
 
+// A kernel, and where there are such, its forms for two inputs of which one is a single element for the whole tile.
+struct TileForms {
+    TileFn plain = nullptr, first_fixed = nullptr, second_fixed = nullptr;
+    TileForms() = default;
+    TileForms(TileFn fn) : plain(fn) {}
+    TileForms(TileFn fn, TileFn first, TileFn second) : plain(fn), first_fixed(first), second_fixed(second) {}
+    explicit operator bool() const { return plain != nullptr; }
+};
+
 inline constexpr int64_t tile_elements = 1024;
 
 // Runs fn over the plan. compute[i] is the dtype in which fn sees operand i; the first `outputs` operands are written.
 // `cost` is the work per element in units of a simple addition, for the choice of thread count.
-void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, TileFn fn, const void* context,
+void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context,
                double cost = 1);
 
 // Copies n elements with conversion; strides in bytes.

@@ -18,6 +18,8 @@ void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy,
 // gbias may be undefined.
 void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gbias, const Tensor& gy,
                           const Tensor& x);
+// Our own where every channel has its own weight; false where it does not fit (depthwise.cpp).
+bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
 std::string onednn_version();
 
