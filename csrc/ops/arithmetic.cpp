@@ -91,8 +91,15 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     return product;
 }
 
+template <class Fn, unsigned domain>
+Kernels with_halves() {
+    Kernels kernels = binary_kernels<Fn, domain>();
+    add_half_tiles<Fn>(kernels);
+    return kernels;
+}
+
 Tensor plus(Args& a) {
-    static const Kernels kernels = binary_kernels<AddFn, ALL>();
+    static const Kernels kernels = with_halves<AddFn, ALL>();
     if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
     return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
 }
@@ -115,7 +122,7 @@ Example:
 OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) { return plus(a); }
 
 Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) {
-    static const Kernels kernels = binary_kernels<SubFn, IFC>();
+    static const Kernels kernels = with_halves<SubFn, IFC>();
     if (x.dtype() == DType::Bool && y.dtype() == DType::Bool) {
         fail_type("subtraction is not supported for bool tensors; use bitwise_xor (^) or logical_not (~) instead");
     }
@@ -158,7 +165,7 @@ Example:
 }
 
 Tensor divide(Args& a) {
-    static const Kernels plain = binary_kernels<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
+    static const Kernels plain = with_halves<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
                          cut = rounding_kernels<TruncDivFn>(Division::Truncate),
                          cut_half = binary_kernels<HalfTruncDivFn<Half>, F>(),
                          cut_brain = binary_kernels<HalfTruncDivFn<BFloat16>, F>();

@@ -35,6 +35,13 @@ inline T log_add_exp2(T x, T y) {
     return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
 }
 
+struct Product {
+    template <class T>
+    static T f(T x, T y) {
+        return x * y;
+    }
+};
+
 constexpr bool is_division(std::string_view name) {
     return name == "floor_divide" || name == "remainder" || name == "fmod";
 }
@@ -43,6 +50,7 @@ constexpr bool is_division(std::string_view name) {
 template <class Row, unsigned domain>
 Kernels kernels_of(std::string_view name) {
     Kernels kernels = binary_kernels<Row, domain>();
+    if (name == "mul") add_half_tiles<Product>(kernels);
     if (!is_division(name)) return kernels;
     auto division = name == "floor_divide" ? Division::Floor
                     : name == "remainder"  ? Division::FloorRemainder

@@ -74,6 +74,10 @@ Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, do
 Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels, Result result, double cost) {
     DType common =
         x.dtype() == y.dtype() && !x.is_wrapped_number() && !y.is_wrapped_number() ? x.dtype() : result_type({x, y});
+    // Of a number, halves would keep too few digits.
+    if (is_half(common) && x.dtype() == common && y.dtype() == common && kernels[common] && !x.is_wrapped_number() &&
+        !y.is_wrapped_number())
+        return launch(a, {x, y}, common, common, {common, common}, kernels[common], nullptr, cost);
     DType compute, out, out_compute;
     result_dtypes(common, result, compute, out, out_compute);
     return launch(a, {x, y}, out, out_compute, {compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);

@@ -1,6 +1,7 @@
 // Elementwise ops: rows turned into kernels for each compute type, and the doors that promote, broadcast and launch
 // them.
 #pragma once
+#include "backend/cpu/halves.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/math.h"
 #include "ops/common.h"
@@ -80,6 +81,31 @@ void binary_tile(char** data, int64_t n, const void*) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) z[i] = Fn::f(x[i], y[i]);
     });
+}
+// Halves without a tile in between, for formulas that work on vectors. Tails as in Note [Tails].
+template <class Fn, class H>
+void half_tile(char** data, int64_t n, const void*) {
+    H* z = reinterpret_cast<H*>(data[0]);
+    const H *x = reinterpret_cast<const H*>(data[1]), *y = reinterpret_cast<const H*>(data[2]);
+    auto run = [](H* to, const H* a, const H* b) {
+        cpu::Floats8 p[2], q[2];
+        cpu::load_pair(a, p[0], p[1]);
+        cpu::load_pair(b, q[0], q[1]);
+        cpu::store_pair(to, Fn::f(p[0], q[0]), Fn::f(p[1], q[1]));
+    };
+    int64_t i = 0;
+    for (; i + cpu::pair_lanes <= n; i += cpu::pair_lanes) run(z + i, x + i, y + i);
+    if (i == n) return;
+    H tail[3][cpu::pair_lanes] = {};
+    std::copy(x + i, x + n, tail[1]);
+    std::copy(y + i, y + n, tail[2]);
+    run(tail[0], tail[1], tail[2]);
+    std::copy(tail[0], tail[0] + (n - i), z + i);
+}
+template <class Fn>
+void add_half_tiles(Kernels& kernels) {
+    kernels.by_dtype[static_cast<int>(DType::F16)] = half_tile<Fn, Half>;
+    kernels.by_dtype[static_cast<int>(DType::BF16)] = half_tile<Fn, BFloat16>;
 }
 // One of the operands is a single element.
 template <class Fn, class T, bool first>

@@ -10,12 +10,18 @@
 namespace fb::cpu {
 namespace {
 
+#ifdef __AVX512F__
+constexpr int vector_bytes = 64;
+#else
+constexpr int vector_bytes = 32;
+#endif
+
 template <class T>
 struct Lane {
     using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-    static constexpr int64_t width = 64 / sizeof(T);
-    typedef T Vector __attribute__((vector_size(64)));
-    typedef Index Indices __attribute__((vector_size(64)));
+    static constexpr int64_t width = vector_bytes / sizeof(T);
+    typedef T Vector __attribute__((vector_size(vector_bytes)));
+    typedef Index Indices __attribute__((vector_size(vector_bytes)));
 };
 
 template <class T>
@@ -231,18 +237,33 @@ bool covers_plane(const PoolShape& s) {
     }
     return true;
 }
+// Four vectors of partial sums: additions need not wait for each other.
+template <class T>
+T sum_run(const T* x, int64_t n) {
+    using V = typename Lane<T>::Vector;
+    constexpr int64_t W = Lane<T>::width;
+    V sum[4] = {};
+    int64_t i = 0;
+    for (; i + 4 * W <= n; i += 4 * W) {
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) {
+            V value;
+            std::memcpy(&value, x + i + q * W, sizeof value);
+            sum[q] += value;
+        }
+    }
+    V all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    T total = 0;
+    for (int64_t k = 0; k < W; k++) total += all[k];
+    for (; i < n; i++) total += x[i];
+    return total;
+}
 template <class T>
 void avg_whole(const PoolShape& s, T* y, const T* x) {
     int64_t pixels = s.pixels();
     T divisor = divisor_of<T>(s, {s.spans[0][0], s.spans[1][0], s.spans[2][0]});
     parallel_for(s.batch * s.channels, std::max<int64_t>(1, parallel_grain / pixels), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; i++) {
-            T sum = 0;
-            const T* from = x + i * pixels;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t k = 0; k < pixels; k++) sum += from[k];
-            y[i] = sum / divisor;
-        }
+        for (int64_t i = begin; i < end; i++) y[i] = sum_run(x + i * pixels, pixels) / divisor;
     });
 }
 

@@ -287,7 +287,9 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
                          char* acc = local;
                          if (splits > 1) {
                              int64_t s = t % splits, size = plan.reduced[longest].size;
-                             int64_t from = size * s / splits, to = size * (s + 1) / splits;
+                             int64_t whole = size >= splits * 64 ? 64 : 1;  // parts begin where lines of memory do
+                             int64_t from = size * s / splits / whole * whole;
+                             int64_t to = s + 1 == splits ? size : size * (s + 1) / splits / whole * whole;
                              p += from * axes[longest].in;
                              axes[longest].size = to - from;
                              acc = partials.get() + t * batch_bytes;

@@ -1,5 +1,7 @@
 #include "backend/cpu/divide.h"
 
+#include <bit>
+
 #include "backend/cpu/math.h"
 
 namespace fb::cpu {
@@ -19,6 +21,20 @@ T divide_one(T x, T y) {
     }
 }
 
+// Without AVX-512 there is no instruction between int64 and double: adding 1.5 · 2⁵² leaves a whole number in the last
+// bits of a double, which holds below 2⁵¹.
+#ifdef __AVX512DQ__
+constexpr int exact_bits = 53;
+inline double to_double(int64_t x) { return static_cast<double>(x); }
+inline int64_t to_integer(double x) { return static_cast<int64_t>(x); }
+#else
+constexpr int exact_bits = 51;
+constexpr double shift = 6755399441055744.0;
+inline double to_double(int64_t x) { return std::bit_cast<double>(x + std::bit_cast<int64_t>(shift)) - shift; }
+inline int64_t to_integer(double x) { return std::bit_cast<int64_t>(x + shift) - std::bit_cast<int64_t>(shift); }
+#endif
+inline double to_double(int32_t x) { return static_cast<double>(x); }
+
 // The quotient of two integers below 2⁵³ differs from the next whole number by more than double's rounding, so it
 // never rounds up to one.
 template <Division division, class T>
@@ -27,8 +43,8 @@ void divide_exactly(T* z, const T* x, const T* y, int64_t n) {
     constexpr bool quotient = division == Division::Floor || division == Division::Truncate;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        double ratio = static_cast<double>(x[i]) / static_cast<double>(y[i]);
-        int64_t q = static_cast<int64_t>(floor ? __builtin_floor(ratio) : ratio);
+        double ratio = to_double(x[i]) / to_double(y[i]);
+        int64_t q = to_integer(floor ? __builtin_floor(ratio) : __builtin_trunc(ratio));
         z[i] = static_cast<T>(quotient ? q : static_cast<int64_t>(x[i]) - q * static_cast<int64_t>(y[i]));
     }
 }
@@ -45,7 +61,7 @@ void tile(char** data, int64_t n, const void*) {
 #pragma omp simd reduction(| : bits)
         for (int64_t i = first; i < last; i++)
             bits |= static_cast<uint64_t>((x[i] ^ (x[i] < 0 ? -1 : 0)) | (y[i] ^ (y[i] < 0 ? -1 : 0)));
-        if (bits >> 53 == 0) {
+        if (bits >> exact_bits == 0) {
             divide_exactly<division>(z + first, x + first, y + first, last - first);
         } else {
             for (int64_t i = first; i < last; i++) z[i] = divide_one<division>(x[i], y[i]);

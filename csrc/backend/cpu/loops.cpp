@@ -5,6 +5,7 @@
 #endif
 
 #include <cstring>
+#include <utility>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/gemm_pack.h"
@@ -153,19 +154,26 @@ class Walk {
     }
 
     void rows_there(int64_t first, int64_t last, int64_t* index) {
-        char *at[max_operands], *data[max_operands];
-        locate(index, at);
-        for (int64_t row = first; row < last; row++) {
-            for (int k = 0; k < plan_.count; k++) data[k] = at[k];
-            if (fixed_) data[fixed_] = element(at[fixed_]);
-            fn_(data, plan_.shape[0], context_);
-            for (int k = 0; k < plan_.count; k++) at[k] += plan_.operands[k].strides[1];
-            if (++index[1] < plan_.shape[1]) continue;
+        char* at[max_operands];
+        int64_t step[max_operands];
+        const int count = plan_.count;
+        for (int k = 0; k < count; k++) step[k] = plan_.operands[k].strides[1];
+        const int64_t between = fixed_ ? std::exchange(step[fixed_], 0) : 0;  // elements of the fixed input
+        while (first < last) {
+            locate(index, at);
+            int64_t end = std::min(last, first + plan_.shape[1] - index[1]);
+            index[1] += end - first;
+            char* source = at[fixed_];
+            if (fixed_) at[fixed_] = element(source);
+            for (; first < end; first++) {
+                fn_(at, plan_.shape[0], context_);
+                for (int k = 0; k < count; k++) at[k] += step[k];
+                if (between && first + 1 < end) at[fixed_] = element(source += between);
+            }
             for (int d = 1; d + 1 < plan_.ndim && index[d] >= plan_.shape[d]; d++) {
                 index[d] = 0;
                 index[d + 1]++;
             }
-            if (row + 1 < last) locate(index, at);
         }
     }
 

@@ -1,0 +1,62 @@
+// Sixteen float16 or bfloat16 numbers as two vectors of float, and back: the compiler does not vectorise these
+// conversions by itself, or not well.
+#pragma once
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include "base/dtype.h"
+
+namespace fb::cpu {
+
+typedef float Floats8 __attribute__((vector_size(32)));
+inline constexpr int64_t pair_lanes = 16;
+
+#ifdef __AVX2__
+inline void load_pair(const BFloat16* x, Floats8& low, Floats8& high) {
+    __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)), zero = _mm256_setzero_si256();
+    all = _mm256_permute4x64_epi64(all, 0xd8);
+    low = (Floats8)_mm256_unpacklo_epi16(zero, all);
+    high = (Floats8)_mm256_unpackhi_epi16(zero, all);
+}
+inline __m256i rounded_to_bfloat(Floats8 value) {  // as BFloat16(float) does, for what is not NaN
+    __m256i bits = (__m256i)value;
+    __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, even), _mm256_set1_epi32(0x7fff)), 16);
+}
+inline __m256i nan_to_bfloat(Floats8 value, __m256i rounded) {  // of a NaN the sign stays
+    __m256i sign = _mm256_and_si256(_mm256_srli_epi32((__m256i)value, 16), _mm256_set1_epi32(0x8000));
+    __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc0));
+    return _mm256_blendv_epi8(rounded, nan, (__m256i)_mm256_cmp_ps((__m256)value, (__m256)value, _CMP_UNORD_Q));
+}
+inline void store_pair(BFloat16* y, Floats8 low, Floats8 high) {
+    __m256i first = rounded_to_bfloat(low), second = rounded_to_bfloat(high);
+    if (_mm256_movemask_ps(_mm256_cmp_ps((__m256)low, (__m256)high, _CMP_UNORD_Q))) [[unlikely]] {
+        first = nan_to_bfloat(low, first);
+        second = nan_to_bfloat(high, second);
+    }
+    __m256i both = _mm256_packus_epi32(first, second);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm256_permute4x64_epi64(both, 0xd8));
+}
+inline void load_pair(const Half* x, Floats8& low, Floats8& high) {
+    const __m128i* at = reinterpret_cast<const __m128i*>(x);
+    low = (Floats8)_mm256_cvtph_ps(_mm_loadu_si128(at));
+    high = (Floats8)_mm256_cvtph_ps(_mm_loadu_si128(at + 1));
+}
+inline void store_pair(Half* y, Floats8 low, Floats8 high) {
+    __m128i* at = reinterpret_cast<__m128i*>(y);
+    _mm_storeu_si128(at, _mm256_cvtps_ph((__m256)low, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(at + 1, _mm256_cvtps_ph((__m256)high, _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+template <class H>
+void load_pair(const H* x, Floats8& low, Floats8& high) {
+    for (int i = 0; i < 8; i++) low[i] = float(x[i]), high[i] = float(x[i + 8]);
+}
+template <class H>
+void store_pair(H* y, Floats8 low, Floats8 high) {
+    for (int i = 0; i < 8; i++) y[i] = H(low[i]), y[i + 8] = H(high[i]);
+}
+#endif
+
+}  // namespace fb::cpu
