@@ -93,6 +93,23 @@ def test_thread_count_changes_no_bit(dtype, a_shape, b_shape):
     assert bool((results[0] == results[1]).all()) and bool((results[0] == results[2]).all())
 
 
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+@pytest.mark.parametrize("m", [1, 5, 13, 100, 205])
+@pytest.mark.parametrize("k, n", [(3, 9), (16, 1024), (64, 128), (128, 127), (40, 1), (300, 31), (17, 4)])
+def test_small_and_thin_products(dtype, m, k, n):
+    fb.manual_seed(0)
+    a, b, c = fb.randn(m, k, dtype=dtype), fb.randn(k, n, dtype=dtype), fb.randn(m, n, dtype=dtype)
+    exact = a.double().numpy() @ b.double().numpy()
+    bound = (1e-6 if dtype == fb.float32 else 1e-14) * k
+    for left in (a, a.T.contiguous().T, fb.randn(m, 2 * k, dtype=dtype)[:, ::2].copy_(a)):
+        for right in (b, b.T.contiguous().T):
+            np.testing.assert_allclose((left @ right).numpy(), exact, rtol=0, atol=bound)
+    beyond = fb.full((m, n + 3), 7.0, dtype=dtype)  # nothing is written past the edge
+    fb.addmm(c, a, b, beta=0.5, out=beyond[:, :n])
+    np.testing.assert_allclose(beyond[:, :n].numpy(), exact + 0.5 * c.numpy(), rtol=0, atol=bound + 1e-6)
+    assert bool((beyond[:, n:] == 7).all())
+
+
 def test_integers_wrap_around():
     x = fb.tensor([[100, 100]], dtype=fb.int8)
     assert (x @ x.T).item() == np.int8(20000 & 0xFF if 20000 & 0xFF < 128 else (20000 & 0xFF) - 256)

@@ -90,3 +90,44 @@ def test_few_rows_times_a_large_weight(rows, sizes):
         assert fb.equal(alone, x @ weight.t())
     finally:
         fb.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    "sizes, kernel, options",
+    [
+        ((3, 16, 9, 11), (3, 3), {"padding": 1}),
+        ((2, 32, 10, 7), (3, 5), {"stride": 2, "padding": 2}),
+        ((1, 16, 13, 13), (7, 7), {"stride": 3}),
+        ((2, 48, 6, 6), (3, 3), {"padding": 4, "dilation": 2}),
+        ((2, 16, 5, 300), (1, 2), {}),
+        ((2, 16, 1, 1), (3, 3), {"padding": 1}),
+        ((2, 32, 8, 8), (8, 8), {"padding": 3}),
+    ],
+)
+def test_weight_gradients_of_depthwise_convolutions(sizes, kernel, options):
+    fb.manual_seed(0)
+    x, weight = fb.randn(*sizes), fb.randn(sizes[1], 1, *kernel)
+    grads = []
+    for dtype in (fb.float32, fb.float64):
+        leaf = weight.to(dtype, copy=True).requires_grad_()
+        y = F.conv2d(x.to(dtype), leaf, groups=sizes[1], **options)
+        y.backward(fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape))
+        grads.append(leaf.grad)
+    assert closeness(*grads) < 1e-6
+
+
+@pytest.mark.parametrize("channels", [(512, 1024), (1024, 512), (256, 256)])
+@pytest.mark.parametrize("layout", [fb.contiguous_format, fb.channels_last])
+def test_convolutions_by_single_pixels_of_many_channels(channels, layout):
+    fb.manual_seed(0)
+    into, out = channels
+    x, weight, bias = fb.randn(2, into, 3, 5).to(memory_format=layout), fb.randn(out, into, 1, 1), fb.randn(out)
+    results = []
+    for dtype in (fb.float32, fb.float64):
+        leaves = [t.to(dtype, copy=True).requires_grad_() for t in (x, weight, bias)]
+        y = F.conv2d(*leaves)
+        y.backward(fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape))
+        results.append([y, *(leaf.grad for leaf in leaves)])
+    for ours, exact in zip(*results, strict=True):
+        assert closeness(ours.detach(), exact.detach()) < 1e-5
+    assert results[0][0].is_contiguous(memory_format=layout)
