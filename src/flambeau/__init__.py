@@ -154,10 +154,19 @@ def __getattr__(name: str):
         return _importlib.import_module(f"flambeau.{name}")
     if name in _FROM:
         return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_NamesLike(name))
+
+
+class _NamesLike:
+    """Stands for this module where "did you mean" is looked for: CPython suggests among fewer than 750 names only."""
+
+    def __init__(self, name: str):
+        self.length = len(name)
+
+    def __dir__(self):
+        return [name for name in __dir__() if -2 <= len(name) - self.length <= 2]
 
 
 def __dir__():
-    # Without private names: CPython suggests "did you mean" among fewer than 750 names only.
     public = {name for name in globals() if not name.startswith("_")} | {"__doc__", "__file__", "__name__", "__version__"}
     return sorted(public | set(_LAZY) | set(_FROM))
