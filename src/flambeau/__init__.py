@@ -139,6 +139,10 @@ _FROM |= dict.fromkeys(
     "nn._native",
 )
 _FROM |= dict.fromkeys(
+    "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm native_layer_norm".split(),
+    "nn._native_norms",
+)
+_FROM |= dict.fromkeys(
     """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
     get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
