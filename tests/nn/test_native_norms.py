@@ -33,6 +33,11 @@ def test_norms_with_statistics(x):
     assert [tuple(part.shape) for part in empty] == [(0,), (0,)]
 
 
+def test_an_empty_batch():
+    parts = fb.native_group_norm(fb.zeros(0, 4, 3), None, None, 0, 4, 3, 2, 1e-5)
+    assert [tuple(part.shape) for part in parts] == [(0, 4, 3), (0, 2), (0, 2)]
+
+
 def test_statistics_have_gradients(x):
     x.requires_grad_()
     assert fb.autograd.gradcheck(lambda t: fb.native_layer_norm(t, [5], None, None, 1e-5), (x,))

@@ -52,7 +52,7 @@ def native_group_norm(
             f"native_group_norm: input of shape {tuple(input.shape)} does not have N={N}, C={C} and HxW={HxW}"
         )
     result = F.group_norm(input, group, weight, bias, eps)
-    return result, *_statistics(input.reshape(N, group, -1), [2], eps)
+    return result, *_statistics(input.reshape(N, group, C // group * HxW), [2], eps)
 
 
 def native_batch_norm(
