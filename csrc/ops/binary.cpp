@@ -31,6 +31,8 @@ void next_half_tile(char** data, int64_t n, const void*) {
     const H *x = reinterpret_cast<const H*>(data[1]), *y = reinterpret_cast<const H*>(data[2]);
     for (int64_t i = 0; i < n; i++) reinterpret_cast<H*>(data[0])[i] = next_half(x[i], y[i]);
 }
+// Whose result depends on the spacing of the result's numbers, so that operands are converted first.
+constexpr bool is_step(std::string_view name) { return name == "nextafter"; }
 template <class T>
 inline T log_add_exp(T x, T y) {
     if constexpr (is_cx<T>) {
@@ -53,17 +55,10 @@ constexpr bool is_division(std::string_view name) {
     return name == "floor_divide" || name == "remainder" || name == "fmod";
 }
 
-// Whose result depends on the spacing of the result's numbers, so that operands are converted first.
-constexpr bool is_step(std::string_view name) { return name == "nextafter"; }
-
 // Kernels of a row; integer divisions have quicker ones.
 template <class Row, unsigned domain>
 Kernels kernels_of(std::string_view name) {
     Kernels kernels = binary_kernels<Row, domain>();
-    if (is_step(name)) {
-        kernels.by_dtype[static_cast<int>(DType::F16)] = next_half_tile<Half>;
-        kernels.by_dtype[static_cast<int>(DType::BF16)] = next_half_tile<BFloat16>;
-    }
     if (!is_division(name)) return kernels;
     auto division = name == "floor_divide" ? Division::Floor
                     : name == "remainder"  ? Division::FloorRemainder
@@ -102,7 +97,8 @@ struct RegisterBinary {
         if (is_step(#name)) {                                                                                    \
             DType common = result_type({a.tensor(0), a.tensor(1)});                                              \
             Tensor x = to_dtype(a.tensor(0), common), y = to_dtype(a.tensor(1), common);                         \
-            if (is_half(common)) return launch(a, {x, y}, common, common, {common, common}, kernels[common]);    \
+            TileFn half = common == DType::F16 ? next_half_tile<Half> : next_half_tile<BFloat16>;                \
+            if (is_half(common)) return launch(a, {x, y}, common, common, {common, common}, half);               \
             return binary(a, x, y, kernels, Result::result, cost);                                               \
         }                                                                                                        \
         return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                               \
