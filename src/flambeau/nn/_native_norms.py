@@ -70,9 +70,9 @@ def native_batch_norm(
     Outside of training, where the running ones are used, the last two results are empty.
 
     Example:
-        >>> fb.native_batch_norm(fb.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
-        (tensor([[-1.],
-                [ 1.]]), tensor([2.]), tensor([1.]))
+        >>> _, mean, rstd = fb.native_batch_norm(fb.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)
+        >>> mean, rstd
+        (tensor([2.]), tensor([1.0000]))
     """
     result = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
