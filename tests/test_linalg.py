@@ -310,3 +310,18 @@ def test_results_go_into_wider_tensors():
 def test_the_norm_of_one_number_does_not_overflow(ord):
     x = fb.tensor([[1e30], [-1e-30]])
     assert fb.equal(fb.linalg.vector_norm(x, ord, dim=1), x.abs()[:, 0])
+
+
+@pytest.mark.parametrize("dtype", [fb.uint8, fb.int8, fb.int32])
+def test_powers_of_small_integers_are_int64(dtype):
+    x = fb.tensor([1, 100], dtype=dtype)
+    assert fb.equal(fb.linalg.vander(x, N=3), fb.tensor([[1, 1, 1], [1, 100, 10000]]))
+    assert fb.equal(fb.vander(x, N=3, increasing=True), fb.tensor([[1, 1, 1], [1, 100, 10000]]))
+
+
+def test_vander_needs_two_powers_and_numbers():
+    for x in (fb.tensor([3.0]), fb.zeros(0), fb.tensor(3.0)):
+        with pytest.raises(ValueError, match="greater than 1"):
+            fb.linalg.vander(x)
+    with pytest.raises(RuntimeError, match="bool"):
+        fb.linalg.vander(fb.tensor([True, False]))

@@ -167,6 +167,17 @@ def test_out_of_another_layout_and_shape():
         fb.matmul(a, b, out=fb.empty(5, 7, dtype=fb.float64))
 
 
+@pytest.mark.parametrize("name, shapes", [("outer", [(3,), (4,)]), ("inner", [(3, 4), (2, 4)]), ("addr", [(3, 4), (3,), (4,)])])
+def test_out_of_a_dtype_that_holds_the_product(name, shapes):
+    op, inputs = getattr(fb, name), [fb.randn(shape) for shape in shapes]
+    expected = op(*inputs)
+    out = fb.empty(expected.shape, dtype=fb.float64)
+    assert op(*inputs, out=out) is out
+    assert bool((out == expected.double()).all())
+    with pytest.raises(TypeError, match="can't be cast"):
+        op(*inputs, out=fb.empty(expected.shape, dtype=fb.int32))
+
+
 @pytest.mark.parametrize(
     "equation, shapes",
     [

@@ -233,3 +233,8 @@ def test_first_and_last_axis_together(shape):
     np.testing.assert_array_equal((a > 1).sum((0, 2)).numpy(), (x > 1).sum((0, 2)))
     np.testing.assert_array_equal((a > 3).any(2).numpy(), (x > 3).any(2))
     np.testing.assert_allclose(a.sum(2).numpy(), x.sum(2, dtype=np.float64), rtol=1e-5, atol=1e-3)
+
+
+def test_gradient_is_contiguous_along_every_dimension():
+    x = fb.arange(24.0).reshape(2, 3, 4)
+    assert all(part.is_contiguous() for part in fb.gradient(x))

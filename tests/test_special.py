@@ -220,3 +220,16 @@ def test_closeness_and_equality():
             fb.isclose(a, b, **kwargs)
     with pytest.raises(RuntimeError, match="did not match"):
         fb.isclose(a, b.double())
+
+
+@pytest.mark.parametrize("dtype, step", [(fb.float16, 2.0**-10), (fb.bfloat16, 2.0**-7)])
+def test_nextafter_takes_the_steps_of_half_types(dtype, step):
+    inf, nan = float("inf"), float("nan")
+    info = fb.finfo(dtype)
+    x = fb.tensor([1.0, 1.0, -1.0, 0.0, -0.0, 3.0, inf, info.max, nan, 1.0], dtype=dtype)
+    y = fb.tensor([2.0, 0.0, 0.0, -1.0, 1.0, 3.0, 0.0, inf, 1.0, nan], dtype=dtype)
+    tiny = info.smallest_normal * step
+    expected = [1 + step, 1 - step / 2, step / 2 - 1, -tiny, tiny, 3, info.max, inf, nan, nan]
+    fb.testing.assert_close(fb.nextafter(x, y).double(), fb.tensor(expected, dtype=fb.float64), rtol=0, atol=0, equal_nan=True)
+    assert fb.nextafter(x[:1], fb.tensor(2.0)).tolist() == [1 + step]
+    assert x.nextafter_(y).dtype == dtype

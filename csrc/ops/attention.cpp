@@ -16,10 +16,11 @@ using namespace attention;
 
 constexpr int64_t query_tile = 64;
 
-// Zeros of shape (N, H, length, features), in memory as (N, length, H, features): the order in which the heads of a
-// position were one vector, and will be again.
-Tensor heads_within(const Dims& shape, DType dtype) {
-    return transpose(zeros({shape[0], shape[2], shape[1], shape[3]}, dtype), 1, 2);
+// Zeros of shape (N, H, length, features) in the order of x: as they stand, or in memory as (N, length, H, features),
+// where the heads of a position were one vector, and will be again.
+Tensor ordered_like(const Tensor& x, const Dims& shape) {
+    if (x.is_contiguous()) return zeros(shape, x.dtype());
+    return transpose(zeros({shape[0], shape[2], shape[1], shape[3]}, x.dtype()), 1, 2);
 }
 
 template <class T>
@@ -102,7 +103,7 @@ Example:
 )") {
     OpScope scope("scaled_dot_product_attention");
     Attention p(a, 0);
-    Tensor output = heads_within({p.batch, p.heads, p.length, p.value_features}, p.q.dtype());
+    Tensor output = ordered_like(p.q, {p.batch, p.heads, p.length, p.value_features});
     Tensor logsumexp = empty({p.batch, p.heads, p.length}, p.q.dtype());
     if (attention::fits_panels(p)) {
         attention::forward_panels(p, output, logsumexp);
@@ -133,8 +134,8 @@ OP("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Ten
            logsumexp = contiguous(a.tensor(8));
     check(grad.shape() == output.shape() && logsumexp.numel() == p.batch * p.heads * p.length,
           "results of the forward pass do not fit");
-    Tensor dq = heads_within(p.q.shape(), p.q.dtype()), dk = heads_within(p.k.shape(), p.q.dtype()),
-           dv = heads_within(p.v.shape(), p.q.dtype());
+    Tensor dq = ordered_like(p.q, p.q.shape()), dk = ordered_like(p.k, p.k.shape()),
+           dv = ordered_like(p.v, p.v.shape());
     if (attention::fits_panels(p)) {
         attention::backward_panels(p, grad, output, logsumexp, dq, dk, dv);
         return std::vector<Tensor>{dq, dk, dv};

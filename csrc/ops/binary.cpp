@@ -17,6 +17,22 @@ template <class T>
 inline T next_after(T x, T y) {
     return std::nextafter(x, y);
 }
+// The neighbour among half numbers: computed in float32 it would be rounded back to where it came from.
+template <class H>
+inline H next_half(H x, H y) {
+    if (std::isnan(float(x)) || std::isnan(float(y))) return H(std::numeric_limits<float>::quiet_NaN());
+    if (float(x) == float(y)) return y;
+    if (float(x) == 0) x.bits = uint16_t((y.bits & 0x8000u) | 1u);
+    else x.bits = uint16_t(x.bits + ((float(x) < float(y)) == (float(x) > 0) ? 1 : -1));
+    return x;
+}
+template <class H>
+void next_half_tile(char** data, int64_t n, const void*) {
+    const H *x = reinterpret_cast<const H*>(data[1]), *y = reinterpret_cast<const H*>(data[2]);
+    for (int64_t i = 0; i < n; i++) reinterpret_cast<H*>(data[0])[i] = next_half(x[i], y[i]);
+}
+// Whose result depends on the spacing of the result's numbers, so that operands are converted first.
+constexpr bool is_step(std::string_view name) { return name == "nextafter"; }
 template <class T>
 inline T log_add_exp(T x, T y) {
     if constexpr (is_cx<T>) {
@@ -86,6 +102,13 @@ struct RegisterBinary {
     Value call_##name(Args& a) {                                                                                 \
         static const Kernels kernels = kernels_of<Row_##name, domain>(#name);                                    \
         if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                         \
+        if (is_step(#name)) {                                                                                    \
+            DType common = result_type({a.tensor(0), a.tensor(1)});                                              \
+            Tensor x = to_dtype(a.tensor(0), common), y = to_dtype(a.tensor(1), common);                         \
+            TileFn half = common == DType::F16 ? next_half_tile<Half> : next_half_tile<BFloat16>;                \
+            if (is_half(common)) return launch(a, {x, y}, common, common, {common, common}, half);               \
+            return binary(a, x, y, kernels, Result::result, cost);                                               \
+        }                                                                                                        \
         return binary(a, a.tensor(0), a.tensor(1), kernels, Result::result, cost);                               \
     }                                                                                                            \
     const RegisterBinary register_##name(                                                                        \

@@ -130,6 +130,7 @@ Example:
     >>> fb.nonzero(fb.tensor([0, 3]), as_tuple=True)
     (tensor([1]),)
 )") {
+    check(!a.flag(1) || !a.out, "as_tuple=True has no out=: there are several results; leave one of them away");
     if (a.flag(1)) return columns(a.tensor(0));
     if (a.out && a.out.dtype() != DType::I64) fail_type("expected out of dtype int64, got ", a.out.dtype());
     return nonzero(a.tensor(0));

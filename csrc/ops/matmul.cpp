@@ -12,8 +12,8 @@ void check_same_dtype(const Tensor& x, const Tensor& y) {
           "; convert one with .to(dtype)");
 }
 
-Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
-    if (!a.out) return empty(shape, dtype);
+Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts) {
+    if (!a.out || (converts && a.out.dtype() != dtype)) return empty(shape, dtype);
     check(a.out.dtype() == dtype, "expected out to have dtype ", dtype, ", got ", a.out.dtype());
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype);
@@ -94,7 +94,7 @@ Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
 
 // Shared by addmm, addmv and baddbmm: a and b are checked, `shape` is that of the product.
 Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tensor& b, const Dims& shape,
-                   const Scalar& beta, const Scalar& alpha) {
+                   const Scalar& beta, const Scalar& alpha, bool converts = false) {
     check_same_dtype(input, a);
     check_same_dtype(a, b);
     check_scalars(a.dtype(), beta, alpha);
@@ -104,7 +104,7 @@ Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tenso
         !share_memory(input, b) && !may_overlap_itself(input)) {
         out = output(args, shape, a.dtype(), {input});
     } else {
-        out = product_target(args, shape, a.dtype(), {input, a, b});
+        out = product_target(args, shape, a.dtype(), {input, a, b}, converts);
         if (input.dim() == 1 && b.dim() == 2 && one(beta) && one(alpha) && out.is_contiguous()) {
             multiply_add(out, a, b, input);
             return out;
@@ -159,7 +159,7 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
 Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     check(x.dim() == 1 && y.dim() == 1, "expected two 1-d tensors, got shapes ", x.shape(), " and ", y.shape());
     DType dtype = result_type({x, y});
-    Tensor out = product_target(args, {x.numel(), y.numel()}, dtype, {x, y});
+    Tensor out = product_target(args, {x.numel(), y.numel()}, dtype, {x, y}, true);
     Tensor left = to_dtype(x, dtype), right = to_dtype(y, dtype);
     bool plain = out.strides()[1] == 1 && right.strides()[0] == 1;
     if (!plain || (dtype != DType::F32 && dtype != DType::F64)) {
@@ -212,7 +212,7 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
     Dims shape = {x.numel(), y.numel()};
     if (is_half(dtype)) return addr_half(input, x, y, shape, dtype, beta, alpha);
     Tensor a = unsqueeze(to_dtype(x, dtype), 1), b = unsqueeze(to_dtype(y, dtype), 0);
-    return add_product(args, input.dtype() == dtype ? input : to_dtype(input, dtype), a, b, shape, beta, alpha);
+    return add_product(args, input.dtype() == dtype ? input : to_dtype(input, dtype), a, b, shape, beta, alpha, true);
 }
 
 Tensor dot_args(Args& args, const Tensor& x, const Tensor& y, bool conjugate) {
@@ -236,7 +236,7 @@ Tensor inner(Args& args, const Tensor& x, const Tensor& y) {
     int64_t m = 1, n = 1;
     for (int64_t size : scalars ? x.shape() : leading(a, 1)) m *= size;
     for (int64_t size : scalars ? y.shape() : leading(b, 1)) n *= size;
-    Tensor out = product_target(args, shape, x.dtype(), {x, y});
+    Tensor out = product_target(args, shape, x.dtype(), {x, y}, true);
     Tensor flat = out.is_contiguous() ? view(out, {m, n}) : empty({m, n}, x.dtype());
     cpu::gemm(flat, reshape(a, {m, k}), transpose(reshape(b, {n, k}), 0, 1));
     return out.is_contiguous() ? out : view(flat, shape);

@@ -13,7 +13,8 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const Scalar
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);
 
 // Where a product goes: a.out when it has the dtype and overlaps no input, else a fresh tensor (copied afterwards).
-Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs);
+// An out of another dtype is an error unless the op converts.
+Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts = false);
 // Dims of the matrices' batch: all but the last `keep`.
 Dims leading(const Tensor& t, int64_t keep);
 void check_same_dtype(const Tensor& x, const Tensor& y);

@@ -139,6 +139,10 @@ _FROM |= dict.fromkeys(
     "nn._native",
 )
 _FROM |= dict.fromkeys(
+    "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm native_layer_norm".split(),
+    "nn._native_norms",
+)
+_FROM |= dict.fromkeys(
     """
     autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
     get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
@@ -154,10 +158,19 @@ def __getattr__(name: str):
         return _importlib.import_module(f"flambeau.{name}")
     if name in _FROM:
         return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_NamesLike(name))
+
+
+class _NamesLike:
+    """Stands for this module where "did you mean" is looked for: CPython suggests among fewer than 750 names only."""
+
+    def __init__(self, name: str):
+        self.length = len(name)
+
+    def __dir__(self):
+        return [name for name in __dir__() if -2 <= len(name) - self.length <= 2]
 
 
 def __dir__():
-    # Without private names: CPython suggests "did you mean" among fewer than 750 names only.
     public = {name for name in globals() if not name.startswith("_")} | {"__doc__", "__file__", "__name__", "__version__"}
     return sorted(public | set(_LAZY) | set(_FROM))

@@ -209,6 +209,12 @@ def test_grid_sample_outside():
     assert F.grid_sample(x, grid, padding_mode="reflection", align_corners=True).flatten().tolist() == [1, 3, 1]
 
 
+def test_grid_sample_nearest_gives_the_grid_a_gradient_of_zero():
+    grid = fb.zeros(1, 2, 2, 2, requires_grad=True)
+    F.grid_sample(fb.rand(1, 3, 4, 4), grid, mode="nearest", align_corners=False).sum().backward()
+    assert grid.grad.shape == grid.shape and not grid.grad.any()
+
+
 def test_grid_sample_gradients_and_errors():
     x = t(rng.normal(size=(1, 2, 3, 4)), True)
     grid = t(rng.uniform(-1.3, 1.3, (1, 2, 3, 2)), True)

@@ -178,7 +178,7 @@ def test_smoothed_cross_entropy(second):
 
 
 def test_attention_output_joins_heads_without_a_copy():
-    q = fb.randn(2, 3, 5, 4)
+    q = fb.randn(2, 5, 3, 4).transpose(1, 2)
     joined = F.scaled_dot_product_attention(q, q, q).transpose(1, 2)
     assert joined.is_contiguous()
 
@@ -216,3 +216,17 @@ def test_gelu_keeps_its_precision_far_below_zero():
     x = fb.tensor([-5.0, -9.0])
     expected = [-5.0 * 2.866515718791939e-07, -9.0 * 1.1285884059538406e-19]
     assert F.gelu(x).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 8), (2, 3, 5, 8), (2, 3, 200, 64)])
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16])
+def test_attention_keeps_the_memory_order_of_query(shape, dtype):
+    x = fb.randn(shape, dtype=dtype, requires_grad=True)
+    y = F.scaled_dot_product_attention(x, x, x)
+    assert y.is_contiguous() and y.view(-1).shape == (x.numel(),)
+    (grad,) = fb.autograd.grad(y.sum(), x)
+    assert grad.is_contiguous()
+    turned = x.detach().transpose(-3, -2).contiguous().transpose(-3, -2)
+    again = F.scaled_dot_product_attention(turned, turned, turned)
+    assert again.transpose(-3, -2).is_contiguous()
+    fb.testing.assert_close(again, y.detach())

@@ -356,3 +356,10 @@ def test_channel_dropout_in_place(function, shape):
     y = fb.ones(shape, requires_grad=True)
     function(y * 1, 1.0, True, True).sum().backward()
     assert y.grad.abs().sum().item() == 0
+
+
+def test_embedding_bag_of_half_numbers_sums_unrounded_products():
+    table, weights = fb.tensor([[1.0], [1.0]], dtype=fb.bfloat16), fb.tensor([[1.0078125, -1.0]], dtype=fb.bfloat16)
+    table[0] = 1.0078125  # the product needs 15 bits, of which bfloat16 has 8
+    result = F.embedding_bag(fb.tensor([[0, 1]]), table, mode="sum", per_sample_weights=weights)
+    assert result.item() == fb.tensor(1.0078125**2 - 1).bfloat16().item()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     specs_binary,
     specs_conv,
+    specs_copies,
     specs_creation,
     specs_fft,
     specs_indexing,
@@ -27,6 +28,7 @@ FAMILIES = (
     specs_sort,
     specs_indexing,
     specs_shape,
+    specs_copies,
     specs_creation,
     specs_matmul,
     specs_linalg,

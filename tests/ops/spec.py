@@ -281,6 +281,7 @@ RESULT_RULES: dict[str, Callable[[str], str]] = {
     "int32": lambda d: "int32",
     "float64": lambda d: "float64",
     "uint8": lambda d: "uint8",
+    "uint64": lambda d: "uint64",
     "float": lambda d: d if d in INEXACT else "float32",
     "real": lambda d: REAL_OF.get(d, d),
     "real_float": lambda d: REAL_OF.get(d, d if d in FLOATS else "float32"),

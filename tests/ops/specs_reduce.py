@@ -342,6 +342,19 @@ def _cov_samples(dtype):
         yield S(x, aweights=make(dtype, (6,), 0.5, 2))
 
 
+def _hash(x, dim=None, keepdim=False):
+    wide = x.astype(np.float64) if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)
+    dims = tuple(range(x.ndim)) if dim is None else dim
+    return np.bitwise_xor.reduce(wide.view(np.uint64), axis=dims, keepdims=keepdim)
+
+
+def _hash_samples(dtype):
+    x = make(dtype, (3, 5, 2))
+    for options in ({}, {"dim": 1}, {"dim": (0, -1)}, {"dim": (2, 1), "keepdim": True}):
+        yield S(x, **options)
+    yield S(T(1, dtype))
+
+
 def _gradient_samples(dtype):
     x = make(dtype, (4, 5))
     yield S(x)
@@ -446,6 +459,10 @@ ROWS = [
     OpSpec("trapz", _trapezoid(np.trapezoid), _trapezoid_samples, FULL_FLOATS, method=False, canonical="trapezoid"),
     OpSpec("cumulative_trapezoid", _trapezoid(integrate.cumulative_trapezoid), _trapezoid_samples, FULL_FLOATS,
            method=False),
+    OpSpec("hash_tensor", _hash, _hash_samples, NOT_COMPLEX, "uint64", out=True, exact=True,
+           errors=(*bad_dims(), bad("complex numbers", TypeError, T([1j], "complex64")),
+           bad("another mode", RuntimeError, T([1], "int64"), mode=1),
+           bad("nothing to reduce", RuntimeError, T(np.zeros((0, 2)), "float32")))),
     OpSpec("gradient", _gradient, _gradient_samples, FULL_FLOATS, method=False, result="same", expand=True,
            errors=(bad("an edge order of 3", RuntimeError, T(np.ones(5), "float32"), edge_order=3),)),
     OpSpec("renorm", _renorm, lambda d: [S(make(d, (3, 4)), 2, 0, 1.5), S(make(d, (3, 4)), 1, 1, 2.0)], FULL_FLOATS,

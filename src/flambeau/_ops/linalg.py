@@ -287,25 +287,22 @@ def linalg_vander(x, *, N):
     """Vandermonde matrix: powers 0 to N - 1 of the elements, in columns.
 
     Args:
-        x: vectors, of shape (..., n).
-        N: how many powers; n if not given.
+        x: vectors, of shape (..., n); a number counts as a vector of length 1. Integers give int64.
+        N: how many powers, at least 2; n if not given.
 
     Example:
         >>> fb.linalg.vander(fb.tensor([2, 3]), N=3)
         tensor([[1, 2, 4],
                 [1, 3, 9]])
     """
-    if x.dim() == 0:
-        x = x.unsqueeze(0)
+    if x.dtype == fb.bool:
+        raise ArgumentError("linalg.vander: expected a floating, complex or integer dtype, got bool; convert it")
+    x = fb.atleast_1d(x)
     n = x.shape[-1] if N is None else N
-    if n <= 1 and N is not None:
-        raise ArgumentError(f"linalg.vander: N must be greater than 1, got {N}")
-    x = x.unsqueeze(-1)
-    ones = fb.ones_like(x)
     if n <= 1:
-        return ones[..., :n]
-    powers = x.expand(*x.shape[:-1], n - 1).cumprod(-1, dtype=x.dtype)
-    return fb.cat([ones, powers], -1)
+        raise ArgumentError(f"linalg.vander: N must be greater than 1, got {n}")
+    x = x.unsqueeze(-1)
+    return fb.cat([fb.ones_like(x), x.expand(*x.shape[:-1], n - 1).cumprod(-1)], -1)
 
 
 @composite("lu(Tensor A, bool pivot=True, bool get_infos=False, any out=None) -> any", method=True)

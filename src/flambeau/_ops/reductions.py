@@ -47,6 +47,44 @@ def dist(input, other, p):
     return fb.norm(input - other, p)
 
 
+@composite(
+    "hash_tensor(Tensor input, int[]? dim=None, *, bool keepdim=False, int mode=0) -> Tensor", method=True, out=True
+)
+def hash_tensor(input, dim, *, keepdim, mode):
+    """A number that tells whether elements changed: the exclusive or of their bits, as uint64.
+
+    Floats are taken as float64, integers and bool as int64, so equal values have equal hashes in every dtype. The order
+    of the elements does not count.
+
+    Args:
+        input: a real tensor with at least one element per result.
+        dim: dimension or dimensions to reduce; all when not given.
+        keepdim: whether reduced dimensions stay, with size 1.
+        mode: 0, the only way there is.
+
+    Example:
+        >>> fb.hash_tensor(fb.tensor([1, 2, 4]))
+        tensor(7, dtype=flambeau.uint64)
+    """
+    if mode != 0:
+        raise ArgumentError(f"hash_tensor: mode must be 0, got {mode}")
+    if input.is_complex():
+        raise DTypeError(f"hash_tensor: expected a real dtype, got {input.dtype}; use view_as_real()")
+    bits = input.to(fb.float64 if input.is_floating_point() else fb.int64).view(fb.uint64)
+    kept = fb.sum(bits, dim or None, True).shape  # which also checks the dims
+    dims = [d for d, n in enumerate(kept) if not dim or d in [e % input.ndim for e in dim]]
+    rest = [d for d in range(input.ndim) if d not in dims]
+    if input.numel() == 0 and 0 in [input.shape[d] for d in dims]:
+        raise ArgumentError(f"hash_tensor: nothing to reduce over in shape {tuple(input.shape)}")
+    left = bits.permute(rest + dims).flatten(len(rest)) if input.ndim else bits.reshape(1)
+    while left.shape[-1] > 1:
+        half = left.shape[-1] // 2
+        both = left[..., :half] ^ left[..., half : 2 * half]
+        left = fb.cat([both, left[..., 2 * half :]], -1)
+    result = left.select(-1, 0)
+    return result.reshape(kept) if keepdim else result
+
+
 @composite("sum_to_size(Tensor input, *int[] size) -> Tensor", function=False, method=True)
 def sum_to_size(input, size):
     """Sums over what broadcasting added, so that the result has the given shape.

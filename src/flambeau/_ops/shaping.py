@@ -85,7 +85,7 @@ def vander(x, N, increasing):
     """The Vandermonde matrix: the powers of each element of a vector, as a row.
 
     Args:
-        x: a vector.
+        x: a vector. Integers and bool give int64.
         N: how many powers; as many as elements when not given.
         increasing: begin with the 0th power; else it is the last.
 
@@ -100,56 +100,9 @@ def vander(x, N, increasing):
     n = x.shape[0] if N is None else N
     if n < 0:
         raise fb.errors.ArgumentError(f"vander: N must be non-negative, got {n}")
-    if x.dtype == fb.bool:
+    if not x.is_floating_point() and not x.is_complex():
         x = x.to(fb.int64)
     return _powers(x, n, increasing)
-
-
-@composite("linalg.vander(Tensor x, *, int? N=None) -> Tensor")
-def linalg_vander(x, *, N):
-    """The Vandermonde matrix of each vector: powers 0 to N - 1 of every element, as rows.
-
-    Args:
-        x: vectors; a 0-d tensor counts as one of length 1.
-        N: how many powers, at least 2; the length of the vectors when not given.
-
-    Example:
-        >>> fb.linalg.vander(fb.tensor([1, 2, 3]))
-        tensor([[1, 1, 1],
-                [1, 2, 4],
-                [1, 3, 9]])
-    """
-    x = fb.atleast_1d(x)
-    n = x.shape[-1] if N is None else N
-    if n <= 1:
-        raise fb.errors.ArgumentError(f"linalg.vander: N must be greater than 1, got {n}")
-    if x.dtype == fb.bool:
-        x = x.to(fb.int64)
-    return _powers(x, n, True)
-
-
-@composite("sum_to_size(Tensor input, *int[] size) -> Tensor", function=False, method=True)
-def sum_to_size(input, size):
-    """Sums over dimensions until the tensor has a shape that would broadcast to its own.
-
-    Args:
-        size: the shape.
-
-    Example:
-        >>> fb.ones(2, 3).sum_to_size(1, 3)
-        tensor([[2., 2., 2.]])
-    """
-    if not size:
-        return input.sum()
-    extra = input.dim() - len(size)
-    fits = extra >= 0 and all(want in (1, have) for want, have in zip(size, input.shape[extra:], strict=True))
-    if not fits:
-        raise fb.errors.ArgumentError(
-            f"sum_to_size: size {tuple(size)} is not expandable to the tensor's shape {tuple(input.shape)}"
-        )
-    kept = [extra + d for d, want in enumerate(size) if want == 1 and input.shape[extra + d] != 1]
-    dims = [*range(extra), *kept]
-    return input.sum(dims, keepdim=True).reshape(size) if dims else input
 
 
 @composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor")

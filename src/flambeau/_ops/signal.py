@@ -238,9 +238,13 @@ def _gradient_along(x, d: int, step, order: int):
         h = fb.full((n - 1, *[1] * (x.ndim - 1)), builtins.float(step), dtype=kind)
     slope = (x[1:] - x[:-1]) / h
     left, right = h[:-1], h[1:]
-    inside = (slope[:-1] * right + slope[1:] * left) / (left + right)
+    if isinstance(step, fb.Tensor) and step.ndim == 1:
+        inside = (slope[:-1] * right + slope[1:] * left) / (left + right)
+    else:
+        inside = (x[2:] - x[:-2]) / (left + right)
     first, last = slope[:1], slope[-1:]
     if order == 2:
         first = slope[:1] + (slope[:1] - slope[1:2]) * h[:1] / (h[:1] + h[1:2])
         last = slope[-1:] + (slope[-1:] - slope[-2:-1]) * h[-1:] / (h[-1:] + h[-2:-1])
-    return fb.cat([first, inside, last], 0).movedim(0, d)
+    # Joined along d itself, so that the result is contiguous.
+    return fb.cat([part.movedim(0, d) for part in (first, inside, last)], d)

@@ -267,7 +267,7 @@ def embedding_bag(
     flat = input.reshape(-1)
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = wide(rows) * wide(per_sample_weights.reshape(-1, 1))
     if padding_idx is not None:
         kept = (flat != _row(op, padding_idx, weight.shape[0])).nonzero().squeeze(1)
         rows, bag_of = rows.index_select(0, kept), bag_of.index_select(0, kept)

@@ -370,7 +370,11 @@ def grid_sample(
         return narrow_back(_bicubic(image, at, sizes, outside), input)
     at = [outside(x, n) for x, n in zip(at, sizes, strict=True)]
     if mode == "nearest":
-        return narrow_back(_read(image, [x.round() for x in at], sizes), input)
+        result = _read(image, [x.round() for x in at], sizes)
+        if grid.requires_grad:
+            # Steps are flat: the grid has a gradient, and it is zero.
+            result = result + at[0].masked_fill(fb.ones_like(at[0], dtype=fb.bool), 0).unsqueeze(1)
+        return narrow_back(result, input)
     low = [x.floor() for x in at]
     terms = []
     for corner in range(2**dims):
