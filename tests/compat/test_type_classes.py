@@ -35,3 +35,12 @@ def test_reductions_as_numbers():
         assert F._Reduction is _reduction
     with pytest.raises(ValueError, match="reduction"):
         _reduction.get_enum("max")
+
+
+def test_variable_is_a_type_that_every_tensor_has():
+    x = fb.ones(2)
+    made = fb.autograd.Variable(x, requires_grad=True)
+    assert type(made) is fb.Tensor and made.requires_grad and not x.requires_grad
+    assert isinstance(made, fb.autograd.Variable) and isinstance(fb.nn.Parameter(x), fb.autograd.Variable)
+    assert not isinstance(1.0, fb.autograd.Variable)
+    assert issubclass(fb.nn.Parameter, fb.autograd.Variable) and not issubclass(int, fb.autograd.Variable)
