@@ -39,9 +39,10 @@ def function(full: str) -> Any:
 
 def imported_class(module: str, name: str) -> type | None:
     """The module class with this name, if the program has imported it; nothing is imported for a file's sake."""
+    nn: Any = fb.nn
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
     # torch.nn's classes keep other attributes than ours of the same name.
-    ours = isinstance(found, type) and issubclass(found, fb.nn.Module) and classes.is_plain(found)
+    ours = isinstance(found, type) and issubclass(found, nn.Module) and classes.is_plain(found)
     return found if ours and module.split(".")[0] != "torch" else None
