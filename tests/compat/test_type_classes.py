@@ -44,3 +44,11 @@ def test_variable_is_a_type_that_every_tensor_has():
     assert isinstance(made, fb.autograd.Variable) and isinstance(fb.nn.Parameter(x), fb.autograd.Variable)
     assert not isinstance(1.0, fb.autograd.Variable)
     assert issubclass(fb.nn.Parameter, fb.autograd.Variable) and not issubclass(int, fb.autograd.Variable)
+
+
+def test_named_results_show_a_field_a_line():
+    expected = "return_types.max(\nvalues=tensor([1.]),\nindices=tensor([0]))"
+    assert repr(fb.ones(1, 2).max(1)) == "flambeau." + expected
+    with fb.compat.torch():
+        assert repr(fb.ones(1, 2).max(1)) == "torch." + expected
+        assert repr(fb.linalg.slogdet(fb.eye(2))).startswith("torch.return_types.")
