@@ -251,3 +251,14 @@ def test_ranges_and_other_sequences_are_indices():
     for wrong in ("ab", b"ab", {0: 1}, {0, 1}, 1.5):
         with pytest.raises(IndexError, match="only integers, slices"):
             x[wrong]
+
+
+def test_a_list_of_indices_is_one_per_dimension():
+    x = fb.arange(12).view(3, 4)
+    rows, columns = fb.tensor([0, 2, 1]), fb.tensor([1, 1, 3])
+    assert x[[rows, columns]].tolist() == x[[rows.tolist(), columns.tolist()]].tolist() == [1, 9, 7]
+    assert x[[0, slice(None)]].tolist() == [0, 1, 2, 3] and x[[None, rows]].shape == (1, 3, 4)
+    assert x[[rows]].shape == (3, 4) and x[[[0, 2]]].shape == (2, 4) and x[[0, 2]].shape == (2, 4)
+    x[[rows, columns]] = -1
+    assert x[rows, columns].tolist() == [-1, -1, -1]
+    assert fb.zeros(40, 2)[[[0]] * 32].shape == (32, 1, 2)  # long lists are data

@@ -61,12 +61,23 @@ IndexItem parse_item(PyObject* o) {
         Py_TYPE(o)->tp_name);
 }
 
+// PyTorch's rule: a short list with anything but numbers in it is one index per dimension, as a tuple is.
+bool is_tuple_like(PyObject* index) {
+    if (PyTuple_Check(index)) return true;
+    if (!PyList_Check(index) || PyList_GET_SIZE(index) >= 32) return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(index); i++) {
+        PyObject* o = PyList_GET_ITEM(index, i);
+        if (o == Py_None || o == Py_Ellipsis || is_tensor(o) || PySlice_Check(o) || PySequence_Check(o)) return true;
+    }
+    return false;
+}
+
 std::vector<IndexItem> parse_index(PyObject* index) {
     std::vector<IndexItem> items;
-    if (PyTuple_Check(index)) {
-        items.reserve(static_cast<size_t>(PyTuple_GET_SIZE(index)));
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++)
-            items.push_back(parse_item(PyTuple_GET_ITEM(index, i)));
+    if (is_tuple_like(index)) {
+        items.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(index)));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(index); i++)
+            items.push_back(parse_item(PySequence_Fast_GET_ITEM(index, i)));
     } else {
         items.push_back(parse_item(index));
     }

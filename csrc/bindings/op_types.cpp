@@ -127,6 +127,22 @@ Owned make_op(OpHandle* handle, Mode mode) {
     return Owned(reinterpret_cast<PyObject*>(op));
 }
 
+// One field a line, as PyTorch shows them: the texts of tensors have lines of their own.
+PyObject* named_repr(PyObject* self) {
+    return guarded([&] {
+        PyTypeObject* type = Py_TYPE(self);
+        std::string kind = type->tp_name;
+        std::string text = shown_package + kind.substr(kind.find('.')) + "(\n";
+        for (Py_ssize_t i = 0; i < Py_SIZE(self); ++i) {
+            Owned value(ok(PyObject_Repr(PyTuple_GET_ITEM(self, i))));
+            const char* shown = PyUnicode_AsUTF8(value.get());
+            if (!shown) throw PythonError{};
+            text += (i ? ",\n" : "") + std::string(type->tp_members[i].name) + "=" + shown;
+        }
+        return ok(PyUnicode_FromString((text + ")").c_str()));
+    });
+}
+
 PyTypeObject* make_named_type(const Signature& sig) {
     auto* fields = new std::vector<PyStructSequence_Field>;
     for (const std::string& field : sig.fields) fields->push_back({strdup(field.c_str()), nullptr});
@@ -136,6 +152,7 @@ PyTypeObject* make_named_type(const Signature& sig) {
                                   static_cast<int>(sig.fields.size())};
     PyTypeObject* type = PyStructSequence_NewType(&desc);
     if (!type) throw PythonError{};
+    type->tp_repr = named_repr;
     PyDict_SetItemString(
         return_types, sig.name.find('.') == std::string::npos ? short_name.c_str() : ("linalg_" + short_name).c_str(),
         reinterpret_cast<PyObject*>(type));

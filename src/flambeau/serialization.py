@@ -42,7 +42,8 @@ def save(
 
     Containers may be dicts, lists, tuples, sets and their kin, holding tensors, numbers, text, bytes, dtypes, devices,
     sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Tensors that
-    share memory share it again when loaded; of a larger storage only the bytes in use are written.
+    share memory share it again when loaded; of a larger storage only the bytes in use are written. Whole modules go into .pt
+    files; their state_dict() is what other programs can read.
 
     A path is replaced in one step, when everything is on the disk: there is never half a file under its name.
 
@@ -68,7 +69,8 @@ def save(
     _check_pickle_module("save", pickle_module)
     if pickle_protocol != 2:
         raise ArgumentError(f"save: pickle_protocol must be 2, what torch.load(weights_only=True) reads, got {pickle_protocol!r}")
-    kind = format or _format_of(f)
+    # Models go into .pt files only: safetensors has a place for tensors and plain containers.
+    kind = format or ("pt" if classes.is_module(obj) else _format_of(f))
     if kind not in ("safetensors", "pt"):
         raise ArgumentError(f"save: format must be 'safetensors' or 'pt', got {format!r}")
     is_path = isinstance(f, (str, bytes, os.PathLike))
@@ -100,15 +102,15 @@ def load(
     """Loads what save() wrote, any safetensors file (or index of shards), or a .pt or .pth file of PyTorch.
 
     Loading never runs code from a file. PyTorch's pickles are read opcode by opcode, and a class or function that is not
-    on the list of plain data is an error that names it; weights_only=False does not change that, because a file can come
-    from anyone.
+    on the list of plain data is an error that names it, also with weights_only=False, because a file can come from anyone.
 
     Args:
         f: a path, or an object with read().
         map_location: where tensors go: a device, a dict from saved to wanted devices, or a function of (storage, location)
             that returns a storage or None.
         pickle_module: None or the standard pickle, for PyTorch's sake; nothing is unpickled by it.
-        weights_only: accepted for PyTorch's sake: every load is one of data only.
+        weights_only: False also makes whole models whose classes the program has imported. They are data too: their
+            attributes are put in place, and no code runs.
         mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
             neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
         verify: whether checksums are compared; by default yes, except for mapped files, which would be read whole.
@@ -137,10 +139,10 @@ def load(
     if path and not os.path.exists(path) and os.path.exists(path + shards.SUFFIX):
         path = f = path + shards.SUFFIX
     with source.Source(f, bool(mmap), check) as bytes_in, translated(bytes_in.name):
-        return _read(bytes_in, path, mapper, check, encoding)
+        return _read(bytes_in, path, mapper, check, encoding, weights_only is False)
 
 
-def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str) -> Any:
+def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str, models: bool) -> Any:
     head = file.read(0, min(file.size, 512))
     if not head:
         raise FileError("the file is empty")
@@ -149,7 +151,9 @@ def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool
     if safetensors_format.looks_like(head):
         opened = safetensors_format.File(file, mapper, verify)
         return safetensors_format.assemble(opened.read(), opened.ours)
-    reader = _torch_reader(file, head, mapper, verify, encoding)
+    from flambeau._files import known
+
+    reader = _torch_reader(file, head, mapper, verify, encoding, known.find_with_models if models else None)
     if reader is None:
         raise FileError("not a safetensors file, nor one of PyTorch's formats")
     return reader()

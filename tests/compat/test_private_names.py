@@ -222,6 +222,35 @@ def test_functions_between_accelerators_import_and_refuse(torch):
             function.apply([0, 1], fb.ones(2))
 
 
+def test_sharing_out_among_accelerators_imports_and_refuses(torch):
+    from torch.nn.parallel import gather, scatter
+    from torch.nn.parallel.parallel_apply import parallel_apply
+    from torch.nn.parallel.replicate import replicate
+    from torch.nn.parallel.scatter_gather import scatter_kwargs
+
+    for function in (gather, scatter, parallel_apply, replicate, scatter_kwargs):
+        with pytest.raises(RuntimeError, match="torch.nn.parallel.*: not in flambeau"):
+            function([fb.ones(2)], [0])
+
+
+def test_older_names_of_amp(torch):
+    from torch.cpu.amp import GradScaler, autocast
+    from torch.cuda.amp.autocast_mode import autocast as for_cuda
+    from torch.cuda.amp.grad_scaler import GradScaler as scaler
+
+    with autocast():
+        assert (fb.ones(2, 2) @ fb.ones(2, 2)).dtype == fb.bfloat16
+    with torch.cpu.amp.autocast(dtype=fb.float16):
+        assert (fb.ones(2, 2) @ fb.ones(2, 2)).dtype == fb.float16
+    assert GradScaler(8.0).get_scale() == 8.0
+    assert for_cuda is fb.cuda.amp.autocast and scaler is fb.cuda.amp.GradScaler
+
+
+def test_errors_of_linear_algebra_have_their_inner_name(torch):
+    with pytest.raises(torch._C._LinAlgError):
+        torch.linalg.cholesky(-torch.eye(2))
+
+
 def test_helpers_of_modules(torch):
     from torch.nn.init import _no_grad_trunc_normal_
     from torch.nn.modules.module import _addindent

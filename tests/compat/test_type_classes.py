@@ -35,3 +35,20 @@ def test_reductions_as_numbers():
         assert F._Reduction is _reduction
     with pytest.raises(ValueError, match="reduction"):
         _reduction.get_enum("max")
+
+
+def test_variable_is_a_type_that_every_tensor_has():
+    x = fb.ones(2)
+    made = fb.autograd.Variable(x, requires_grad=True)
+    assert type(made) is fb.Tensor and made.requires_grad and not x.requires_grad
+    assert isinstance(made, fb.autograd.Variable) and isinstance(fb.nn.Parameter(x), fb.autograd.Variable)
+    assert not isinstance(1.0, fb.autograd.Variable)
+    assert issubclass(fb.nn.Parameter, fb.autograd.Variable) and not issubclass(int, fb.autograd.Variable)
+
+
+def test_named_results_show_a_field_a_line():
+    expected = "return_types.max(\nvalues=tensor([1.]),\nindices=tensor([0]))"
+    assert repr(fb.ones(1, 2).max(1)) == "flambeau." + expected
+    with fb.compat.torch():
+        assert repr(fb.ones(1, 2).max(1)) == "torch." + expected
+        assert repr(fb.linalg.slogdet(fb.eye(2))).startswith("torch.return_types.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import sys
 import types
 from typing import Any
 
@@ -106,6 +107,13 @@ def registered_name(cls: type) -> str | None:
     return next((name for name, known in registered.items() if known is cls and is_plain(cls)), None)
 
 
+def is_module(value: Any) -> bool:
+    """Whether the value is an nn.Module; flambeau.nn is not loaded to find out."""
+    nn: Any = sys.modules.get("flambeau.nn")
+    return nn is not None and isinstance(value, nn.Module)
+
+
 def can_fill(target: Any) -> bool:
-    """Whether fill() may give the object attributes: name spaces and objects of registered classes."""
-    return type(target) in (argparse.Namespace, types.SimpleNamespace) or registered_name(type(target)) is not None
+    """Whether fill() may give the object attributes: name spaces, modules and objects of registered classes."""
+    spaces = (argparse.Namespace, types.SimpleNamespace)
+    return type(target) in spaces or is_module(target) or registered_name(type(target)) is not None

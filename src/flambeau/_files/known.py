@@ -13,7 +13,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._files import classes, sparse
+from flambeau._files import classes, models, sparse
 from flambeau._files.problems import FileError, ForbiddenError, short
 from flambeau._files.tree import FACTORIES, as_parameter, dtype_named, with_gradient
 from flambeau._files.unpickle import Fillable, Known
@@ -371,7 +371,7 @@ def _table() -> dict[str, Any]:
 
 def is_built_in(name: str) -> bool:
     """Whether loading knows the name without add_safe_globals()."""
-    return name in _table() or name.startswith("numpy.dtypes.")
+    return name in _table() or name.startswith("numpy.dtypes.") or models.function(name) is not None
 
 
 def _registered(name: str) -> Known | None:
@@ -393,15 +393,23 @@ def _registered(name: str) -> Known | None:
 def find(module: str, name: str) -> Any:
     """What a name stands for; the error names it when it is none that loading knows."""
     full = f"{module}.{name}"
-    found = _table().get(full) or _registered(full)
+    found = _table().get(full) or _registered(full) or models.function(full)
     if found is not None:
         return found
     root = module.split(".")[0]
     if root == "torch" and (name in _FOREIGN or name.endswith(("Storage", "_rebuild_qtensor"))):
         raise FileError(f"uses {full}, which flambeau does not have: it has tensors of bool, integers, floats and complex numbers")
     way = "save tensors and plain containers, such as a module's state_dict()"
-    if root not in _NEVER:
+    if models.imported_class(module, name):
+        way = f"a whole model is loaded with weights_only=False or after add_safe_globals([{name}, ...])"
+    elif root not in _NEVER:
         way += f", or, if {name} is a plain class that you trust, name it with fb.serialization.add_safe_globals([{name}])"
     raise ForbiddenError(
         f"uses {full}, which a file may not: flambeau never runs code from a file, whatever weights_only says; {way}"
     )
+
+
+def find_with_models(module: str, name: str) -> Any:
+    """find() for weights_only=False: module classes that the program has imported are known too."""
+    cls = models.imported_class(module, name)
+    return find(module, name) if cls is None else Known(f"{module}.{name}", blank=lambda: classes.blank(cls))

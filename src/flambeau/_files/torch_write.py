@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau as fb
-from flambeau._files import classes, sparse, zip_format
+from flambeau._files import classes, models, sparse, zip_format
 from flambeau._files.known import STORAGES
 from flambeau._files.layout import Block, blocks, row_major_bytes
 from flambeau._files.locations import location_tag, packages
@@ -230,12 +230,14 @@ class Pickler:
             self._state(vars(value), path)
         elif kind.__module__ == "numpy":
             self._numpy(value, path)
+        elif (function := models.function_name(value)) is not None:
+            self._name(*function)
         else:
             self._registered(value, kind, path)
 
     def _registered(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
         full = classes.registered_name(kind)
-        if full is None:
+        if full is None and not models.is_model(value):
             way = "save its state_dict()" if hasattr(value, "state_dict") else "save plain containers and tensors, or use safetensors"
             raise self._refusal(value, path, way)
         self._name(kind.__module__, kind.__qualname__)

@@ -273,4 +273,5 @@ class _HistogramDD(tuple):
     bin_edges = property(lambda self: self[1], doc="Edges of each dimension.")
 
     def __repr__(self) -> str:
-        return f"flambeau.return_types.histogramdd(hist={self.hist}, bin_edges={self.bin_edges})"
+        package = str(self.hist.dtype).partition(".")[0]
+        return f"{package}.return_types.histogramdd(\nhist={self.hist!r},\nbin_edges={self.bin_edges!r})"

@@ -193,15 +193,29 @@ def _stack(column):
     return _C.namespaces[""]["stack"]([some.new_zeros(some.shape) if g is None else g for g in column])
 
 
-def Variable(data, requires_grad=False, volatile=False):
-    """A tensor: variables and tensors have been one for long. Kept for old code.
+class _VariableType(type):
+    """Old code asks isinstance(x, Variable): every tensor is one."""
+
+    def __instancecheck__(cls, obj):
+        return isinstance(obj, _C.Tensor)
+
+    def __subclasscheck__(cls, kind):
+        return issubclass(kind, _C.Tensor)
+
+
+class Variable(metaclass=_VariableType):
+    """A tensor: variables and tensors have been one for long. Kept for old code, which makes them and asks for the type.
 
     Example:
-        >>> fb.autograd.Variable(fb.ones(2), requires_grad=True)
+        >>> x = fb.autograd.Variable(fb.ones(2), requires_grad=True)
+        >>> x
         tensor([1., 1.], requires_grad=True)
+        >>> isinstance(x, fb.autograd.Variable)
+        True
     """
-    result = data.detach()
-    return result.requires_grad_(requires_grad)
+
+    def __new__(cls, data, requires_grad=False, volatile=False):
+        return data.detach().requires_grad_(requires_grad)
 
 
 def __getattr__(name: str):

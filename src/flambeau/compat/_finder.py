@@ -36,6 +36,11 @@ _ALIASES = {
     "torch.profiler.profiler": "flambeau.profiler",
     "torch.distributed.distributed_c10d": "flambeau.distributed",
     "torch.jit.annotations": "flambeau.compat.annotations",
+    "torch.cuda.amp.autocast_mode": "flambeau.cuda.amp",
+    "torch.cuda.amp.grad_scaler": "flambeau.cuda.amp",
+    "torch.cpu.amp": "flambeau.compat.cpu_amp",
+    "torch.cpu.amp.autocast_mode": "flambeau.compat.cpu_amp",
+    "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
 }
 # Those that every `import torch` makes an attribute of it.
 _AT_ONCE = ("version", "torch_version", "__config__")

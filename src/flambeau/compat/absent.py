@@ -34,7 +34,9 @@ _MODULES = frozenset(
     torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
     torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
     torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
-    torch.futures torch.nn.intrinsic torch.nn.parallel._functions torch.nn.qat torch.nn.quantized torch.onnx torch.package
+    torch.futures torch.nn.intrinsic torch.nn.parallel._functions
+    torch.nn.parallel.parallel_apply torch.nn.parallel.replicate torch.nn.parallel.scatter_gather
+    torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
     torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
@@ -65,6 +67,7 @@ _NAMES = {
     "torch.backends.cuda": frozenset({"SDPAParams", "can_use_flash_attention"}),
     "torch.compiler": frozenset({"load_compiled_function"}),
     "torch.nn.functional": frozenset({"ScalingType", "scaled_mm"}),
+    "torch.nn.parallel": frozenset({"gather", "scatter"}),
     "torch.sparse": frozenset({"HalfTensor"}),
     "torch.utils.data": frozenset({"IterDataPipe", "MapDataPipe", "functional_datapipe"}),
     "torch.xpu": frozenset(

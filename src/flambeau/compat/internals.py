@@ -145,6 +145,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "sym_sum": sum,
     },
     "torch._C": {
+        "_LinAlgError": fb.errors.LinAlgError,
         "_TensorMeta": type(Tensor),
         "_are_functorch_transforms_active": _transforms_active,
         "_get_accelerator": lambda check=False: fb.device("cpu"),
