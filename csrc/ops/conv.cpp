@@ -181,6 +181,26 @@ Tensor by_pixel(const Tensor& t) {
 }
 Tensor as_matrix(const Tensor& w) { return view(w, {w.size(0), w.size(1)}); }
 
+// Windows of one pixel that skip others: those in between are left out before, or put in afterwards. oneDNN 3.2 does
+// the same inside, but writes past its scratch memory where channels do not fill a vector.
+bool skips_pixels(const ConvShape& s) {
+    bool skips = false;
+    for (int i = 0; i < 3; i++) {
+        if (s.kernel[i] != 1 || s.padding[i] != 0) return false;
+        skips = skips || s.stride[i] > 1;
+    }
+    return skips;
+}
+Tensor used_pixels(const ConvShape& s, const Tensor& x) {
+    Tensor used = x;
+    for (int64_t d = 2; d < x.dim(); d++) used = slice(used, d, 0, x.size(d), s.stride[3 - s.spatial + d - 2]);
+    return used;
+}
+ConvShape without_gaps(ConvShape s) {
+    for (int i = 0; i < 3; i++) s.in[i] = s.out[i], s.stride[i] = 1;
+    return s;
+}
+
 void check_types(const Tensor& x, const Tensor& w) {
     check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(),
           ") should have the same dtype; convert one with .to(dtype)");
@@ -208,7 +228,10 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
     bool none = x.numel() == 0 || w.numel() == 0;
     if (!none && fits_onednn(s, x.dtype())) {
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
-        Tensor from = channels_last(x), weight = contiguous(w), plus = bias ? contiguous(bias) : bias;
+        bool skips = skips_pixels(s);
+        Tensor from = channels_last(skips ? used_pixels(s, x) : x);
+        Tensor weight = contiguous(w), plus = bias ? contiguous(bias) : bias;
+        if (skips) s = without_gaps(s);
         if (is_product(s, large_weight))
             multiply_add(by_pixel(y), by_pixel(from), transpose(as_matrix(weight), 0, 1), plus);
         else if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
@@ -231,6 +254,14 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Win
     if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype());
     if (fits_onednn(s, g.dtype())) {
         Tensor gx = last_result(x, g.dtype(), promised);
+        if (skips_pixels(s)) {
+            cpu::copy(gx, scalar_tensor(Scalar(0), gx.dtype()));
+            Window close = o;
+            close.stride = Dims(o.stride.size(), 1);
+            Tensor places = used_pixels(s, gx);
+            cpu::copy(places, input_gradient(g, w, places.shape(), close, true));
+            return gx;
+        }
         Tensor from = channels_last(g), weight = contiguous(w);
         if (is_product(s, large_weight)) multiply_add(by_pixel(gx), by_pixel(from), as_matrix(weight), Tensor());
         else if (!cpu::winograd_backward_input(s, gx, from, weight)) cpu::conv_backward_input(s, gx, from, weight);
@@ -246,7 +277,9 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Wi
     if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype());
     if (fits_onednn(s, g.dtype())) {
         Tensor gw = empty(w, g.dtype());
-        Tensor grad = channels_last(g), from = channels_last(x);
+        bool skips = skips_pixels(s);
+        Tensor grad = channels_last(g), from = channels_last(skips ? used_pixels(s, x) : x);
+        if (skips) s = without_gaps(s);
         if (is_product(s, large_weight_gradient))
             multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(from), Tensor());
         else if (!cpu::winograd_backward_weight(s, gw, grad, from) &&
