@@ -131,3 +131,28 @@ def test_convolutions_by_single_pixels_of_many_channels(channels, layout):
     for ours, exact in zip(*results, strict=True):
         assert closeness(ours.detach(), exact.detach()) < 1e-5
     assert results[0][0].is_contiguous(memory_format=layout)
+
+
+@pytest.mark.parametrize(
+    "sizes, out, stride, groups",
+    [
+        ((4, 4, 16, 16), 8, 2, 1),
+        ((2, 4, 9, 8), 8, (1, 3), 1),
+        ((1, 8, 6, 6), 8, 2, 4),
+        ((2, 16, 5, 5), 16, 2, 16),
+        ((2, 6, 11), 4, 2, 1),
+        ((2, 4, 5, 6, 7), 8, (2, 1, 3), 1),
+    ],
+)
+def test_single_pixels_with_a_stride(sizes, out, stride, groups):
+    convolution = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(sizes)]
+    fb.manual_seed(0)
+    single = fb.randn(*sizes), fb.randn(out, sizes[1] // groups, *[1] * (len(sizes) - 2)), fb.randn(out)
+    results = []
+    for dtype in (fb.float32, fb.float64):
+        leaves = [t.to(dtype, copy=True).requires_grad_() for t in single]
+        y = convolution(*leaves, stride, groups=groups)
+        y.backward(fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape))
+        results.append([y.detach(), *(leaf.grad for leaf in leaves)])
+    for ours, exact in zip(*results, strict=True):
+        assert closeness(ours, exact) < 2e-6 and ours.stride() == exact.stride()
