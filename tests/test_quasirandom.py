@@ -79,3 +79,8 @@ def test_refused():
     engine.draw(3)
     with pytest.raises(ValueError, match="power of two"):
         engine.draw_base2(3)
+    for m in (-1, 31, 2.5, "a"):
+        with pytest.raises(ValueError, match="draw_base2: m must be an integer"):
+            engine.draw_base2(m)
+    with pytest.raises(TypeError, match="expected a floating point dtype, got 'a'"):
+        engine.draw(dtype="a")

@@ -108,8 +108,8 @@ class SobolEngine:
                 f"SobolEngine.draw: the sequence has 2**{self.MAXBIT} points, of which {self.num_generated} are drawn; got n={n}"
             )
         dtype = dtype or fb.get_default_dtype()
-        if not dtype.is_floating_point:
-            raise fb.errors.DTypeError(f"SobolEngine.draw: expected a floating point dtype, got {dtype}")
+        if not isinstance(dtype, fb.dtype) or not dtype.is_floating_point:
+            raise fb.errors.DTypeError(f"SobolEngine.draw: expected a floating point dtype, got {dtype!r}")
         result = (self._points(self.num_generated, n).to(fb.float64) / 2**self.MAXBIT).to(dtype)
         self.num_generated += n
         if out is None:
@@ -124,6 +124,8 @@ class SobolEngine:
             out: a tensor to write them to.
             dtype: of the result; the default dtype when not given.
         """
+        if not isinstance(m, int) or not 0 <= m <= self.MAXBIT:
+            raise ArgumentError(f"SobolEngine.draw_base2: m must be an integer from 0 to {self.MAXBIT}, got {m!r}")
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):

@@ -2,7 +2,7 @@
 
 import flambeau as fb
 from flambeau._core import alias, composite
-from flambeau.errors import ArgumentError, DTypeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 
 
 @composite(
@@ -104,10 +104,12 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     if given.dtype not in (fb.int32, fb.int64):
         raise DTypeError(f"segment_reduce: {name} must be int32 or int64, got {given.dtype}")
     dim = axis + data.dim() if axis < 0 else axis
+    if not 0 <= dim < data.dim():
+        raise OutOfRangeError(f"segment_reduce: axis {axis} is out of range for data of shape {tuple(data.shape)}")
     if given.dim() != dim + 1 or tuple(given.shape[:-1]) != tuple(data.shape[:dim]):
         raise ArgumentError(
             f"segment_reduce: {name} of shape {tuple(given.shape)} does not fit data of shape {tuple(data.shape)} and axis {axis}; "
-            f"expected {(*data.shape[: max(dim, 0)], 'segments')}"
+            f"expected {(*data.shape[:dim], 'segments')}"
         )
     n = data.shape[dim]
     given = given.to(fb.int64)
@@ -117,6 +119,8 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
         given = fb.cat([given.new_zeros((*given.shape[:-1], 1)), given.cumsum(-1)], -1)
     elif given.shape[-1] == 0:
         raise ArgumentError("segment_reduce: offsets must not be empty: they end with the end of the last stretch")
+    elif not unsafe and bool((given < 0).any() | (given > n).any() | (given.diff(dim=-1) < 0).any()):
+        raise ArgumentError(f"segment_reduce: offsets must ascend and stay between 0 and {n}, the size of data along axis {axis}")
     count = given.shape[-1] - 1
     # Segment of each position; positions before the first and behind the last one go to a segment that is cut off.
     place = fb.searchsorted(given.contiguous(), fb.arange(n).expand((*given.shape[:-1], n)).contiguous(), right=True) - 1
