@@ -74,7 +74,7 @@ class saved_tensors_hooks:
             raise TypeError("saved_tensors_hooks: pack_hook and unpack_hook must be callable")
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         if _disabled:
             raise RuntimeError(_disabled[-1])
         _C.push_saved_hooks(self.pack_hook, self.unpack_hook)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import Tensor
 from flambeau.autograd.anomaly_mode import inside, watching
 from flambeau.nn.modules._hooks import (
     BackwardGates,
@@ -45,6 +47,10 @@ class Calling:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
+            clearer = _not_a_tensor(self, error, args, kwargs)
+            if clearer is not None:
+                _note_path(self, clearer)
+                raise clearer from error
             _note_path(self, error)
             raise
 
@@ -195,6 +201,24 @@ class Calling:
             >>> handle = m.register_backward_hook(lambda module, inputs, outputs: None)
         """
         return self.register_forward_hook(LastOpHook(hook))
+
+
+def _not_a_tensor(module: Any, error: Exception, args: tuple, kwargs: dict) -> TypeError | None:
+    """A module of the library that was given None, a list, … asks it for what only tensors have: says which argument it was."""
+    if not isinstance(error, AttributeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
+        return None
+    given = error.obj
+    if error.name is None or given is module or isinstance(given, Tensor):
+        return None
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    name = next((name for name, value in bound.items() if value is given), None)
+    if name is None:
+        return None
+    way = "" if given is None else "; use fb.as_tensor()"
+    return TypeError(f"{type(module).__name__}: {name} must be a Tensor, got {type(given).__name__}{way}")
 
 
 def _note_path(module: Any, error: Exception) -> None:
