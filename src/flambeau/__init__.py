@@ -154,10 +154,16 @@ def __getattr__(name: str):
         return _importlib.import_module(f"flambeau.{name}")
     if name in _FROM:
         return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_Spellings())
+
+
+class _Spellings:
+    """What a misspelt name is compared with. CPython suggests among fewer than 750 names only: in-place forms are left out."""
+
+    def __dir__(self):
+        return [name for name in _sys.modules[__name__].__dir__() if not name.endswith("_")]
 
 
 def __dir__():
-    # Without private names: CPython suggests "did you mean" among fewer than 750 names only.
     public = {name for name in globals() if not name.startswith("_")} | {"__doc__", "__file__", "__name__", "__version__"}
     return sorted(public | set(_LAZY) | set(_FROM))

@@ -21,6 +21,7 @@ def raises(error, words, call, *args, **kwargs):
     [
         nn.AdaptiveAvgPool2d(2), nn.BatchNorm1d(3), nn.Embedding(5, 3), nn.GRU(3, 4), nn.GroupNorm(1, 3), nn.LPPool2d(2, 2),
         nn.LSTMCell(3, 4), nn.MultiheadAttention(4, 2), nn.Unfold(2), nn.LocalResponseNorm(2),
+        nn.Softmin(0),
     ],
     ids=lambda module: type(module).__name__,
 )  # fmt: skip
@@ -126,3 +127,10 @@ def test_clipping():
     raises(TypeError, "clip_value must be a number, got None", nn.utils.clip_grad_value_, [p], None)
     for wrong in (None, 3, "ab"):
         raises(TypeError, "pass model.parameters()", nn.utils.clip_grad_norm_, wrong, 1.0)
+
+
+def test_lengths_of_sequences():
+    x, target = fb.zeros(5, 1, 3), fb.tensor([[1, 2]])
+    for wrong in (None, "x", 1.5, [2.5]):
+        raises(TypeError, "ctc_loss: input_lengths must be a Tensor or a sequence", F.ctc_loss, x, target, wrong, [2])
+    F.ctc_loss(x, target, (5,), np.array([2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -204,21 +205,23 @@ class Calling:
 
 
 def _not_a_tensor(module: Any, error: Exception, args: tuple, kwargs: dict) -> TypeError | None:
-    """A module of the library that was given None, a list, … asks it for what only tensors have: says which argument it was."""
-    if not isinstance(error, AttributeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
+    """A module of the library that was given None, a list, … fails somewhere inside: says which argument it was."""
+    if type(error) not in (AttributeError, TypeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
         return None
-    given = error.obj
-    if error.name is None or given is module or isinstance(given, Tensor):
-        return None
+    if isinstance(error, TypeError) and re.match(r"[\w.]+: ", str(error)):
+        return None  # an op's own message
     try:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+        signature = inspect.signature(module.forward)
+        given = signature.bind(*args, **kwargs).arguments
     except TypeError:
         return None
-    name = next((name for name, value in bound.items() if value is given), None)
-    if name is None:
-        return None
-    way = "" if given is None else "; use fb.as_tensor()"
-    return TypeError(f"{type(module).__name__}: {name} must be a Tensor, got {type(given).__name__}{way}")
+    culprit = error.obj if isinstance(error, AttributeError) and error.name is not None else module
+    for name, value in given.items():
+        declared = signature.parameters[name].annotation in ("Tensor", Tensor)
+        if not isinstance(value, Tensor) and (value is culprit or declared):
+            way = "" if value is None else "; use fb.as_tensor()"
+            return TypeError(f"{type(module).__name__}: {name} must be a Tensor, got {type(value).__name__}{way}")
+    return None
 
 
 def _note_path(module: Any, error: Exception) -> None:
