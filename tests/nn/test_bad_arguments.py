@@ -134,3 +134,14 @@ def test_lengths_of_sequences():
     for wrong in (None, "x", 1.5, [2.5]):
         raises(TypeError, "ctc_loss: input_lengths must be a Tensor or a sequence", F.ctc_loss, x, target, wrong, [2])
     F.ctc_loss(x, target, (5,), np.array([2]))
+
+
+def test_utilities_name_themselves():
+    raises(TypeError, "pad_packed_sequence: expected a PackedSequence", nn.utils.rnn.pad_packed_sequence, fb.zeros(2))
+    raises(KeyError, "spectral_norm: Linear has no parameter 'foo'", nn.utils.spectral_norm, nn.Linear(2, 2), "foo")
+    raises(ValueError, "trunc_normal_: std must be positive, got 0", nn.init.trunc_normal_, fb.zeros(3), std=0)
+    raises(RuntimeError, "Transformer: activation should be relu/gelu", nn.TransformerEncoderLayer, 4, 2, activation="foo")
+    raises(TypeError, "AveragedModel: model must be a Module", fb.optim.swa_utils.AveragedModel, None)
+    scheduler = fb.optim.lr_scheduler.ReduceLROnPlateau(fb.optim.SGD([fb.zeros(2)]))
+    raises(TypeError, "ReduceLROnPlateau: metrics must be one number, got 'a'", scheduler.step, "a")
+    raises(RuntimeError, "2 elements", scheduler.step, fb.zeros(2))
