@@ -118,7 +118,7 @@ if "linalg" in globals():
 _LAZY = (
     "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
     "func", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal",
-    "sparse", "storage", "testing", "types", "utils", "version", "xpu",
+    "sparse", "testing", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}

@@ -37,9 +37,7 @@ from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
-from . import storage as storage
 from . import testing as testing
-from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
