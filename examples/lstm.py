@@ -111,8 +111,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of waves and weights (default 0)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "out", help="output folder")
     args = parser.parse_args()
-    if args.steps < 1 or args.length < 16 or args.horizon < 1:
-        parser.error("--steps and --horizon must be at least 1 and --length at least 16")
+    if min(args.steps, args.horizon, args.batch_size) < 1 or args.length < 16:
+        parser.error("--steps, --horizon and --batch-size must be at least 1 and --length at least 16")
 
     start = time.perf_counter()
     fb.manual_seed(args.seed)

@@ -336,3 +336,27 @@ def test_frombuffer():
         fb.frombuffer(b"ab", dtype=fb.uint8).zero_()
     with pytest.raises(BufferError):
         data.append(1)
+
+
+def test_files_as_memory(tmp_path):
+    name = str(tmp_path / "numbers")
+    shared = fb.from_file(name, shared=True, size=6, dtype=fb.int32)
+    assert shared.tolist() == [0] * 6
+    shared.copy_(fb.arange(6))
+    again = fb.from_file(name, shared=True, size=4, dtype=fb.int32)
+    again[0] = 7
+    assert shared[0].item() == 7
+    own = fb.from_file(name, size=3, dtype=fb.int32)
+    own.add_(100)
+    assert own.tolist() == [107, 101, 102]
+    assert shared.tolist() == [7, 1, 2, 3, 4, 5]
+    assert np.fromfile(name, np.int32).tolist() == shared.tolist()
+    assert fb.from_file(name, size=2, dtype=fb.bfloat16).shape == (2,)
+    assert fb.from_file(name).shape == (0,)
+    assert fb.from_file(name, size=2, requires_grad=True).requires_grad
+    with pytest.raises(ValueError, match="24 bytes, fewer than the 28 that 7 elements"):
+        fb.from_file(name, size=7)
+    with pytest.raises(ValueError, match="size must be"):
+        fb.from_file(name, size=-1)
+    with pytest.raises(FileNotFoundError):
+        fb.from_file(str(tmp_path / "none"), size=1)

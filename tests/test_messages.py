@@ -38,7 +38,7 @@ MISTAKES = {
     "bytes to a convolution": (lambda: nn.Conv2d(1, 1, 1)(fb.ones(1, 1, 2, 2).byte()), ValueError, r"uint8.*\.to\(dtype\)"),
     "text as a tensor": (lambda: fb.tensor("1"), TypeError, "from str; expected numbers"),
     "a number as condition": (lambda: fb.where(fb.ones(1), fb.ones(1), fb.ones(1)), TypeError, "condition != 0"),
-    "a size in quotes": (lambda: nn.Linear("3", 2), TypeError, r"must be int\[\], not tuple of int, str"),
+    "a size in quotes": (lambda: nn.Linear("3", 2), TypeError, "Linear: in_features must be a whole number, got '3'"),
     "a dtype in quotes": (lambda: fb.zeros(2, dtype="float"), TypeError, r"must be dtype \(or None\), say flambeau.float32, not str"),
 }  # fmt: skip
 

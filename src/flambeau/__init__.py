@@ -117,24 +117,24 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
-    "func", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "random", "serialization", "signal", "sparse",
-    "testing", "utils", "version", "xpu",
+    "func", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal",
+    "sparse", "testing", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
 _FROM |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse._tensor")
 _FROM |= dict.fromkeys(
     """
-    alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm layer_norm
+    alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
     pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
     """.split(),
     "nn.functional",
 )
 _FROM |= dict.fromkeys(
     """
-    alpha_dropout_ batch_norm binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss dropout_ embedding
-    feature_alpha_dropout_ gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss
-    poisson_nll_loss triplet_margin_loss
+    alpha_dropout_ batch_norm binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag
+    feature_alpha_dropout_ gru gru_cell hinge_embedding_loss instance_norm kl_div lstm lstm_cell margin_ranking_loss
+    poisson_nll_loss rnn_relu rnn_tanh triplet_margin_loss
     """.split(),
     "nn._native",
 )

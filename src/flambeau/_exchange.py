@@ -34,6 +34,56 @@ def from_array(data):
     return from_numpy(array)
 
 
+def from_file(
+    filename, shared=False, size=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
+    """A 1-d tensor on the memory of a file, which is read as it is needed.
+
+    Args:
+        filename: name of the file.
+        shared: whether changes reach the file and everybody who maps it; the file is made or grows if need be. Otherwise it
+            must be long enough, and changes stay in memory.
+        size: how many elements.
+        dtype: of the elements; the default dtype when not given.
+        layout: only strided.
+        device: only the CPU.
+        pin_memory: page-locked memory, only with an accelerator.
+        requires_grad: whether gradients are recorded.
+
+    Example:
+        >>> import os, tempfile
+        >>> name = os.path.join(tempfile.mkdtemp(), "numbers")
+        >>> t = fb.from_file(name, shared=True, size=3).fill_(2)
+        >>> fb.from_file(name, size=2)
+        tensor([2., 2.])
+    """
+    import os
+
+    import numpy as np
+
+    import flambeau as fb
+
+    dtype = fb.get_default_dtype() if dtype is None else dtype
+    if builtins.isinstance(size, builtins.bool) or not hasattr(size, "__index__") or size < 0:
+        raise ArgumentError(f"from_file: size must be a whole number and not negative, got {size!r}")
+    made = fb.empty(0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
+    if made.device.type != "cpu":
+        raise ArgumentError(f"from_file: files are mapped into the CPU's memory, got device {made.device}")
+    length = size * made.element_size()
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < length:
+                file.truncate(length)
+    elif os.path.getsize(filename) < length:
+        raise ArgumentError(
+            f"from_file: {filename!r} has {os.path.getsize(filename)} bytes, fewer than the {length} that {size} elements of {dtype} take"
+        )
+    if length == 0:
+        return made
+    mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(length,))
+    return from_numpy(np.asarray(mapped)).view(dtype).requires_grad_(builtins.bool(requires_grad))
+
+
 def from_numpy(array):
     """A tensor that shares memory with a NumPy array; a read-only array stays protected.
 

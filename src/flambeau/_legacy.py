@@ -205,6 +205,34 @@ def _dim_order(self) -> tuple[builtins.int, ...]:
     return tuple(sorted(range(self.ndim), key=lambda d: -abs(strides[d])))
 
 
+def _hardshrink(self, lambd=0.5):
+    """hardshrink(lambd=0.5)
+
+    See fb.nn.functional.hardshrink().
+
+    Example:
+        >>> fb.tensor([-1.0, 0.2]).hardshrink()
+        tensor([-1.,  0.])
+    """
+    from flambeau.nn import functional
+
+    return functional.hardshrink(self, lambd)
+
+
+def _prelu(self, weight):
+    """prelu(weight)
+
+    See fb.nn.functional.prelu().
+
+    Example:
+        >>> fb.tensor([-1.0, 2.0]).prelu(fb.tensor(0.5))
+        tensor([-0.5000,  2.0000])
+    """
+    from flambeau.nn import functional
+
+    return functional.prelu(self, weight)
+
+
 def detach(input):
     """The same data without history; a view.
 
@@ -297,7 +325,7 @@ def _install() -> None:
     table = {
         "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
         "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
-        "dim_order": _dim_order,
+        "dim_order": _dim_order, "hardshrink": _hardshrink, "prelu": _prelu,
         "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo, "to_sparse_csr": _to_sparse_csr,
     }  # fmt: skip
     for name, method in table.items():

@@ -281,7 +281,7 @@ PARAMETERS = {
     "threshold": "_float | None",
 }
 _TENSOR_RESULTS = """
-    as_tensor asarray from_dlpack from_numpy frombuffer tensor get_rng_state type_as cpu cuda detach
+    as_tensor asarray detach_ from_dlpack from_file from_numpy frombuffer tensor get_rng_state type_as cpu cuda detach
     resolve_conj resolve_neg float double half bfloat16 int long short char byte bool cfloat cdouble
     T mT H mH
 """

@@ -12,10 +12,11 @@ from flambeau._printing import get_printoptions, printoptions, set_printoptions
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "finfo",
-    "get_deterministic_debug_mode", "get_num_interop_threads", "get_printoptions", "get_rng_state", "iinfo",
-    "initial_seed", "is_complex", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point", "is_nonzero",
-    "is_storage", "is_tensor", "manual_seed", "numel", "printoptions", "result_type", "seed", "set_default_tensor_type",
+    "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "detach_",
+    "finfo", "get_deterministic_debug_mode", "get_device", "get_num_interop_threads", "get_printoptions", "get_rng_state",
+    "iinfo", "initial_seed", "is_complex", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point",
+    "is_inference", "is_nonzero", "is_signed", "is_storage", "is_tensor", "manual_seed", "numel", "printoptions", "result_type",
+    "seed", "set_default_tensor_type",
     "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads", "set_printoptions",
     "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
 ]  # fmt: skip
@@ -149,6 +150,46 @@ def is_complex(input) -> builtins.bool:
         False
     """
     return input.is_complex()
+
+
+def is_signed(input) -> builtins.bool:
+    """Whether a tensor's dtype can hold negative numbers.
+
+    Example:
+        >>> fb.is_signed(fb.zeros(1, dtype=fb.uint8))
+        False
+    """
+    return input.is_signed()
+
+
+def is_inference(input) -> builtins.bool:
+    """Whether a tensor was made in inference mode.
+
+    Example:
+        >>> fb.is_inference(fb.zeros(1))
+        False
+    """
+    return input.is_inference()
+
+
+def get_device(input) -> builtins.int:
+    """The number of the accelerator a tensor is on; -1 for the CPU.
+
+    Example:
+        >>> fb.get_device(fb.zeros(1))
+        -1
+    """
+    return input.get_device()
+
+
+def detach_(input):
+    """Tensor.detach_() as a function: the tensor becomes a leaf that does not require gradients.
+
+    Example:
+        >>> fb.detach_(fb.ones(2).requires_grad_() * 2)
+        tensor([2., 2.])
+    """
+    return input.detach_()
 
 
 def is_nonzero(input) -> builtins.bool:

@@ -8,10 +8,10 @@ from typing import Any
 from flambeau import _C, _backward, _copying, _exchange
 from flambeau._C import Tensor, device, dtype
 from flambeau._core import Size, preserve_format, strided
-from flambeau._exchange import from_array, from_dlpack, from_numpy, frombuffer, is_array, to_dlpack
+from flambeau._exchange import from_array, from_dlpack, from_file, from_numpy, frombuffer, is_array, to_dlpack
 from flambeau.errors import ArgumentError
 
-__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
 
 
 # ---- making tensors ------------------------------------------------------------------------------------------------------

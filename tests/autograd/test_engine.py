@@ -649,3 +649,16 @@ def test_grad_takes_only_inputs_where_pytorch_has_it():
     with pytest.warns(FutureWarning, match="only_inputs"):
         assert fb.autograd.grad(x**2, x, only_inputs=False)[0].item() == 4
     assert x.grad is None
+
+
+def test_kept_tensors_may_be_changed_where_allowed():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    with fb.autograd.graph.allow_mutation_on_saved_tensors() as context:
+        y = x.clone()
+        z = (y.sin() * y).sum()
+        y.mul_(10)
+    (g,) = fb.autograd.grad(z, x, create_graph=True)
+    assert fb.allclose(g, x.cos() * x + x.sin())
+    (gg,) = fb.autograd.grad(g.sum(), x)
+    assert fb.allclose(gg, 2 * x.cos() - x * x.sin())
+    context.clear()

@@ -19,7 +19,7 @@ REFUSED = {
     "unique_consecutive", "vander",
 }  # fmt: skip
 # Refused when certain arguments differ per example.
-PARTLY = {"cov", "index_put", "istft", "linalg.matrix_exp", "nanquantile", "quantile", "repeat_interleave"}
+PARTLY = {"cov", "index_put", "istft", "linalg.matrix_exp", "nanquantile", "quantile", "repeat_interleave", "segment_reduce"}
 # The samples are refused by the op itself once their tensors stand in one batch.
 NOT_COMPARED = {"histogramdd"}
 # Memory as it was found.

@@ -48,3 +48,68 @@ def test_losses_count_reductions():
             assert fb.equal(ours, theirs)
     with pytest.raises(ValueError, match="reduction must be 0"):
         fb.kl_div(a, b, 3)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+def test_embedding_bag(mode, padding):
+    fb.manual_seed(0)
+    table, rows, starts = fb.randn(6, 3), fb.tensor([0, 2, 2, 5, 1, 4, 4]), fb.tensor([0, 3, 3, 5])
+    number = ("sum", "mean", "max").index(mode)
+    result, bags, sizes, largest = fb.embedding_bag(table, rows, starts, False, number, padding_idx=padding)
+    assert fb.equal(result, F.embedding_bag(rows, table, starts, mode=mode, padding_idx=padding))
+    assert bags.tolist() == [0, 0, 0, 2, 2, 3, 3]
+    assert sizes.tolist() == ([3, 0, 2, 2] if padding is None else [1, 0, 2, 2])
+    if mode == "max":
+        assert fb.equal(table.gather(0, largest)[[0, 2, 3]], result[[0, 2, 3]])
+    with pytest.raises(ValueError, match="embedding_bag: mode"):
+        fb.embedding_bag(table, rows, starts, False, 3)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    ("function", "layer"),
+    [
+        (fb.lstm, fb.nn.LSTM),
+        (fb.gru, fb.nn.GRU),
+        (fb.rnn_tanh, fb.nn.RNN),
+        (fb.rnn_relu, lambda *a, **k: fb.nn.RNN(*a, nonlinearity="relu", **k)),
+        (fb.lstm, lambda *a, **k: fb.nn.LSTM(*a, proj_size=2, **k)),
+    ],
+)
+def test_recurrent_layers_with_parameters_given(function, layer, both, bias):
+    fb.manual_seed(0)
+    module = layer(3, 4, 2, bias=bias, bidirectional=both)
+    x, places = fb.randn(5, 2, 3), 4 if both else 2
+    start = [fb.randn(places, 2, module.proj_size or 4), fb.randn(places, 2, 4)]
+    hx = tuple(start) if function is fb.lstm else start[0]
+    options = (list(module.parameters()), bias, 2, 0.0, True, both)
+    output, state = module(x, hx)
+    states = state if function is fb.lstm else (state,)
+    for ours, theirs in zip(function(x, hx, *options, False), (output, *states), strict=True):
+        assert fb.equal(ours, theirs)
+    assert fb.equal(function(x.transpose(0, 1), hx, *options, True)[0], output.transpose(0, 1))
+    packed = fb.nn.utils.rnn.pack_padded_sequence(x, fb.tensor([5, 3]))
+    theirs, _ = module(packed, hx)
+    assert fb.equal(function(packed.data, packed.batch_sizes, hx, *options)[0], theirs.data)
+    function(x, hx, *options, False)[0].sum().backward()
+    assert all(p.grad is not None for p in module.parameters())
+    with pytest.raises(ValueError, match="parameters do not fit"):
+        function(x, hx, options[0][1:], *options[1:], False)
+
+
+def test_questions_and_methods():
+    x = fb.tensor([-1.0, 0.2])
+    assert fb.is_signed(x)
+    assert not fb.is_signed(x.to(fb.uint8))
+    with fb.inference_mode():
+        assert fb.is_inference(fb.ones(1))
+    assert not fb.is_inference(x)
+    assert fb.get_device(x) == -1
+    y = x.clone().requires_grad_() * 2
+    assert fb.detach_(y) is y
+    assert not y.requires_grad
+    assert fb.equal(x.hardshrink(0.5), F.hardshrink(x, 0.5))
+    assert fb.equal(fb.hardshrink(x, 0.1), F.hardshrink(x, 0.1))
+    assert fb.equal(x.prelu(fb.tensor([0.5])), F.prelu(x, fb.tensor([0.5])))

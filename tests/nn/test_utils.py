@@ -182,6 +182,31 @@ def test_parametrization_errors():
 
 @pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_orthogonal_without_trivialization(kind, shape):
+    m = parametrizations.orthogonal(
+        nn.Linear(shape[1], shape[0]).double(), orthogonal_map=kind, use_trivialization=False
+    )
+    w = m.weight.detach()
+    close(w @ w.t() if shape[0] <= shape[1] else w.t() @ w, np.eye(min(shape)), 1e-10)
+    m.weight.sum().backward()
+    assert m.parametrizations.weight.original.grad is not None
+
+
+def test_spectral_norm_moves_u_first():
+    m = parametrizations.spectral_norm(nn.Linear(4, 3).double())
+    part, w = m.parametrizations.weight[0], m.parametrizations.weight.original.detach().numpy()
+    v = np.array([1.0, 0, 0, 0])
+    with fb.no_grad():
+        part._v.copy_(fb.from_numpy(v))
+    u = w @ v / np.linalg.norm(w @ v)
+    v = w.T @ u / np.linalg.norm(w.T @ u)
+    close(m.weight, w / (u @ w @ v), 1e-12)
+    close(part._u, u, 1e-12)
+    close(part._v, v, 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
 def test_orthogonal(kind, shape):
     m = parametrizations.orthogonal(nn.Linear(shape[1], shape[0]).double(), orthogonal_map=kind)
 

@@ -375,6 +375,30 @@ def _sum_to_size(x, *size):
     return x.sum(axis=kept, keepdims=True).sum(axis=tuple(range(lead))) if lead else x.sum(axis=kept, keepdims=True)
 
 
+def _segment_reduce(x, reduce, lengths=None, offsets=None, axis=0, initial=None):
+    """Segment by segment; the dimensions before the axis have lengths of their own."""
+    empty = {"sum": 0.0, "mean": np.nan, "max": -np.inf, "min": np.inf, "prod": 1.0}
+    given = lengths if offsets is None else np.diff(offsets)
+    result = np.empty((*x.shape[:axis], given.shape[-1], *x.shape[axis + 1 :]))
+    for outer in np.ndindex(*x.shape[:axis]):
+        at = 0
+        for k, n in enumerate(given[outer]):
+            part = x[outer][at : at + n]
+            first = [] if initial is None else [np.full(x.shape[axis + 1 :], initial)]
+            both = np.concatenate([np.reshape(first, (len(first), *x.shape[axis + 1 :])), part])
+            value = both.sum(0) / max(n, 1) if reduce == "mean" else getattr(np, reduce)(both, axis=0) if len(both) else None
+            result[(*outer, k)] = empty[reduce] if not len(both) else value
+            at += n
+    return result
+
+
+def segments(dtype):
+    for reduce in ("sum", "mean", "max", "min", "prod"):
+        yield S(make(dtype, (7,)), reduce, lengths=index([3, 0, 2, 2]))
+        yield S(make(dtype, (5, 3)), reduce, offsets=index([0, 4, 4, 5]))
+        yield S(make(dtype, (2, 4, 2)), reduce, lengths=index([[1, 3], [4, 0]]), axis=1, initial=0.5)
+
+
 PAIR_ERRORS = (*bad_dims(many=False), empty_refused())
 # fmt: off
 ROWS = [
@@ -478,6 +502,17 @@ ROWS = [
     OpSpec("sum_to_size", _sum_to_size, lambda d: [S(make(d, (2, 3, 4)), (3, 1)), S(make(d, (2, 3)), 1, 3),
            S(make(d, (2, 3)), (2, 3))], INEXACT, function=False, tolerance=SUMS,
            errors=(bad("a size that does not fit", RuntimeError, T(np.ones((2, 3)), "float32"), (2, 2)),)),
+    OpSpec("segment_reduce", _segment_reduce, segments, FLOATS, method=False, expand=False, tolerance=SUMS, errors=(
+           bad("an unknown reduction", RuntimeError, T([1.0], "float32"), "median", lengths=index([1]), words="median"),
+           bad("lengths that do not fit", RuntimeError, T([1.0, 2.0], "float32"), "sum", lengths=index([1])),
+           bad("a negative length", RuntimeError, T([1.0], "float32"), "sum", lengths=index([2, -1])),
+           bad("neither lengths nor offsets", RuntimeError, T([1.0], "float32"), "sum", words="lengths or offsets"),
+           bad("offsets that fall", RuntimeError, T([1.0, 2.0], "float32"), "sum", offsets=index([0, 2, 1]), words="offsets must ascend"),
+           bad("offsets behind the end", RuntimeError, T([1.0, 2.0], "float32"), "sum", offsets=index([0, 9])),
+           bad("a 0-d tensor", IndexError, T(1.0, "float32"), "sum", lengths=index([1])),
+           bad("lengths of another shape", RuntimeError, T([[1.0]], "float32"), "sum", lengths=index([1]), axis=1),
+           bad("float lengths", TypeError, T([1.0], "float32"), "sum", lengths=T([1.0], "float32")),
+           bad("integers", TypeError, index([1]), "sum", lengths=index([1])))),
     OpSpec("masked_select", lambda x, m: np.broadcast_arrays(x, m)[0][np.broadcast_arrays(x, m)[1]], lambda d: [
            S(make(d, (3, 4)), mask([[True, False, True, True]] * 3)), S(make(d, (3, 4)),
            mask([True, False, False, True])),

@@ -401,6 +401,25 @@ def test_refused(name):
         call(sgd(1.0))
 
 
+def test_errors_name_the_scheduler_and_the_argument():
+    for error, words, make in (
+        (TypeError, "StepLR: step_size must be a number", lambda o: S.StepLR(o, "a")),
+        (TypeError, "MultiStepLR: a milestone must be a number", lambda o: S.MultiStepLR(o, "35")),
+        (TypeError, "CosineAnnealingLR: T_max must be a number", lambda o: S.CosineAnnealingLR(o, None)),
+        (TypeError, "LambdaLR: lr_lambda must be a function", lambda o: S.LambdaLR(o, 3)),
+        (TypeError, "MultiplicativeLR: lr_lambda must be a function", lambda o: S.MultiplicativeLR(o, [0.5])),
+    ):
+        with pytest.raises(error, match=words):
+            make(sgd(1.0))
+    # a run of no epochs may be set up, but not stepped through
+    for make, words in ((lambda o: S.StepLR(o, 0), "StepLR: step_size"), (lambda o: S.CosineAnnealingLR(o, 0), "LR: T_max")):
+        optimizer = sgd(1.0)
+        scheduler = make(optimizer)
+        optimizer.step()
+        with pytest.raises(ValueError, match=words):
+            scheduler.step()
+
+
 def test_a_scheduler_keeps_no_cycle_alive():
     optimizer = sgd(1.0)
     scheduler = S.StepLR(optimizer, 2)

@@ -498,3 +498,22 @@ def test_swap_in_refuses_what_does_not_fit():
     for params, state in bad:
         with pytest.raises(RuntimeError, match="swap_in"), swap(optimizer, params, state):
             pass
+
+
+def test_errors_name_the_optimizer_and_the_option():
+    def p():
+        return fb.ones(2, requires_grad=True)
+
+    for error, words, call in (
+        (TypeError, "SGD: weight_decay must be a number, got 'a'", lambda: fb.optim.SGD([p()], weight_decay="a")),
+        (TypeError, "Adam: betas must be a pair of numbers, got 0.9", lambda: fb.optim.Adam([p()], betas=0.9)),
+        (TypeError, "AdamW: betas must be a pair of numbers, got (0.9,)", lambda: fb.optim.AdamW([p()], betas=(0.9,))),
+        (TypeError, "NAdam: betas must be a pair of numbers", lambda: fb.optim.NAdam([p()], betas=("a", "b"))),
+        (TypeError, "SGD.step: closure must be a function, got str", lambda: fb.optim.SGD([p()]).step("a")),
+        (TypeError, "SGD.load_state_dict: expected what state_dict() returns", lambda: fb.optim.SGD([p()]).load_state_dict(None)),
+        (KeyError, "SGD.load_state_dict: the state has no 'param_groups'", lambda: fb.optim.SGD([p()]).load_state_dict({})),
+        (KeyError, "SGD: a parameter group needs the key 'params', got ['parms']", lambda: fb.optim.SGD([{"parms": [p()]}])),
+    ):
+        with pytest.raises(error) as caught:
+            call()
+        assert words in str(caught.value).replace("\\'", "'")

@@ -2,7 +2,7 @@
 
 import flambeau as fb
 from flambeau._core import alias, composite
-from flambeau.errors import ArgumentError, DTypeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 
 
 @composite(
@@ -105,6 +105,73 @@ def sum_to_size(input, size):
     result = fb.sum(input, tuple(range(extra))) if extra or not size else input
     dims = [d for d, s in enumerate(size) if s == 1 and result.shape[d] != 1]
     return fb.sum(result, dims, True) if dims else result
+
+
+@composite(
+    "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, "
+    "bool unsafe=False, Scalar? initial=None) -> Tensor"
+)
+def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, initial):
+    """Reduces stretches of a dimension that follow each other, each of its own length.
+
+    Args:
+        data: a floating point tensor.
+        reduce: "sum", "mean", "max", "min" or "prod".
+        lengths: how long each stretch is, with the dimensions of data before ``axis`` in front; together they are all of it.
+        indices: must not be given; PyTorch has the name only.
+        offsets: in place of lengths: where each stretch begins, and where the last one ends.
+        axis: the dimension, which is the last one of lengths or offsets.
+        unsafe: leave out the check that the lengths fit.
+        initial: what each stretch begins with; also the value of an empty one, which otherwise is 0, nan, -inf, inf or 1.
+
+    Returns:
+        data with one element for each stretch along ``axis``.
+
+    Example:
+        >>> fb.segment_reduce(fb.tensor([1.0, 2.0, 3.0]), "sum", lengths=fb.tensor([2, 0, 1]))
+        tensor([3., 0., 3.])
+    """
+    start = {"sum": 0.0, "mean": 0.0, "max": -float("inf"), "min": float("inf"), "prod": 1.0}
+    if reduce not in start:
+        raise ArgumentError(f"segment_reduce: reduce must be one of {', '.join(start)}, got {reduce!r}")
+    if not data.is_floating_point():
+        raise DTypeError(f"segment_reduce: expected a floating point dtype, got {data.dtype}; convert by .to(flambeau.float32)")
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise ArgumentError("segment_reduce: give either lengths or offsets, and no indices")
+    given, name = (lengths, "lengths") if offsets is None else (offsets, "offsets")
+    if given.dtype not in (fb.int32, fb.int64):
+        raise DTypeError(f"segment_reduce: {name} must be int32 or int64, got {given.dtype}")
+    dim = axis + data.dim() if axis < 0 else axis
+    if not 0 <= dim < data.dim():
+        raise OutOfRangeError(f"segment_reduce: axis {axis} is out of range for data of shape {tuple(data.shape)}")
+    if given.dim() != dim + 1 or tuple(given.shape[:-1]) != tuple(data.shape[:dim]):
+        raise ArgumentError(
+            f"segment_reduce: {name} of shape {tuple(given.shape)} does not fit data of shape {tuple(data.shape)} and axis {axis}; "
+            f"expected {(*data.shape[:dim], 'segments')}"
+        )
+    n = data.shape[dim]
+    given = given.to(fb.int64)
+    if offsets is None:
+        if not unsafe and bool((given < 0).any() | (given.sum(-1) != n).any()):
+            raise ArgumentError(f"segment_reduce: lengths must not be negative and sum to {n}, the size of data along axis {axis}")
+        given = fb.cat([given.new_zeros((*given.shape[:-1], 1)), given.cumsum(-1)], -1)
+    elif given.shape[-1] == 0:
+        raise ArgumentError("segment_reduce: offsets must not be empty: they end with the end of the last stretch")
+    elif not unsafe and bool((given < 0).any() | (given > n).any() | (given.diff(dim=-1) < 0).any()):
+        raise ArgumentError(f"segment_reduce: offsets must ascend and stay between 0 and {n}, the size of data along axis {axis}")
+    count = given.shape[-1] - 1
+    # Segment of each position; positions before the first and behind the last one go to a segment that is cut off.
+    place = fb.searchsorted(given.contiguous(), fb.arange(n).expand((*given.shape[:-1], n)).contiguous(), right=True) - 1
+    place = fb.where(place < 0, count, place)
+    shape = (*data.shape[:dim], count + 1, *data.shape[dim + 1 :])
+    place = place.reshape((*place.shape, *[1] * (data.dim() - dim - 1))).expand(data.shape)
+    result = fb.full(shape, start[reduce] if initial is None else initial, dtype=data.dtype)
+    kind = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
+    result = result.scatter_reduce(dim, place, data, kind).narrow(dim, 0, count)
+    if reduce == "mean":
+        sizes = given.diff(dim=-1).reshape((*given.shape[:-1], count, *[1] * (data.dim() - dim - 1)))
+        result = result / (sizes if initial is None else sizes.clamp(min=1))
+    return result
 
 
 # ---- differences and integrals -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from flambeau._C import Node, Tensor
 from flambeau.utils.hooks import RemovableHandle
 
 __all__ = [
-    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "visualize",
 ]  # fmt: skip
 
@@ -74,7 +74,7 @@ class saved_tensors_hooks:
             raise TypeError("saved_tensors_hooks: pack_hook and unpack_hook must be callable")
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         if _disabled:
             raise RuntimeError(_disabled[-1])
         _C.push_saved_hooks(self.pack_hook, self.unpack_hook)
@@ -135,6 +135,34 @@ class save_on_cpu(saved_tensors_hooks):
             return t.to(where)
 
         super().__init__(pack, unpack)
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Tensors kept for backward inside may be changed in place afterwards: backward gets copies, made when they were kept.
+
+    Entering it gives an object whose clear() forgets nothing here, since the copies go with the graph; it is there for PyTorch's
+    scripts.
+
+    Example:
+        >>> x = fb.ones(2, requires_grad=True)
+        >>> with fb.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     y = x.clone()
+        ...     z = (y * y).sum()
+        ...     y += 5
+        >>> z.backward()
+        >>> x.grad
+        tensor([2., 2.])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(lambda t: t.clone(), lambda t: t)
+
+    def __enter__(self) -> allow_mutation_on_saved_tensors:
+        super().__enter__()
+        return self
+
+    def clear(self) -> None:
+        """Does nothing: the copies are let go with the graph."""
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Handle:

@@ -6,16 +6,18 @@ A reduction is a number here: 0 for none, 1 for the mean, 2 for the sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
+from flambeau.nn.modules.rnn import _GATES, RNNBase
 
 __all__ = [
     "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "dropout_",
-    "embedding", "feature_alpha_dropout_", "gru_cell", "hinge_embedding_loss", "instance_norm", "kl_div", "lstm_cell",
-    "margin_ranking_loss", "poisson_nll_loss", "triplet_margin_loss",
+    "embedding", "embedding_bag", "feature_alpha_dropout_", "gru", "gru_cell", "hinge_embedding_loss", "instance_norm", "kl_div",
+    "lstm", "lstm_cell", "margin_ranking_loss", "poisson_nll_loss", "rnn_relu", "rnn_tanh", "triplet_margin_loss",
 ]  # fmt: skip
 
 
@@ -37,6 +39,59 @@ def embedding(
     """
     padding = None if padding_idx == -1 else padding_idx
     return F.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums, means or maxima of rows of a table; see fb.nn.functional.embedding_bag().
+
+    Args:
+        weight: the table.
+        indices: rows of all bags, one after the other.
+        offsets: where each bag begins.
+        scale_grad_by_freq: as for the function; PyTorch's too has no use for it with maxima.
+        mode: 0 for sums, 1 for means, 2 for maxima.
+        sparse: gradients are dense either way.
+        per_sample_weights: a factor for each row, with sums only.
+        include_last_offset: whether offsets end with the number of indices.
+        padding_idx: a row that is left out.
+
+    Returns:
+        The result, then the bag of each index, how many rows each bag has, and (for maxima) which rows they came from.
+
+    Example:
+        >>> fb.embedding_bag(fb.eye(2), fb.tensor([0, 1, 1]), fb.tensor([0, 2]))[0]
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
+    if mode not in (0, 1, 2):
+        raise ArgumentError(f"embedding_bag: mode must be 0 (sum), 1 (mean) or 2 (max), got {mode!r}")
+    result = F.embedding_bag(
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
+        per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx,
+    )  # fmt: skip
+    starts = offsets[:-1] if include_last_offset else offsets
+    bag_of = fb.bucketize(fb.arange(indices.numel()), starts, right=True) - 1
+    counted = fb.ones_like(bag_of) if padding_idx is None else (indices != padding_idx % weight.shape[0]).to(fb.int64)
+    sizes = fb.zeros(starts.numel(), dtype=fb.int64).index_add(0, bag_of, counted)
+    rows = sizes
+    if mode == 2:
+        # the rows that hold the maxima: among a bag's indices, the first whose entry is the result's
+        hit = (weight.detach()[indices] == result.detach()[bag_of]) & counted.bool().unsqueeze(1)
+        where = fb.where(hit, fb.arange(indices.numel()).unsqueeze(1), indices.numel())
+        first = fb.full(result.shape, indices.numel(), dtype=fb.int64)
+        first = first.scatter_reduce(0, bag_of.unsqueeze(1).expand_as(where), where, "amin")
+        rows = fb.cat([indices, indices.new_zeros(1)])[first]
+    return result, bag_of, sizes, rows
 
 
 def batch_norm(
@@ -141,6 +196,87 @@ def gru_cell(
         tensor([[0.5000, 0.5000, 0.5000]])
     """
     return fb._gru_cell(F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh), hx)[0]
+
+
+def _recurrent(mode: str, *args: Any) -> tuple[Tensor, Any]:
+    """A stack of recurrent layers with the given parameters. The packed form has its batch sizes as the second argument."""
+    op = mode.lower()
+    batch_first, batch_sizes = False, None
+    if isinstance(args[3], (list, tuple)):
+        data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional = args
+        data = fb.nn.utils.rnn.PackedSequence(data, batch_sizes)
+    else:
+        data, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first = args
+    places = num_layers * (2 if bidirectional else 1)
+    each = len(params) // places if places > 0 else 0
+    sizes = {2: (False, False), 3: (False, True), 4: (True, False), 5: (True, True)}  # parameters: biases, projection
+    if each * places != len(params) or each not in sizes or sizes[each][0] != bool(has_biases):
+        raise ArgumentError(
+            f"{op}: {len(params)} parameters do not fit {num_layers} layers in {2 if bidirectional else 1} directions with "
+            f"has_biases={has_biases}; expected {places * (4 if has_biases else 2)}"
+        )
+    hidden, projected = params[1].shape[0] // _GATES[mode], params[1].shape[1] if sizes[each][1] else 0
+    layer = RNNBase(
+        mode, params[0].shape[1], hidden, num_layers, bool(has_biases), bool(batch_first), float(dropout), bool(bidirectional),
+        projected, device="meta", dtype=params[0].dtype,
+    ).train(bool(train))  # fmt: skip
+    named = dict(zip((name for name, _ in layer.named_parameters()), params, strict=True))
+    output, state = fb.func.functional_call(layer, named, (data, tuple(hx) if mode == "LSTM" else hx))
+    return output.data if batch_sizes is not None else output, state
+
+
+def lstm(
+    input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any, bidirectional: Any,
+    batch_first: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """A stack of LSTM layers with parameters of the caller's; see fb.nn.LSTM.
+
+    Rows of a packed sequence come with their batch sizes, and without batch_first:
+    lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional).
+
+    Args:
+        input: (L, N, features), or (N, L, features) with batch_first.
+        hx: hidden state and cell state.
+        params: weight_ih, weight_hh, and biases and projection where there are any, for each layer and direction.
+        has_biases: whether there are biases among them.
+        num_layers: how many layers are stacked.
+        dropout: between the layers, in training.
+        train: whether this is training.
+        bidirectional: whether a second pass goes backwards.
+        batch_first: whether the batch is the first dimension.
+
+    Example:
+        >>> layer, start = fb.nn.LSTM(2, 3), (fb.zeros(1, 4, 3), fb.zeros(1, 4, 3))
+        >>> output, h, c = fb.lstm(fb.zeros(5, 4, 2), start, list(layer.parameters()), True, 1, 0.0, True, False, False)
+        >>> output.shape
+        flambeau.Size([5, 4, 3])
+    """
+    output, (h, c) = _recurrent("LSTM", input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    return output, h, c
+
+
+def _of_one_state(mode: str, name: str, layer: str) -> Any:
+    def function(
+        input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any, bidirectional: Any,
+        batch_first: Any,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        return _recurrent(mode, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""A stack of layers as fb.nn.{layer} has them, with parameters of the caller's; arguments as for fb.lstm().
+
+    Example:
+        >>> layer = fb.nn.{layer}
+        >>> output, h = fb.{name}(fb.zeros(5, 4, 2), fb.zeros(1, 4, 3), list(layer.parameters()), True, 1, 0.0, True, False, False)
+        >>> output.shape, h.shape
+        (flambeau.Size([5, 4, 3]), flambeau.Size([1, 4, 3]))
+    """
+    return function
+
+
+gru = _of_one_state("GRU", "gru", "GRU(2, 3)")
+rnn_tanh = _of_one_state("RNN_TANH", "rnn_tanh", "RNN(2, 3)")
+rnn_relu = _of_one_state("RNN_RELU", "rnn_relu", "RNN(2, 3, nonlinearity='relu')")
 
 
 def ctc_loss(

@@ -198,6 +198,8 @@ def trunc_normal_(
         >>> bool((fb.nn.init.trunc_normal_(fb.empty(100)).abs() <= 2).all())
         True
     """
+    if not std > 0:
+        raise ValueError(f"trunc_normal_: std must be positive, got {std}")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "trunc_normal_: mean is more than 2 std from [a, b]; the distribution of values may be incorrect",

@@ -83,6 +83,8 @@ class GroupOptimizer(Optimizer):
         """
         loss = None
         if closure is not None:
+            if not callable(closure):
+                raise TypeError(f"{type(self).__name__}.step: closure must be a function, got {type(closure).__name__}")
             with fb.enable_grad():
                 loss = closure()
         for group in self.param_groups:
@@ -142,6 +144,8 @@ def check_lr(name: str, lr: Number) -> None:
 def check_not_negative(name: str, **values: Number) -> None:
     """Refuses negative options, and nan."""
     for option, value in values.items():
+        if not isinstance(value, Real | Tensor):
+            raise TypeError(f"{name}: {option} must be a number, got {value!r}")
         if not value >= 0.0:
             called = {"lr": "learning rate", "eps": "epsilon value"}.get(option, f"{option} value")
             raise errors.ArgumentError(f"{name}: Invalid {called}: {value}; {option} must be at least 0")
@@ -149,6 +153,8 @@ def check_not_negative(name: str, **values: Number) -> None:
 
 def check_betas(name: str, betas: Sequence[Number]) -> None:
     """Decay rates are in [0, 1)."""
+    if not isinstance(betas, list | tuple) or len(betas) != 2 or not all(isinstance(beta, Real | Tensor) for beta in betas):
+        raise TypeError(f"{name}: betas must be a pair of numbers, got {betas!r}")
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise errors.ArgumentError(

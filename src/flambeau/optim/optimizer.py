@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
@@ -313,10 +313,20 @@ class Optimizer:
             >>> other.param_groups[0]["lr"]
             0.5
         """
-        state_dict = state_dict.copy()
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"{type(self).__name__}.load_state_dict: expected what state_dict() returns, got {type(state_dict).__name__}"
+            )
+        state_dict = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise KeyError(
+                    f"{type(self).__name__}.load_state_dict: the state has no '{key}' (it has {sorted(map(str, state_dict))[:5]}); "
+                    "pass what state_dict() of an optimizer returned"
+                )
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         sizes, saved_sizes = ([len(group["params"]) for group in some] for some in (groups, saved))
         if sizes != saved_sizes:
@@ -400,6 +410,8 @@ class Optimizer:
         name = type(self).__name__
         if not isinstance(param_group, dict):
             raise TypeError(f"{name}: a parameter group must be a dict, got {type(param_group).__name__}")
+        if "params" not in param_group:
+            raise KeyError(f"{name}: a parameter group needs the key 'params', got {sorted(map(str, param_group))}")
         params = param_group["params"]
         if isinstance(params, set):
             raise TypeError(f"{name}: the parameters of a group need a fixed order, got a set; pass a list")

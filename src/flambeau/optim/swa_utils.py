@@ -145,6 +145,8 @@ class AveragedModel(Module):
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("AveragedModel: give avg_fn or multi_avg_fn, not both")
+        if not isinstance(model, Module):
+            raise TypeError(f"AveragedModel: model must be a Module, got {type(model).__name__}")
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from flambeau.errors import ArgumentError
+from flambeau.nn.attention import bias
 
-__all__ = ["SDPBackend", "sdpa_kernel"]
+__all__ = ["SDPBackend", "bias", "sdpa_kernel"]
 
 
 class SDPBackend(enum.IntEnum):

@@ -7,6 +7,7 @@ import math
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
+from flambeau.nn.attention.bias import CausalBias
 from flambeau.nn.functional._common import in_core, narrow_back, wide
 from flambeau.nn.functional._dropout import dropout
 from flambeau.nn.functional._linear import linear
@@ -18,7 +19,7 @@ def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | CausalBias | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
@@ -32,7 +33,8 @@ def scaled_dot_product_attention(
         query: (…, heads, L, E).
         key: (…, heads, S, E).
         value: (…, heads, S, Ev).
-        attn_mask: broadcasts to (…, heads, L, S): True where a key takes part, or a number to add.
+        attn_mask: broadcasts to (…, heads, L, S): True where a key takes part, or a number to add; or a causal
+            mask from nn.attention.bias.
         dropout_p: dropout of the weights; pass 0 in evaluation.
         is_causal: whether query i sees the keys up to i only.
         scale: 1 / sqrt(E) by default.
@@ -44,6 +46,10 @@ def scaled_dot_product_attention(
         tensor([[[2.]]])
     """
     op = "scaled_dot_product_attention"
+    if isinstance(attn_mask, CausalBias):
+        if is_causal:
+            raise ArgumentError(f"{op}: give either attn_mask or is_causal=True, not both")
+        attn_mask, is_causal = attn_mask.resolve(query, key)
     _check_attention(op, query, key, value, attn_mask, is_causal, enable_gqa)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
     shared = query.shape[-3] // key.shape[-3] if enable_gqa else 1

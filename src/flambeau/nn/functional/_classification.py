@@ -75,6 +75,8 @@ def _nll(
     ignored = target == ignore_index
     safe = target.masked_fill(ignored, 0)
     if classes == 0:
+        if not bool(ignored.all()):
+            raise OutOfRangeError(f"{op}: target {int(target[~ignored][0])} is out of bounds for 0 classes")
         return reduced(op, input.new_zeros(expected), reduction)
     x = wide(input)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import flambeau as fb
 from flambeau import Tensor
@@ -64,4 +64,6 @@ def _lengths(op: str, name: str, lengths: Tensor | Sequence[int]) -> list[int]:
         if lengths.is_floating_point() or lengths.is_complex():
             raise ArgumentError(f"{op}: {name} must be integers, got {lengths.dtype}")
         return lengths.reshape(-1).tolist()
+    if not isinstance(lengths, Iterable) or isinstance(lengths, str) or not all(hasattr(n, "__index__") for n in lengths):
+        raise TypeError(f"{op}: {name} must be a Tensor or a sequence of whole numbers, got {lengths!r}")
     return [int(length) for length in lengths]

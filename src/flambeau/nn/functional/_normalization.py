@@ -31,7 +31,23 @@ def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | 
             raise ArgumentError(
                 f"{op}: {name} must have shape {shape} like normalized_shape, got {tuple(parameter.shape)}"
             )
+        if op == "layer_norm":
+            _check_dtype(op, input, name, parameter)
     return tuple(range(-len(shape), 0))
+
+
+def _goes_with(input: Tensor, parameter: Tensor) -> bool:
+    """Whether the kernels take both: of one dtype, or half precision with parameters in float32."""
+    same = parameter.dtype == input.dtype
+    return same or (parameter.dtype == fb.float32 and input.dtype in (fb.float16, fb.bfloat16))
+
+
+def _check_dtype(op: str, input: Tensor, name: str, parameter: Tensor | None) -> None:
+    if parameter is not None and not _goes_with(input, parameter):
+        raise ArgumentError(
+            f"{op}: expected {name} to have the input's dtype {input.dtype}, got {parameter.dtype}; convert the input with "
+            f".to({parameter.dtype}), or the module with .to({input.dtype})"
+        )
 
 
 def layer_norm(
@@ -73,6 +89,9 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     if input.is_complex():
         result = input * (input.square().mean(dims, keepdim=True) + eps).rsqrt()
         return result if weight is None else result * weight
+    if weight is not None and not _goes_with(input, weight):
+        result = _core["row_norm"](wide(input), len(dims), None, None, eps, False)
+        return (result * weight).to(input.dtype)
     return _core["row_norm"](input, len(dims), weight, None, eps, False)
 
 
@@ -100,6 +119,8 @@ def group_norm(
             f"group_norm: number of channels {channels} must be divisible by num_groups, got {num_groups}"
         )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
+    _check_dtype("group_norm", input, "weight", weight)
+    _check_dtype("group_norm", input, "bias", bias)
     if input.numel() == 0:
         return _affine(input, weight, bias, input)
     return _core["group_norm"](input, num_groups, weight, bias, eps)
@@ -167,7 +188,7 @@ def batch_norm(
     _check_channels(op, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if training:
         count = input.numel() // channels if channels else 0
-        if count == 1 or (count == 0 and input.shape[0] != 0 and channels != 0):
+        if count == 1:
             raise ArgumentError(
                 f"{op}: expected more than 1 value per channel when training, got input size {tuple(input.shape)}; "
                 "use a larger batch, or eval() to use the running statistics"

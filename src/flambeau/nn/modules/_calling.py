@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import Tensor
 from flambeau.autograd.anomaly_mode import inside, watching
 from flambeau.nn.modules._hooks import (
     BackwardGates,
@@ -45,6 +48,10 @@ class Calling:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
+            clearer = _not_a_tensor(self, error, args, kwargs)
+            if clearer is not None:
+                _note_path(self, clearer)
+                raise clearer from error
             _note_path(self, error)
             raise
 
@@ -195,6 +202,26 @@ class Calling:
             >>> handle = m.register_backward_hook(lambda module, inputs, outputs: None)
         """
         return self.register_forward_hook(LastOpHook(hook))
+
+
+def _not_a_tensor(module: Any, error: Exception, args: tuple, kwargs: dict) -> TypeError | None:
+    """A module of the library that was given None, a list, … fails somewhere inside: says which argument it was."""
+    if type(error) not in (AttributeError, TypeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
+        return None
+    if isinstance(error, TypeError) and re.match(r"[\w.]+: ", str(error)):
+        return None  # an op's own message
+    try:
+        signature = inspect.signature(module.forward)
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    culprit = error.obj if isinstance(error, AttributeError) and error.name is not None else module
+    for name, value in given.items():
+        declared = signature.parameters[name].annotation in ("Tensor", Tensor)
+        if not isinstance(value, Tensor) and (value is culprit or declared):
+            way = "" if value is None else "; use fb.as_tensor()"
+            return TypeError(f"{type(module).__name__}: {name} must be a Tensor, got {type(value).__name__}{way}")
+    return None
 
 
 def _note_path(module: Any, error: Exception) -> None:

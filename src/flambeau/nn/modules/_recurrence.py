@@ -104,7 +104,7 @@ def whole_layer(
     gates = F.linear(rows, weights["weight_ih"], bias)
     if gates.dtype != start[0].dtype:  # autocast
         return None
-    gates = gates.view(len(sizes), sizes[0], -1)
+    gates = gates.view(len(sizes), sizes[0], gates.shape[1])
     if mode == "LSTM":
         output, *end = _core["lstm"](gates, weights["weight_hh"], *start, reverse)
     else:

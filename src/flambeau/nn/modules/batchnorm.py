@@ -12,6 +12,7 @@ from flambeau.nn import init
 from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
@@ -44,6 +45,7 @@ class _NormBase(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        _check_sizes(self, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         for name, wanted in (("weight", affine), ("bias", affine and bias)):

@@ -13,7 +13,7 @@ from flambeau.nn import init
 from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.utils import _ntuple, _reverse_repeat_tuple
+from flambeau.nn.modules.utils import _check_sizes, _ntuple, _reverse_repeat_tuple
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 
 __all__ = [
@@ -34,6 +34,7 @@ class _ConvNd(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
+        _check_sizes(self, in_channels=in_channels, out_channels=out_channels)
         if groups <= 0:
             raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
         for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -46,6 +47,8 @@ class _ConvNd(Module):
         tuple_of = _ntuple(self._dims)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size, self.stride, self.dilation = tuple_of(kernel_size), tuple_of(stride), tuple_of(dilation)
+        for size in self.kernel_size:
+            _check_sizes(self, kernel_size=size)
         self.padding: Any = padding if isinstance(padding, str) else tuple_of(padding)
         self.transposed, self.output_padding = self._transposed, tuple_of(output_padding)
         self.groups, self.padding_mode = groups, padding_mode

@@ -8,6 +8,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
@@ -40,6 +41,8 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        for size in self.normalized_shape:
+            _check_sizes(self, normalized_shape=size)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
             value = Parameter(fb.empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
@@ -83,6 +86,8 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        for size in self.normalized_shape:
+            _check_sizes(self, normalized_shape=size)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         value = Parameter(fb.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
         self.register_parameter("weight", value)

@@ -228,9 +228,9 @@ class RNNBase(Module):
         if length == 0:
             raise ArgumentError(f"{type(self).__name__}: expected sequence length to be larger than 0")
         rows, end = self._run(
-            steps.reshape(length * batch, -1), [batch] * length, self._start(hx, batch, input, batched)
+            steps.reshape(length * batch, steps.shape[2]), [batch] * length, self._start(hx, batch, input, batched)
         )
-        output = rows.view(length, batch, -1)
+        output = rows.view(length, batch, rows.shape[1])
         if not batched:
             return output.squeeze(1), self._state_as_given(tuple(s.squeeze(1) for s in end))
         return output.transpose(0, 1) if self.batch_first else output, self._state_as_given(end)

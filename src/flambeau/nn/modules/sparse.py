@@ -8,6 +8,7 @@ from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -64,6 +65,7 @@ class Embedding(Module):
         dtype=None,
     ) -> None:
         super().__init__()
+        _check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = _row("Embedding", padding_idx, num_embeddings)
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -178,6 +180,7 @@ class EmbeddingBag(Module):
         dtype=None,
     ) -> None:
         super().__init__()
+        _check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset

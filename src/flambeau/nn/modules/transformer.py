@@ -34,7 +34,7 @@ def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tenso
         return activation
     if activation in ("relu", "gelu"):
         return getattr(F, activation)
-    raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    raise RuntimeError(f"Transformer: activation should be relu/gelu or a function, not {activation!r}")
 
 
 def _kind_of(activation: Callable[[Tensor], Tensor]) -> int:

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from itertools import repeat
 from typing import Any
 
+from flambeau.errors import ArgumentError
+
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
@@ -25,6 +27,17 @@ _single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
 def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
     """Elements from last to first, each n times: padding of each dimension as F.pad() wants it."""
     return tuple(x for x in reversed(t) for _ in range(n))
+
+
+def _check_sizes(module: object, **sizes: Any) -> None:
+    """Refuses sizes of a layer that are no whole numbers, or negative."""
+    for name, size in sizes.items():
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"{type(module).__name__}: {name} must be a whole number, got {size!r}")
+        if size < 0:
+            raise ArgumentError(
+                f"{type(module).__name__}: {name} must not be negative (Trying to create tensor with negative dimension {size})"
+            )
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:

@@ -16,7 +16,18 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(tensors, Module):
         raise TypeError(f"clip_grad: expected tensors, got the module {type(tensors).__name__}; pass its parameters()")
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if isinstance(tensors, Tensor):
+        return [tensors]
+    if not isinstance(tensors, Iterable) or isinstance(tensors, str):
+        raise TypeError(f"clip_grad: expected a tensor or several, got {type(tensors).__name__}; pass model.parameters()")
+    return list(tensors)
+
+
+def _number(op: str, name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{op}: {name} must be a number, got {value!r}") from None
 
 
 def get_total_norm(
@@ -66,7 +77,7 @@ def clip_grads_with_norm_(
     """
     with fb.no_grad():
         # always multiplied, with at most 1, so that nothing waits for the value
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        factor = (_number("clip_grad_norm_", "max_norm", max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for parameter in _listed(parameters):
             if parameter.grad is not None:
                 parameter.grad.detach().mul_(factor.to(parameter.grad.dtype))
@@ -123,7 +134,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         >>> p.grad
         tensor([ 1.0000, -0.5000])
     """
-    limit = float(clip_value)
+    limit = _number("clip_grad_value_", "clip_value", clip_value)
     with fb.no_grad():
         for parameter in _listed(parameters):
             if parameter.grad is not None:

@@ -74,14 +74,15 @@ class _SpectralNorm(Module):
                 v = F.normalize(matrix.new_empty(matrix.shape[1]).normal_(0, 1), dim=0, eps=eps)
                 self.register_buffer("_u", u)
                 self.register_buffer("_v", v)
-                power_iteration(matrix, u, v, 15, eps)
+                power_iteration(matrix.t(), v, u, 15, eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
-            power_iteration(matrix.detach(), self._u, self._v, self.n_power_iterations, self.eps)
+            # u first, as in PyTorch: the transposed matrix, with its vectors exchanged
+            power_iteration(matrix.detach().t(), self._v, self._u, self.n_power_iterations, self.eps)
         return weight / fb.dot(self._u.clone(), matrix.mv(self._v.clone()))
 
     def right_inverse(self, value: Tensor) -> Tensor:

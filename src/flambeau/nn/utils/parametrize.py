@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,9 @@ class ParametrizationList(ModuleList):
             start: Any = original
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
-                    start = module.right_inverse(start)
+                    # without an inverse the parameter starts from its own value
+                    with contextlib.suppress(NotImplementedError):
+                        start = module.right_inverse(start)
         self.is_tensor = isinstance(start, Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:

@@ -186,6 +186,8 @@ def pad_packed_sequence(
         (tensor([[1, 2],
                 [4, 0]]), tensor([2, 1]))
     """
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(f"pad_packed_sequence: expected a PackedSequence, got {type(sequence).__name__}")
     data, batch_sizes, _, back = sequence
     sizes = batch_sizes.tolist()
     steps = len(sizes)

@@ -66,6 +66,8 @@ class SpectralNorm:
         if _find(module, name) is not None:
             raise RuntimeError(f"spectral_norm: '{name}' of {type(module).__name__} has a spectral norm already")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
+        if name not in module._parameters:
+            raise KeyError(f"spectral_norm: {type(module).__name__} has no parameter '{name}'")
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"spectral_norm: '{name}' of {type(module).__name__} is None")

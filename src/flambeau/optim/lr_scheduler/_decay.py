@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,6 +16,21 @@ from flambeau.optim.optimizer import Optimizer
 Factor = Callable[[int], float]
 
 
+def _number(scheduler: LRScheduler, name: str, value: Any) -> Any:
+    """The value, which must be a number."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{type(scheduler).__name__}: {name} must be a number of epochs, got {value!r}")
+    return value
+
+
+def _period(scheduler: LRScheduler, name: str) -> Any:
+    """A number of epochs to divide by. Zero is an error only here, so that a run without any epoch can be set up."""
+    value = getattr(scheduler, name)
+    if value == 0:
+        raise errors.ArgumentError(f"{type(scheduler).__name__}: {name} must not be 0: there is no epoch to schedule")
+    return value
+
+
 class _FunctionLR(LRScheduler):
     """A schedule that the user gives as functions of the epoch, one per parameter group."""
 
@@ -25,6 +41,9 @@ class _FunctionLR(LRScheduler):
             lr_lambda = [lr_lambda] * count
         if len(lr_lambda) != count:
             raise errors.ArgumentError(f"{type(self).__name__}: expected {count} functions, got {len(lr_lambda)}")
+        for function in lr_lambda:
+            if not callable(function):
+                raise TypeError(f"{type(self).__name__}: lr_lambda must be a function, got {type(function).__name__}")
         self.lr_lambdas: list[Factor] = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 
@@ -93,12 +112,6 @@ class MultiplicativeLR(_FunctionLR):
         [0.25]
     """
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | list[Factor], last_epoch: int = -1) -> None:
-        for function in lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda]:
-            if not callable(function):
-                raise TypeError(f"MultiplicativeLR: lr_lambda must be a function, got {type(function).__name__}")
-        super().__init__(optimizer, lr_lambda, last_epoch)
-
     def get_lr(self) -> list[Rate]:
         warn_if_asked_directly(self)
         if self._is_initial:
@@ -127,17 +140,17 @@ class StepLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.step_size = step_size
+        self.step_size = _number(self, "step_size", step_size)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
         warn_if_asked_directly(self)
-        falls = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
+        falls = self.last_epoch != 0 and self.last_epoch % _period(self, "step_size") == 0
         return self._groups_times(self.gamma) if falls else rates(self.optimizer, "lr")
 
     def _get_closed_form_lr(self) -> list[Rate]:
-        return self._bases_times(self.gamma ** (self.last_epoch // self.step_size))
+        return self._bases_times(self.gamma ** (self.last_epoch // _period(self, "step_size")))
 
 
 class MultiStepLR(LRScheduler):
@@ -162,7 +175,7 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones = Counter(_number(self, "a milestone", epoch) for epoch in milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -348,12 +361,12 @@ class CosineAnnealingLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max = T_max
+        self.T_max = _number(self, "T_max", T_max)
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
     def _share(self, epoch: float) -> float:
-        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+        return (1 + math.cos(math.pi * epoch / _period(self, "T_max"))) / 2
 
     def get_lr(self) -> list[Rate]:
         warn_if_asked_directly(self)
@@ -362,7 +375,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+        if (self.last_epoch - 1 - self.T_max) % (2 * _period(self, "T_max")) == 0:
             # The epoch before was the minimum, from where the ratio below would be 0 / 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [

@@ -83,7 +83,12 @@ class ReduceLROnPlateau(LRScheduler):
             >>> scheduler.best
             0.5
         """
-        current = float(metrics)
+        try:
+            current = float(metrics)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, RuntimeError):  # the tensor said what is wrong
+                raise
+            raise TypeError(f"ReduceLROnPlateau: metrics must be one number, got {metrics!r}") from error
         if epoch is None:
             self.last_epoch += 1
         else:
