@@ -66,7 +66,7 @@ def test_a_model_comes_back_without_running_its_code(zipped):
 
 def test_a_model_is_loaded_by_naming_its_classes():
     file = saved(Net())
-    with pytest.raises(ForbiddenError, match=r"test_models\.Net.* whole model is loaded with weights_only=False"):
+    with pytest.raises(ForbiddenError, match=r"test_whole_models\.Net.* whole model is loaded with weights_only=False"):
         load(file)
     file.seek(0)
     names = [Net, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.LSTM, nn.Linear, nn.LayerNorm, nn.Dropout, F.relu]
