@@ -3,6 +3,7 @@
 // are each other's gradients.
 #include <cmath>
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/winograd.h"
 #include "ops/common.h"
@@ -172,6 +173,13 @@ bool is_product(const ConvShape& s, int64_t least) {
     for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
     return pixel;
 }
+// Row-major inputs need no reordering then: a product for each image.
+bool product_by_image(const ConvShape& s, const Tensor& x) {
+    return is_product(s, 0) && x.is_contiguous() && !is_last(x) && product(s.in) >= 64;
+}
+// (batch, channels, pixels).
+Tensor by_image(const Tensor& t) { return view(t, {t.size(0), t.size(1), t.numel() / t.size(0) / t.size(1)}); }
+
 // A channels-last tensor as a matrix of pixels and channels.
 Tensor by_pixel(const Tensor& t) {
     Dims order = {0};
@@ -226,6 +234,13 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
             forward(to_dtype(x, DType::F32), to_dtype(w, DType::F32), bias ? to_dtype(bias, DType::F32) : bias, o),
             x.dtype());
     bool none = x.numel() == 0 || w.numel() == 0;
+    if (!none && fits_onednn(s, x.dtype()) && product_by_image(s, x)) {
+        Tensor y = empty(shape, x.dtype()), weight = as_matrix(contiguous(w)), out = by_image(y);
+        if (bias) cpu::copy(out, expand(reshape(bias, {1, bias.numel(), 1}), out.shape()));
+        cpu::gemm(out, expand(weight, {s.batch, weight.size(0), weight.size(1)}), by_image(x), Scalar(1),
+                  Scalar(bias ? 1 : 0));
+        return y;
+    }
     if (!none && fits_onednn(s, x.dtype())) {
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
         bool skips = skips_pixels(s);
@@ -346,6 +361,14 @@ OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_W
     const Tensor& g = a.tensor(0);
     return input_gradient(g, a.tensor(1), a.dims(2), o, wants_last(g) && !g.impl()->free_layout);
 }
+// What both gradients of a convolution would else do for themselves.
+OP("_conv_order(Tensor grad) -> Tensor", FREE) {
+    const Tensor& g = a.tensor(0);
+    if (g.dtype() != DType::F32 || g.numel() == 0 || is_last(g)) return g;
+    Tensor result = last_result(g.shape(), g.dtype(), false);
+    cpu::copy(result, g);
+    return result;
+}
 OP("_conv_weight_gradient(Tensor grad, Tensor input, int[] weight_shape, " CONV_WINDOW ") -> Tensor", FREE) {
     return weight_gradient(a.tensor(0), a.tensor(1), a.dims(2), window_at(a, 3, a.dims(2).size() - 2));
 }
@@ -447,14 +470,14 @@ Taken taken(const GradCall& c, int first) {
 GRAD("convolution", IN(1), IN(0), 0) {
     Taken o{c.dims(3), c.dims(4), c.dims(5), c.dims(7), c.integer(8)};
     bool transposed = c.flag(6);
+    Var g = c.needs(0) && c.needs(1) ? call<"_conv_order">(c.g()) : c.g();
     if (c.needs(0))
-        c.set(0, transposed ? conv_to(c.g(), conj(c.in(1)), c.shape(0), o)
-                            : input_of(c.g(), conj(c.in(1)), c.shape(0), o));
+        c.set(0, transposed ? conv_to(g, conj(c.in(1)), c.shape(0), o) : input_of(g, conj(c.in(1)), c.shape(0), o));
     if (c.needs(1))
-        c.set(1, transposed ? weight_of(conj(c.in(0)), c.g(), c.shape(1), o)
-                            : weight_of(c.g(), conj(c.in(0)), c.shape(1), o));
+        c.set(1, transposed ? weight_of(conj(c.in(0)), g, c.shape(1), o) : weight_of(g, conj(c.in(0)), c.shape(1), o));
     if (c.needs(2)) c.set(2, call<"_channel_sum">(c.g()));
 }
+GRAD("_conv_order") { c.set(0, c.g()); }
 GRAD("_conv_input_gradient", IN(1), IN(0)) {
     Taken o = taken(c, 3);
     if (c.needs(0)) c.set(0, conv_to(c.g(), conj(c.in(1)), c.shape(0), o));
