@@ -17,7 +17,9 @@ def forward_and_backward(group, name: str, call: str, *leaves: str, setup: str =
     group(name, call, setup=setup, **inputs)
     first, drop = leaves[0], " = ".join(f"{leaf}.grad" for leaf in leaves) + " = None; "
     record = "; ".join([setup] if setup else []) + ("; " if setup else "")
-    record += "; ".join(f"{leaf}.requires_grad_()" for leaf in leaves) + f"; y = {call}; g = lib.cos(3 * y.detach())"
+    # A gradient that varies: of a nearly constant one softmax would leave only rounding errors.
+    slopes = "lib.cos(lib.arange(y.numel(), dtype=lib.float32)).reshape(y.shape)"
+    record += "; ".join(f"{leaf}.requires_grad_()" for leaf in leaves) + f"; y = {call}; g = {slopes}"
     group(f"{name}, backward", drop + BACKWARD.format(leaf=first), setup=record, **inputs)
 
 
