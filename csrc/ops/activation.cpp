@@ -134,6 +134,48 @@ Value backward(Args& a, double cost) {
 #include "ops/activation.def"
 #undef ACTIVATION
 
+// logsigmoid with its slope, sigmoid(-x): both are of exp(-|x|), and a graph that keeps the slope needs no exponential
+// on its way back. The slope is a result like the other, so it has a gradient, too.
+template <class T>
+void logsigmoid_tile(char** data, int64_t n, const void*) {
+    auto run = [](T* y, T* slope, const T* x, int64_t count) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) {
+            T e = exp(-abs(x[i]));
+            y[i] = where(x[i] < T(0), x[i], T(0)) - log1p(e);
+            slope[i] = where(x[i] < T(0), T(1), e) / (T(1) + e);
+        }
+    };
+    T *y = reinterpret_cast<T*>(data[0]), *slope = reinterpret_cast<T*>(data[1]);
+    const T* x = reinterpret_cast<const T*>(data[2]);
+    int64_t whole = n / ew::block * ew::block;
+    run(y, slope, x, whole);
+    if (whole == n) return;
+    T tail[3][ew::block] = {};  // Note [Tails]
+    std::copy(x + whole, x + n, tail[2]);
+    run(tail[0], tail[1], tail[2], ew::block);
+    std::copy(tail[0], tail[0] + (n - whole), y + whole);
+    std::copy(tail[1], tail[1] + (n - whole), slope + whole);
+}
+OP("_nn.logsigmoid_and_slope(Tensor input) -> (Tensor result, Tensor slope)", FUNCTION | FREE) {
+    const Tensor& x = a.tensor(0);
+    if (x.dtype() != DType::F32 && x.dtype() != DType::F64)
+        fail_type("expected float32 or float64, got ", x.dtype(), "; use logsigmoid");
+    Tensor y = empty_like(x, x.dtype()), slope = empty_like(x, x.dtype());
+    const Tensor* operands[] = {&y, &slope, &x};
+    LoopPlan plan;
+    make_plan(plan, x.shape(), operands, 3);
+    DType dtypes[] = {x.dtype(), x.dtype(), x.dtype()};
+    cpu::run_tiles(plan, dtypes, 2, x.dtype() == DType::F32 ? logsigmoid_tile<float> : logsigmoid_tile<double>, nullptr,
+                   10);
+    return std::vector<Tensor>{y, slope};
+}
+GRAD("_nn.logsigmoid_and_slope", RESULT(1)) {
+    Var slope = c.out(1);
+    if (c.has(1)) c.set(0, (c.has(0) ? c.g(0) * slope : number(slope, 0)) - c.g(1) * slope * (1 - slope));
+    else c.set(0, c.g(0) * slope);
+}
+
 // tanh and sigmoid keep their result, not x.
 struct TanhSlope {
     template <class T>

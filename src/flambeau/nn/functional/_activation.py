@@ -8,7 +8,7 @@ from collections.abc import Callable
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import into, narrow_back, recording, wide
+from flambeau.nn.functional._common import in_core, into, narrow_back, recording, wide
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
@@ -339,6 +339,8 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         >>> fb.nn.functional.logsigmoid(fb.tensor([-1.0, 2.0]))
         tensor([-1.3133, -0.1269])
     """
+    if recording(input) and in_core(input):
+        return into(out, _core["logsigmoid_and_slope"](input)[0])
     return into(out, _core["logsigmoid"](input))
 
 
