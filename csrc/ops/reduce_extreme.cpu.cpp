@@ -13,8 +13,8 @@ using LaneOf = std::conditional_t<is_half_type<X>, float, X>;
 template <class L, bool largest>
 inline L better(L a, L x) {
     if constexpr (std::is_floating_point_v<L>) {
-        bool take = (largest ? x > a : x < a) | (x != x);
-        return take ? x : a;
+        L next = (largest ? x > a : x < a) ? x : a;  // one instruction, which keeps a where either is NaN
+        return __builtin_isunordered(x, x) ? x : next;
     } else {
         return largest ? (x > a ? x : a) : (x < a ? x : a);
     }

@@ -40,23 +40,20 @@ inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t
     }
 }
 
-// Halves of the lanes onto each other, down to one.
-template <class Op, int64_t left>
-inline typename Op::L fold_lanes(typename Op::L* lanes) {
-    if constexpr (left == 1) {
-        return lanes[0];
-    } else {
+// Halves of the lanes onto each other, until `left` are left.
+template <class Op, int64_t width, int64_t left>
+inline void fold_halves(typename Op::L* lanes) {
+    if constexpr (width > left) {
 #pragma omp simd
-        for (int64_t j = 0; j < left / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + left / 2]);
-        return fold_lanes<Op, left / 2>(lanes);
+        for (int64_t j = 0; j < width / 2; j++) lanes[j] = Op::fold(lanes[j], lanes[j + width / 2]);
+        fold_halves<Op, width / 2, left>(lanes);
     }
 }
 
-// n contiguous elements, folded into one lane per place of a short row first.
-template <class Op, int64_t width>
-inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
-    using L = typename Op::L;
-    alignas(64) L lanes[width];
+// n contiguous elements, one lane per place of a short row, then folded into the first `left` lanes.
+template <class Op, int64_t width, int64_t left>
+inline void gather_row(typename Op::L* to, const typename Op::T* x, int64_t n) {
+    alignas(64) typename Op::L lanes[width];
     for (int64_t j = 0; j < width; j++) lanes[j] = Op::unit();
     int64_t rows = n / width;
     gather_rows<Op>(lanes, reinterpret_cast<const char*>(x), width * static_cast<int64_t>(sizeof(*x)), rows, width);
@@ -64,7 +61,8 @@ inline typename Op::A gather_row(const typename Op::T* x, int64_t n) {
     int64_t tail = n - rows * width;
 #pragma omp simd
     for (int64_t j = 0; j < tail; j++) lanes[j] = Op::step(lanes[j], rest[j]);
-    return Op::widen(fold_lanes<Op, width>(lanes));
+    fold_halves<Op, width, left>(lanes);
+    for (int64_t j = 0; j < left; j++) to[j] = lanes[j];
 }
 
 // Neighbours onto each other, n lanes to n / 2, until `left` are left.
@@ -91,39 +89,42 @@ struct KernelOf {
         A* a = reinterpret_cast<A*>(acc);
         for (int64_t i = 0; i < n; i++) a[i] = Op::neutral();
     }
+    static constexpr int64_t width = row_lanes / static_cast<int64_t>(sizeof(L));
+
     static void row(char* acc, const char* p, int64_t n) {
         A& a = *reinterpret_cast<A*>(acc);
         const T* x = reinterpret_cast<const T*>(p);
-        constexpr int64_t width = row_lanes / static_cast<int64_t>(sizeof(L));
-        if (n >= 16 * width) a = Op::join(a, gather_row<Op, width>(x, n));
-        else if (n >= width) a = Op::join(a, gather_row<Op, width / 2>(x, n));
-        else if (n >= 16) a = Op::join(a, gather_row<Op, 16>(x, n));
-        else {
-            L lane = Op::unit();
+        L lane = Op::unit();
+        if (n >= 16 * width) gather_row<Op, width, 1>(&lane, x, n);
+        else if (n >= width) gather_row<Op, width / 2, 1>(&lane, x, n);
+        else if (n >= 16) gather_row<Op, 16, 1>(&lane, x, n);
+        else
             for (int64_t i = 0; i < n; i++) lane = Op::step(lane, x[i]);
-            a = Op::join(a, Op::widen(lane));
-        }
+        a = Op::join(a, Op::widen(lane));
     }
     // Sixteen rows at a time, sixteen lanes each, then all lanes folded together.
     static void lines(char* acc, const char* x, int64_t stride, int64_t count, int64_t n) {
-        constexpr int64_t group = 16, width = 16;
-        bool short_rows = n >= width && n <= 16 * width;
-        int64_t whole = short_rows ? count / group * group : 0;
+        constexpr int64_t group = 16, few = 16;
+        int64_t whole = n >= few ? count / group * group : 0;
         for (int64_t first = 0; first < whole; first += group) {
-            alignas(64) L lanes[group * width], folded[group];
+            alignas(64) L lanes[group * few], folded[group];
             for (int64_t r = 0; r < group; r++) {
                 const T* __restrict p = reinterpret_cast<const T*>(x + (first + r) * stride);
-                L* __restrict to = lanes + r * width;
+                L* __restrict to = lanes + r * few;
+                if (n > 16 * few) {
+                    gather_row<Op, std::max(width / 2, few), few>(to, p, n);
+                    continue;
+                }
 #pragma omp simd
-                for (int64_t j = 0; j < width; j++) to[j] = Op::step(Op::unit(), p[j]);
-                int64_t i = width;
-                for (; i + width <= n; i += width) {
+                for (int64_t j = 0; j < few; j++) to[j] = Op::step(Op::unit(), p[j]);
+                int64_t i = few;
+                for (; i + few <= n; i += few) {
 #pragma omp simd
-                    for (int64_t j = 0; j < width; j++) to[j] = Op::step(to[j], p[i + j]);
+                    for (int64_t j = 0; j < few; j++) to[j] = Op::step(to[j], p[i + j]);
                 }
                 for (int64_t j = 0; i + j < n; j++) to[j] = Op::step(to[j], p[i + j]);
             }
-            fold_neighbours<Op, group * width, group>(lanes, folded);
+            fold_neighbours<Op, group * few, group>(lanes, folded);
             A* a = reinterpret_cast<A*>(acc) + first;
             for (int64_t r = 0; r < group; r++) a[r] = Op::join(a[r], Op::widen(folded[r]));
         }
