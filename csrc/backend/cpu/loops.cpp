@@ -77,7 +77,7 @@ class Walk {
         seek(first, index);
         if (in_place_) return rows_there(first, last, index);
         int64_t inner = plan_.shape[0];
-        int64_t group = long_rows() ? 1 : std::max<int64_t>(1, tile_elements / inner);
+        int64_t group = long_rows() && !tiles_repeat() ? 1 : std::max<int64_t>(1, tile_elements / inner);
         int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         for (int64_t row = first; row < last;) {
             // Rows that follow each other along dimension 1.
@@ -127,7 +127,7 @@ class Walk {
     // Whether rows can be computed where they lie: adjacent elements, long enough for a call each, except for one input
     // that may be a single element, if the kernel has a form for it.
     bool rows_in_place(const TileForms& fn) {
-        if (streaming_ || (plan_.ndim > 1 && plan_.shape[0] < 128)) return false;
+        if (streaming_ || (plan_.ndim > 1 && (plan_.shape[0] < 128 || tiles_repeat()))) return false;
         for (int k = 0; k < plan_.count; k++) {
             int64_t s0 = plan_.operands[k].strides[0];
             if (same_[k] && s0 == size_[k]) continue;
@@ -144,6 +144,20 @@ class Walk {
         }
         if (fixed_) fn_ = fixed_form_;
         return true;
+    }
+
+    // Whether tiles of several rows serve better: inputs that are one row again and again are packed once for many
+    // tiles, and all the others need no packing.
+    bool tiles_repeat() const {
+        const int64_t n = plan_.shape[0];
+        bool repeats = false;
+        for (int k = 0; k < plan_.count; k++) {
+            const int64_t* s = plan_.operands[k].strides;
+            bool same_row = k >= outputs_ && s[1] == 0;
+            repeats |= same_row;
+            if (!same_[k] || s[0] != size_[k] || (!same_row && s[1] != n * size_[k])) return false;
+        }
+        return repeats && 2 * n <= tile_elements && n * plan_.shape[1] >= 4 * tile_elements;
     }
 
     // The fixed input's element as the kernel sees it.
