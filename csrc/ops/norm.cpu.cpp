@@ -72,13 +72,17 @@ Moments moments_of(const T* x, int64_t size) {
 
 int64_t grain_of(int64_t elements) { return std::max<int64_t>(1, parallel_grain / 2 / std::max<int64_t>(elements, 1)); }
 
-// f(segment, its first element, pixels) for channels-last.
+// Note [There and back]: images of a batch are often more than the caches hold, and were just written, their end last.
+// So sums are taken from the end to the beginning, and what is computed with them from the beginning to the end: each
+// pass begins with what the one before has left in the caches.
+
+// f(segment, its first element, pixels) for channels-last, the last segment first.
 template <class F>
 void each_segment(const NormShape& s, F f) {
     int64_t size = s.pixels / s.parts * s.channels;
     parallel_for(s.segments(), grain_of(size), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; i++) {
-            int64_t part = i % s.parts;
+        for (int64_t k = begin; k < end; k++) {
+            int64_t i = s.segments() - 1 - k, part = i % s.parts;
             f(i, (i / s.parts * s.pixels + s.first_pixel(part)) * s.channels, s.part_size(part));
         }
     });
@@ -89,6 +93,11 @@ void each_plane(const NormShape& s, F f) {
     parallel_for(s.batch * s.channels, grain_of(s.pixels), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i++) f(i, i * s.pixels);
     });
+}
+template <class F>
+void each_plane_back(const NormShape& s, F f) {
+    int64_t last = s.batch * s.channels - 1;
+    each_plane(s, [&](int64_t i, int64_t) { f(last - i, (last - i) * s.pixels); });
 }
 // Where the coefficients of a plane or sample are.
 int64_t plane_coefficient(const NormShape& s, int64_t plane) { return s.shared ? plane % s.channels : plane; }
@@ -116,7 +125,7 @@ void channel_moments(const NormShape& s, const Tensor& input, std::vector<double
         using T = typename decltype(tag)::type;
         const T* x = input.data<T>();
         if (!s.last) {
-            each_plane(s, [&](int64_t i, int64_t at) {
+            each_plane_back(s, [&](int64_t i, int64_t at) {
                 Moments m = moments_of(x + at, s.pixels);
                 mean[static_cast<size_t>(i)] = m.mean;
                 spread[static_cast<size_t>(i)] = m.spread;
@@ -183,7 +192,7 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
         const T* scales = gated ? gate.scale.data<T>() : middle;
         const T* shifts = gated ? gate.shift.data<T>() : middle;
         if (!s.last) {
-            each_plane(s, [&](int64_t i, int64_t at) {
+            each_plane_back(s, [&](int64_t i, int64_t at) {
                 int64_t place = plane_coefficient(s, i);
                 T m = middle[place], scale = scales[place], shift = shifts[place];
                 double all = 0, crossed = 0;
@@ -252,7 +261,7 @@ void channel_sums(const NormShape& s, const Tensor& input, std::vector<double>& 
         using T = typename decltype(tag)::type;
         const T* x = input.data<T>();
         if (!s.last) {
-            each_plane(s, [&](int64_t i, int64_t at) {
+            each_plane_back(s, [&](int64_t i, int64_t at) {
                 for (int64_t done = 0; done < s.pixels; done += chunk) {
                     int64_t n = std::min(chunk, s.pixels - done);
                     const T* from = x + at + done;
