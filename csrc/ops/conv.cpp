@@ -167,7 +167,7 @@ bool fits_onednn(const ConvShape& s, DType d) {
 }
 
 // Windows of one pixel make a convolution one product of matrices. oneDNN is quicker at it while the weight is small.
-constexpr int64_t large_weight = 512 * 1024, large_weight_gradient = 256 * 256;
+constexpr int64_t large_weight = 512 * 1024, large_weight_gradient = 128 * 256;
 bool is_product(const ConvShape& s, int64_t least) {
     bool pixel = s.groups == 1 && s.in_channels * s.out_channels >= least && s.batch * product(s.in) > 1;
     for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
@@ -298,7 +298,8 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Wi
         if (is_product(s, large_weight_gradient))
             multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(from), Tensor());
         else if (!cpu::winograd_backward_weight(s, gw, grad, from) &&
-                 !cpu::depthwise_backward_weight(s, gw, grad, from))
+                 !cpu::depthwise_backward_weight(s, gw, grad, from) &&
+                 !cpu::few_channels_backward_weight(s, gw, grad, from))
             cpu::conv_backward_weight(s, gw, Tensor(), grad, from);
         return gw;
     }

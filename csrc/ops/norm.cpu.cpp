@@ -70,7 +70,8 @@ Moments moments_of(const T* x, int64_t size) {
     return all;
 }
 
-// ---- rows of channels ------------------------------------------------------------------------------------------------
+// ---- rows of channels
+// ------------------------------------------------------------------------------------------------
 //
 // Functions of their own, so that their loops have the registers for themselves. Where a long stream of rows meets one
 // short row again and again (coefficients, sums), processors lose track of the stream and stop to fetch it ahead, which

@@ -105,15 +105,57 @@ def test_few_rows_times_a_large_weight(rows, sizes):
     ],
 )
 def test_weight_gradients_of_depthwise_convolutions(sizes, kernel, options):
-    fb.manual_seed(0)
-    x, weight = fb.randn(*sizes), fb.randn(sizes[1], 1, *kernel)
-    grads = []
+    check_weight_gradient(fb.randn(*sizes), fb.randn(sizes[1], 1, *kernel), groups=sizes[1], **options)
+
+
+@pytest.mark.parametrize(
+    "sizes, kernel, options",
+    [
+        ((2, 3, 19, 21), (3, 3), {"stride": 2, "padding": 1}),
+        ((1, 3, 40, 37), (11, 11), {"stride": 4, "padding": 2}),
+        ((3, 1, 9, 12), (2, 5), {"padding": (0, 7)}),
+        ((2, 4, 20, 9), (3, 1), {"padding": (3, 0), "dilation": (3, 1)}),
+        ((1, 2, 3, 300), (3, 20), {"padding": 1, "stride": (1, 7)}),
+        ((2, 3, 10, 10), (3, 3), {"dilation": 2}),
+    ],
+)
+def test_weight_gradients_of_convolutions_with_few_channels(sizes, kernel, options):
+    check_weight_gradient(fb.randn(*sizes), fb.randn(24, sizes[1], *kernel), **options)
+
+
+def check_weight_gradient(x, weight, **options):
+    grads, threads = [], fb.get_num_threads()
     for dtype in (fb.float32, fb.float64):
         leaf = weight.to(dtype, copy=True).requires_grad_()
-        y = F.conv2d(x.to(dtype), leaf, groups=sizes[1], **options)
-        y.backward(fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape))
-        grads.append(leaf.grad)
+        y = F.conv2d(x.to(dtype), leaf, **options)
+        slopes = fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape)
+        grads.append(fb.autograd.grad(y, leaf, slopes, retain_graph=True)[0])
+        try:
+            fb.set_num_threads(1)
+            assert fb.equal(grads[-1], fb.autograd.grad(y, leaf, slopes)[0])
+        finally:
+            fb.set_num_threads(threads)
     assert closeness(*grads) < 1e-6
+
+
+@pytest.mark.parametrize("sizes", [(7, 5, 4096), (64, 32, 6000), (32, 64, 20000), (250, 9, 5003), (256, 256, 4100)])
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+def test_small_products_of_long_sums(sizes, dtype):
+    m, n, k = sizes
+    fb.manual_seed(0)
+    a, b, c = fb.randn(k, m, dtype=dtype), fb.randn(k, n, dtype=dtype), fb.randn(m, n, dtype=dtype)
+    bound = 4e-6 if dtype is fb.float32 else 1e-14
+    exact = a.double().numpy().T @ b.double().numpy()
+    for left, right in ((a.t(), b), (a.t().contiguous(), b), (a.t(), b.t().contiguous().t())):
+        assert closeness(left @ right, fb.from_numpy(exact)) < bound
+    assert closeness(fb.addmm(c, a.t(), b, beta=2, alpha=-0.5), 2 * c.double() - 0.5 * fb.from_numpy(exact)) < bound
+    threads = fb.get_num_threads()
+    try:
+        fb.set_num_threads(1)
+        alone = a.t() @ b
+    finally:
+        fb.set_num_threads(threads)
+    assert fb.equal(alone, a.t() @ b)
 
 
 @pytest.mark.parametrize("channels", [(512, 1024), (1024, 512), (256, 256)])

@@ -278,9 +278,55 @@ struct Packed {
         }
     }
 
+    // A small c of long sums, as gradients of weights are: the sums are cut into parts, each for one thread at a time.
+    // How many depends on the shape alone.
+    int64_t parts() const {
+        bool fits = !packed && m <= 256 && n <= 256 && k >= 4096;
+        return fits ? std::min<int64_t>(16, k / 2048) : 1;
+    }
+    void run_parts(int64_t count) const {
+        bool turned = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to arrange
+        Tensor table = empty({count, m * n}, dtype_of<T>());
+        parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t q = begin; q < end; q++) {
+                int64_t first = k * q / count;
+                Packed one{m,
+                           n,
+                           k * (q + 1) / count - first,
+                           a + first * a_col,
+                           a_row,
+                           a_col,
+                           b + first * b_row,
+                           b_row,
+                           b_col,
+                           table.data<T>() + q * m * n,
+                           n,
+                           T(1),
+                           T(0)};
+                if (turned) {
+                    std::swap(one.m, one.n);
+                    std::swap(one.a, one.b);
+                    one.a_col = b_row;
+                    one.b_row = a_col;
+                    one.c_row = m;
+                }
+                one.part(0, one.m, 0, one.n);
+            }
+        });
+        for (int64_t i = 0; i < m; i++) {
+            for (int64_t j = 0; j < n; j++) {
+                const T* from = table.data<T>() + (turned ? j * m + i : i * n + j);
+                T sum = 0, &at = c[i * c_row + j];
+                for (int64_t q = 0; q < count; q++) sum += from[q * m * n];
+                at = bias ? sum + bias[j] : finish_one(sum, {alpha, beta}, beta == T(0) ? T(0) : at);
+            }
+        }
+    }
+
     // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is
     // quicker than reading what another one has in its cache.
     void run() const {
+        if (int64_t count = parts(); count > 1) return run_parts(count);
         int64_t work = m * n * k, threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
         if (threads <= 1) return part(0, m, 0, n);
         constexpr int64_t packing = 8;  // what an element of a or b costs to pack, in products

@@ -20,6 +20,8 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
                           const Tensor& x);
 // Our own where every channel has its own weight; false where it does not fit (depthwise.cpp).
 bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+// The same for few input channels (conv_few.cpp).
+bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
 std::string onednn_version();
 
