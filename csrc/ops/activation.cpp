@@ -157,7 +157,7 @@ void logsigmoid_tile(char** data, int64_t n, const void*) {
     std::copy(tail[0], tail[0] + (n - whole), y + whole);
     std::copy(tail[1], tail[1] + (n - whole), slope + whole);
 }
-OP("_nn.logsigmoid_and_slope(Tensor input) -> (Tensor result, Tensor slope)", FUNCTION | FREE) {
+OP("_logsigmoid(Tensor input) -> (Tensor result, Tensor slope)", FREE) {
     const Tensor& x = a.tensor(0);
     if (x.dtype() != DType::F32 && x.dtype() != DType::F64)
         fail_type("expected float32 or float64, got ", x.dtype(), "; use logsigmoid");
@@ -170,10 +170,13 @@ OP("_nn.logsigmoid_and_slope(Tensor input) -> (Tensor result, Tensor slope)", FU
                    10);
     return std::vector<Tensor>{y, slope};
 }
-GRAD("_nn.logsigmoid_and_slope", RESULT(1)) {
+GRAD("_logsigmoid", RESULT(1)) {
     Var slope = c.out(1);
     if (c.has(1)) c.set(0, (c.has(0) ? c.g(0) * slope : number(slope, 0)) - c.g(1) * slope * (1 - slope));
     else c.set(0, c.g(0) * slope);
+}
+OP("_nn.logsigmoid_recorded(Tensor input) -> Tensor", FUNCTION | FREE | COMPOSITE) {
+    return call_all<"_logsigmoid">(Var(a.tensor(0)))[0].tensor;
 }
 
 // tanh and sigmoid keep their result, not x.

@@ -200,3 +200,15 @@ def test_single_pixels_with_a_stride(sizes, out, stride, groups):
         results.append([y.detach(), *(leaf.grad for leaf in leaves)])
     for ours, exact in zip(*results, strict=True):
         assert closeness(ours, exact) < 2e-6 and ours.stride() == exact.stride()
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+def test_logsigmoid_is_the_same_with_and_without_a_graph(dtype):
+    x = fb.cat([fb.linspace(-120, 120, 4093, dtype=dtype), fb.tensor([fb.inf, -fb.inf, fb.nan], dtype=dtype)])
+    leaf = x.clone().requires_grad_()
+    y = F.logsigmoid(leaf)
+    assert fb.allclose(y.detach(), F.logsigmoid(x), rtol=1e-6, atol=0, equal_nan=True)
+    y.backward(fb.ones_like(x))
+    assert fb.allclose(leaf.grad, fb.sigmoid(-x), rtol=1e-5, atol=2e-38, equal_nan=True)
+    z = x[::31].double().t().requires_grad_()
+    assert fb.autograd.gradgradcheck(F.logsigmoid, (z[:-1].detach().requires_grad_(),))

@@ -340,7 +340,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1.3133, -0.1269])
     """
     if recording(input) and in_core(input):
-        return into(out, _core["logsigmoid_and_slope"](input)[0])
+        return into(out, _core["logsigmoid_recorded"](input))
     return into(out, _core["logsigmoid"](input))
 
 
