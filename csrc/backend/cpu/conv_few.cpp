@@ -40,21 +40,21 @@ bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, con
     bool fits = s.groups == 1 && in <= 4 && out % wide == 0 && s.spatial == 2 && s.dilation[2] == 1 && s.out[2] >= 8;
     if (!fits) return false;
     // Bands of rows, cut where the shape says, have sums of their own.
-    const int64_t bands = std::min<int64_t>(s.out[1], 4), width = (s.in[2] + 2 * s.padding[2]) * in;
-    Tensor table = empty({s.batch * bands, taps, out}, DType::F32);
-    parallel_for(s.batch * bands, 1, [&](int64_t begin, int64_t end) {
+    const int64_t rows = s.batch * s.out[1], bands = std::min<int64_t>(rows, 64);
+    const int64_t width = (s.in[2] + 2 * s.padding[2]) * in, work = rows / bands * s.out[2] * taps * out / wide;
+    Tensor table = empty({bands, taps, out}, DType::F32);
+    parallel_for(bands, std::max<int64_t>(1, parallel_grain / work), [&](int64_t begin, int64_t end) {
         std::vector<float> line(static_cast<size_t>(width));  // a row of x with zeros before and after it
-        for (int64_t unit = begin; unit < end; unit++) {
-            int64_t image = unit / bands, band = unit % bands;
-            float* sums = table.data<float>() + unit * taps * out;
+        for (int64_t band = begin; band < end; band++) {
+            float* sums = table.data<float>() + band * taps * out;
             std::fill(sums, sums + taps * out, 0.0f);
-            for (int64_t r = s.out[1] * band / bands; r < s.out[1] * (band + 1) / bands; r++) {
-                const float* g = gy.data<float>() + (image * s.out[1] + r) * s.out[2] * out;
+            for (int64_t at = rows * band / bands; at < rows * (band + 1) / bands; at++) {
+                const float* g = gy.data<float>() + at * s.out[2] * out;
                 for (int64_t a = 0; a < s.kernel[1]; a++) {
-                    int64_t row = r * s.stride[1] - s.padding[1] + a * s.dilation[1];
+                    int64_t row = at % s.out[1] * s.stride[1] - s.padding[1] + a * s.dilation[1];
                     if (row < 0 || row >= s.in[1]) continue;
                     std::memcpy(line.data() + s.padding[2] * in,
-                                x.data<float>() + (image * s.in[1] + row) * s.in[2] * in,
+                                x.data<float>() + (at / s.out[1] * s.in[1] + row) * s.in[2] * in,
                                 static_cast<size_t>(s.in[2] * in) * sizeof(float));
                     for (int64_t t = 0; t < across; t += longest) {
                         AddRow add = pick(std::min(longest, across - t), std::make_index_sequence<longest>());
@@ -66,13 +66,13 @@ bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, con
             }
         }
     });
-    // (units, rows, columns, in, out) to (out, in, rows, columns).
+    // (bands, rows, columns, in, out) to (out, in, rows, columns).
     for (int64_t t = 0; t < taps; t++) {
         int64_t channel = t % in, place = t / in;
         for (int64_t o = 0; o < out; o++) {
             double sum = 0;
-            for (int64_t unit = 0; unit < s.batch * bands; unit++)
-                sum += double(table.data<float>()[(unit * taps + t) * out + o]);
+            for (int64_t band = 0; band < bands; band++)
+                sum += double(table.data<float>()[(band * taps + t) * out + o]);
             gweight.data<float>()[(o * in + channel) * s.kernel[1] * s.kernel[2] + place] = float(sum);
         }
     }

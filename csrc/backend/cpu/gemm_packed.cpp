@@ -206,6 +206,14 @@ struct Packed {
         }
     }
 
+    // One sum to its place in column j.
+    static void put(T& at, T sum, const Store<T>& store, int64_t j) {
+        if (store.bias) at = sum + store.bias[j];
+        else if (store.alpha == T(1) && store.beta == T(0)) at = sum;
+        else if (store.alpha == T(1) && store.beta == T(1)) at += sum;
+        else at = finish_one(sum, store, store.beta == T(0) ? T(0) : at);
+    }
+
     void tile(int64_t rows, int64_t height, const T* left, int64_t step, bool transposed, const T* panel, T* to,
               int64_t cols, Store<T> store) const {
         constexpr auto heights = std::make_index_sequence<tall>();
@@ -217,16 +225,8 @@ struct Packed {
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
         run(height, left, panel, spare, across, {T(1), T(0), nullptr}, step);
-        for (int64_t r = 0; r < rows; r++) {
-            for (int64_t j = 0; j < cols; j++) {
-                T& at = to[r * c_row + j];
-                T value = spare[r * across + j];
-                if (store.bias) at = value + store.bias[j];
-                else if (store.alpha == T(1) && store.beta == T(0)) at = value;
-                else if (store.alpha == T(1) && store.beta == T(1)) at += value;
-                else at = finish_one(value, store, store.beta == T(0) ? T(0) : at);
-            }
-        }
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < cols; j++) put(to[r * c_row + j], spare[r * across + j], store, j);
     }
 
     // Rows [top, bottom) times the packed columns [first, last); register blocks share the rows evenly. One of a stays
@@ -313,14 +313,14 @@ struct Packed {
                 one.part(0, one.m, 0, one.n);
             }
         });
-        for (int64_t i = 0; i < m; i++) {
-            for (int64_t j = 0; j < n; j++) {
-                const T* from = table.data<T>() + (turned ? j * m + i : i * n + j);
-                T sum = 0, &at = c[i * c_row + j];
-                for (int64_t q = 0; q < count; q++) sum += from[q * m * n];
-                at = bias ? sum + bias[j] : finish_one(sum, {alpha, beta}, beta == T(0) ? T(0) : at);
-            }
+        T* __restrict sums = table.data<T>();
+        for (int64_t q = 1; q < count; q++) {
+            const T* more = sums + q * m * n;
+            for (int64_t e = 0; e < m * n; e++) sums[e] += more[e];
         }
+        Store<T> store{alpha, beta, bias};
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) put(c[i * c_row + j], sums[turned ? j * m + i : i * n + j], store, j);
     }
 
     // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is

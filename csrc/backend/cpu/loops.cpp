@@ -63,6 +63,7 @@ class Walk {
             streams_[k] = k < outputs && same_[k] && plan.numel >= stream_bytes / size_[k];
             streaming_ |= streams_[k];
         }
+        repeats_ = plan.ndim > 1 && tiles_repeat();
         in_place_ = rows_in_place(fn);
     }
     ~Walk() {
@@ -77,7 +78,7 @@ class Walk {
         seek(first, index);
         if (in_place_) return rows_there(first, last, index);
         int64_t inner = plan_.shape[0];
-        int64_t group = long_rows() && !tiles_repeat() ? 1 : std::max<int64_t>(1, tile_elements / inner);
+        int64_t group = long_rows() && !repeats_ ? 1 : std::max<int64_t>(1, tile_elements / inner);
         int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         for (int64_t row = first; row < last;) {
             // Rows that follow each other along dimension 1.
@@ -127,7 +128,7 @@ class Walk {
     // Whether rows can be computed where they lie: adjacent elements, long enough for a call each, except for one input
     // that may be a single element, if the kernel has a form for it.
     bool rows_in_place(const TileForms& fn) {
-        if (streaming_ || (plan_.ndim > 1 && (plan_.shape[0] < 128 || tiles_repeat()))) return false;
+        if (streaming_ || (plan_.ndim > 1 && (plan_.shape[0] < 128 || repeats_))) return false;
         for (int k = 0; k < plan_.count; k++) {
             int64_t s0 = plan_.operands[k].strides[0];
             if (same_[k] && s0 == size_[k]) continue;
@@ -273,7 +274,7 @@ class Walk {
     const char* filled_from_[max_operands];
     int64_t period_[max_operands], filled_[max_operands];
     bool streams_[max_operands], streaming_ = false;
-    bool in_place_ = false;
+    bool repeats_ = false, in_place_ = false;
     int fixed_ = 0;  // the input that is a single element; 0, an output, for none
     TileFn fixed_form_ = nullptr;
     Tile tiles_[max_operands];
