@@ -342,7 +342,7 @@ OP("where(Tensor input, Tensor condition, Operand other) -> Tensor", METHOD) {
 struct ClampFn {
     template <class T>
     static T f(T x, T low, T high) {
-        return isnan(low) ? low : isnan(high) ? high : isnan(x) ? x : min(max(x, low), high);
+        return min(max(x, low), high);
     }
 };
 struct MaxFn {

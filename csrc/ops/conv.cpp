@@ -1,12 +1,13 @@
-// Convolutions. float32 goes to our own Winograd kernels or to oneDNN, in channels-last order; everything else through
-// unfolded columns and matrix products. The three operations (forward, gradient of the input, gradient of the weight)
+// Convolutions. float32 goes to our own kernels or to oneDNN, in channels-last order; everything else through unfolded
+// columns and matrix products. The three operations (forward, gradient of the input, gradient of the weight)
 // are each other's gradients.
+#include "ops/conv.h"
+
 #include <cmath>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/winograd.h"
-#include "ops/common.h"
 #include "ops/create.h"
 #include "ops/gradient.h"
 #include "ops/matmul.h"
@@ -57,28 +58,7 @@ ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const Window& 
     return s;
 }
 
-MemoryFormat last_format(int64_t dim) { return dim == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast; }
-
-Dims last_strides(const Dims& shape) {
-    if (shape.size() > 3) return format_strides(shape, last_format(shape.size()));
-    return {shape[1] * shape[2], 1, shape[1]};
-}
-bool is_last(const Tensor& t) { return t.shape().contains(0) || t.strides() == last_strides(t.shape()); }
-// Where sizes of 1 let the strides be anything, is_last may say no for nothing: the copy is then small.
-Tensor channels_last(const Tensor& t) {
-    if (is_last(t)) return t;
-    Tensor result = empty_strided(t.shape(), last_strides(t.shape()), t.dtype(), t.device());
-    cpu::copy(result, t);
-    return result;
-}
 bool wants_last(const Tensor& t) { return t.dim() > 3 && has_format(t, last_format(t.dim())) && !t.is_contiguous(); }
-
-// A result in channels-last order that the caller believes to be row-major, unless the inputs were channels-last.
-Tensor last_result(const Dims& shape, DType dtype, bool promised) {
-    Tensor t = empty_strided(shape, last_strides(shape), dtype);
-    t.impl()->free_layout = !promised && !t.is_contiguous();
-    return t;
-}
 
 // ---- columns -------------------------------------------------------------------------------------------------------
 
@@ -180,14 +160,12 @@ bool product_by_image(const ConvShape& s, const Tensor& x) {
 // (batch, channels, pixels).
 Tensor by_image(const Tensor& t) { return view(t, {t.size(0), t.size(1), t.numel() / t.size(0) / t.size(1)}); }
 
-// A channels-last tensor as a matrix of pixels and channels.
-Tensor by_pixel(const Tensor& t) {
-    Dims order = {0};
-    for (int64_t d = 2; d < t.dim(); d++) order.push_back(d);
-    order.push_back(1);
-    return reshape(permute(t, order), {t.numel() / t.size(1), t.size(1)});
-}
 Tensor as_matrix(const Tensor& w) { return view(w, {w.size(0), w.size(1)}); }
+
+// Row-major images stay as they are where every channel has its own weight; so do those that oneDNN does not take.
+bool stays_planes(const ConvShape& s, const Tensor& t) {
+    return cpu::depthwise_planes_fit(s, t.dtype()) && ((t.is_contiguous() && !is_last(t)) || t.dtype() != DType::F32);
+}
 
 // Windows of one pixel that skip others: those in between are left out before, or put in afterwards. oneDNN 3.2 does
 // the same inside, but writes past its scratch memory where channels do not fill a vector.
@@ -241,6 +219,10 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
                   Scalar(bias ? 1 : 0));
         return y;
     }
+    if (!none && stays_planes(s, x)) {
+        Tensor y = empty(shape, x.dtype());
+        if (cpu::depthwise_planes_forward(s, y, contiguous(x), contiguous(w), bias ? contiguous(bias) : bias)) return y;
+    }
     if (!none && fits_onednn(s, x.dtype())) {
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
         bool skips = skips_pixels(s);
@@ -250,6 +232,11 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
         if (is_product(s, large_weight))
             multiply_add(by_pixel(y), by_pixel(from), transpose(as_matrix(weight), 0, 1), plus);
         else if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
+        return y;
+    }
+    if (!none && are_patches(s)) {  // oneDNN does this one well
+        Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
+        patches_forward(s, y, x, w, bias);
         return y;
     }
     Tensor y = none ? zeros(shape, x.dtype()) : reshape(matmul(weight_rows(s, w), unfold(s, x)), shape);
@@ -267,6 +254,15 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Win
     if (through_float(g.dtype()))
         return to_dtype(input_gradient(to_dtype(g, DType::F32), to_dtype(w, DType::F32), x, o, promised), g.dtype());
     if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype());
+    if (are_patches(s)) {
+        Tensor gx = last_result(x, g.dtype(), promised);
+        patches_backward_input(s, gx, g, w);
+        return gx;
+    }
+    if (stays_planes(s, g)) {
+        Tensor gx = empty(x, g.dtype());
+        if (cpu::depthwise_planes_backward_input(s, gx, contiguous(g), contiguous(w))) return gx;
+    }
     if (fits_onednn(s, g.dtype())) {
         Tensor gx = last_result(x, g.dtype(), promised);
         if (skips_pixels(s)) {
@@ -290,6 +286,15 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Wi
     if (through_float(g.dtype()))
         return to_dtype(weight_gradient(to_dtype(g, DType::F32), to_dtype(x, DType::F32), w, o), g.dtype());
     if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype());
+    if (are_patches(s)) {
+        Tensor gw = empty(w, g.dtype());
+        patches_backward_weight(s, gw, g, x);
+        return gw;
+    }
+    if (stays_planes(s, x)) {
+        Tensor gw = empty(w, g.dtype());
+        if (cpu::depthwise_planes_backward_weight(s, gw, contiguous(g), contiguous(x))) return gw;
+    }
     if (fits_onednn(s, g.dtype())) {
         Tensor gw = empty(w, g.dtype());
         bool skips = skips_pixels(s);
@@ -363,8 +368,9 @@ OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_W
     return input_gradient(g, a.tensor(1), a.dims(2), o, wants_last(g) && !g.impl()->free_layout);
 }
 // What both gradients of a convolution would else do for themselves.
-OP("_conv_order(Tensor grad) -> Tensor", FREE) {
+OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
     const Tensor& g = a.tensor(0);
+    if (a.flag(1)) return contiguous(g);
     if (g.dtype() != DType::F32 || g.numel() == 0 || is_last(g)) return g;
     Tensor result = last_result(g.shape(), g.dtype(), false);
     cpu::copy(result, g);
@@ -462,6 +468,15 @@ Var conv_to(const Var& x, const Var& w, const Dims& shape, const Taken& o) {
     }
     return y;
 }
+ConvShape shape_of(const GradCall& c, const Taken& o) {
+    int64_t spatial = c.in(0).dim() - 2;
+    return conv_shape(c.shape(0), c.shape(1), c.g().shape(),
+                      {per_dimension(o.stride, spatial, "stride"),
+                       per_dimension(o.padding, spatial, "padding"),
+                       per_dimension(o.dilation, spatial, "dilation"),
+                       {},
+                       o.groups});
+}
 Taken taken(const GradCall& c, int first) {
     return {c.dims(first), c.dims(first + 1), c.dims(first + 2), {}, c.integer(first + 3)};
 }
@@ -471,7 +486,9 @@ Taken taken(const GradCall& c, int first) {
 GRAD("convolution", IN(1), IN(0), 0) {
     Taken o{c.dims(3), c.dims(4), c.dims(5), c.dims(7), c.integer(8)};
     bool transposed = c.flag(6);
-    Var g = c.needs(0) && c.needs(1) ? call<"_conv_order">(c.g()) : c.g();
+    Var g = c.g();
+    if (c.needs(0) && c.needs(1))
+        g = call<"_conv_order">(g, !transposed && stays_planes(shape_of(c, o), c.in(0).tensor));
     if (c.needs(0))
         c.set(0, transposed ? conv_to(g, conj(c.in(1)), c.shape(0), o) : input_of(g, conj(c.in(1)), c.shape(0), o));
     if (c.needs(1))

@@ -104,9 +104,55 @@ def test_few_rows_times_a_large_weight(rows, sizes):
         ((2, 32, 8, 8), (8, 8), {"padding": 3}),
     ],
 )
-def test_weight_gradients_of_depthwise_convolutions(sizes, kernel, options):
+@pytest.mark.parametrize("order", [fb.contiguous_format, fb.channels_last])
+def test_depthwise_convolutions(sizes, kernel, options, order):
     fb.manual_seed(0)
-    check_weight_gradient(fb.randn(*sizes), fb.randn(sizes[1], 1, *kernel), groups=sizes[1], **options)
+    channels = sizes[1]
+    weight, bias = fb.randn(channels, 1, *kernel), fb.randn(channels)
+    dense = fb.zeros(channels, channels, *kernel, dtype=fb.float64)  # the same as a convolution of all channels
+    dense.diagonal().copy_(weight.double().squeeze(1).permute(1, 2, 0))
+    leaves = [t.requires_grad_() for t in (fb.randn(*sizes).double(), dense, bias.double())]
+    y = F.conv2d(*leaves, **options)
+    slopes = fb.cos(fb.arange(y.numel(), dtype=fb.float64)).reshape(y.shape)
+    gx, gw, gb = fb.autograd.grad(y, leaves, slopes)
+    exact = y, gx, gw.diagonal().permute(2, 0, 1).unsqueeze(1), gb
+    threads = fb.get_num_threads()
+    for dtype, bound in ((fb.float32, 1e-5), (fb.float64, 2e-14)):
+        own = [t.to(dtype, copy=True).requires_grad_() for t in (leaves[0].detach(), weight, bias)]
+        x = own[0].contiguous(memory_format=order)
+        results = []
+        for count in (threads, 1):
+            try:
+                fb.set_num_threads(count)
+                y = F.conv2d(x, *own[1:], **options, groups=channels)
+                results.append((y, *fb.autograd.grad(y, own, slopes.to(dtype).contiguous(memory_format=order))))
+            finally:
+                fb.set_num_threads(threads)
+        for found, alone, expected in zip(*results, exact, strict=True):
+            assert closeness(found, expected) < bound
+            assert fb.equal(found, alone)
+
+
+def test_depthwise_convolutions_of_what_is_not_finite():
+    def run(x, weight):
+        x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        y = F.conv2d(x, weight, padding=1, groups=2)
+        return y.detach(), *fb.autograd.grad(y, (x, weight), fb.ones_like(y))
+
+    x, weight = fb.ones(1, 2, 6, 9), fb.ones(2, 1, 3, 3)
+    weight[0, 0, 0, 0] = fb.inf
+    y, gx, gw = run(x, weight)
+    assert fb.equal(fb.isinf(y[0, 0, 1:, 1:]), fb.ones(5, 8, dtype=fb.bool))
+    assert y[0, 0, 0].tolist() == [4, *[6] * 7, 4]
+    assert y[0, 0, :, 0].tolist() == [4, *[6] * 4, 4]
+    assert y[0, 1].isfinite().all()
+    assert fb.isinf(gx[0, 0, :-1, :-1]).all()
+    assert gx[0, 0, -1].isfinite().all()
+    assert gw.isfinite().all()
+    x[0, 1, 0, 0] = fb.inf
+    gw = run(x, weight)[2]
+    assert fb.isinf(gw[1, 0]).tolist() == [[True, True, False], [True, True, False], [False] * 3]
+    assert not gw.isnan().any()
 
 
 @pytest.mark.parametrize(
@@ -123,6 +169,37 @@ def test_weight_gradients_of_depthwise_convolutions(sizes, kernel, options):
 def test_weight_gradients_of_convolutions_with_few_channels(sizes, kernel, options):
     fb.manual_seed(0)
     check_weight_gradient(fb.randn(*sizes), fb.randn(24, sizes[1], *kernel), **options)
+
+
+# Windows that touch but do not overlap; with pixels left over, few and many channels.
+@pytest.mark.parametrize("dims, kernel", [(1, (3,)), (2, (2, 3)), (2, (5, 5)), (2, (1, 2)), (3, (2, 1, 3))])
+@pytest.mark.parametrize("channels", [3, 16, 20])
+@pytest.mark.parametrize("rest", [0, 1])
+def test_patches(dims, kernel, channels, rest):
+    fb.manual_seed(0)
+    conv = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
+    sizes = [k * n + rest * (k > 1) for k, n in zip(kernel, (3, 4, 2), strict=False)]
+    single = [fb.randn(2, channels, *sizes), fb.randn(5, channels, *kernel), fb.randn(5)]
+    for x in (single[0], *([single[0].contiguous(memory_format=fb.channels_last)] if dims == 2 else [])):
+        results = []
+        for dtype in (fb.float32, fb.float64):
+            leaves = [t.to(dtype, copy=True).requires_grad_() for t in (x, *single[1:])]
+            y = conv(*leaves, stride=kernel)
+            slopes = fb.cos(fb.arange(y.numel(), dtype=dtype)).reshape(y.shape)
+            results.append((y.detach(), *fb.autograd.grad(y, leaves, slopes)))
+        for found, exact in zip(*results, strict=True):
+            assert found.stride() == exact.stride()
+            assert closeness(found, exact) < 4e-6
+        windows = x.double()
+        for d, k in enumerate(kernel):
+            windows = windows.unfold(2 + d, k, k)
+        places = "xyz"[:dims]
+        taps = "ijk"[:dims]
+        exact = fb.einsum(f"nc{places}{taps},oc{taps}->no{places}", windows, single[1].double())
+        assert closeness(results[1][0], exact + single[2].double().reshape(5, *[1] * dims)) < 1e-14
+    leaves = [t.double().requires_grad_() for t in single]
+    assert fb.autograd.gradcheck(lambda *t: conv(*t, stride=kernel), leaves, fast_mode=True)
+    assert fb.autograd.gradgradcheck(lambda *t: conv(*t, stride=kernel), leaves, fast_mode=True)
 
 
 def check_weight_gradient(x, weight, **options):

@@ -84,6 +84,25 @@ def test_values_and_gradients(case, always):
     assert error(tw.grad, gw) < 5e-6
 
 
+@pytest.mark.parametrize("groups, channels, outputs", [(4, 16, 32), (3, 48, 16), (2, 144, 144)])
+def test_groups_are_convolutions_of_their_own(groups, channels, outputs, always):
+    x, w = fb.tensor(draw(1, 2, groups * channels, 11, 9)), fb.tensor(draw(2, groups * outputs, channels, 3, 3))
+    bias = fb.tensor(draw(3, groups * outputs))
+    leaves = [t.requires_grad_() for t in (x, w, bias)]
+    y = F.conv2d(x, w, bias, padding=1, groups=groups)
+    g = fb.tensor(draw(4, *y.shape))
+    grads = fb.autograd.grad(y, leaves, g)
+    parts = [
+        [t.detach().requires_grad_() for t in part]
+        for part in zip(*(t.chunk(groups, d) for t, d in ((x, 1), (w, 0), (bias, 0))), strict=True)
+    ]
+    ys = [F.conv2d(*part, padding=1) for part in parts]
+    assert fb.equal(y, fb.cat(ys, 1))
+    each = [fb.autograd.grad(*own) for own in zip(ys, parts, g.chunk(groups, 1), strict=True)]
+    for found, own, dim in zip(grads, zip(*each, strict=True), (1, 0, 0), strict=True):
+        assert fb.equal(found, fb.cat(own, dim))
+
+
 def test_it_is_taken_and_can_be_switched_off():
     x, w = fb.tensor(draw(1, 1, 64, 48, 48)), fb.tensor(draw(2, 64, 64, 3, 3))
     ours = F.conv2d(x, w, padding=1)

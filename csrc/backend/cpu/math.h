@@ -203,11 +203,13 @@ inline real_t<T> abs(T x) {
 }
 template <class T>
 inline T max(T x, T y) {
-    return isnan(x) ? x : isnan(y) ? y : (x > y ? x : y);
+    T larger = x > y ? x : y;  // y where either is not a number
+    return isnan(x) ? x : larger;
 }
 template <class T>
 inline T min(T x, T y) {
-    return isnan(x) ? x : isnan(y) ? y : (x < y ? x : y);
+    T smaller = x < y ? x : y;  // y where either is not a number
+    return isnan(x) ? x : smaller;
 }
 
 template <class T>

@@ -22,6 +22,13 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
 bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 // The same for few input channels (conv_few.cpp).
 bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+// Depthwise convolutions of row-major images with float32 or float64; false where a number is not finite
+// (depthwise_planes.cpp).
+bool depthwise_planes_fit(const ConvShape& s, DType d);
+bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight,
+                              const Tensor& bias);
+bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
+bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
 std::string onednn_version();
 

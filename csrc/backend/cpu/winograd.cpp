@@ -229,9 +229,13 @@ __attribute__((noipa)) void winograd::turn(float* to, int64_t to_row, const floa
     transpose_copy(to, to_row, from, from_row, rows, cols);
 }
 
+float* winograd::group_weights(const ConvShape& s, const Tensor& weight, int64_t group) {
+    return weight.data<float>() + group * (weight.numel() / s.groups);
+}
+
 bool winograd::suits(const ConvShape& s, const Tiling& tiling) {
     if (mode == WinogradMode::Never) return false;
-    if (s.spatial != 2 || s.groups != 1 || s.in_channels % 16 || s.out_channels % 16) return false;
+    if (s.spatial != 2 || s.per_group() % 16 || s.out_channels / s.groups % 16) return false;
     for (int i = 1; i < 3; i++) {
         if (s.kernel[i] != window || s.stride[i] != 1 || s.dilation[i] != 1 || s.padding[i] >= window) return false;
     }
@@ -240,21 +244,29 @@ bool winograd::suits(const ConvShape& s, const Tiling& tiling) {
     // left. A handful of tiles does not repay the transform of the weights, nor little work the meeting of threads in
     // between.
     int64_t tiles = tiling.count(), direct = s.batch * s.out[1] * s.out[2] * window * window;
-    return tiles >= 16 && tiles * s.in_channels * s.out_channels >= 1 << 17 && 11 * products * tiles <= 5 * direct;
+    return tiles >= 16 && tiles * s.per_group() * s.out_channels >= 1 << 17 && 11 * products * tiles <= 5 * direct;
 }
 
 bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    Images in{s.batch, s.in[1], s.in[2], s.in_channels}, out{s.batch, s.out[1], s.out[2], s.out_channels};
+    Images in = inputs_of(s), out = outputs_of(s);
     if (!suits(s, Tiling(out))) return false;
-    return run({in, out, s.padding[1], s.padding[2], x.data<float>(), weight.data<float>(),
-                bias ? bias.data<float>() : nullptr, y.data<float>(), false});
+    for (int64_t i = 0; i < s.groups; i++) {
+        if (!run({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels, group_weights(s, weight, i),
+                  bias ? bias.data<float>() + i * out.channels : nullptr, y.data<float>() + i * out.channels, false}))
+            return false;
+    }
+    return true;
 }
 
 bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    Images in{s.batch, s.out[1], s.out[2], s.out_channels}, out{s.batch, s.in[1], s.in[2], s.in_channels};
+    Images in = outputs_of(s), out = inputs_of(s);
     if (!suits(s, Tiling(out))) return false;
-    return run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>(), weight.data<float>(),
-                nullptr, gx.data<float>(), true});
+    for (int64_t i = 0; i < s.groups; i++) {
+        if (!run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>() + i * in.channels,
+                  group_weights(s, weight, i), nullptr, gx.data<float>() + i * out.channels, true}))
+            return false;
+    }
+    return true;
 }
 
 WinogradMode winograd_mode() { return mode; }

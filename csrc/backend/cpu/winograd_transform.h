@@ -114,10 +114,15 @@ __attribute__((always_inline)) inline void transform(Load load, Store store) {
     }
 }
 
-// Images in channels-last order, and where the tiles of outputs lie in them.
+// Images in channels-last order, and where the tiles of outputs lie in them. Of a group of channels, whose pixels lie
+// as far apart as those of all channels.
 struct Images {
-    int64_t batch, height, width, channels;
+    int64_t batch, height, width, channels, all_channels;
 };
+inline Images inputs_of(const ConvShape& s) { return {s.batch, s.in[1], s.in[2], s.per_group(), s.in_channels}; }
+inline Images outputs_of(const ConvShape& s) {
+    return {s.batch, s.out[1], s.out[2], s.out_channels / s.groups, s.out_channels};
+}
 struct Place {
     int64_t image, top, left;
 };
@@ -135,11 +140,11 @@ struct Tiling {
 template <int n, class T>
 void find_pixels(T* (&pixel)[n][n], const Images& o, T* data, Place at, T* outside) {
     for (int i = 0; i < n; i++) {
-        int64_t y = at.top + i, row = ((at.image * o.height + y) * o.width + at.left) * o.channels;
+        int64_t y = at.top + i, row = ((at.image * o.height + y) * o.width + at.left) * o.all_channels;
         for (int j = 0; j < n; j++) {
             int64_t x = at.left + j;
             bool inside = y >= 0 && y < o.height && x >= 0 && x < o.width;
-            pixel[i][j] = inside ? data + (row + j * o.channels) : outside;
+            pixel[i][j] = inside ? data + (row + j * o.all_channels) : outside;
         }
     }
 }
@@ -155,6 +160,8 @@ inline int64_t padded(int64_t floats) { return (floats + 63) / 64 * 64; }
 
 // to[j * to_row + p] = from[p * from_row + j]
 void turn(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t cols);
+
+float* group_weights(const ConvShape& s, const Tensor& weight, int64_t group);
 
 // Whether the kernels can do it (3 × 3 windows one apart in two dimensions, channels that fill vectors), and unless
 // told otherwise, whether they are faster than the direct way.

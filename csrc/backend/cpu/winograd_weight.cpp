@@ -114,17 +114,7 @@ void finish(const Problem& o, const Block& b, const float* sums, Vec& bad) {
     }
 }
 
-}  // namespace
-
-bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
-    Problem o{{s.batch, s.in[1], s.in[2], s.in_channels},
-              {s.batch, s.out[1], s.out[2], s.out_channels},
-              s.padding[1],
-              s.padding[2],
-              x.data<float>(),
-              gy.data<float>(),
-              gweight.data<float>()};
-    if (!suits(s, o.tiling)) return false;
+bool run(const Problem& o) {
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
@@ -153,6 +143,19 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
         });
     }
     return !spoilt;
+}
+
+}  // namespace
+
+bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
+    Images in = inputs_of(s), out = outputs_of(s);
+    if (!suits(s, Tiling(out))) return false;
+    for (int64_t i = 0; i < s.groups; i++) {
+        if (!run({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels,
+                  gy.data<float>() + i * out.channels, group_weights(s, gweight, i)}))
+            return false;
+    }
+    return true;
 }
 
 }  // namespace fb::cpu
