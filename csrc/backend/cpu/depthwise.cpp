@@ -1,7 +1,7 @@
 // The gradient of a depthwise weight: a sum over pixels for each tap and channel. Channels-last, sixteen channels (one
-// line of memory) at a time. Each image is summed by itself, so threads change no bit.
+// line of memory) at a time. A band of rows is copied to scratch memory with its padding first: lines whose distance is
+// a power of two would push each other out of the cache. Each image is summed by itself, so threads change no bit.
 #pragma GCC optimize("fp-contract=fast")
-#include <utility>
 #include <vector>
 
 #include "backend/cpu/onednn.h"
@@ -20,76 +20,92 @@ struct Pixels {
     int64_t step, row;
 };
 
-// sums[t] += g * x over rows × count pixels, for `taps` taps whose inputs lie `tap` apart.
-template <int taps>
-void add_pixels(float (*sums)[lanes], Pixels g, Pixels x, int64_t tap, int64_t rows, int64_t count) {
-    V low[taps] = {}, high[taps] = {};
+// sums[a * taps_across + b] += g * x over rows × count pixels, for down × across taps whose inputs lie `tap_row` and
+// `tap` apart.
+template <int down, int across>
+void add_pixels(float (*sums)[lanes], int64_t taps_across, Pixels g, Pixels x, int64_t tap_row, int64_t tap,
+                int64_t rows, int64_t count) {
+    V sum[down][across] = {};
     for (int64_t r = 0; r < rows; r++, g.at += g.row, x.at += x.row) {
         const float *slopes = g.at, *from = x.at;
         for (int64_t i = 0; i < count; i++, slopes += g.step, from += x.step) {
-            V slope = *reinterpret_cast<const V*>(slopes), other = *reinterpret_cast<const V*>(slopes + wide);
+            V slope = *reinterpret_cast<const V*>(slopes);
 #pragma GCC unroll 3
-            for (int t = 0; t < taps; t++) {
-                low[t] += slope * *reinterpret_cast<const V*>(from + t * tap);
-                high[t] += other * *reinterpret_cast<const V*>(from + t * tap + wide);
-            }
+            for (int a = 0; a < down; a++)
+#pragma GCC unroll 3
+                for (int b = 0; b < across; b++)
+                    sum[a][b] += slope * *reinterpret_cast<const V*>(from + a * tap_row + b * tap);
         }
     }
 #pragma GCC unroll 3
-    for (int t = 0; t < taps; t++) {
-        *reinterpret_cast<V*>(sums[t]) += low[t];
-        *reinterpret_cast<V*>(sums[t] + wide) += high[t];
-    }
+    for (int a = 0; a < down; a++)
+#pragma GCC unroll 3
+        for (int b = 0; b < across; b++) *reinterpret_cast<V*>(sums[a * taps_across + b]) += sum[a][b];
 }
+using Add = void (*)(float (*)[lanes], int64_t, Pixels, Pixels, int64_t, int64_t, int64_t, int64_t);
+constexpr Add adders[3][3] = {{add_pixels<1, 1>, add_pixels<1, 2>, add_pixels<1, 3>},
+                              {add_pixels<2, 1>, add_pixels<2, 2>, add_pixels<2, 3>},
+                              {add_pixels<3, 1>, add_pixels<3, 2>, add_pixels<3, 3>}};
 
-// The outputs whose window puts tap `k` inside the input: [first, last).
-struct Range {
-    int64_t first, last;
-    Range(const ConvShape& s, int d, int64_t k) {
-        int64_t shift = s.padding[d] - k * s.dilation[d];  // input = output * stride - shift
-        auto up = [&](int64_t n) { return n <= 0 ? 0 : (n + s.stride[d] - 1) / s.stride[d]; };
-        first = std::min(up(shift), s.out[d]);
-        last = std::clamp(up(shift + s.in[d]), first, s.out[d]);
+// Rows of the input that the windows of a band need, with their padding.
+struct Band {
+    const ConvShape& s;
+    int64_t rows;   // of results
+    int64_t pitch;  // pixels of a row
+    std::vector<float> scratch;
+
+    explicit Band(const ConvShape& s)
+        : s(s), pitch((s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1) {
+        constexpr int64_t most = 512;  // lines, about what the first-level cache holds
+        rows = std::clamp<int64_t>((most / pitch - (s.kernel[1] - 1) * s.dilation[1]) / s.stride[1], 1, s.out[1]);
+        rows = std::max(rows, std::min(s.out[1], (s.kernel[1] - 1) * s.dilation[1]));
+        scratch.resize(static_cast<size_t>(inputs(rows) * pitch * lanes));
+    }
+    int64_t inputs(int64_t count) const { return (count - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1; }
+
+    // For `count` rows of results from row `top` on of the image at x.
+    void load(const float* x, int64_t top, int64_t count) {
+        int64_t left = std::min(s.padding[2], pitch), there = std::min(s.in[2], pitch - left);
+        float* to = scratch.data();
+        for (int64_t r = 0; r < inputs(count); r++, to += pitch * lanes) {
+            int64_t row = top * s.stride[1] - s.padding[1] + r;
+            if (row < 0 || row >= s.in[1]) {
+                std::fill(to, to + pitch * lanes, 0.0f);
+                continue;
+            }
+            std::fill(to, to + left * lanes, 0.0f);
+            const float* from = x + row * s.in[2] * s.in_channels;
+            int64_t next = row + rows * s.stride[1] < s.in[1] ? rows * s.stride[1] * s.in[2] * s.in_channels : 0;
+            for (int64_t i = 0; i < there; i++, from += s.in_channels) {
+                __builtin_prefetch(from + next, 0, 2);
+                float* pixel = to + (left + i) * lanes;
+                *reinterpret_cast<V*>(pixel) = *reinterpret_cast<const V*>(from);
+                *reinterpret_cast<V*>(pixel + wide) = *reinterpret_cast<const V*>(from + wide);
+            }
+            std::fill(to + (left + there) * lanes, to + pitch * lanes, 0.0f);
+        }
     }
 };
 
-// One image: x and g at its first pixel and channel. A few rows at a time: they stay in the first-level cache while
-// all taps pass, and sums are short.
-void add_image(const ConvShape& s, const float* x, const float* g, float (*sums)[lanes]) {
-    const int64_t channels = s.in_channels, taps_across = s.kernel[2];
-    const int64_t band = std::max<int64_t>(1, 128 / std::max<int64_t>(1, s.out[2]));
-    for (int64_t top = 0; top < s.out[1]; top += band) {
-        for (int64_t a = 0; a < s.kernel[1]; a++) {
-            Range inside(s, 1, a);
-            int64_t first = std::max(top, inside.first), rows = std::min(top + band, inside.last) - first;
-            if (rows <= 0) continue;
-            int64_t row = first * s.stride[1] - s.padding[1] + a * s.dilation[1];
-            // The taps from k on, over outputs [from, to) of every row.
-            auto add = [&](auto run, int64_t k, int64_t from, int64_t to) {
-                if (from >= to) return;
-                int64_t column = from * s.stride[2] - s.padding[2] + k * s.dilation[2];
-                run(sums + a * taps_across + k,
-                    Pixels{g + (first * s.out[2] + from) * channels, channels, s.out[2] * channels},
-                    Pixels{x + (row * s.in[2] + column) * channels, s.stride[2] * channels,
-                           s.stride[1] * s.in[2] * channels},
-                    s.dilation[2] * channels, rows, to - from);
-            };
-            for (int64_t k = 0; k < taps_across; k += 3) {
-                int64_t taps = std::min<int64_t>(3, taps_across - k), from = 0, to = s.out[2];
-                for (int64_t t = k; t < k + taps; t++) {
-                    Range own(s, 2, t);
-                    from = std::max(from, own.first), to = std::min(to, own.last);
-                }
-                to = std::max(from, to);
-                add(taps == 3 ? add_pixels<3> : taps == 2 ? add_pixels<2> : add_pixels<1>, k, from, to);
-                for (int64_t t = k; t < k + taps; t++) {  // where not all of them are inside
-                    Range own(s, 2, t);
-                    add(add_pixels<1>, t, own.first, std::min(own.last, from));
-                    add(add_pixels<1>, t, std::max(own.first, to), own.last);
-                }
-            }
-        }
+// Rows of results [top, bottom) of an image, whose first pixel and channel are at x and g.
+void add_band(const ConvShape& s, Band& band, const float* x, const float* g, int64_t top, int64_t bottom,
+              float (*sums)[lanes]) {
+    const int64_t channels = s.in_channels, down = s.kernel[1], across = s.kernel[2];
+    const int64_t tap_row = s.dilation[1] * band.pitch * lanes, tap = s.dilation[2] * lanes;
+    band.load(x, top, bottom - top);
+    if (bottom + band.rows <= s.out[1]) {
+        const float* next = g + bottom * s.out[2] * channels;
+        for (int64_t i = 0; i < band.rows * s.out[2]; i++) __builtin_prefetch(next + i * channels, 0, 2);
     }
+    for (int64_t half = 0; half < lanes; half += wide)
+        for (int64_t a = 0; a < down; a += 3)
+            for (int64_t b = 0; b < across; b += 3)
+                adders[std::min<int64_t>(3, down - a) - 1][std::min<int64_t>(3, across - b) - 1](
+                    reinterpret_cast<float(*)[lanes]>(sums[a * across + b] + half), across,
+                    Pixels{g + top * s.out[2] * channels + half, channels, s.out[2] * channels},
+                    Pixels{band.scratch.data() + a * tap_row + b * tap + half, s.stride[2] * lanes,
+                           s.stride[1] * band.pitch * lanes},
+                    tap_row, tap, bottom - top, s.out[2]);
 }
 
 }  // namespace
@@ -99,28 +115,41 @@ bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const 
     bool fits = s.groups == channels && s.out_channels == channels && channels % lanes == 0 && s.spatial < 3 &&
                 taps <= most_taps;
     if (!fits) return false;
-    int64_t groups = channels / lanes, pixels = s.out[1] * s.out[2];
+    // A unit is an image and some neighbouring lines of channels, which come into the caches together.
+    constexpr int64_t most = 8;
+    int64_t groups = channels / lanes, blocks = (groups + most - 1) / most, pixels = s.out[1] * s.out[2];
     Tensor table = empty({s.batch, taps, channels}, DType::F32);
     float* sums = table.data<float>();
     int64_t grain = std::max<int64_t>(1, parallel_grain / (pixels * taps * 2));
-    parallel_for(s.batch * groups, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(s.batch * blocks, grain, [&](int64_t begin, int64_t end) {
+        Band band(s);
         for (int64_t unit = begin; unit < end; unit++) {
-            int64_t image = unit / groups, first = unit % groups * lanes;
-            alignas(64) float own[most_taps][lanes] = {};
-            add_image(s, x.data<float>() + image * s.in[1] * s.in[2] * channels + first,
-                      gy.data<float>() + image * pixels * channels + first, own);
-            for (int64_t t = 0; t < taps; t++)
-                std::copy(own[t], own[t] + lanes, sums + (image * taps + t) * channels + first);
+            int64_t image = unit / blocks, first = unit % blocks * most, last = std::min(first + most, groups);
+            alignas(64) float own[most][most_taps][lanes] = {};
+            const float* from = x.data<float>() + image * s.in[1] * s.in[2] * channels;
+            const float* slopes = gy.data<float>() + image * pixels * channels;
+            for (int64_t top = 0; top < s.out[1]; top += band.rows)
+                for (int64_t k = first; k < last; k++)
+                    add_band(s, band, from + k * lanes, slopes + k * lanes, top, std::min(top + band.rows, s.out[1]),
+                             own[k - first]);
+            for (int64_t k = first; k < last; k++)
+                for (int64_t t = 0; t < taps; t++)
+                    std::copy(own[k - first][t], own[k - first][t] + lanes,
+                              sums + (image * taps + t) * channels + k * lanes);
         }
     });
+    bool finite = true;  // padding is multiplied as well: zero times what is not finite would show
     std::vector<double> all(static_cast<size_t>(channels));
     for (int64_t t = 0; t < taps; t++) {
         std::fill(all.begin(), all.end(), 0);
         for (int64_t image = 0; image < s.batch; image++)
             for (int64_t c = 0; c < channels; c++) all[c] += double(sums[(image * taps + t) * channels + c]);
-        for (int64_t c = 0; c < channels; c++) gweight.data<float>()[c * taps + t] = float(all[c]);
+        for (int64_t c = 0; c < channels; c++) {
+            gweight.data<float>()[c * taps + t] = float(all[c]);
+            finite = finite && all[c] - all[c] == 0;
+        }
     }
-    return true;
+    return finite;
 }
 
 }  // namespace fb::cpu
