@@ -99,7 +99,7 @@ void move_towards(const Tensor& running, const std::vector<double>& now, double 
 }
 
 std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                               const Tensor& running_var, bool training, double momentum, double eps) {
+                               const Tensor& running_var, bool training, double momentum, double eps, bool relu) {
     check_floating(x);
     DType compute = compute_dtype(x.dtype());
     Channels in(x);
@@ -131,7 +131,7 @@ std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tens
         put(shift, c, Numbers{b, 0}[c] - Numbers{mean, 0}[c] * factor);
     }
     Tensor y = in.result(x.shape(), compute);
-    cpu::channel_affine(s, y, from, scale, shift);
+    cpu::channel_affine(s, y, from, scale, shift, relu);
     return {back(y, x.dtype()), mean, rstd, shift};
 }
 
@@ -324,10 +324,17 @@ bool recorded(const Args& a) {
 #define GRADIENTS "-> Tensor[]"
 
 OP("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
-   "float momentum, float eps) -> (Tensor result, Tensor mean, Tensor rstd, Tensor shift)",
+   "float momentum, float eps, bool relu) -> (Tensor result, Tensor mean, Tensor rstd, Tensor shift)",
    FREE | GATED) {
     return batch_norm(a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2), a.tensor_or_none(3), a.tensor_or_none(4),
-                      a.flag(5), a.number(6), a.number(7));
+                      a.flag(5), a.number(6), a.number(7), a.flag(8));
+}
+// The node of a relu whose work is done: to the graph it is a relu like others.
+OP("_rectified(Tensor input) -> Tensor", FREE) {
+    const Tensor& x = a.tensor(0);
+    Tensor y = make_view(x.storage_ref(), x.dtype(), x.shape(), x.strides(), x.offset());
+    y.impl()->free_layout = x.impl()->free_layout;
+    return y;
 }
 OP("_batch_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, bool training, float "
    "eps, bool needs_input, Tensor? shift) " GRADIENTS,
@@ -379,16 +386,22 @@ void check_per_channel(const Args& a, std::initializer_list<int> which, int64_t 
 
 }  // namespace
 
-OP("_nn.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool "
-   "training, float momentum, float eps) -> Tensor",
-   FUNCTION | FREE | COMPOSITE) {
+static Var checked_batch_norm(const Args& a, bool relu) {
     check_channels(a.tensor(0));
     check_per_channel(a, {1, 2, 3, 4}, a.tensor(0).shape()[1]);
     check(a.flag(5) || (a.given(1) && a.given(2)), "running statistics are needed when training is False");
     check(a.given(1) == a.given(2), "running_mean and running_var belong together");
     auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
-    return call_all<"_batch_norm">(var(0), var(3), var(4), var(1), var(2), a.flag(5), a.number(6), a.number(7))[0]
-        .tensor;
+    return call_all<"_batch_norm">(var(0), var(3), var(4), var(1), var(2), a.flag(5), a.number(6), a.number(7),
+                                   relu)[0];
+}
+#define BATCH_NORM                                                                                                  \
+    "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, float " \
+    "momentum, float eps) -> Tensor"
+OP("_nn.batch_norm" BATCH_NORM, FUNCTION | FREE | COMPOSITE) { return checked_batch_norm(a, false).tensor; }
+// With the relu that follows, in one pass over memory less.
+OP("_nn.batch_norm_relu" BATCH_NORM, FUNCTION | FREE | COMPOSITE) {
+    return call<"_rectified">(checked_batch_norm(a, true)).tensor;
 }
 OP("_nn.group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor",
    FUNCTION | FREE | COMPOSITE) {

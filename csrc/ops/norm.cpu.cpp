@@ -161,13 +161,18 @@ template <bool gated, class T>
         }
     }
 }
-template <class T>
+template <bool relu, class T>
+T cut(T y) {
+    if constexpr (relu) return y < T(0) ? T(0) : y;
+    else return y;
+}
+template <bool relu, class T>
 [[gnu::noinline]] void map_rows(T* __restrict y, const T* x, const T* scale, const T* shift, int64_t rows, int64_t C) {
     for (int64_t r = 0; r < rows; r++, x += C, y += C)
         each_line<T>(C, [&](int64_t first, int64_t n) {
             fetch_ahead<1>(x + first);
 #pragma omp simd
-            for (int64_t c = first; c < first + n; c++) y[c] = x[c] * scale[c] + shift[c];
+            for (int64_t c = first; c < first + n; c++) y[c] = cut<relu>(x[c] * scale[c] + shift[c]);
         });
 }
 // What a gradient is made of: g * scale + (x - middle) * slope + shift, and the gate of g.
@@ -374,10 +379,11 @@ void channel_sums(const NormShape& s, const Tensor& input, std::vector<double>& 
 }
 
 void channel_affine(const NormShape& s, const Tensor& output, const Tensor& input, const Tensor& scales,
-                    const Tensor& shifts) {
+                    const Tensor& shifts, bool rectified) {
     if (output.numel() == 0) return;
-    with_type(input.dtype(), [&](auto tag) {
+    auto run = [&](auto tag, auto is_relu) {
         using T = typename decltype(tag)::type;
+        constexpr bool relu = decltype(is_relu)::value;
         const T *x = input.data<T>(), *scale = scales.data<T>(), *shift = shifts.data<T>();
         T* y = output.data<T>();
         if (!s.last) {
@@ -386,14 +392,18 @@ void channel_affine(const NormShape& s, const Tensor& output, const Tensor& inpu
                 const T* from = x + at;
                 T* __restrict to = y + at;
 #pragma omp simd
-                for (int64_t k = 0; k < s.pixels; k++) to[k] = from[k] * a + b;
+                for (int64_t k = 0; k < s.pixels; k++) to[k] = cut<relu>(from[k] * a + b);
             });
             return;
         }
         each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
             int64_t k = sample_coefficient(s, n);
-            map_rows(y + at, x + at, scale + k, shift + k, pixels, s.channels);
+            map_rows<relu>(y + at, x + at, scale + k, shift + k, pixels, s.channels);
         });
+    };
+    with_type(input.dtype(), [&](auto tag) {
+        if (rectified) run(tag, std::true_type());
+        else run(tag, std::false_type());
     });
 }
 

@@ -34,7 +34,8 @@ void channel_products(const NormShape& s, const Tensor& g, const Tensor& x, cons
 // Sums of x.
 void channel_sums(const NormShape& s, const Tensor& x, std::vector<double>& sum);
 // y = x * scale + shift.
-void channel_affine(const NormShape& s, const Tensor& y, const Tensor& x, const Tensor& scale, const Tensor& shift);
+void channel_affine(const NormShape& s, const Tensor& y, const Tensor& x, const Tensor& scale, const Tensor& shift,
+                    bool relu = false);
 // gx = g * a + (x - center) * b + c.
 void channel_combine(const NormShape& s, const Tensor& gx, const Tensor& g, const Tensor& x, const Tensor& center,
                      const Gate& gate, const Tensor& a, const Tensor& b, const Tensor& c);

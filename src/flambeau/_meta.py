@@ -53,8 +53,10 @@ def moved(x: Tensor, dtype: Any, device: Any) -> Tensor:
 
 
 def _zeros(value: Any) -> Any:
-    """The same with zeros for values."""
+    """The same with zeros for values; small ones can be written to, as batch norm does with its statistics."""
     if isinstance(value, Tensor) and value.device.type == "meta":
+        if value.numel() <= 1 << 16:
+            return _C.namespaces[""]["zeros"](tuple(value.shape), dtype=value.dtype, device="cpu")
         return _C.namespaces[""]["zeros"]((), dtype=value.dtype, device="cpu").expand(tuple(value.shape))
     if type(value) in (tuple, list):
         return type(value)([_zeros(item) for item in value])

@@ -175,6 +175,14 @@ def batch_norm(
         tensor([[-1.0000],
                 [ 1.0000]])
     """
+    return _batch_norm("batch_norm", input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _batch_norm(
+    core: str, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+    bias: Tensor | None, training: bool, momentum: float, eps: float,
+) -> Tensor:  # fmt: skip
+    """Batch normalisation, or with the relu that follows, as the core's op of this name does it."""
     op = "batch_norm"
     if eps < 0 or (training and eps <= 0):
         raise ArgumentError(
@@ -197,7 +205,7 @@ def batch_norm(
             return _affine(input, weight, bias, input)
     elif running_mean is None or running_var is None:
         raise ArgumentError(f"{op}: expected running_mean and running_var to be defined when training=False")
-    return _core["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _core[core](input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def _update_running(

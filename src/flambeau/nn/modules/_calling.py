@@ -224,6 +224,15 @@ def _not_a_tensor(module: Any, error: Exception, args: tuple, kwargs: dict) -> T
     return None
 
 
+def unobserved(module: Any) -> bool:
+    """Whether a call of the module is a call of its class's forward() and nothing else."""
+    own = module.__dict__
+    return not (
+        own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+        or _pre or _post or _back_pre or _back or watching or "forward" in own
+    )  # fmt: skip
+
+
 def _note_path(module: Any, error: Exception) -> None:
     """Tells in a note of the exception which module raised it; each module it passes completes the path."""
     trail = error.__dict__.get("_flambeau_trail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flambeau as fb
@@ -9,6 +10,8 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.functional._normalization import _batch_norm
+from flambeau.nn.modules._calling import _note_path
 from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
@@ -116,6 +119,9 @@ class _BatchNorm(_NormBase):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        return self._normalised(input, F.batch_norm)
+
+    def _normalised(self, input: Tensor, function: Any) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
@@ -124,7 +130,7 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         own_statistics = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        return F.batch_norm(
+        return function(
             input,
             self.running_mean if tracked else None,
             self.running_var if tracked else None,
@@ -134,6 +140,14 @@ class _BatchNorm(_NormBase):
             factor,
             self.eps,
         )
+
+    def _rectified(self, input: Tensor) -> Tensor:
+        """relu(self(input)) with one pass over memory less; for plain tensors, and where nobody looks between."""
+        try:
+            return self._normalised(input, partial(_batch_norm, "batch_norm_relu"))
+        except Exception as error:
+            _note_path(self, error)
+            raise
 
 
 @inherit_args

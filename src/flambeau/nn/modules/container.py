@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
+from types import NoneType
 from typing import Any
 
+from flambeau import Tensor
+from flambeau.nn.modules._calling import unobserved
 from flambeau.nn.modules._parameters import ParameterDict, ParameterList, _pairs, _position
+from flambeau.nn.modules.activation import ReLU
+from flambeau.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.overrides import _open
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -55,6 +62,18 @@ class _Numbered(Module):
         return next(islice(self._modules, place, None))
 
 
+_NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+
+
+def _work_together(norm: Any, module: Module, input: Any) -> bool:
+    """Whether batch norm may do the work of the relu after it, because nobody can see what is between them."""
+    return (
+        type(module) is ReLU and type(input) is Tensor and input.is_cpu and not _open.modes
+        and unobserved(norm) and unobserved(module)
+        and all(type(t) in (Parameter, Tensor, NoneType) for t in (norm.weight, norm.bias, norm.running_mean))
+    )  # fmt: skip
+
+
 class Sequential(_Numbered):
     """Modules that are called one after the other, each with the result of the one before.
 
@@ -79,9 +98,19 @@ class Sequential(_Numbered):
                 self.add_module(str(i), module)
 
     def forward(self, input: Any) -> Any:
+        norm: Any = None  # a batch norm that waits for what follows
         for module in self._modules.values():
-            input = module(input)
-        return input
+            if norm is not None:
+                waiting, norm = norm, None
+                if _work_together(waiting, module, input):
+                    input = waiting._rectified(input)
+                    continue
+                input = waiting(input)
+            if type(module) in _NORMS:
+                norm = module
+            else:
+                input = module(input)
+        return input if norm is None else norm(input)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
