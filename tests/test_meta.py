@@ -88,3 +88,9 @@ def test_columns_of_one_matrix_may_be_added_in_place():
     line = fb.arange(8.0)
     with pytest.raises(RuntimeError, match="single memory location"):
         line[2:6] += line[:4]
+
+
+def test_layers_that_write_to_their_statistics():
+    net = fb.nn.Sequential(fb.nn.BatchNorm1d(6), fb.nn.ReLU()).to("meta")
+    assert net(fb.empty(4, 6, device="meta")).shape == (4, 6)
+    assert net[0].running_mean.is_meta

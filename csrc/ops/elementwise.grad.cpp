@@ -206,7 +206,7 @@ GRAD("where(Tensor input, Tensor condition", IN(1), 0, IN(1)) {
     if (c.needs(0)) c.set(0, masked(c.g(), c.in(1)));
     if (c.needs(2)) c.set(2, masked_fill(c.g(), c.in(1), 0));
 }
-GRAD("_rectified", RESULT(0)) { c.set(0, relu_gradient(c, c.g(), c.out())); }
+GRAD("_relu", RESULT(0)) { c.set(0, relu_gradient(c, c.g(), c.out())); }
 GRAD("clamp", IN(0) | IN(1) | IN(2), IN(0) | IN(1) | IN(2), IN(0) | IN(1) | IN(2)) {
     Var x = c.in(0), low = c.given(1) ? c.in(1) : Var(), high = c.given(2) ? c.in(2) : Var();
     if (c.needs(0)) {

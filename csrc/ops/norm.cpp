@@ -330,7 +330,7 @@ OP("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean
                       a.flag(5), a.number(6), a.number(7), a.flag(8));
 }
 // The node of a relu whose work is done: to the graph it is a relu like others.
-OP("_rectified(Tensor input) -> Tensor", FREE) {
+OP("_relu(Tensor input) -> Tensor", FREE) {
     const Tensor& x = a.tensor(0);
     Tensor y = make_view(x.storage_ref(), x.dtype(), x.shape(), x.strides(), x.offset());
     y.impl()->free_layout = x.impl()->free_layout;
@@ -401,7 +401,7 @@ static Var checked_batch_norm(const Args& a, bool relu) {
 OP("_nn.batch_norm" BATCH_NORM, FUNCTION | FREE | COMPOSITE) { return checked_batch_norm(a, false).tensor; }
 // With the relu that follows, in one pass over memory less.
 OP("_nn.batch_norm_relu" BATCH_NORM, FUNCTION | FREE | COMPOSITE) {
-    return call<"_rectified">(checked_batch_norm(a, true)).tensor;
+    return call<"_relu">(checked_batch_norm(a, true)).tensor;
 }
 OP("_nn.group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor",
    FUNCTION | FREE | COMPOSITE) {

@@ -2,6 +2,11 @@
 // number of threads.
 #include "ops/norm.h"
 
+#include <unistd.h>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 #include <cmath>
 
 #include "base/parallel.h"
@@ -161,19 +166,51 @@ template <bool gated, class T>
         }
     }
 }
+// Results that the caches cannot keep go past them to memory: their lines need not be read first.
+template <bool past, class T, class F>
+[[gnu::always_inline]] inline void write_line(T* __restrict to, int64_t n, F f) {
+#ifdef __AVX__
+    if constexpr (past) {
+        alignas(64) T made[line<T>];
+#pragma omp simd
+        for (int64_t i = 0; i < line<T>; i++) made[i] = f(i);
+        for (int64_t i = 0; i < line<T>; i += line<T> / 2)
+            _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), *reinterpret_cast<const __m256i*>(made + i));
+        return;
+    }
+#endif
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = f(i);
+}
+// Other threads see them from here on.
+inline void lines_written() {
+#ifdef __AVX__
+    _mm_sfence();
+#endif
+}
+bool goes_past(const Tensor& result, int64_t channels) {
+    static const int64_t cache = std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 1 << 24);
+    int64_t bytes = result.numel() * itemsize(result.dtype());
+    return bytes >= cache / 2 && channels * itemsize(result.dtype()) % 64 == 0 &&
+           reinterpret_cast<uintptr_t>(result.raw()) % 64 == 0;
+}
+
 template <bool relu, class T>
 T cut(T y) {
     if constexpr (relu) return y < T(0) ? T(0) : y;
     else return y;
 }
-template <bool relu, class T>
+template <bool relu, bool past, class T>
 [[gnu::noinline]] void map_rows(T* __restrict y, const T* x, const T* scale, const T* shift, int64_t rows, int64_t C) {
     for (int64_t r = 0; r < rows; r++, x += C, y += C)
         each_line<T>(C, [&](int64_t first, int64_t n) {
             fetch_ahead<1>(x + first);
-#pragma omp simd
-            for (int64_t c = first; c < first + n; c++) y[c] = cut<relu>(x[c] * scale[c] + shift[c]);
+            write_line<past>(y + first, n, [&](int64_t i) {
+                int64_t c = first + i;
+                return cut<relu>(x[c] * scale[c] + shift[c]);
+            });
         });
+    if constexpr (past) lines_written();
 }
 // What a gradient is made of: g * scale + (x - middle) * slope + shift, and the gate of g.
 template <class T>
@@ -183,7 +220,7 @@ struct Combination {
         return {scale + k, slope + k, middle + k, shift + k, gate_scale + k, gate_shift + k};
     }
 };
-template <bool gated, class T>
+template <bool gated, bool past, class T>
 [[gnu::noinline]] void combine_rows(T* __restrict to, const T* g, const T* x, const Combination<T> by, int64_t rows,
                                     int64_t C) {
     const T *scale = by.scale, *slope = by.slope, *middle = by.middle, *shift = by.shift;
@@ -192,10 +229,12 @@ template <bool gated, class T>
         each_line<T>(C, [&](int64_t first, int64_t n) {
             fetch_ahead<1>(g + first);
             fetch_ahead<1>(x + first);
-#pragma omp simd
-            for (int64_t c = first; c < first + n; c++)
-                to[c] = passed<gated>(g[c], x[c], u[c], v[c]) * scale[c] + (x[c] - middle[c]) * slope[c] + shift[c];
+            write_line<past>(to + first, n, [&](int64_t i) {
+                int64_t c = first + i;
+                return passed<gated>(g[c], x[c], u[c], v[c]) * scale[c] + (x[c] - middle[c]) * slope[c] + shift[c];
+            });
         });
+    if constexpr (past) lines_written();
 }
 
 int64_t grain_of(int64_t elements) { return std::max<int64_t>(1, parallel_grain / 2 / std::max<int64_t>(elements, 1)); }
@@ -396,9 +435,11 @@ void channel_affine(const NormShape& s, const Tensor& output, const Tensor& inpu
             });
             return;
         }
+        bool past = goes_past(output, s.channels);
         each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
             int64_t k = sample_coefficient(s, n);
-            map_rows<relu>(y + at, x + at, scale + k, shift + k, pixels, s.channels);
+            (past ? map_rows<relu, true, T> : map_rows<relu, false, T>)(y + at, x + at, scale + k, shift + k, pixels,
+                                                                        s.channels);
         });
     };
     with_type(input.dtype(), [&](auto tag) {
@@ -432,8 +473,11 @@ void channel_combine(const NormShape& s, const Tensor& output, const Tensor& gra
             return;
         }
         const Combination<T> all{a, b, m, c, scales, shifts};
+        bool past = goes_past(output, s.channels);
         each_run(s, [&](int64_t n, int64_t at, int64_t pixels) {
-            combine_rows<gated>(gx + at, g + at, x + at, all.at(sample_coefficient(s, n)), pixels, s.channels);
+            (past ? combine_rows<gated, true, T> : combine_rows<gated, false, T>)(gx + at, g + at, x + at,
+                                                                                  all.at(sample_coefficient(s, n)),
+                                                                                  pixels, s.channels);
         });
     });
 }

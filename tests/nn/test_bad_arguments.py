@@ -36,20 +36,9 @@ def test_no_tensor(module, given):
 
 
 def test_no_tensor_as_target_and_by_keyword():
-    raises(
-        TypeError,
-        "CrossEntropyLoss: target must be a Tensor, got NoneType",
-        nn.CrossEntropyLoss(),
-        fb.zeros(2, 3),
-        None,
-    )
+    raises(TypeError, "CrossEntropyLoss: target must be a Tensor, got NoneType", nn.CrossEntropyLoss(), fb.zeros(2, 3), None)
     raises(TypeError, "BatchNorm1d: input must be a Tensor, got list; use fb.as_tensor()", nn.BatchNorm1d(3), input=[1])
-    raises(
-        TypeError,
-        "BatchNorm1d: input must be a Tensor, got ndarray; use fb.as_tensor()",
-        nn.BatchNorm1d(3),
-        np.zeros((2, 3)),
-    )
+    raises(TypeError, "BatchNorm1d: input must be a Tensor, got ndarray; use fb.as_tensor()", nn.BatchNorm1d(3), np.zeros((2, 3)))
 
 
 def test_attribute_errors_of_other_code_stay():
@@ -151,9 +140,7 @@ def test_utilities_name_themselves():
     raises(TypeError, "pad_packed_sequence: expected a PackedSequence", nn.utils.rnn.pad_packed_sequence, fb.zeros(2))
     raises(KeyError, "spectral_norm: Linear has no parameter 'foo'", nn.utils.spectral_norm, nn.Linear(2, 2), "foo")
     raises(ValueError, "trunc_normal_: std must be positive, got 0", nn.init.trunc_normal_, fb.zeros(3), std=0)
-    raises(
-        RuntimeError, "Transformer: activation should be relu/gelu", nn.TransformerEncoderLayer, 4, 2, activation="foo"
-    )
+    raises(RuntimeError, "Transformer: activation should be relu/gelu", nn.TransformerEncoderLayer, 4, 2, activation="foo")
     raises(TypeError, "AveragedModel: model must be a Module", fb.optim.swa_utils.AveragedModel, None)
     scheduler = fb.optim.lr_scheduler.ReduceLROnPlateau(fb.optim.SGD([fb.zeros(2)]))
     raises(TypeError, "ReduceLROnPlateau: metrics must be one number, got 'a'", scheduler.step, "a")

@@ -146,9 +146,7 @@ def test_hooks_are_copied():
 
 def test_older_backward_hooks_leave_the_output_as_it_is():
     m, seen = fb.nn.Linear(2, 3), []
-    handle = m.register_backward_hook(
-        lambda module, grad_input, grad_output: seen.append((module, grad_output[0].tolist()))
-    )
+    handle = m.register_backward_hook(lambda module, grad_input, grad_output: seen.append((module, grad_output[0].tolist())))
     m(fb.ones(1, 2)).mul_(2).sum().backward()  # in place: an output behind a gate would refuse it
     assert seen == [(m, [[2.0, 2.0, 2.0]])]
     with fb.no_grad():

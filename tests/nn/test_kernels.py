@@ -62,9 +62,7 @@ def test_attention_with_shared_heads(second):
 
 @pytest.mark.parametrize("kind", ["none", "bool", "causal"])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2)])
-@pytest.mark.parametrize(
-    "length, source, width, value_width", [(16, 16, 16, 16), (71, 33, 64, 48), (141, 530, 48, 80), (300, 257, 32, 64)]
-)
+@pytest.mark.parametrize("length, source, width, value_width", [(16, 16, 16, 16), (71, 33, 64, 48), (141, 530, 48, 80), (300, 257, 32, 64)])
 def test_attention_in_float32(length, source, width, value_width, heads, kind):
     """Heads as wide as vectors go another way than float64."""
     exact = leaves((2, heads[0], length, width), (2, heads[1], source, width), (2, heads[1], source, value_width))

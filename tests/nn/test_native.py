@@ -39,10 +39,7 @@ def test_losses_count_reductions():
         for ours, theirs in (
             (fb.kl_div(a, share, number), F.kl_div(a, share, reduction=name)),
             (fb.poisson_nll_loss(a, share, True, False, 1e-8, number), F.poisson_nll_loss(a, share, reduction=name)),
-            (
-                fb.cosine_embedding_loss(a, b, sign, 0.1, number),
-                F.cosine_embedding_loss(a, b, sign, 0.1, reduction=name),
-            ),
+            (fb.cosine_embedding_loss(a, b, sign, 0.1, number), F.cosine_embedding_loss(a, b, sign, 0.1, reduction=name)),
             (fb.hinge_embedding_loss(x, sign, 1.0, number), F.hinge_embedding_loss(x, sign, reduction=name)),
             (fb.margin_ranking_loss(x, y, sign, 0.1, number), F.margin_ranking_loss(x, y, sign, 0.1, reduction=name)),
             (fb.triplet_margin_loss(a, b, c, reduction=number), F.triplet_margin_loss(a, b, c, reduction=name)),

@@ -224,6 +224,77 @@ def test_relu_after_batch_norm_to_second_order_and_in_a_graph_kept():
     assert again.equal(first) and recorded.allclose(first)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sequential_does_batch_norm_and_relu_together(shape, inplace, training):
+    """Bit for bit what they give apart, as they are where somebody could look between them."""
+    kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}[len(shape)]
+    x = fb.tensor(rng.standard_normal(shape), dtype=fb.float32)
+    x[0, 0] = fb.nan
+    results, ops = [], []
+    for hooks in (0, 1):
+        fb.manual_seed(0)
+        net = nn.Sequential(kind(shape[1]), nn.ReLU(inplace)).train(training)
+        nn.init.normal_(net[0].bias)
+        for _ in range(hooks):
+            net[0].register_forward_hook(lambda *_: None)
+        leaf = x.clone().requires_grad_()
+        with fb.profiler.profile() as profile:
+            y = net(leaf)
+        y.backward(fb.cos(fb.arange(y.numel())).reshape(y.shape))
+        ops.append(any(event.name == "relu" for event in profile.events()))
+        results.append([y, leaf.grad, *(p.grad for p in net.parameters()), *net.buffers()])
+    assert ops == [False, True] and y.grad_fn.name() == "ReluBackward0"
+    for together, apart in zip(*results, strict=True):
+        assert fb.allclose(together, apart, rtol=0, atol=0, equal_nan=True)
+
+
+def test_sequential_lets_others_look_between_batch_norm_and_relu():
+    class Own(nn.ReLU):
+        def forward(self, input):
+            return super().forward(input - 1)
+
+    x = fb.randn(8, 3)
+    norm = nn.BatchNorm1d(3)
+    expected = (norm(x) - 1).relu()
+    assert fb.equal(nn.Sequential(norm, Own())(x), expected)
+    patched = nn.ReLU()
+    patched.forward = lambda input: fb.relu(input - 1)
+    assert fb.equal(nn.Sequential(norm, patched)(x), expected)
+    seen = []
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: seen.append(type(module)))
+    try:
+        nn.Sequential(norm, nn.ReLU())(x)
+    finally:
+        handle.remove()
+    assert seen == [nn.BatchNorm1d, nn.ReLU, nn.Sequential]
+    assert len(nn.Sequential(norm, nn.Sequential(nn.ReLU()), norm)(x)) == 8
+    with pytest.raises(ValueError, match="more than 1 value per channel") as raised:
+        nn.Sequential(nn.Flatten(), norm, nn.ReLU())(x[:1])
+    assert "forward() of 1 (BatchNorm1d)" in "".join(raised.value.__notes__)
+    stacked = {name: fb.stack([p, 2 * p]) for name, p in norm.named_parameters(prefix="0")}
+    norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
+    net = nn.Sequential(norm, nn.ReLU())
+    both = fb.func.vmap(lambda p: fb.func.functional_call(net, p, (x,)))(stacked)
+    assert fb.allclose(both[1], 2 * both[0]) and fb.allclose(both[0], net(x))
+    assert fb.func.jvp(net, (x,), (x,))[1].shape == x.shape
+
+
+def test_results_that_the_caches_cannot_keep():
+    x = fb.randn(4, 32, 200, 200).to(memory_format=fb.channels_last)  # 20 MB
+    weight, bias = fb.randn(32), fb.randn(32)
+    results = []
+    for dtype in (fb.float32, fb.float64):
+        leaves = [t.to(dtype, copy=True).requires_grad_() for t in (x, weight, bias)]
+        y = F.batch_norm(leaves[0], None, None, *leaves[1:], training=True).relu()
+        results.append([y, *fb.autograd.grad(y.square().sum(), leaves)])
+    for found, exact in zip(*results, strict=True):
+        np.testing.assert_allclose(
+            found.detach().numpy(), exact.detach().numpy(), rtol=1e-3, atol=1e-4 * float(exact.abs().max())
+        )
+
+
 def test_half_precision_computes_in_float32():
     x = fb.tensor(rng.standard_normal((4, 6, 5, 5)) + 100, dtype=fb.bfloat16)
     expected = F.batch_norm(x.float(), None, None, training=True)

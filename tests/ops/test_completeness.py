@@ -23,7 +23,7 @@ EXEMPT: dict[str, str] = {
     ],
     "windows of several dimensions, layouts and gradients; tests/nn/test_pooling.py",
 ) | dict.fromkeys(
-    ["_nn.batch_norm", "_nn.group_norm", "_nn.row_norm"],
+    ["_nn.batch_norm", "_nn.batch_norm_relu", "_nn.group_norm", "_nn.row_norm"],
     "called by nn.functional after its checks; tests/nn/test_norm_kernels.py",
 ) | dict.fromkeys(["_nn.gru", "_nn.lstm"], "all steps of a layer; tests/nn/test_sequences.py")  # fmt: skip
 
