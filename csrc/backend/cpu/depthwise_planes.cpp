@@ -15,7 +15,8 @@ struct Vectors {
     typedef T V __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
     static constexpr int64_t lanes = 32 / sizeof(T);
 };
-constexpr int64_t step = 64;  // numbers that are made together: enough sums to keep the multipliers busy
+constexpr int64_t vectors = 8;  // that are made together: enough sums to keep the multipliers busy
+constexpr int64_t step = 64;    // numbers that they hold at most
 
 // Rows are short: a call to memcpy would take longer.
 template <class T>
@@ -72,10 +73,10 @@ struct Planes {
 template <class T>
 void sum_taps(T* y, const T* x, const std::vector<int64_t>& taps, const T* weights, T start, int64_t n) {
     using V = typename Vectors<T>::V;
-    constexpr int64_t lanes = Vectors<T>::lanes, vectors = step / lanes;
+    constexpr int64_t lanes = Vectors<T>::lanes;
     const size_t count = taps.size();
     const int64_t* tap = taps.data();
-    for (int64_t i = 0; i < n; i += step) {
+    for (int64_t i = 0; i < n; i += vectors * lanes) {
         V sum[vectors];
         for (V& s : sum) s = V{} + start;
         for (size_t t = 0; t < count; t++) {
