@@ -235,8 +235,9 @@ def alive(pid):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_interrupted_or_killed_parent(sent):
     parent = subprocess.Popen(
-        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore Ctrl-C
+    )  # fmt: skip
     workers = [int(word) for word in parent.stdout.readline().split()]
     assert len(workers) == 2
     start = time.monotonic()
