@@ -14,6 +14,19 @@
 #include "ops/reduce.h"
 
 namespace fb {
+
+Tensor channels_last(const Tensor& t) {
+    if (is_last(t)) return t;
+    Tensor result = empty_strided(t.shape(), last_strides(t.shape()), t.dtype(), t.device());
+    cpu::copy(result, t);
+    return result;
+}
+Tensor last_result(const Dims& shape, DType dtype, bool promised) {
+    Tensor t = empty_strided(shape, last_strides(shape), dtype);
+    t.impl()->free_layout = !promised && !t.is_contiguous();
+    return t;
+}
+
 namespace {
 
 using cpu::ConvShape;
@@ -234,7 +247,7 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Windo
         else if (!cpu::winograd_forward(s, y, from, weight, plus)) cpu::conv_forward(s, y, from, weight, plus);
         return y;
     }
-    if (!none && are_patches(s)) {  // oneDNN does this one well
+    if (!none && are_patches(s)) {  // not float32, whose patches oneDNN does as quickly
         Tensor y = last_result(shape, x.dtype(), wants_last(x) && !x.impl()->free_layout);
         patches_forward(s, y, x, w, bias);
         return y;

@@ -47,17 +47,6 @@ Tensor window_rows(const ConvShape& s, const Tensor& x) {
 
 }  // namespace
 
-Tensor channels_last(const Tensor& t) {
-    if (is_last(t)) return t;
-    Tensor result = empty_strided(t.shape(), last_strides(t.shape()), t.dtype(), t.device());
-    cpu::copy(result, t);
-    return result;
-}
-Tensor last_result(const Dims& shape, DType dtype, bool promised) {
-    Tensor t = empty_strided(shape, last_strides(shape), dtype);
-    t.impl()->free_layout = !promised && !t.is_contiguous();
-    return t;
-}
 Tensor by_pixel(const Tensor& t) { return reshape(ordered(t, true), {t.numel() / t.size(1), t.size(1)}); }
 
 bool are_patches(const ConvShape& s) {

@@ -173,7 +173,7 @@ void run_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, con
 
 template <class F>
 bool with_type(DType d, F f) {
-    return d == DType::F32 ? f(float()) : f(double());
+    return dispatch<float, double>(d, "float32 or float64", f);
 }
 
 // Padding is multiplied as well: zero times what is not finite would show.
@@ -197,24 +197,24 @@ bool depthwise_planes_fit(const ConvShape& s, DType d) {
 }
 bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight,
                               const Tensor& bias) {
-    return with_type(x.dtype(), [&](auto t) {
-        using T = decltype(t);
+    return with_type(x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
         run<T>(s, y, x, weight, bias, false);
         return true;
     });
 }
 bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    return with_type(gx.dtype(), [&](auto t) {
-        using T = decltype(t);
+    return with_type(gx.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
         run<T>(s, gx, gy, weight, Tensor(), true);
         return true;
     });
 }
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
-    return with_type(x.dtype(), [&](auto t) {
-        using T = decltype(t);
+    return with_type(x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
         run_weight<T>(s, gweight, gy, x);
         return finite<T>(gweight);
     });
