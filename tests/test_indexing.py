@@ -1,5 +1,7 @@
 """Indexing in every form NumPy has, and the ops that read and write by index tensors."""
 
+from collections import deque
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ ADVANCED = [
     (True,),
     (False, 0),
     (np.array(True), slice(1, 2)),
-    (np.array([1, 1], dtype=np.uint8), slice(None), np.array([0, 3], dtype=np.int16)),
+    (np.array([1, 1], dtype=np.int8), slice(None), np.array([0, 3], dtype=np.int16)),
 ]
 
 
@@ -119,7 +121,7 @@ BAD = [
     (lambda x: x[:, fb.tensor([-4])], "index -4 is out of bounds for dimension 1 with size 3"),
     (lambda x: x[fb.tensor([True, False, True])], "mask"),
     (lambda x: x[fb.tensor([0, 1]), fb.tensor([0, 1, 2])], "broadcast"),
-    (lambda x: x[fb.tensor([0.5])], "integer dtype"),
+    (lambda x: x[fb.tensor([0.5])], "must be long, int, byte or bool"),
     (lambda x: x[fb.tensor([2**64 - 1], dtype=fb.uint64)], "out of bounds"),
     (lambda x: x.gather(1, fb.tensor([[3], [0]])), "gather: index 3 is out of bounds for dimension 1 with size 3"),
     (lambda x: x.gather(1, fb.tensor([[-1], [0]])), "gather: index -1 is out of bounds"),
@@ -235,11 +237,13 @@ def test_index_put_without_index_tensors_is_everywhere():
     assert fb.index_put(fb.ones(2, 2), [fb.tensor(1)], fb.tensor(4.0), accumulate=True).tolist() == [[1, 1], [5, 5]]
 
 
-def test_a_mask_without_elements_selects_nothing():
+def test_a_mask_without_elements_fits_a_dimension_without_elements_only():
     x, mask = fb.ones(3), fb.zeros(0, dtype=fb.bool)
-    assert x[mask].shape == (0,)
-    x[mask] = 5
-    assert x.tolist() == [1, 1, 1]
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        x[mask]
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        x[mask] = 5
+    assert x.tolist() == [1, 1, 1] and fb.ones(0, 2)[mask].shape == (0, 2)
 
 
 def test_ranges_and_other_sequences_are_indices():
@@ -253,12 +257,88 @@ def test_ranges_and_other_sequences_are_indices():
             x[wrong]
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 def test_a_list_of_indices_is_one_per_dimension():
     x = fb.arange(12).view(3, 4)
     rows, columns = fb.tensor([0, 2, 1]), fb.tensor([1, 1, 3])
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[rows, columns]].tolist() == [1, 9, 7]
     assert x[[rows, columns]].tolist() == x[[rows.tolist(), columns.tolist()]].tolist() == [1, 9, 7]
     assert x[[0, slice(None)]].tolist() == [0, 1, 2, 3] and x[[None, rows]].shape == (1, 3, 4)
     assert x[[rows]].shape == (3, 4) and x[[[0, 2]]].shape == (2, 4) and x[[0, 2]].shape == (2, 4)
     x[[rows, columns]] = -1
     assert x[rows, columns].tolist() == [-1, -1, -1]
     assert fb.zeros(40, 2)[[[0]] * 32].shape == (32, 1, 2)  # long lists are data
+    assert x[deque([rows, slice(1, 2)])].tolist() == [[-1], [-1], [5]]  # any other sequence too
+
+
+def test_a_tuple_inside_an_index_is_one_index():
+    x = fb.arange(12).view(3, 4)
+    assert x[(0, 1), (2, 3)].tolist() == [2, 7] and x[((2,),)].tolist() == [[8, 9, 10, 11]]
+    assert x[:, (1, 0)].tolist() == [[1, 0], [5, 4], [9, 8]] and x[((0, 1), (2, 0)),].shape == (2, 2, 4)
+    assert x[0, ()].shape == (0,) and x[(True, False, True),].shape == (2, 4)
+    assert x[()].shape == (3, 4) and x[(),].shape == (0, 4)
+    with pytest.raises(RuntimeError):
+        x[((slice(0, 1),),)]
+
+
+def test_a_tuple_as_value_is_a_row():
+    x = fb.zeros(2, 3, requires_grad=True)
+    y = x.clone()
+    y[:] = (1.0, 2.0, 3.0)
+    y[(0, 1), (0, 0)] = (7, 8)
+    assert y.tolist() == [[7, 2, 3], [8, 2, 3]]
+    y.sum().backward()
+    assert x.grad.tolist() == [[0, 0, 0], [0, 0, 0]]
+    with pytest.raises(ValueError, match="expand|broadcast"):
+        y[0] = (1.0, 2.0)
+
+
+@pytest.mark.parametrize("kind", [fb.tensor, np.array])
+def test_uint8_is_a_mask(kind):
+    x = fb.arange(6.0).view(2, 3).requires_grad_()
+    mask = kind([[0, 1, 0], [255, 0, 2]], dtype=fb.uint8 if kind is fb.tensor else np.uint8)
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        picked = x[mask]
+    assert picked.tolist() == [1, 3, 5]
+    picked.sum().backward()
+    assert x.grad.tolist() == [[0, 1, 0], [1, 0, 1]]
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        x.detach()[mask] = fb.tensor([-1.0, -2.0, -3.0])
+    assert x.tolist() == [[0, -1, 2], [-2, 4, -3]]
+    with pytest.warns(UserWarning, match="uint8"), pytest.raises(IndexError, match="The shape of the mask"):
+        x[kind([0, 1, 0], dtype=fb.uint8 if kind is fb.tensor else np.uint8)]
+
+
+def test_a_uint8_mask_of_index_put():
+    mask = fb.tensor([0, 1, 1], dtype=fb.uint8)
+    assert fb.zeros(3).index_put((mask,), fb.tensor([1.0, 2.0])).tolist() == [0, 1, 2]
+    assert fb.zeros(2, 3).index_put((None, mask), fb.tensor(5.0)).tolist() == [[0, 5, 5]] * 2
+    with pytest.warns(UserWarning):
+        assert fb.ones(2, 3)[fb.tensor(0, dtype=fb.uint8)].shape == (0, 2, 3)
+
+
+def test_floats_in_a_list_are_cut_with_a_warning():
+    x = fb.arange(4)
+    with pytest.warns(UserWarning, match="cut to integers"):
+        assert x[[1.0, 0]].tolist() == [1, 0]
+    with pytest.warns(UserWarning, match="cut to integers"):
+        assert x[np.array([2.7])].tolist() == [2]
+    with pytest.raises(IndexError, match="must be long, int, byte or bool tensors"):
+        x[fb.tensor([1.0])]
+
+
+def test_a_list_may_change_while_it_is_read():
+    class Sly:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            index.clear()
+            if i:
+                raise IndexError
+            return 0
+
+    index = [Sly(), fb.tensor([1])]
+    with pytest.warns(UserWarning, match="non-tuple"):
+        assert fb.arange(6).view(2, 3)[index].tolist() == [1]

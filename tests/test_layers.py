@@ -48,6 +48,12 @@ def test_python_only_in_bindings():
     assert not wrong, f"Python.h outside csrc/bindings: {wrong}"
 
 
+def test_calls_into_python_do_not_unpack_tuples():
+    """A format of one "O" spreads a tuple over the arguments; PyObject_CallOneArg passes it on."""
+    wrong = [str(p) for p in (ROOT / "csrc").rglob("*.cpp") if re.search(r'Call(Method|Function)\([^;]*, "O"', p.read_text())]
+    assert not wrong, f"a call with the format \"O\" unpacks a tuple; use PyObject_CallOneArg: {wrong}"
+
+
 def test_python_ops_use_only_the_public_api():
     wrong = []
     for path in (ROOT / "src/flambeau/_ops").glob("*.py"):

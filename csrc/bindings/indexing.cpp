@@ -8,13 +8,21 @@
 namespace fb::py {
 namespace {
 
-// Nested lists and NumPy arrays become index tensors the way fb.tensor() reads them.
-Tensor index_tensor(PyObject* o) {
+void warn(const char* text) { ok(PyErr_WarnEx(PyExc_UserWarning, text, 1)); }
+
+Tensor as_tensor(PyObject* o) {
     Owned module(ok(PyImport_ImportModule("flambeau")));
-    Owned made(ok(PyObject_CallMethod(module.get(), "as_tensor", "O", o)));
-    Tensor t = tensor_of(made.get());
-    if (t.numel() == 0 && !is_integral_or_bool(t.dtype())) return to_dtype(t, DType::I64);  // x[[]]
-    return t;
+    Owned function(ok(PyObject_GetAttrString(module.get(), "as_tensor")));
+    return tensor_of(Owned(ok(PyObject_CallOneArg(function.get(), o))).get());
+}
+
+// Nested sequences and NumPy arrays become index tensors the way fb.tensor() reads them, floats as in PyTorch.
+Tensor index_tensor(PyObject* o) {
+    Tensor t = as_tensor(o);
+    if (!is_floating(t.dtype())) return t;
+    if (t.numel())
+        warn("index: floating-point numbers in a list or array are cut to integers; convert them before indexing");
+    return to_dtype(t, DType::I64);
 }
 
 int64_t slice_end(PyObject* o, int64_t open) {
@@ -49,39 +57,70 @@ IndexItem parse_item(PyObject* o) {
     if (!is_numpy_array(o) && scalar_of(o, s)) {
         if (s.kind == Kind::Bool) return IndexItem::boolean(s.i != 0);
         if (s.kind == Kind::Integral) return IndexItem::integer(s.i);
-    }
-    if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__"))
+    } else if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__")) {
         return IndexItem::tensor(index_tensor(o));
-    if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, and the like
+    } else if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, and the like
         Owned list(ok(PySequence_List(o)));
         return IndexItem::tensor(index_tensor(list.get()));
+    } else if (PyIndex_Check(o)) {
+        Owned number(ok(PyNumber_Index(o)));
+        return parse_item(number.get());
     }
-    fail_index(
-        "only integers, slices (`:`), ellipsis (`...`), None and integer or boolean tensors are valid indices, got ",
-        Py_TYPE(o)->tp_name);
+    fail_index("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
+               Py_TYPE(o)->tp_name, "); a mask is a bool tensor, positions are an integer tensor");
 }
 
-// PyTorch's rule: a short list with anything but numbers in it is one index per dimension, as a tuple is.
+// PyTorch's rule: a short sequence with anything but numbers in it is one index per dimension, as a tuple is.
 bool is_tuple_like(PyObject* index) {
     if (PyTuple_Check(index)) return true;
-    if (!PyList_Check(index) || PyList_GET_SIZE(index) >= 32) return false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(index); i++) {
-        PyObject* o = PyList_GET_ITEM(index, i);
-        if (o == Py_None || o == Py_Ellipsis || is_tensor(o) || PySlice_Check(o) || PySequence_Check(o)) return true;
+    if (is_tensor(index) || is_numpy_array(index) || !PySequence_Check(index) || PyUnicode_Check(index)) return false;
+    Py_ssize_t size = PySequence_Size(index);
+    if (size < 0) PyErr_Clear();
+    if (size < 0 || size >= 32) return false;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        Owned o(ok(PySequence_GetItem(index, i)));
+        if (o.get() != Py_None && o.get() != Py_Ellipsis && !is_tensor(o.get()) && !PySlice_Check(o.get()) &&
+            !PySequence_Check(o.get()))
+            continue;
+        warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated: x[[a, b]] is read as x[a, b], "
+            "where NumPy reads one index; write x[tuple(seq)], or x[fb.tensor(seq)] for the other meaning");
+        return true;
     }
     return false;
 }
 
-std::vector<IndexItem> parse_index(PyObject* index) {
+struct ParsedIndex {
     std::vector<IndexItem> items;
-    if (is_tuple_like(index)) {
-        items.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(index)));
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(index); i++)
-            items.push_back(parse_item(PySequence_Fast_GET_ITEM(index, i)));
-    } else {
-        items.push_back(parse_item(index));
+    bool has_bytes = false;  // a uint8 mask
+
+    void add(PyObject* o) {
+        items.push_back(parse_item(o));
+        has_bytes |= items.back().indices && items.back().indices.dtype() == DType::U8;
     }
-    return items;
+    // The tensor among the indices that takes over calls (inside vmap), if any.
+    PyObject* functorial() const {
+        for (const IndexItem& item : items) {
+            if (item.indices && item.indices.impl()->functorial)
+                return static_cast<PyObject*>(item.indices.impl()->pyobj);
+        }
+        return nullptr;
+    }
+};
+
+ParsedIndex parse_index(PyObject* index) {
+    ParsedIndex parsed;
+    if (is_tuple_like(index)) {
+        Owned tuple(ok(PySequence_Tuple(index)));  // items stay alive whatever their conversion runs
+        Py_ssize_t size = PyTuple_GET_SIZE(tuple.get());
+        parsed.items.reserve(static_cast<size_t>(size));
+        for (Py_ssize_t i = 0; i < size; i++) parsed.add(PyTuple_GET_ITEM(tuple.get(), i));
+    } else {
+        parsed.add(index);
+    }
+    if (parsed.has_bytes)
+        warn("indexing with dtype uint8 is now deprecated: it is read as a mask; please use dtype bool instead");
+    return parsed;
 }
 
 }  // namespace
@@ -99,13 +138,10 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
             int_of(index, i);
             return wrap(select(t, 0, i));
         }
-        std::vector<IndexItem> items = parse_index(index);
-        for (const IndexItem& item : items) {
-            if (item.indices && item.indices.impl()->functorial)
-                return hand_over(static_cast<PyObject*>(item.indices.impl()->pyobj), "getitem",
-                                 {{"input", self}, {"index", index}});
-        }
-        return wrap(getitem(t, items));
+        ParsedIndex parsed = parse_index(index);
+        if (PyObject* taker = parsed.functorial())
+            return hand_over(taker, "getitem", {{"input", self}, {"index", index}});
+        return wrap(getitem(t, parsed.items));
     });
 }
 
@@ -132,20 +168,15 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
                 fail_type("a complex value cannot be stored in a tensor of dtype ", t.dtype());
             source = scalar_tensor(s, t.dtype());
         } else {
-            Owned module(ok(PyImport_ImportModule("flambeau")));
-            Owned made(ok(PyObject_CallMethod(module.get(), "as_tensor", "O", value)));
-            source = tensor_of(made.get());
+            source = as_tensor(value);
         }
         current_location = here();
-        std::vector<IndexItem> items = parse_index(index);
-        for (const IndexItem& item : items) {
-            if (item.indices && item.indices.impl()->functorial) {
-                Owned done(hand_over(static_cast<PyObject*>(item.indices.impl()->pyobj), "setitem_",
-                                     {{"input", self}, {"index", index}, {"value", value}}));
-                return 0;
-            }
+        ParsedIndex parsed = parse_index(index);
+        if (PyObject* taker = parsed.functorial()) {
+            Owned done(hand_over(taker, "setitem_", {{"input", self}, {"index", index}, {"value", value}}));
+            return 0;
         }
-        setitem(t, items, source);
+        setitem(t, parsed.items, source);
         return 0;
     });
 }

@@ -103,7 +103,8 @@ bool is_operand(PyObject* o) {
 Owned operand(PyObject* o) {
     if (is_tensor(o) || !is_numpy_array(o)) return Owned::borrow(o);
     Owned module(ok(PyImport_ImportModule("flambeau")));
-    return Owned(ok(PyObject_CallMethod(module.get(), "from_numpy", "O", o)));
+    Owned from_numpy(ok(PyObject_GetAttrString(module.get(), "from_numpy")));
+    return Owned(ok(PyObject_CallOneArg(from_numpy.get(), o)));
 }
 
 PyObject* binary(OpHandle*& op, const char* name, PyObject* x, PyObject* y, bool inplace = false) {

@@ -52,8 +52,8 @@ struct Reader {
 
     void mask(const Tensor& m) {
         for (int64_t d = 0; d < m.dim(); d++) {
-            if (m.shape()[d] != t.shape()[next + d] && m.shape()[d] != 0) {
-                fail_index("the shape of the mask ", m.shape(), " at index ", d,
+            if (m.shape()[d] != t.shape()[next + d]) {
+                fail_index("The shape of the mask ", m.shape(), " at index ", d,
                            " does not match the shape of the indexed tensor ", t.shape(), " at index ", next + d);
             }
         }
@@ -71,13 +71,16 @@ struct Reader {
     }
 };
 
+// Masks of the days before bool: uint8, any value but 0 counts.
+bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::U8; }
+
 int64_t consumed(const IndexItem& item) {
     switch (item.type) {
         case IndexItem::Type::Integer:
         case IndexItem::Type::Slice:
             return 1;
         case IndexItem::Type::Tensor:
-            return item.indices.dtype() == DType::Bool ? item.indices.dim() : 1;
+            return is_mask(item.indices) ? item.indices.dim() : 1;
         default:
             return 0;
     }
@@ -111,11 +114,12 @@ void read(Reader& r, const std::vector<IndexItem>& items) {
                 break;
             case IndexItem::Type::Tensor: {
                 const Tensor& indices = item.indices;
-                if (indices.dtype() == DType::Bool) {
-                    if (indices.dim() == 0) r.scalar_mask(*indices.data<bool>());
-                    else r.mask(indices);
+                if (is_mask(indices)) {
+                    if (indices.dim() == 0) r.scalar_mask(*indices.data<uint8_t>() != 0);
+                    else r.mask(to_dtype(indices, DType::Bool));
                 } else if (!is_integral(indices.dtype())) {
-                    fail_index("tensors used as indices must be of an integer dtype or bool, got ", indices.dtype());
+                    fail_index("tensors used as indices must be long, int, byte or bool tensors, got ",
+                               indices.dtype());
                 } else if (indices.dim() == 0) {
                     Scalar i = fb::item(indices);
                     if (i.u)

@@ -16,7 +16,7 @@ struct IndexItem {
     int64_t start = 0;  // of a slice; the value of an integer or bool
     int64_t stop = 0;
     int64_t step = 1;
-    Tensor indices;  // bool (a mask) or any integer dtype
+    Tensor indices;  // bool or uint8 (a mask), or any other integer dtype
 
     static IndexItem none() { return {}; }
     static IndexItem ellipsis() { return make(Type::Ellipsis); }

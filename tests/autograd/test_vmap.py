@@ -190,6 +190,9 @@ INDICES = {
     "mask": lambda x, i: x[fb.tensor([True, False, True])],
     "true": lambda x, i: x[True],
     "int and index": lambda x, i: x[1, i],
+    "tuple and range": lambda x, i: x[(0, 1), range(2)],
+    "empty list": lambda x, i: x[[]],
+    "list as a tuple": lambda x, i: x[[i, slice(0, 1)]],
 }
 
 

@@ -9,7 +9,7 @@ def _without_gaps(input, indices, values):
     named, vectors, dim = [], [], 0
     for index in indices:
         parts = [None] if index is None else [index]
-        if isinstance(index, fb.Tensor) and index.dtype == fb.bool:
+        if isinstance(index, fb.Tensor) and index.dtype in (fb.bool, fb.uint8):
             parts = index.nonzero(as_tuple=True)
         for part in parts:
             if part is not None:

@@ -16,9 +16,7 @@ from flambeau.func._batching import RULES, Frame, check_writable, rule
 
 def _parse(frame: Frame, rank: int, index: Any) -> tuple[tuple[Any, ...], dict[int, Tensor]]:
     """The part of an index that makes a view, and the tensors by dimension of that view."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    items = [fb.as_tensor(i) if isinstance(i, (list, tuple)) or hasattr(i, "__array__") and not isinstance(i, Tensor) else i
-             for i in items]  # fmt: skip
+    items = [_item(i) for i in (index if _is_tuple_like(index) else [index])]
     used = sum(_consumes(i) for i in items)
     if used > rank:
         raise OutOfRangeError(f"index: {used} indices for a tensor of {rank} dimension(s) inside vmap")
@@ -46,6 +44,21 @@ def _parse(frame: Frame, rank: int, index: Any) -> tuple[tuple[Any, ...], dict[i
             basic.append(item)
             dim += item is None or isinstance(item, slice)
     return tuple(basic), tensors
+
+
+def _is_tuple_like(index: Any) -> bool:
+    """Whether it is one index per dimension: a tuple, or a short list with anything but numbers in it."""
+    if isinstance(index, tuple):
+        return True
+    parts = (Tensor, slice, list, tuple, range, type(None), type(Ellipsis))
+    return isinstance(index, list) and len(index) < 32 and any(isinstance(i, parts) for i in index)
+
+
+def _item(item: Any) -> Any:
+    if isinstance(item, (list, tuple, range)) or hasattr(item, "__array__") and not isinstance(item, Tensor):
+        item = fb.as_tensor(list(item) if isinstance(item, range) else item)
+        return item.long() if item.is_floating_point() else item
+    return item
 
 
 def _mask(frame: Frame, mask: Tensor, basic: list[Any], tensors: dict[int, Tensor], dim: int) -> int:
