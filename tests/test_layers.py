@@ -61,3 +61,33 @@ def test_python_ops_use_only_the_public_api():
             if re.match(r"\s*(from|import)\s+flambeau\._C\b", line):
                 wrong.append(f"{path.name}: {line.strip()}")
     assert not wrong, "\n".join(wrong)
+
+
+# Parts of Python's C API that give out borrowed items, or sizes that go stale. bindings/items.h wraps them.
+BORROWING = re.compile(
+    r"\b(PySequence_Fast\w*|PySequence_ITEM|Py(?:Tuple|List)_(?:GET_ITEM|GetItem|GET_SIZE)|ob_item|_PyTuple_ITEMS|"
+    r"PyDict_(?:Next|GetItem\w*)|PyStructSequence_GetItem|PyStructSequence_GET_ITEM|PyWeakref_GetObject|PyCell_GET)\b"
+)
+
+
+def test_borrowed_items_only_in_their_header():
+    """Note [Borrowed items]: the code a conversion runs can empty the list an item was borrowed from."""
+    bindings = [p for p in sources() if p.relative_to(ROOT / "csrc").parts[0] == "bindings"]
+    wrong = [
+        f"{p.name}:{number}: {found.group()}"
+        for p in bindings
+        if p.name != "items.h"
+        for number, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := BORROWING.search(line))
+    ]
+    assert not wrong, "use Items, all_items, any_item or find_item of bindings/items.h:\n" + "\n".join(wrong)
+    assert BORROWING.search((ROOT / "csrc/bindings/items.h").read_text(encoding="utf-8")), "the pattern finds nothing"
+
+
+def test_text_of_a_str_is_checked():
+    """PyUnicode_AsUTF8 gives no characters for lone surrogates; std::string and parsers must not see that."""
+    wrong = []
+    for path in sources():
+        for call in re.findall(r"(?:string|parse_\w+|set_cast|find_op)\(\s*PyUnicode_AsUTF8\(", path.read_text("utf-8")):
+            wrong.append(f"{path.name}: {call}; use text_of()")
+    assert not wrong, "\n".join(wrong)

@@ -1,7 +1,7 @@
 #include "bindings/autocast.h"
 
 #include "autograd/node.h"
-#include "bindings/python.h"
+#include "bindings/items.h"
 #include "ops/var.h"
 
 namespace fb::py {
@@ -72,6 +72,7 @@ PyObject* set_autocast(PyObject*, PyObject* args) {
     int cache;
     if (!PyArg_ParseTuple(args, "Op", &dtype, &cache)) return nullptr;
     return guarded([&]() -> PyObject* {
+        if (dtype != Py_None && !is_dtype(dtype)) fail_type("expected a dtype or None, got ", Py_TYPE(dtype)->tp_name);
         autocast.on = dtype != Py_None;
         if (autocast.on) autocast.low = dtype_of(dtype);
         autocast.cache = cache != 0;
@@ -97,11 +98,7 @@ PyObject* set_autocast_lists(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         const Cast casts[] = {Cast::Low, Cast::Float32, Cast::Promote};
         for (int k = 0; k < 3; k++) {
-            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lists[k]); i++) {
-                const char* name = PyUnicode_AsUTF8(PyList_GET_ITEM(lists[k], i));
-                if (!name) throw PythonError{};
-                set_cast(name, casts[k]);
-            }
+            for (PyObject* name : Items(lists[k])) set_cast(text_of(name), casts[k]);
         }
         Py_RETURN_NONE;
     });

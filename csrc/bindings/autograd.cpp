@@ -24,8 +24,9 @@ PyObject* set_modes(PyObject*, PyObject* args) {
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_modes.grad); }
 // set_grad(on): returns what it was.
 PyObject* py_set_grad(PyObject*, PyObject* on) {
-    bool previous = std::exchange(grad_modes.grad, PyObject_IsTrue(on) == 1);
-    return PyBool_FromLong(previous);
+    int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return nullptr;
+    return PyBool_FromLong(std::exchange(grad_modes.grad, wanted == 1));
 }
 // set_module_path(text or None): returns what it was.
 PyObject* set_module_path(PyObject*, PyObject* o) {

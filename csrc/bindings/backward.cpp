@@ -2,17 +2,22 @@
 #include "autograd/engine.h"
 #include "bindings/convert.h"
 #include "bindings/graph.h"
+#include "bindings/items.h"
 #include "ops/common.h"
 
 namespace fb::py {
 namespace {
 
 Edge edge_of(PyObject* o, const char* what) {
-    if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) == 2 && Py_IS_TYPE(PyTuple_GET_ITEM(o, 0), node_type)) {
-        Node* node = as_node(PyTuple_GET_ITEM(o, 0))->node;
-        auto output = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(o, 1)));
-        check(output < node->outputs.size(), what, " names output ", output, " of a node with ", node->outputs.size());
-        return {Ref<Node>(node), output};
+    if (PyTuple_Check(o)) {
+        Items pair(o);
+        int64_t output = 0;
+        if (pair.size() == 2 && Py_IS_TYPE(pair[0], node_type) && int_of(pair[1], output)) {
+            Node* node = as_node(pair[0])->node;
+            auto count = static_cast<int64_t>(node->outputs.size());
+            check(output >= 0 && output < count, what, " names output ", output, " of a node with ", count);
+            return {Ref<Node>(node), static_cast<uint32_t>(output)};
+        }
     }
     if (!is_tensor(o)) fail_type(what, " must be tensors, got ", Py_TYPE(o)->tp_name);
     return gradient_edge(tensor_of(o));
@@ -43,20 +48,25 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
         BackwardTask task;
         task.keep_graph = keep;
         task.create_graph = create;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); i++) {
-            Edge edge = edge_of(PyTuple_GET_ITEM(outputs, i), "the outputs");
+        Items roots(outputs), weights(gradients);
+        if (roots.size() != weights.size())
+            fail_value("got ", weights.size(), " gradients for ", roots.size(), " outputs");
+        for (Py_ssize_t i = 0; i < roots.size(); i++) {
+            Edge edge = edge_of(roots[i], "the outputs");
             if (!edge.node)
                 fail_state(
                     "backward: element ", i, " of tensors does not require grad and does not have a grad_fn",
                     "; nothing it was computed from has requires_grad=True, or it was detached or computed under "
                     "no_grad()");
             task.roots.push_back(edge);
-            task.gradients.push_back(tensor_of(PyTuple_GET_ITEM(gradients, i)));
+            task.gradients.push_back(expect_tensor(weights[i], "a gradient"));
         }
         if (inputs != Py_None) {
-            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
-                Edge edge = edge_of(PyTuple_GET_ITEM(inputs, i), "the inputs");
-                if (!edge.node) fail_state("One of the differentiated Tensors does not require grad (input ", i, ")");
+            for (PyObject* input : Items(inputs)) {
+                Edge edge = edge_of(input, "the inputs");
+                if (!edge.node)
+                    fail_state("One of the differentiated Tensors does not require grad (input ", task.inputs.size(),
+                               ")");
                 task.inputs.push_back(edge);
             }
         }

@@ -1,6 +1,6 @@
 // tensor(data): nested sequences of numbers to a tensor, and back with tolist().
 #include "bindings/convert.h"
-#include "bindings/python.h"
+#include "bindings/items.h"
 #include "ops/common.h"
 
 namespace fb::py {
@@ -11,105 +11,201 @@ bool is_sequence(PyObject* o) {
            (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
 }
 
-// First pass: the shape from the first element of each level, the kind from all leaves.
-struct Survey {
-    Dims shape;
-    Kind kind = Kind::Bool;
-    bool any = false;
-    bool u64 = false;
-    std::optional<DType> tensor_dtype;  // leaves that are tensors or NumPy scalars bring their own
-};
+// Note [Nested data]: one pass over the data converts every element into memory of our own, and only then is the tensor
+// made and filled. The user's code (__getitem__, __index__, …) runs in that pass alone, so whatever it does to the data
+// cannot reach the tensor.
+class NestedData {
+  public:
+    explicit NestedData(PyObject* data) { read(data, 0); }
 
-void note_dtype(Survey& survey, DType d) {
-    survey.tensor_dtype = survey.tensor_dtype ? promote(*survey.tensor_dtype, d) : d;
-    survey.any = true;
-}
+    const Dims& shape() const { return shape_; }
+    DType dtype() const { return dtype_ ? *dtype_ : default_dtype(); }
 
-void survey_shape(PyObject* o, Survey& survey) {
-    while (true) {
-        if (is_tensor(o)) {
-            for (int64_t n : tensor_of(o).shape()) survey.shape.push_back(n);
-            return;
-        }
-        if (!is_sequence(o)) return;
-        check(survey.shape.size() < max_dims, "the data is nested more than ", max_dims, " levels deep");
-        Owned sequence(ok(PySequence_Fast(o, "data must be a sequence")));
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence.get());
-        survey.shape.push_back(n);
-        if (n == 0) return;
-        o = PySequence_Fast_GET_ITEM(sequence.get(), 0);
-    }
-}
-
-void survey_kinds(PyObject* o, int64_t depth, Survey& survey) {
-    int64_t ndim = survey.shape.size();
-    if (is_tensor(o)) {
-        Tensor t = readable(o);
-        check(t.dim() == ndim - depth, "expected a tensor of ", ndim - depth, " dimensions at depth ", depth,
-              " of the data, got shape ", t.shape());
-        for (int64_t d = 0; d < t.dim(); d++) {
-            check(t.shape()[d] == survey.shape[depth + d], "tensors of different shapes in the data: ", t.shape(),
-                  " does not fit ", survey.shape);
-        }
-        note_dtype(survey, t.dtype());
-        return;
-    }
-    if (is_sequence(o)) {
-        Owned sequence(ok(PySequence_Fast(o, "data must be a sequence")));
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence.get());
-        check(depth < ndim, "the data is ragged: a number and a sequence at the same depth ", depth);
-        check(n == survey.shape[depth], "expected sequence of length ", survey.shape[depth], " at dim ", depth,
-              " (got ", n, "): the data is ragged");
-        for (Py_ssize_t i = 0; i < n; i++) survey_kinds(PySequence_Fast_GET_ITEM(sequence.get(), i), depth + 1, survey);
-        return;
-    }
-    check(depth == ndim, "the data is ragged: a number at depth ", depth, " where a sequence was expected");
-    Scalar s;
-    if (!scalar_of(o, s))
-        fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name,
-                  "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
-    survey.any = true;
-    survey.kind = std::max(survey.kind, s.kind);
-    survey.u64 |= s.u;
-}
-
-template <class T>
-void fill_from(PyObject* o, T*& to) {
-    if (is_tensor(o)) {
-        Tensor t = contiguous(to_dtype(readable(o), fb::dtype_of<T>()));
-        std::copy_n(t.data<T>(), t.numel(), to);
-        to += t.numel();
-        return;
-    }
-    if (is_sequence(o)) {
-        Owned sequence(ok(PySequence_Fast(o, "data must be a sequence")));
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence.get());
-        for (Py_ssize_t i = 0; i < n; i++) fill_from(PySequence_Fast_GET_ITEM(sequence.get(), i), to);
-        return;
-    }
-    Scalar s;
-    if (!scalar_of(o, s)) fail_type("could not read a number from ", Py_TYPE(o)->tp_name);
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-        if (s.kind == Kind::Floating && !(s.re == s.re && s.re > -9.3e18 && s.re < 1.9e19)) {
-            fail_value("cannot convert float ", s.re, " to ", fb::dtype_of<T>());
-        }
-        if (s.is_integral()) {
-            bool fits =
-                s.u ? std::is_same_v<T, uint64_t>
-                    : (std::is_unsigned_v<T> && sizeof(T) == 8) || (s.i >= int64_t(std::numeric_limits<T>::min()) &&
-                                                                    s.i <= int64_t(std::numeric_limits<T>::max()));
-            // Negative numbers wrap into unsigned types, as in PyTorch; anything else out of range is an error.
-            if (!fits &&
-                !(std::is_unsigned_v<T> && !s.u && s.i < 0 && s.i >= -int64_t(std::numeric_limits<T>::max()))) {
-                fail_value("value cannot be converted to type ", fb::dtype_of<T>(), " without overflow: ", s.i);
+    template <class T>
+    void fill(T* to) const {
+        for (const Leaf& leaf : leaves_) {
+            if (leaf.from == Leaf::Block) {
+                Tensor t = to_dtype(blocks_[leaf.index], fb::dtype_of<T>());
+                to = std::copy_n(t.data<T>(), t.numel(), to);
+            } else {
+                *to++ = element<T>(leaf);
             }
         }
     }
-    if constexpr (!is_complex_type<T> && !std::is_same_v<T, bool>) {
-        if (s.kind == Kind::Complex) fail_type("a complex number cannot be stored as ", fb::dtype_of<T>());
+
+  private:
+    // An element, or a block of them that a tensor brought; 16 bytes, as there may be millions.
+    struct Leaf {
+        enum From : uint8_t { Bool, Int, Unsigned, Float, Complex, Block } from;
+        union {
+            int64_t i;
+            double re;
+            size_t index;  // into complex_ or blocks_
+        };
+    };
+
+    void read(PyObject* o, int64_t depth) {
+        if (is_tensor(o)) return add_tensor(readable(o), depth);
+        if (is_numpy_array(o)) {
+            Owned module(ok(PyImport_ImportModule("flambeau")));
+            Owned function(ok(PyObject_GetAttrString(module.get(), "as_tensor")));
+            Owned made(ok(PyObject_CallOneArg(function.get(), o)));
+            return add_tensor(readable(made.get()), depth);
+        }
+        if (is_sequence(o)) return read_sequence(o, depth);
+        shape_known_ = true;
+        check(depth == shape_.size(), "the data is ragged: a number at depth ", depth,
+              " where a sequence was expected");
+        read_number(o);
     }
-    *to++ = s.to<T>();
-}
+
+    void read_number(PyObject* o) {
+        Scalar s;
+        if (!scalar_of(o, s))
+            fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name,
+                      "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
+        add(s);
+        // Python's own numbers have the kind's usual dtype, NumPy's bring theirs.
+        unsigned kind = 1u << (static_cast<unsigned>(s.kind) + (s.u ? 4 : 0));
+        if (std::optional<DType> own = numpy_scalar_dtype(o)) {
+            note(*own);
+        } else if (!(kinds_ & kind)) {
+            kinds_ |= kind;
+            note(fb::dtype_of(s));
+        }
+    }
+
+    void read_sequence(PyObject* o, int64_t depth) {
+        // Python's own numbers are read where they are: that runs no code. Most data is such lists.
+        if (is_tuple_or_list(o) && all_items(o, is_plain_number)) {
+            begin(PySequence_Size(o), depth);
+            shape_known_ = true;
+            check(depth + 1 == shape_.size() || PySequence_Size(o) == 0, "the data is ragged: a number at depth ",
+                  depth + 1, " where a sequence was expected");
+            all_items(o, [&](PyObject* item) { return read_number(item), true; });
+            return;
+        }
+        Items items(o);
+        begin(items.size(), depth);
+        for (PyObject* item : items) read(item, depth + 1);
+    }
+
+    // A sequence of so many items begins.
+    void begin(Py_ssize_t n, int64_t depth) {
+        if (!shape_known_) {
+            check(shape_.size() < max_dims, "the data is nested more than ", max_dims, " levels deep");
+            shape_.push_back(n);
+            if (n == 0) shape_known_ = true;
+            leaves_.reserve(std::min<size_t>(std::max<size_t>(leaves_.capacity(), 1) * size_t(n), 1 << 22));
+        }
+        check(depth < shape_.size(), "the data is ragged: a number and a sequence at the same depth ", depth);
+        check(n == shape_[depth], "expected sequence of length ", shape_[depth], " at dim ", depth, " (got ", n,
+              "): the data is ragged");
+    }
+
+    static bool is_plain_number(PyObject* o) {
+        return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+    }
+
+    void add_tensor(const Tensor& t, int64_t depth) {
+        if (!shape_known_) {
+            for (int64_t n : t.shape()) shape_.push_back(n);
+            check(shape_.size() <= max_dims, "the data is nested more than ", max_dims, " levels deep");
+            shape_known_ = true;
+        }
+        check(t.dim() == shape_.size() - depth, "expected a tensor of ", shape_.size() - depth, " dimensions at depth ",
+              depth, " of the data, got shape ", t.shape());
+        for (int64_t d = 0; d < t.dim(); d++) {
+            check(t.shape()[d] == shape_[depth + d], "tensors of different shapes in the data: ", t.shape(),
+                  " does not fit ", shape_);
+        }
+        note(t.dtype());
+        if (t.dim() == 0) return add(fb::item(t));
+        Leaf leaf{Leaf::Block, {}};
+        leaf.index = blocks_.size();
+        blocks_.push_back(t.is_contiguous() ? clone(t) : contiguous(t));
+        leaves_.push_back(leaf);
+    }
+
+    void add(const Scalar& s) {
+        Leaf leaf;
+        switch (s.kind) {
+            case Kind::Bool:
+            case Kind::Integral:
+                leaf.from = s.kind == Kind::Bool ? Leaf::Bool : s.u ? Leaf::Unsigned : Leaf::Int;
+                leaf.i = s.i;
+                break;
+            case Kind::Floating:
+                leaf.from = Leaf::Float;
+                leaf.re = s.re;
+                break;
+            default:
+                leaf.from = Leaf::Complex;
+                leaf.index = complex_.size();
+                complex_.push_back(c128(s.re, s.im));
+        }
+        leaves_.push_back(leaf);
+    }
+
+    void note(DType d) { dtype_ = dtype_ ? promote(*dtype_, d) : d; }
+
+    static std::optional<DType> numpy_scalar_dtype(PyObject* o) {
+        if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)) return {};
+        std::string_view name = Py_TYPE(o)->tp_name;
+        if (!name.starts_with("numpy.")) return {};
+        name.remove_prefix(6);
+        if (name == "bool_") return DType::Bool;
+        for (int i = 0; i < dtype_count; i++) {
+            if (name == fb::name(static_cast<DType>(i))) return static_cast<DType>(i);
+        }
+        return {};
+    }
+
+    Scalar scalar(const Leaf& leaf) const {
+        switch (leaf.from) {
+            case Leaf::Bool:
+                return Scalar(leaf.i != 0);
+            case Leaf::Int:
+                return Scalar(leaf.i);
+            case Leaf::Unsigned:
+                return Scalar(static_cast<uint64_t>(leaf.i));
+            case Leaf::Float:
+                return Scalar(leaf.re);
+            default:
+                return Scalar(complex_[leaf.index]);
+        }
+    }
+
+    template <class T>
+    T element(const Leaf& leaf) const {
+        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+            if (leaf.from == Leaf::Float && !(leaf.re == leaf.re && leaf.re > -9.3e18 && leaf.re < 1.9e19))
+                fail_value("cannot convert float ", leaf.re, " to ", fb::dtype_of<T>());
+            if (leaf.from <= Leaf::Unsigned) {
+                bool fits = leaf.from == Leaf::Unsigned ? std::is_same_v<T, uint64_t>
+                                                        : (std::is_unsigned_v<T> && sizeof(T) == 8) ||
+                                                              (leaf.i >= int64_t(std::numeric_limits<T>::min()) &&
+                                                               leaf.i <= int64_t(std::numeric_limits<T>::max()));
+                // Negative numbers wrap into unsigned types, as in PyTorch; anything else out of range is an error.
+                if (!fits && !(std::is_unsigned_v<T> && leaf.from != Leaf::Unsigned && leaf.i < 0 &&
+                               leaf.i >= -int64_t(std::numeric_limits<T>::max())))
+                    fail_value("value cannot be converted to type ", fb::dtype_of<T>(), " without overflow: ", leaf.i);
+            }
+        }
+        if constexpr (!is_complex_type<T> && !std::is_same_v<T, bool>) {
+            if (leaf.from == Leaf::Complex) fail_type("a complex number cannot be stored as ", fb::dtype_of<T>());
+        }
+        return scalar(leaf).to<T>();
+    }
+
+    Dims shape_;
+    bool shape_known_ = false;  // the first element of each level tells it
+    std::optional<DType> dtype_;
+    unsigned kinds_ = 0;  // bits: the kinds of Python numbers whose dtypes are noted
+    std::vector<Leaf> leaves_;
+    std::vector<c128> complex_;
+    std::vector<Tensor> blocks_;
+};
 
 // _C.tensor_from_data(data, dtype or None)
 PyObject* tensor_from_data(PyObject*, PyObject* args) {
@@ -120,32 +216,17 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
         if (PyUnicode_Check(data) || PyBytes_Check(data))
             fail_type("cannot make a tensor from ", Py_TYPE(data)->tp_name,
                       "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
-        Survey survey;
-        survey_shape(data, survey);
-        survey_kinds(data, 0, survey);
-        DType result;
+        std::optional<DType> wanted;
         if (dtype != Py_None) {
             Value value;
             Param param;
             param.type = ArgType::DType;
             if (!convert_arg(dtype, param, value)) fail_type("dtype must be a dtype, got ", Py_TYPE(dtype)->tp_name);
-            result = std::get<DType>(value);
-        } else if (survey.tensor_dtype) {
-            result = *survey.tensor_dtype;
-        } else if (!survey.any) {
-            result = default_dtype();
-        } else {
-            Scalar s;
-            s.kind = survey.kind;
-            s.u = survey.u64;
-            result = fb::dtype_of(s);
+            wanted = std::get<DType>(value);
         }
-        Tensor t = empty(survey.shape, result);
-        dispatch_all(result, [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            T* to = t.data<T>();
-            if (t.numel()) fill_from(data, to);
-        });
+        NestedData nested(data);
+        Tensor t = empty(nested.shape(), wanted ? *wanted : nested.dtype());
+        dispatch_all(t.dtype(), [&](auto tag) { nested.fill(t.data<typename decltype(tag)::type>()); });
         return wrap(t);
     });
 }
@@ -189,11 +270,7 @@ PyObject* meta(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         OpScope scope("meta");
         Dims sizes;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
-            int64_t size;
-            if (!int_of(PyTuple_GET_ITEM(shape, i), size)) fail_type("sizes must be ints");
-            sizes.push_back(size);
-        }
+        if (!dims_of(shape, sizes)) fail_type("sizes must be ints");
         return wrap(make_meta(sizes, dtype_of(dtype)));
     });
 }

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "bindings/items.h"
+
 namespace fb::py {
 
 bool is_numpy_array(PyObject* o) {
@@ -93,12 +95,17 @@ bool int_of(PyObject* o, int64_t& out) {
 
 bool dims_of(PyObject* o, Dims& out) {
     int64_t single;
-    if (PyTuple_Check(o) || PyList_Check(o)) {
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    if (is_tuple_or_list(o)) {
         out = Dims();
-        for (Py_ssize_t i = 0; i < n; i++) {
-            if (!int_of(PySequence_Fast_GET_ITEM(o, i), single)) return false;
+        auto add = [&](PyObject* item) {
+            if (!int_of(item, single)) return false;
             out.push_back(single);
+            return true;
+        };
+        if (all_items(o, [&](PyObject* item) { return PyLong_CheckExact(item) && add(item); })) return true;
+        out = Dims();
+        for (PyObject* item : Items(o)) {
+            if (!add(item)) return false;
         }
         return true;
     }
@@ -130,20 +137,25 @@ static bool dtype_arg(PyObject* o, Value& out) {
 
 static bool device_arg(PyObject* o, Value& out) {
     if (Py_IS_TYPE(o, device_type)) out = device_of(o);
-    else if (PyUnicode_Check(o)) out = parse_device(PyUnicode_AsUTF8(o));
+    else if (PyUnicode_Check(o)) out = parse_device(text_of(o));
     else return false;
     return true;
 }
 
 // layout and memory_format objects are small Python enums with an integer `code`.
-static bool code_arg(PyObject* o, const char* type, Value& out) {
+static bool code_arg(PyObject* o, const char* type, long count, Value& out) {
     if (std::strstr(Py_TYPE(o)->tp_name, type) == nullptr) return false;
     Owned code(PyObject_GetAttrString(o, "code"));
     if (!code) {
         PyErr_Clear();
         return false;
     }
-    out = Scalar(static_cast<int64_t>(PyLong_AsLong(code.get())));
+    long number = PyLong_Check(code.get()) ? PyLong_AsLong(code.get()) : -1;
+    if (number < 0 || number >= count) {
+        PyErr_Clear();
+        return false;
+    }
+    out = Scalar(static_cast<int64_t>(number));
     return true;
 }
 
@@ -172,14 +184,14 @@ bool convert_arg(PyObject* o, const Param& param, Value& out) {
                                 true);
             return true;
         case ArgType::TensorList: {
-            if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+            if (!is_tuple_or_list(o)) return false;
             std::vector<Tensor> list;
-            Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-            for (Py_ssize_t k = 0; k < n; k++) {
-                PyObject* element = PySequence_Fast_GET_ITEM(o, k);
-                if (!is_tensor(element)) return false;
-                list.push_back(tensor_of(element));
-            }
+            auto add = [&](PyObject* item) {
+                if (!is_tensor(item)) return false;
+                list.push_back(tensor_of(item));
+                return true;
+            };
+            if (!all_items(o, add)) return false;
             out = std::move(list);
             return true;
         }
@@ -225,20 +237,16 @@ bool convert_arg(PyObject* o, const Param& param, Value& out) {
             return false;
         case ArgType::Str:
             if (!PyUnicode_Check(o)) return false;
-            {
-                const char* text = PyUnicode_AsUTF8(o);
-                if (!text) throw PythonError{};
-                out = std::string(text);
-            }
+            out = std::string(text_of(o));
             return true;
         case ArgType::DType:
             return dtype_arg(o, out);
         case ArgType::Device:
             return device_arg(o, out);
         case ArgType::Layout:
-            return code_arg(o, "layout", out);
+            return code_arg(o, "layout", 16, out);
         case ArgType::MemoryFormat:
-            return code_arg(o, "memory_format", out);
+            return code_arg(o, "memory_format", 4, out);
         case ArgType::Generator:
             if (!Py_IS_TYPE(o, generator_type)) return false;
             out = generator_of(o);

@@ -79,10 +79,12 @@ PyObject* from_plain_array(PyObject*, PyObject* array) {
     } done{&view};
     return guarded([&]() -> PyObject* {
         OpScope scope("from_numpy");
+        const char* given = view.format ? view.format : "B";
+        if (view.suboffsets || (view.ndim > 0 && (!view.shape || !view.strides))) Py_RETURN_NONE;
         for (int i = 0; i < dtype_count; i++) {
             DType dtype = static_cast<DType>(i);
             const char* format = buffer_format(dtype);
-            if (!format || std::strcmp(format, view.format) != 0) continue;
+            if (!format || std::strcmp(format, given) != 0 || view.itemsize != itemsize(dtype)) continue;
             Dims shape(view.shape, view.shape + view.ndim), strides(view.strides, view.strides + view.ndim);
             for (int64_t& s : strides) {
                 if (s % view.itemsize != 0) Py_RETURN_NONE;

@@ -1,6 +1,7 @@
 // Gradient formulas written in Python for ops of the core.
 #include "bindings/convert.h"
 #include "bindings/graph.h"
+#include "bindings/items.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
 
@@ -29,11 +30,12 @@ void run_python_gradient(void* formula, GradCall& c) {
                 ok(PyList_Append(tensors.get(), t.get()));
                 ok(PyList_Append(sizes.get(), size.get()));
             }
-            PyObject* none = Py_None;
-            PyObject* tensor = list ? tensors.get() : c.count(at) ? PyList_GET_ITEM(tensors.get(), 0) : none;
-            PyObject* size = list ? sizes.get() : c.count(at) ? PyList_GET_ITEM(sizes.get(), 0) : none;
-            ok(PyDict_SetItemString(inputs.get(), p.name.c_str(), tensor));
-            ok(PyDict_SetItemString(shapes.get(), p.name.c_str(), size));
+            auto told = [&](const Owned& all) {
+                if (list) return Owned::borrow(all.get());
+                return c.count(at) ? Owned(ok(PySequence_GetItem(all.get(), 0))) : Owned::borrow(Py_None);
+            };
+            ok(PyDict_SetItemString(inputs.get(), p.name.c_str(), told(tensors).get()));
+            ok(PyDict_SetItemString(shapes.get(), p.name.c_str(), told(sizes).get()));
             if (c.count(at)) {
                 Owned dtype(wrap(c.dtype(at)));
                 ok(PyDict_SetItemString(dtypes.get(), p.name.c_str(), dtype.get()));
@@ -62,16 +64,17 @@ void run_python_gradient(void* formula, GradCall& c) {
                                         grads.get(), needs.get(), shapes.get(), dtypes.get(), nullptr)));
     // A dictionary: argument name → gradient, or a list of them for a list.
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject* g = PyDict_GetItemString(answer.get(), params[static_cast<size_t>(i)].name.c_str());
-        if (!g || g == Py_None) continue;
-        if (is_tensor(g)) {
-            c.set(static_cast<int>(i), tensor_of(g));
+        Owned g = find_item(answer.get(), params[static_cast<size_t>(i)].name.c_str());
+        if (!g || g.get() == Py_None) continue;
+        if (is_tensor(g.get())) {
+            c.set(static_cast<int>(i), tensor_of(g.get()));
             continue;
         }
-        Owned list(ok(PySequence_Tuple(g)));
-        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list.get()); k++) {
-            PyObject* one = PyTuple_GET_ITEM(list.get(), k);
-            if (is_tensor(one)) c.set(static_cast<int>(i), static_cast<int>(k), tensor_of(one));
+        Items list(g.get());
+        check(list.size() <= c.count(static_cast<int>(i)), "a gradient formula gave ", list.size(),
+              " gradients for a list of ", c.count(static_cast<int>(i)));
+        for (Py_ssize_t k = 0; k < list.size(); k++) {
+            if (is_tensor(list[k])) c.set(static_cast<int>(i), static_cast<int>(k), tensor_of(list[k]));
         }
     }
 }
@@ -102,11 +105,12 @@ PyObject* define_gradient(PyObject*, PyObject* args) {
     unsigned constants = 0;
     if (!PyArg_ParseTuple(args, "sO!O|I", &key, &PyTuple_Type, &uses, &formula, &constants)) return nullptr;
     return guarded([&]() -> PyObject* {
+        Dims places;
+        if (!dims_of(uses, places)) fail_type("the arguments in use must be ints");
         Gradient& gradient = gradient_table().emplace_back();
         gradient.key = key;
         gradient.constants = constants;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(uses); i++)
-            gradient.uses.push_back(static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(uses, i))));
+        for (int64_t use : places) gradient.uses.push_back(static_cast<uint32_t>(use));
         gradient.python = Py_NewRef(formula);
         link_gradient(gradient);
         Py_RETURN_NONE;

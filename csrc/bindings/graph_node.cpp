@@ -1,6 +1,7 @@
 // Nodes of the graph as Python objects, and Functions: nodes whose work is written in Python.
 #include "bindings/convert.h"
 #include "bindings/graph.h"
+#include "bindings/items.h"
 #include "ops/dispatch.h"
 
 namespace fb::py {
@@ -18,9 +19,12 @@ class PythonNode final : public Node {
         Owned grads = wrap_all(gradients);
         Owned self(wrap_node(Ref<Node>(this)));
         Owned result(ok(PyObject_CallMethod(context.get(), "_run_backward", "OO", grads.get(), self.get())));
+        Items given(result.get());
+        check(static_cast<size_t>(given.size()) == next.size(), name_, " gave ", given.size(), " gradients, expected ",
+              next.size());
         Gradients results(next.size());
         for (size_t i = 0; i < next.size(); i++)
-            results[i] = gradient_of(PyTuple_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i)), name_.c_str());
+            results[i] = gradient_of(given[static_cast<Py_ssize_t>(i)], name_.c_str());
         return results;
     }
     std::string name() const override { return name_; }
@@ -121,7 +125,9 @@ PyObject* add_node_hook(PyObject* o, PyObject* f, bool before) {
 PyObject* node_add_hook(PyObject* o, PyObject* f) { return add_node_hook(o, f, false); }
 PyObject* node_add_prehook(PyObject* o, PyObject* f) { return add_node_hook(o, f, true); }
 PyObject* node_remove_hook(PyObject* o, PyObject* id) {
-    return PyBool_FromLong(erase_hook(as_node(o)->node->hooks.get(), PyLong_AsLongLong(id)));
+    long long number = PyLong_AsLongLong(id);
+    if (number == -1 && PyErr_Occurred()) return nullptr;
+    return PyBool_FromLong(erase_hook(as_node(o)->node->hooks.get(), number));
 }
 PyObject* node_getattro(PyObject* o, PyObject* name) {
     PyObject* found = PyObject_GenericGetAttr(o, name);
@@ -170,10 +176,7 @@ PyObject* function_node(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         current_location = here();
         auto node = make_ref<PythonNode>(context, name);
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
-            PyObject* o = PyTuple_GET_ITEM(inputs, i);
-            node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
-        }
+        for (PyObject* o : Items(inputs)) node->next.push_back(is_tensor(o) ? gradient_edge(tensor_of(o)) : Edge{});
         node->renumber();
         return wrap_node(Ref<Node>(node.get()));
     });
@@ -190,7 +193,7 @@ PyObject* set_output(PyObject*, PyObject* args) {
             node->outputs.push_back({});
             Py_RETURN_NONE;
         }
-        Tensor t = tensor_of(o);
+        Tensor t = expect_tensor(o, "an output");
         node->add_output(t);
         if (!record || !differentiable(t.dtype())) Py_RETURN_NONE;
         if (dirty) rebase_history(t, Ref<Node>(node));
@@ -200,7 +203,7 @@ PyObject* set_output(PyObject*, PyObject* args) {
 }
 PyObject* py_check_inplace(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
-        check_inplace(tensor_of(o));
+        check_inplace(expect_tensor(o, "what is changed in place"));
         Py_RETURN_NONE;
     });
 }
@@ -208,7 +211,7 @@ PyObject* py_check_inplace(PyObject*, PyObject* o) {
 PyObject* mark_written(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         current_location = here();
-        tensor_of(o).will_write();
+        expect_tensor(o, "what is marked as written").will_write();
         Py_RETURN_NONE;
     });
 }

@@ -1,6 +1,7 @@
 // Python callables as hooks of the graph.
 #include "bindings/convert.h"
 #include "bindings/graph.h"
+#include "bindings/items.h"
 
 namespace fb::py {
 
@@ -58,14 +59,15 @@ struct NodeHook final : PythonHook {
         }
         Owned result(ok(PyObject_Vectorcall(function.get(), args, others ? 2 : 1, nullptr)));
         if (result.get() == Py_None) return;
-        Owned list(ok(is_tensor(result.get()) ? PyTuple_Pack(1, result.get()) : PySequence_Tuple(result.get())));
-        if (static_cast<size_t>(PyTuple_GET_SIZE(list.get())) != gradients.size()) {
-            PyErr_Format(PyExc_RuntimeError, "a hook returned %zd gradients, expected %zu",
-                         PyTuple_GET_SIZE(list.get()), gradients.size());
+        Owned list = is_tensor(result.get()) ? Owned(ok(PyTuple_Pack(1, result.get()))) : std::move(result);
+        Items given(list.get());
+        if (static_cast<size_t>(given.size()) != gradients.size()) {
+            PyErr_Format(PyExc_RuntimeError, "a hook returned %zd gradients, expected %zu", given.size(),
+                         gradients.size());
             throw PythonError{};
         }
         for (size_t i = 0; i < gradients.size(); i++)
-            gradients[i] = gradient_of(PyTuple_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)), "a hook");
+            gradients[i] = gradient_of(given[static_cast<Py_ssize_t>(i)], "a hook");
     }
 };
 

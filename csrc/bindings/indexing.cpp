@@ -2,6 +2,7 @@
 
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
+#include "bindings/items.h"
 #include "bindings/override.h"
 #include "ops/index_item.h"
 
@@ -99,22 +100,20 @@ struct ParsedIndex {
         has_bytes |= items.back().indices && items.back().indices.dtype() == DType::U8;
     }
     // The tensor among the indices that takes over calls (inside vmap), if any.
-    PyObject* functorial() const {
+    Owned functorial() const {
         for (const IndexItem& item : items) {
-            if (item.indices && item.indices.impl()->functorial)
-                return static_cast<PyObject*>(item.indices.impl()->pyobj);
+            if (item.indices && item.indices.impl()->functorial) return Owned(wrap(item.indices));
         }
-        return nullptr;
+        return Owned();
     }
 };
 
 ParsedIndex parse_index(PyObject* index) {
     ParsedIndex parsed;
     if (is_tuple_like(index)) {
-        Owned tuple(ok(PySequence_Tuple(index)));  // items stay alive whatever their conversion runs
-        Py_ssize_t size = PyTuple_GET_SIZE(tuple.get());
-        parsed.items.reserve(static_cast<size_t>(size));
-        for (Py_ssize_t i = 0; i < size; i++) parsed.add(PyTuple_GET_ITEM(tuple.get(), i));
+        Items parts(index);
+        parsed.items.reserve(static_cast<size_t>(parts.size()));
+        for (PyObject* part : parts) parsed.add(part);
     } else {
         parsed.add(index);
     }
@@ -139,8 +138,8 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
             return wrap(select(t, 0, i));
         }
         ParsedIndex parsed = parse_index(index);
-        if (PyObject* taker = parsed.functorial())
-            return hand_over(taker, "getitem", {{"input", self}, {"index", index}});
+        if (Owned taker = parsed.functorial())
+            return hand_over(taker.get(), "getitem", {{"input", self}, {"index", index}});
         return wrap(getitem(t, parsed.items));
     });
 }
@@ -172,8 +171,8 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
         }
         current_location = here();
         ParsedIndex parsed = parse_index(index);
-        if (PyObject* taker = parsed.functorial()) {
-            Owned done(hand_over(taker, "setitem_", {{"input", self}, {"index", index}, {"value", value}}));
+        if (Owned taker = parsed.functorial()) {
+            Owned done(hand_over(taker.get(), "setitem_", {{"input", self}, {"index", index}, {"value", value}}));
             return 0;
         }
         setitem(t, parsed.items, source);

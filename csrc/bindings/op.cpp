@@ -5,6 +5,7 @@
 #include "base/profile.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
+#include "bindings/items.h"
 #include "bindings/override.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
@@ -47,16 +48,16 @@ std::string described(const Param& p) {
 // What it is instead; of a list or tuple, the classes of what is in it.
 std::string contents(PyObject* o) {
     std::string text = type_name(o);
-    if (!PyTuple_Check(o) && !PyList_Check(o)) return text;
+    if (!is_tuple_or_list(o)) return text;
     const char* separator = " of ";
     std::string last;
-    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PySequence_Fast_GET_SIZE(o), 8); i++) {
-        std::string item = type_name(PySequence_Fast_GET_ITEM(o, i));
-        if (item == last) continue;
-        text += separator + item;
-        separator = ", ";
+    int count = 0;
+    all_items(o, [&](PyObject* one) {
+        std::string item = type_name(one);
+        if (item != last) text += separator + item, separator = ", ";
         last = item;
-    }
+        return ++count < 8;
+    });
     return text;
 }
 
@@ -93,7 +94,7 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     Py_ssize_t used = nargs;
     for (int i = 0; i < sig.positional; i++) {
         if (!sig.params[i].spread || i >= nargs) continue;
-        bool sequence = PyTuple_Check(args[i]) || PyList_Check(args[i]);
+        bool sequence = is_tuple_or_list(args[i]);
         bool collects = sig.params[i].type == ArgType::TensorList
                             ? is_tensor(args[i])
                             : !sequence && !(nargs == i + 1 && (is_tensor(args[i]) || args[i] == Py_None));
@@ -108,20 +109,21 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
                           std::to_string(nargs));
     }
     for (Py_ssize_t i = 0; i < used; i++) b.raw[i] = args[i];
-    Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    for (Py_ssize_t k = 0; k < nkw; k++) {
-        PyObject* key = PyTuple_GET_ITEM(kwnames, k);
-        PyObject* value = args[nargs + k];
+    PyObject* const* values = args + nargs;
+    auto bind_keyword = [&](PyObject* key) {
+        PyObject* value = *values++;
         if ((o.flags & OUT) && (PyUnicode_CompareWithASCIIString(key, "out") == 0)) {
             b.out = value == Py_None ? nullptr : value;
-            continue;
+            return true;
         }
         int i = find_param(sig, key);
-        if (i < 0) return misfit.say("got an unexpected keyword argument '" + std::string(PyUnicode_AsUTF8(key)) + "'");
+        if (i < 0) return misfit.say("got an unexpected keyword argument '" + std::string(text_of(key)) + "'");
         if (b.raw[i] || i == spread_at)
             return misfit.say("got multiple values for argument '" + sig.params[i].name + "'");
         b.raw[i] = value;
-    }
+        return true;
+    };
+    if (kwnames && !all_items(kwnames, bind_keyword)) return false;
     for (int i = 0; i < n; i++) {
         const Param& p = sig.params[i];
         if (i == spread_at) {
@@ -195,12 +197,8 @@ Owned call_python(const Overload& o, const Args& a, const Binding& b) {
 std::vector<Tensor> out_tensors(PyObject* out, size_t expected, const char* name) {
     std::vector<Tensor> list;
     if (is_tensor(out)) list.push_back(tensor_of(out));
-    else if (PyTuple_Check(out) || PyList_Check(out)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(out); i++) {
-            PyObject* o = PySequence_Fast_GET_ITEM(out, i);
-            if (!is_tensor(o)) fail_type("out must hold tensors, got ", type_name(o));
-            list.push_back(tensor_of(o));
-        }
+    else if (is_tuple_or_list(out)) {
+        for (PyObject* o : Items(out)) list.push_back(expect_tensor(o, "every item of out"));
     } else fail_type("out must be a tensor or a tuple of tensors, got ", type_name(out));
     if (list.size() != expected) fail_type("out needs ", expected, " tensor(s), got ", list.size(), " for ", name);
     return list;
@@ -219,6 +217,10 @@ PyObject* wrap_result(const Overload& o, const Value& value) {
         return o.signature.result == Signature::Result::List ? ok(PySequence_List(tuple.get())) : tuple.release();
     }
     return wrap_value(value);
+}
+
+void check_count(Py_ssize_t got, size_t expected) {
+    if (static_cast<size_t>(got) != expected) fail_state("the op returned ", got, " results, expected ", expected);
 }
 
 // The composite that runs on this thread: errors of the ops it is made of carry its name, the one the user called.
@@ -326,9 +328,11 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         if (mode != Mode::Inplace && !b.out) {
             // A plain tuple of a composite with named results becomes the named one.
             if (o.named && PyTuple_CheckExact(result.get())) {
+                Items items(result.get());
+                check_count(items.size(), o.signature.fields.size());
                 Owned named(ok(PyStructSequence_New(o.named)));
-                for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); i++)
-                    PyStructSequence_SetItem(named.get(), i, Py_NewRef(PyTuple_GET_ITEM(result.get(), i)));
+                for (Py_ssize_t i = 0; i < items.size(); i++)
+                    PyStructSequence_SetItem(named.get(), i, Py_NewRef(items[i]));
                 return named.release();
             }
             return result.release();
@@ -336,9 +340,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         if (is_tensor(result.get())) value = tensor_of(result.get());
         else {
             std::vector<Tensor> list;
-            Owned sequence(ok(PySequence_Fast(result.get(), "a composite with out= must return tensors")));
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); i++)
-                list.push_back(tensor_of(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+            for (PyObject* one : Items(result.get()))
+                list.push_back(expect_tensor(one, "every result of an op with out="));
             value = std::move(list);
         }
     } else {
@@ -377,6 +380,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
     }
     if (outs.size() > 1) {
         const auto& results = std::get<std::vector<Tensor>>(value);
+        check_count(static_cast<Py_ssize_t>(results.size()), outs.size());
         for (size_t i = 0; i < outs.size(); i++) {
             for (size_t j = 0; j < i; j++)
                 check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
@@ -419,7 +423,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
 
 PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     return guarded([&]() -> PyObject* {
-        Py_ssize_t given = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+        Py_ssize_t given = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
         if (overridden(args, given)) return give_to_class(h, mode, args, nargs, kwnames);
         unsigned wanted = mode == Mode::Method ? METHOD : mode == Mode::Inplace ? INPLACE : FUNCTION;
         for (auto& o : h->overloads) {

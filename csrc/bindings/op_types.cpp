@@ -1,6 +1,7 @@
 // The Python objects that stand for ops, and the table of them: one vectorcall entry serves every op.
 #include <map>
 
+#include "bindings/items.h"
 #include "bindings/op.h"
 #include "ops/dispatch.h"
 
@@ -133,11 +134,10 @@ PyObject* named_repr(PyObject* self) {
         PyTypeObject* type = Py_TYPE(self);
         std::string kind = type->tp_name;
         std::string text = shown_package + kind.substr(kind.find('.')) + "(\n";
-        for (Py_ssize_t i = 0; i < Py_SIZE(self); ++i) {
-            Owned value(ok(PyObject_Repr(PyTuple_GET_ITEM(self, i))));
-            const char* shown = PyUnicode_AsUTF8(value.get());
-            if (!shown) throw PythonError{};
-            text += (i ? ",\n" : "") + std::string(type->tp_members[i].name) + "=" + shown;
+        Items fields(self);
+        for (Py_ssize_t i = 0; i < fields.size(); ++i) {
+            Owned value(ok(PyObject_Repr(fields[i])));
+            text += (i ? ",\n" : "") + std::string(type->tp_members[i].name) + "=" + text_of(value.get());
         }
         return ok(PyUnicode_FromString((text + ")").c_str()));
     });
@@ -198,13 +198,12 @@ void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
     size_t dot = name.rfind('.');
     std::string space = dot == std::string::npos ? "" : name.substr(0, dot),
                 short_name = name.substr(dot == std::string::npos ? 0 : dot + 1);
-    PyObject* dict = PyDict_GetItemString(namespaces, space.c_str());
-    Owned fresh;
-    if (!dict) {
-        fresh = Owned(ok(PyDict_New()));
-        dict = fresh.get();
-        ok(PyDict_SetItemString(namespaces, space.c_str(), dict));
+    Owned names = find_item(namespaces, space.c_str());
+    if (!names) {
+        names = Owned(ok(PyDict_New()));
+        ok(PyDict_SetItemString(namespaces, space.c_str(), names.get()));
     }
+    PyObject* dict = names.get();
     auto callable = [&](Mode mode) {
         PyObject*& made = handle.callables[static_cast<int>(mode)];
         if (!made) made = make_op(&handle, mode).release();

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "bindings/items.h"
+
 namespace fb::py {
 namespace {
 
@@ -29,11 +31,7 @@ bool handles_calls(PyObject* o) {
 }
 
 bool has_item_that_handles(PyObject* o) {
-    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
-        if (handles_calls(PySequence_Fast_GET_ITEM(o, i))) return true;
-    }
-    return false;
+    return (PyTuple_CheckExact(o) || PyList_CheckExact(o)) && any_item(o, handles_calls);
 }
 
 // The method an operator stands for when the tensor is on its right: 2 - x.
@@ -116,8 +114,10 @@ PyObject* give_to_class(PyObject* func, PyObject* const* args, Py_ssize_t nargs,
     }
     Owned positional(ok(PyTuple_New(nargs))), keywords(ok(PyDict_New()));
     for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
-    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
-        ok(PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]));
+    if (kwnames) {
+        Items names(kwnames);
+        for (Py_ssize_t i = 0; i < names.size(); i++) ok(PyDict_SetItem(keywords.get(), names[i], args[nargs + i]));
+    }
     return ok(PyObject_CallFunctionObjArgs(handler, func, positional.get(), keywords.get(), nullptr));
 }
 

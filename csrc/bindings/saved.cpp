@@ -2,6 +2,7 @@
 #include "autograd/saved.h"
 
 #include "bindings/graph.h"
+#include "bindings/items.h"
 #include "ops/common.h"
 
 namespace fb::py {
@@ -92,7 +93,7 @@ PyObject* save_tensor(PyObject*, PyObject* args) {
     const char* maker;
     if (!PyArg_ParseTuple(args, "Ops", &t, &is_result, &maker)) return nullptr;
     return guarded([&]() -> PyObject* {
-        Tensor tensor = tensor_of(t);
+        Tensor tensor = expect_tensor(t, "what is saved for backward");
         Owned o(ok(saved_type->tp_alloc(saved_type, 0)));
         auto* self = reinterpret_cast<PySaved*>(o.get());
         self->saved = new Saved(tensor, is_result != 0);

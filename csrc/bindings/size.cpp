@@ -1,6 +1,6 @@
 // flambeau.Size: a tuple of ints. In C++ because every x.shape[0] goes through it.
 #include "bindings/convert.h"
-#include "bindings/python.h"
+#include "bindings/items.h"
 
 namespace fb::py {
 
@@ -11,10 +11,10 @@ namespace {
 PyObject* from_tuple(PyObject* tuple) {
     Owned source(tuple);
     if (!source) return nullptr;
-    Py_ssize_t n = PyTuple_GET_SIZE(source.get());
-    PyObject* size = size_type->tp_alloc(size_type, n);
+    Items items(source.get());
+    PyObject* size = size_type->tp_alloc(size_type, items.size());
     if (!size) return nullptr;
-    for (Py_ssize_t i = 0; i < n; i++) PyTuple_SET_ITEM(size, i, Py_NewRef(PyTuple_GET_ITEM(source.get(), i)));
+    for (Py_ssize_t i = 0; i < items.size(); i++) PyTuple_SET_ITEM(size, i, Py_NewRef(items[i]));
     return size;
 }
 
@@ -25,29 +25,33 @@ PyObject* size_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
         return nullptr;
     }
     if (!values) return size_type->tp_alloc(size_type, 0);
-    Owned list(PySequence_List(values));
-    if (!list) return nullptr;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); i++) {
-        PyObject* item = PyList_GET_ITEM(list.get(), i);
-        if (!PyIndex_Check(item)) {
-            PyErr_Format(PyExc_TypeError, "Size: expected ints, got %s at position %zd", Py_TYPE(item)->tp_name, i);
-            return nullptr;
+    return guarded([&]() -> PyObject* {
+        Items items(values);
+        std::vector<Owned> numbers;  // complete before the tuple exists: the collector shows it to everybody
+        for (PyObject* item : items) {
+            if (!PyIndex_Check(item))
+                return PyErr_Format(PyExc_TypeError, "Size: expected ints, got %s at position %zd",
+                                    Py_TYPE(item)->tp_name, static_cast<Py_ssize_t>(numbers.size()));
+            numbers.emplace_back(ok(PyNumber_Index(item)));
         }
-        PyObject* number = PyNumber_Index(item);
-        if (!number) return nullptr;
-        PyList_SetItem(list.get(), i, number);
-    }
-    return from_tuple(PyList_AsTuple(list.get()));
+        Owned size(ok(size_type->tp_alloc(size_type, items.size())));
+        for (Py_ssize_t i = 0; i < items.size(); i++)
+            PyTuple_SET_ITEM(size.get(), i, numbers[static_cast<size_t>(i)].release());
+        return size.release();
+    });
 }
 
 PyObject* size_repr(PyObject* self) {
-    std::string text = shown_package + ".Size([";
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
-        Owned item(PyObject_Str(PyTuple_GET_ITEM(self, i)));
-        if (!item) return nullptr;
-        text += (i ? ", " : "") + std::string(PyUnicode_AsUTF8(item.get()));
-    }
-    return PyUnicode_FromString((text + "])").c_str());
+    return guarded([&]() -> PyObject* {
+        std::string text = shown_package + ".Size([";
+        const char* separator = "";
+        for (PyObject* item : Items(self)) {
+            Owned shown(ok(PyObject_Str(item)));
+            text += separator + std::string(text_of(shown.get()));
+            separator = ", ";
+        }
+        return PyUnicode_FromString((text + "])").c_str());
+    });
 }
 
 PyObject* size_subscript(PyObject* self, PyObject* index) {
@@ -75,12 +79,11 @@ PyObject* size_repeat(PyObject* self, Py_ssize_t n) {
     return repeated ? from_tuple(PyList_AsTuple(repeated.get())) : nullptr;
 }
 PyObject* size_numel(PyObject* self, PyObject*) {
-    Owned product(PyLong_FromLong(1));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
-        product = Owned(PyNumber_Multiply(product.get(), PyTuple_GET_ITEM(self, i)));
-        if (!product) return nullptr;
-    }
-    return product.release();
+    return guarded([&]() -> PyObject* {
+        Owned product(ok(PyLong_FromLong(1)));
+        for (PyObject* item : Items(self)) product = Owned(ok(PyNumber_Multiply(product.get(), item)));
+        return product.release();
+    });
 }
 PyObject* size_reduce(PyObject* self, PyObject*) {
     Owned list(PySequence_List(self));

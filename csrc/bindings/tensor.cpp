@@ -5,6 +5,7 @@
 #include "bindings/convert.h"
 #include "bindings/exchange.h"
 #include "bindings/indexing.h"
+#include "bindings/items.h"
 #include "bindings/override.h"
 #include "bindings/python.h"
 #include "ops/common.h"
@@ -279,30 +280,39 @@ PyObject* m_size(PyObject* o, PyObject* args, PyObject* kwargs) {
     return one_of(args, kwargs, cast(o)->impl->shape, "size", true);
 }
 PyObject* m_stride(PyObject* o, PyObject* args, PyObject* kwargs) {
-    return one_of(args, kwargs, settled(o).strides(), "stride", false);
+    return guarded([&] { return one_of(args, kwargs, settled(o).strides(), "stride", false); });
 }
 PyObject* m_dim(PyObject* o, PyObject*) { return get_ndim(o, nullptr); }
 PyObject* m_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->numel); }
 PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }
 PyObject* m_data_ptr(PyObject* o, PyObject*) {
-    Tensor t = settled(o);
-    return PyLong_FromVoidPtr(t.numel() && t.device().type != DeviceType::Meta ? t.raw() : nullptr);
+    return guarded([&] {
+        Tensor t = settled(o);
+        return PyLong_FromVoidPtr(t.numel() && t.device().type != DeviceType::Meta ? t.raw() : nullptr);
+    });
 }
-PyObject* m_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(settled(o).offset()); }
-PyObject* m_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(settled(o).storage().bytes()); }
-PyObject* m_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(settled(o).storage().data()); }
+PyObject* m_storage_offset(PyObject* o, PyObject*) {
+    return guarded([&] { return PyLong_FromLongLong(settled(o).offset()); });
+}
+PyObject* m_storage_nbytes(PyObject* o, PyObject*) {
+    return guarded([&] { return PyLong_FromSize_t(settled(o).storage().bytes()); });
+}
+PyObject* m_storage_ptr(PyObject* o, PyObject*) {
+    return guarded([&] { return PyLong_FromVoidPtr(settled(o).storage().data()); });
+}
 PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(cast(o)->impl->dtype)); }
 PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
 PyObject* m_is_signed(PyObject* o, PyObject*) { return PyBool_FromLong(info(cast(o)->impl->dtype).is_signed); }
 PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    if (nargs == 0 && !kwnames) return PyBool_FromLong(settled(o).is_contiguous());
     return guarded([&]() -> PyObject* {
+        if (nargs == 0 && !kwnames) return PyBool_FromLong(settled(o).is_contiguous());
         OpScope scope("is_contiguous");
         Param param;
         param.type = ArgType::MemoryFormat;
         Value value;
-        bool named = kwnames && PyTuple_GET_SIZE(kwnames) == 1 &&
-                     PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0;
+        bool named = kwnames && PyTuple_Size(kwnames) == 1 && all_items(kwnames, [](PyObject* name) {
+                         return PyUnicode_CompareWithASCIIString(name, "memory_format") == 0;
+                     });
         if (nargs + (named ? 1 : 0) != 1 || (kwnames && !named)) fail_type("takes one argument, memory_format");
         if (!convert_arg(args[0], param, value))
             fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
@@ -319,7 +329,9 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
         return PyBool_FromLong(permute(t, order).is_contiguous());
     });
 }
-PyObject* m_row_major(PyObject* o, PyObject*) { return PyBool_FromLong(settled(o).is_contiguous()); }
+PyObject* m_row_major(PyObject* o, PyObject*) {
+    return guarded([&] { return PyBool_FromLong(settled(o).is_contiguous()); });
+}
 PyObject* m_item(PyObject* o, PyObject*) {
     return guarded([&] { return wrap(single(o, "item")); });
 }

@@ -155,7 +155,9 @@ PyObject* m_add_post_hook(PyObject* o, PyObject* f) {
 }
 PyObject* m_remove_hook(PyObject* o, PyObject* id) {
     GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
-    return PyBool_FromLong(meta && erase_hook(meta->hooks.get(), PyLong_AsLongLong(id)));
+    long long number = PyLong_AsLongLong(id);
+    if (number == -1 && PyErr_Occurred()) return nullptr;
+    return PyBool_FromLong(meta && erase_hook(meta->hooks.get(), number));
 }
 // Where the tensor's gradient goes: (node, output).
 PyObject* m_gradient_edge(PyObject* o, PyObject*) {

@@ -2,7 +2,7 @@
 #include <random>
 
 #include "bindings/convert.h"
-#include "bindings/python.h"
+#include "bindings/items.h"
 
 namespace fb::py {
 
@@ -87,16 +87,26 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"type", "index", nullptr};
     PyObject *spec, *index = Py_None;
     static const char* other_names[] = {"device", "index", nullptr};
-    const char** used = kwargs && PyDict_GetItemString(kwargs, "device") ? other_names : names;
+    const char** used = names;
+    if (kwargs) {
+        Owned key(PyUnicode_FromString("device"));
+        int given = key ? PyDict_Contains(kwargs, key.get()) : -1;
+        if (given < 0) return nullptr;
+        if (given) used = other_names;
+    }
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(used), &spec, &index))
         return nullptr;
     return guarded([&]() -> PyObject* {
         OpScope scope("device");
         Device device;
         if (Py_IS_TYPE(spec, device_type)) device = self_device(spec);
-        else if (PyUnicode_Check(spec)) device = parse_device(PyUnicode_AsUTF8(spec));
-        else if (PyLong_Check(spec)) device = Device{DeviceType::CUDA, static_cast<int8_t>(PyLong_AsLong(spec))};
-        else fail_type("expected a str such as 'cpu' or a device, got ", Py_TYPE(spec)->tp_name);
+        else if (PyUnicode_Check(spec)) device = parse_device(text_of(spec));
+        else if (PyLong_Check(spec)) {
+            int64_t i;
+            int_of(spec, i);
+            check(i >= -1 && i < 128, "index must be from 0 to 127, got ", i);
+            device = Device{DeviceType::CUDA, static_cast<int8_t>(i)};
+        } else fail_type("expected a str such as 'cpu' or a device, got ", Py_TYPE(spec)->tp_name);
         if (index != Py_None) {
             int64_t i;
             if (!int_of(index, i)) fail_type("index must be an int, got ", Py_TYPE(index)->tp_name);
@@ -301,8 +311,8 @@ PyObject* set_errors(PyObject*, PyObject* errors) {
         PyErr_SetString(PyExc_TypeError, "set_errors: expected a tuple of exception classes");
         return nullptr;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(errors) && i < 8; i++)
-        error_classes[i] = Py_NewRef(PyTuple_GET_ITEM(errors, i));
+    Items classes(errors);
+    for (Py_ssize_t i = 0; i < classes.size() && i < 8; i++) error_classes[i] = Py_NewRef(classes[i]);
     Py_RETURN_NONE;
 }
 PyObject* show_package(PyObject*, PyObject* text) {
