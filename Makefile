@@ -7,13 +7,17 @@ JOBS ?= $(shell nproc)
 ARCH ?= native
 TESTS ?= tests
 
-.PHONY: help tools dev build test lint types format check-format demo sanitize bench docs wheel clean stubs
+# Calls per op that the fuzzer makes in `make guard` (several overloads and forms each).
+FUZZ ?= 100
+
+.PHONY: help tools dev build test lint types format check-format demo sanitize guard bench docs wheel clean stubs
 
 help:
 	@echo "make demo      build, then train a network on handwritten digits and draw what it predicts"
 	@echo "make test      build, then style, types, layers and all tests"
 	@echo "make dev       editable install in .venv; run it again for a fast rebuild"
 	@echo "make sanitize  the tests on a build with AddressSanitizer and UBSan"
+	@echo "make guard     adversarial tests and the fuzzer on memory with guard pages (FUZZ=1000 digs deeper)"
 	@echo "make bench     benchmark tables (against PyTorch when it is installed)"
 	@echo "make docs      HTML documentation in site/"
 	@echo "make wheel     a wheel in dist/ that other x86-64 machines run"
@@ -95,11 +99,22 @@ sanitize: $(VENV)/.ready
 	@mkdir -p $(SAN)/package/flambeau
 	@for f in src/flambeau/*; do case $$f in *.so) ;; *) ln -sfn $(CURDIR)/$$f $(SAN)/package/flambeau/; esac; done
 	@cp $(SAN)/_C*.so $(SAN)/package/flambeau/
-	@echo "a deliberate overrun must be caught:"
-	@if $(SAN_ENV) $(BIN)/python -c 'import flambeau as fb; fb._C.deliberate_overrun()' 2>$(SAN)/overrun.log; then \
-	   echo "the sanitizer is off: a write behind a tensor went unnoticed"; exit 1; fi
-	@grep -q heap-buffer-overflow $(SAN)/overrun.log && echo "caught"
+	@echo "a deliberate overrun and a late read must be caught:"
+	@for bug in overrun late_read; do \
+	   if $(SAN_ENV) $(BIN)/python -c "import flambeau as fb; fb._C.deliberate_$$bug()" 2>$(SAN)/$$bug.log; then \
+	     echo "the sanitizer is off: $$bug went unnoticed"; exit 1; fi; done
+	@grep -q heap-buffer-overflow $(SAN)/overrun.log && grep -q heap-use-after-free $(SAN)/late_read.log && echo "caught"
 	$(SAN_ENV) $(BIN)/python -m pytest -q -x -n $(JOBS) --timeout 900 $(TESTS) -m "not slow_sanitized"
+
+# The normal build with each tensor in front of a protected page and freed memory protected (csrc/memory/exact.h).
+guard: build
+	@echo "a deliberate overrun and a late read must be caught:"
+	@for bug in overrun late_read; do \
+	   if FLAMBEAU_GUARD=1 $(BIN)/python -X faulthandler -c "import flambeau as fb; fb._C.deliberate_$$bug()" 2>build/$$bug.log; then \
+	     echo "guard pages are off: $$bug went unnoticed"; exit 1; fi; \
+	   grep -q "Segmentation fault" build/$$bug.log || { cat build/$$bug.log; exit 1; }; done
+	@echo "caught"
+	FLAMBEAU_GUARD=1 FLAMBEAU_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q -n $(JOBS) --max-worker-restart 1000 tests/adversarial tests/ops
 
 clean:
 	rm -rf build build-sanitize dist site src/flambeau/*.so

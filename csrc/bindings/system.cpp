@@ -5,6 +5,7 @@
 #include "bindings/convert.h"
 #include "bindings/python.h"
 #include "memory/allocator.h"
+#include "memory/exact.h"
 
 namespace fb::py {
 namespace {
@@ -96,24 +97,27 @@ PyObject* config(PyObject*, PyObject*) {
                FEATURE("avx512f") + FEATURE("avx512bw") + FEATURE("avx512vl") + FEATURE("avx512bf16");
 #undef FEATURE
     return Py_BuildValue("{s:s,s:s,s:s,s:s}", "compiled_for", FLAMBEAU_ARCH, "compiler", "g++ " __VERSION__,
-                         "cpu_features", features.c_str() + !features.empty(), "sanitizers",
-#ifdef FLAMBEAU_SANITIZE
-                         "address, undefined"
-#else
-                         "off"
-#endif
-    );
+                         "cpu_features", features.c_str() + !features.empty(), "sanitizers", exact_blocks_name());
 }
 
-#ifdef FLAMBEAU_SANITIZE
-// A bug on purpose, so that a sanitizer job that is silently off cannot stay green. Only in sanitizer builds.
+// Bugs on purpose, so that a job whose checks are silently off cannot stay green. Only where blocks are exact.
 PyObject* deliberate_overrun(PyObject*, PyObject*) {
-    Tensor t = empty({4}, DType::F32);
+    Tensor t = empty({3}, DType::F32);
     volatile float* p = t.data<float>();
-    p[4] = 1;
+    p[3] = 1;
     Py_RETURN_NONE;
 }
-#endif
+PyObject* deliberate_late_read(PyObject*, PyObject*) {
+    Tensor t = empty({3}, DType::F32);
+    volatile float* p = t.data<float>();
+    t = Tensor();
+    return PyFloat_FromDouble(p[0]);
+}
+PyMethodDef deliberate[] = {{"deliberate_overrun", deliberate_overrun, METH_NOARGS,
+                             "Writes behind a tensor's memory; the process must be stopped."},
+                            {"deliberate_late_read", deliberate_late_read, METH_NOARGS,
+                             "Reads the memory of a tensor that is gone; the process must be stopped."},
+                            {}};
 
 PyMethodDef functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS,
@@ -148,14 +152,13 @@ PyMethodDef functions[] = {
      "can_cast(from_, to)\n\nWhether values of one dtype may be stored in another without leaving their "
      "kind.\n\nExample:\n    >>> fb.can_cast(fb.double, fb.float)\n    True\n"},
     {"config", config, METH_NOARGS, "config(): how the core was compiled."},
-#ifdef FLAMBEAU_SANITIZE
-    {"deliberate_overrun", deliberate_overrun, METH_NOARGS,
-     "Writes behind a tensor's memory; the sanitizer must stop the process."},
-#endif
     {}};
 
 }  // namespace
 
-void add_system(PyObject* module) { ok(PyModule_AddFunctions(module, functions)); }
+void add_system(PyObject* module) {
+    ok(PyModule_AddFunctions(module, functions));
+    if (exact_blocks()) ok(PyModule_AddFunctions(module, deliberate));
+}
 
 }  // namespace fb::py

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "memory/exact.h"
 
 namespace fb {
 namespace {
@@ -58,17 +59,14 @@ CachingAllocator::Pool& CachingAllocator::pool(int stream) {
     return *slot;
 }
 
-#ifdef FLAMBEAU_SANITIZE
-
-// Under the sanitizers every tensor is its own heap block of exact size, so that an overrun is seen.
-Block* CachingAllocator::allocate(size_t bytes, int stream) {
+// Note [Exact blocks] in memory/exact.h
+Block* CachingAllocator::allocate_exact(size_t bytes, int stream) {
     std::lock_guard lock(mutex_);
     if (bytes > raw_.total() || (stats_.cap && stats_.active + bytes > size_t(stats_.cap))) out_of_memory(bytes);
+    void* data = map_exact(bytes);
+    if (!data) out_of_memory(bytes);
     Block* block = new Block;
-    if (posix_memalign(&block->data, 64, bytes ? bytes : 1) != 0) {
-        delete block;
-        out_of_memory(bytes);
-    }
+    block->data = data;
     block->requested = bytes;
     block->size = (bytes + rounding - 1) / rounding * rounding;
     block->stream = stream;
@@ -86,7 +84,7 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
     return block;
 }
 
-void CachingAllocator::free(Block* block) {
+void CachingAllocator::free_exact(Block* block) {
     std::lock_guard lock(mutex_);
     stats_.frees++;
     stats_.blocks--;
@@ -95,13 +93,12 @@ void CachingAllocator::free(Block* block) {
     stats_.reserved -= block->size;
     stats_.allocated -= block->requested;
     stats_.active -= block->size;
-    std::free(block->data);
+    unmap_exact(block->data, block->requested);
     delete block;
 }
 
-#else
-
 Block* CachingAllocator::allocate(size_t bytes, int stream) {
+    if (exact_blocks()) return allocate_exact(bytes, stream);
     size_t size = bytes ? (bytes + rounding - 1) / rounding * rounding : rounding;
     std::lock_guard lock(mutex_);
     Pool& p = pool(stream);
@@ -129,6 +126,7 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
 }
 
 void CachingAllocator::free(Block* block) {
+    if (exact_blocks()) return free_exact(block);
     std::lock_guard lock(mutex_);
     stats_.frees++;
     stats_.blocks--;
@@ -146,8 +144,6 @@ void CachingAllocator::free(Block* block) {
     }
     put_back(p, block);
 }
-
-#endif
 
 Block* CachingAllocator::find(Pool& p, size_t size) {
     bool small = size <= small_limit;

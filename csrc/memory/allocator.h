@@ -79,6 +79,8 @@ class CachingAllocator {
         std::set<Block*, BySize> small, large;  // free blocks of 2 MB segments and of bigger ones
     };
 
+    Block* allocate_exact(size_t bytes, int stream);
+    void free_exact(Block* block);
     Pool& pool(int stream);
     Block* find(Pool& pool, size_t size);
     Block* grow(Pool& pool, size_t size, int stream, size_t bytes);
