@@ -129,6 +129,11 @@ def greedy():
         b"h\x01h\x00" + text("utf-8") + b"\x86R"
     ) * 20_000 + b"e."  # fmt: skip
     yield "range as list", PROTO + b"c__builtin__\nlist\nc__builtin__\nrange\n" + number(1 << 40) + b"\x85R\x85R."
+    for codec in ("idna", "punycode", "rot13", "unicode_escape", "no such codec", "UTF-7"):
+        yield f"bytearray in {codec}", PROTO + b"c__builtin__\nbytearray\n" + text("x" * 50_000) + text(codec) + b"\x86R."
+        yield f"bytes in {codec}", PROTO + b"c_codecs\nencode\n" + text("x" * 50_000) + text(codec) + b"\x86R."
+    yield "bytearray of text", PROTO + b"c__builtin__\nbytearray\n" + text("x") + b"\x85R."
+    yield "bytearray with errors", PROTO + b"c__builtin__\nbytearray\n(" + text("x") + text("ascii") + text("x") + b"tR."
     yield "bytearray of a number", PROTO + b"c__builtin__\nbytearray\n" + number(1 << 40) + b"\x85R."
     yield "bytes of a number", PROTO + b"c__builtin__\nbytes\n" + number(1 << 40) + b"\x85R."
     yield "numpy array", (

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import threading
 
 import pytest
@@ -150,3 +151,33 @@ def test_decorator_and_older_name():
     with fb.autograd.profiler.profile(enabled=False) as off:
         double(fb.ones(2))
     assert list(off) == []
+
+
+def test_no_partial_files(tmp_path):
+    """A trace that cannot be written completely leaves what was there before."""
+    with fb.profiler.profile(with_stack=True) as prof:
+        fb.ones(2) + 1
+    for name in ("trace.json", "trace.json.gz"):
+        path = tmp_path / name
+        path.write_text("before")
+        with pytest.raises(TypeError):
+            prof.events().export_chrome_trace(path, {"unwritable": object()})
+        assert path.read_text() == "before"
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    prof.export_stacks(tmp_path / "stacks")
+    assert sorted(os.listdir(tmp_path)) == ["stacks", "trace.json", "trace.json.gz"]
+
+
+def test_a_full_disk_leaves_no_trace(tmp_path, monkeypatch):
+    from flambeau._files import target
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with fb.profiler.profile() as prof:
+        fb.ones(2) + 1
+    monkeypatch.setattr(target.FileWriter, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        prof.export_chrome_trace(tmp_path / "trace.json")
+    assert os.listdir(tmp_path) == []

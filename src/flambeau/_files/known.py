@@ -168,14 +168,17 @@ def _sparse(budget, keys, layout, data):
 
 
 def _encode(budget, keys, text, encoding):
-    if encoding not in ("latin1", "latin-1", "utf-8") or type(text) is not str:
-        raise FileError(f"bytes in the encoding {short(encoding)}")
+    # A codec named by a file could be any module of the package encodings, and some take minutes for a short text.
+    if type(encoding) is not str or encoding not in ("latin1", "latin-1", "utf-8", "utf8") or type(text) is not str:
+        raise FileError(f"bytes in the encoding {short(encoding)}; only latin1 and utf-8 are read")
     budget.spend(len(text))
     return text.encode(encoding)
 
 
 def _bytes(budget, keys, *arguments):
-    if arguments and (type(arguments[0]) not in (bytes, str) or len(arguments) > 2):
+    if len(arguments) == 2:
+        return bytearray(_encode(budget, keys, *arguments))
+    if arguments and (type(arguments[0]) is not bytes or len(arguments) > 1):
         raise FileError("bytes made from something that is not bytes")
     budget.spend(sum(map(len, arguments)))
     return bytearray(*arguments)

@@ -95,6 +95,17 @@ def _listed(index: str) -> set[str]:
         return set()
 
 
+def _shard_path(index: str, name: str) -> str:
+    """Where a shard is. A link could lead to any file of the user's and is refused, except in a cache that keeps the index
+    too behind a link, next to which its shards are (the layout of huggingface_hub)."""
+    path = os.path.join(os.path.dirname(index), name)
+    if os.path.islink(index) and os.path.islink(path):
+        real = os.path.realpath(path)
+        if os.path.dirname(real) == os.path.dirname(os.path.realpath(index)):
+            return real
+    return path
+
+
 def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) -> Any:
     """Reads what an index describes."""
     if source.size > MAX_HEADER:
@@ -107,7 +118,7 @@ def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) 
         if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
             raise FileError(f"the index names {name!r}, which is not a file of its own folder")
         try:
-            shard = Source(os.path.join(os.path.dirname(path), name), mapped, verify)
+            shard = Source(_shard_path(path, name), mapped, verify, links=False)
         except FileNotFoundError:
             raise FileError(f"the shard '{name}' is missing") from None
         with shard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap as _mmap
 import os
@@ -26,6 +27,31 @@ def name_of(f: Any) -> str:
     return f"'{known}'" if isinstance(known, str) else "a file object"
 
 
+def open_regular(path: Any, links: bool = True) -> Any:
+    """Opens a file for reading, unbuffered. A pipe would make the reader wait for ever, a device need not end."""
+    # Without O_NONBLOCK the call itself waits for somebody to write into a pipe.
+    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | (0 if links else getattr(os, "O_NOFOLLOW", 0))
+    descriptor = -1
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise FileError(f"load: {name_of(path)} is a symbolic link, which is not followed here") from None
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+    if descriptor < 0 or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        directory = descriptor >= 0 and stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if descriptor >= 0:
+            os.close(descriptor)
+        if directory:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise FileError(
+            f"load: {name_of(path)} is not a regular file but a pipe, socket or device; to read from one, give an open file: "
+            "with open(path, 'rb') as f: load(f)"
+        )
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
 class Source:
     """Bytes at offsets 0 to size, from a descriptor or from memory.
 
@@ -33,16 +59,17 @@ class Source:
         f: a path, or an object with read(); what is read starts at its present position.
         mapped: map the file instead of reading it: bytes are fetched when used, and writes stay in this process.
         summed: compute checksums while reading.
+        links: whether a path may be a symbolic link.
     """
 
-    def __init__(self, f: Any, mapped: bool = False, summed: bool = True) -> None:
+    def __init__(self, f: Any, mapped: bool = False, summed: bool = True, links: bool = True) -> None:
         self.name = name_of(f)
         self._descriptor: int | None = None
         self._map: Any = None
         self._start, self._summed = 0, summed
         self._file: Any = None
         if isinstance(f, (str, bytes, os.PathLike)):
-            with open(f, "rb", buffering=0) as stream:
+            with open_regular(f, links) as stream:
                 self._from_object(stream)
             self._file = None
         elif hasattr(f, "read"):

@@ -236,9 +236,8 @@ class EventList(list):
                 }
             )  # fmt: skip
         document = {"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {}), "traceEvents": trace}
-        name = os.fspath(path)
-        with gzip.open(name, "wt") if name.endswith(".gz") else open(name, "w") as file:
-            json.dump(document, file)
+        text = json.dumps(document).encode()
+        _write(path, gzip.compress(text) if os.fsdecode(path).endswith(".gz") else text)
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
         """Writes one line per stack and its time in microseconds, the form that flame graph tools read.
@@ -254,8 +253,15 @@ class EventList(list):
             if e.stack:
                 line = ";".join([*(entry.replace(" ", "_") for entry in reversed(e.stack)), e.name])
                 sums[line] = sums.get(line, 0) + int(e.self_cpu_time_total)
-        with open(path, "w") as file:
-            file.writelines(f"{line} {time}\n" for line, time in sums.items() if time > 0)
+        _write(path, "".join(f"{line} {time}\n" for line, time in sums.items() if time > 0).encode())
+
+
+def _write(path: Any, data: bytes) -> None:
+    """All of the file or nothing: a trace cut short is one that viewers cannot read."""
+    from flambeau._files.target import opened
+
+    with opened(os.fspath(path)) as writer:
+        writer.write(data)
 
 
 _HEAD = [
