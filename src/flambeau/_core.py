@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flambeau import _C, errors
 from flambeau._C import Size
 
+if TYPE_CHECKING:
+    import flambeau as fb
+
 __all__ = ["Size", "alias", "composite", "layout", "memory_format"]
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
+
+Device: TypeAlias = "fb.device | str | int | None"  # what device= takes
 
 
 class _Named:

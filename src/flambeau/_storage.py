@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import flambeau as fb
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
 from flambeau.errors import ArgumentError
 
 
@@ -30,7 +29,7 @@ class _Storage:
         return made
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """Where the memory is."""
         return self._tensor.device
 
@@ -62,46 +61,46 @@ class _Storage:
         """Whether other processes can see the memory."""
         return self._tensor.is_shared()
 
-    def share_memory_(self):
+    def share_memory_(self) -> Any:
         """Moves the memory to where other processes can see it."""
         self._tensor.share_memory_()
         return self
 
-    def tolist(self) -> list:
+    def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
         return self._flat.tolist()
 
-    def fill_(self, value):
+    def fill_(self, value: Any) -> Any:
         """Sets every element."""
         self._flat.fill_(value)
         return self
 
-    def copy_(self, source, non_blocking: builtins.bool = False):
+    def copy_(self, source: Any, non_blocking: builtins.bool = False) -> Any:
         """Copies the elements of another storage of the same length."""
         if source.size() != self.size():
             raise ValueError(f"copy_: a storage of {source.size()} elements cannot be copied to one of {self.size()}")
         self._flat.copy_(source._flat)
         return self
 
-    def cpu(self):
+    def cpu(self) -> Any:
         """The storage itself, which is in the memory of the processor."""
         return self
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         found = self._flat[index]
         return found.item() if found.ndim == 0 else self._like(found)
 
-    def __setitem__(self, index, value) -> None:
+    def __setitem__(self, index: Any, value: Any) -> None:
         self._flat[index] = value._flat if isinstance(value, _Storage) else value
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def clone(self):
+    def clone(self) -> Any:
         """A copy with memory of its own."""
         return self._like(self._flat)
 
-    def __eq__(self, other) -> builtins.bool:
+    def __eq__(self, other: Any) -> builtins.bool:
         return type(other) is type(self) and self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
 
     def __hash__(self) -> builtins.int:
@@ -178,7 +177,7 @@ class TypedStorage(_Storage):
         ([1.0, 2.0, 3.0], 3, flambeau.float32)
     """
 
-    def __init__(self, *, wrap_storage: UntypedStorage, dtype) -> None:
+    def __init__(self, *, wrap_storage: UntypedStorage, dtype: fb.dtype | None) -> None:
         if not isinstance(wrap_storage, UntypedStorage):
             raise TypeError(f"TypedStorage: wrap_storage must be an UntypedStorage, got {type(wrap_storage).__name__}")
         super().__init__(wrap_storage._tensor, dtype)
@@ -186,7 +185,7 @@ class TypedStorage(_Storage):
     dtype = property(lambda self: self._element, doc="The dtype of the elements.")
     _untyped_storage = property(_Storage.untyped, doc="The same memory as bytes; what older code asks for.")
 
-    def to(self, dtype) -> TypedStorage:
+    def to(self, dtype: fb.dtype | None) -> TypedStorage:
         """The elements converted to a dtype, in memory of their own."""
         return TypedStorage(wrap_storage=UntypedStorage(self._flat.to(dtype, copy=True)), dtype=dtype)
 
@@ -273,6 +272,7 @@ def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     return _set_tensor(self, view)
 
 
-Tensor.untyped_storage, Tensor.storage, Tensor.set_ = _untyped_storage, _storage, _set_
+for _name, _method in {"untyped_storage": _untyped_storage, "storage": _storage, "set_": _set_}.items():
+    setattr(Tensor, _name, _method)
 
 __all__ = ["TypedStorage", "UntypedStorage"]

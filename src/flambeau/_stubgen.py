@@ -261,7 +261,9 @@ def _annotation(annotation):
     if annotation is inspect.Parameter.empty:
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"(?<![\w.])(int|float|bool|str|dtype|device)\b", r"_\1", text.replace("builtins.", ""))
+    text = re.sub(r"\b(builtins|fb)\.|\bflambeau\._core\.", "", text)
+    text = re.sub(r"\bDevice\b", "_DeviceLike | None", text)
+    return re.sub(r"(?<![\w.])(int|float|bool|str|dtype|device)\b", r"_\1", text)
 
 
 def _default(value):
@@ -325,6 +327,10 @@ def generate():
         for name in modules
         if name in _stub_parts.STUBBED_MODULES
     }
+    functional_ops = _C.namespaces["nn.functional"]
+    functional = "\n".join(
+        line for name in sorted(functional_ops) for line in _op_lines(name, functional_ops[name], with_out, results)
+    )
     imports, functions = _module_lines(fb, with_out, results, typed)
     tensor = _tensor_lines(with_out, results)
     named = [line for name, fields in sorted(results.items()) for line in (f"class {name}(NamedTuple):", *fields, "")]
@@ -332,15 +338,21 @@ def generate():
     imports = [*(f"from . import {name} as {name}" for name in modules), *imports]
     files = {"__init__.pyi": _file(f"{body}\n\n{_stub_parts.ALIASES}", imports)}
     private = {*results, *re.findall(r"^(_\w+)", _stub_parts.ALIASES, re.MULTILINE), "Tensor", "Generator"}
+    parts["nn/functional/_ops"] = [], f"{_all_lines(functional_ops)}\n\n{functional}"
     for name, (imports, text) in parts.items():
         used = private.intersection(re.findall(r"\w+", text))
         used = sorted(used, key=lambda word: (not word[0].isupper(), word.lower()))
-        line = f"from . import {', '.join(used)}"
+        package = "flambeau" if "/" in name else "."
+        line = f"from {package} import {', '.join(used)}"
         if len(line) > _WIDTH:
-            line = "\n".join(["from . import (", *(f"    {word}," for word in used), ")"])
+            line = "\n".join([f"from {package} import (", *(f"    {word}," for word in used), ")"])
         imports = [*([line] if used else []), *imports]
         files[f"{name}.pyi"] = _file(text, imports)
     return files
+
+
+def _all_lines(names):
+    return "\n".join(["__all__ = [", *(f'    "{name}",' for name in sorted(names)), "]"])
 
 
 def _file(body, imports):

@@ -6,8 +6,7 @@ import builtins
 import struct
 from typing import Any
 
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
 from flambeau._printing import get_printoptions, printoptions, set_printoptions
 from flambeau.errors import ArgumentError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau._C import device as _device
+from flambeau import device as _device
 from flambeau.errors import ArgumentError
 
 __all__ = ["current_device", "device_count", "is_available", "is_initialized", "set_device", "synchronize"]

@@ -109,7 +109,9 @@ def _entries(module: types.ModuleType) -> builtins.list[str]:
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
 
-def list(github: Any, force_reload: bool = False, skip_validation: bool = False, *, source: str = "github", **options: Any):
+def list(
+    github: Any, force_reload: bool = False, skip_validation: bool = False, *, source: str = "github", **options: Any
+) -> Any:
     """The names that a repository's `hubconf.py` offers.
 
     Args:
@@ -129,8 +131,14 @@ def list(github: Any, force_reload: bool = False, skip_validation: bool = False,
 
 
 def help(
-    github: Any, model: str, force_reload: bool = False, skip_validation: bool = False, *, source: str = "github", **options: Any
-):
+    github: Any,
+    model: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    *,
+    source: str = "github",
+    **options: Any,
+) -> Any:
     """The docstring of an entry of a repository's `hubconf.py`; arguments as in list().
 
     Example:

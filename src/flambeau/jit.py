@@ -228,7 +228,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return all(isinstance(item, inner[0]) for item in obj)
 
 
-def fork(func: Callable, *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Calls a function at once; wait() returns what it answered.
 
     Example:

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import flambeau as fb
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "get_default_nowrap_functions", "get_overridable_functions",
@@ -50,7 +49,7 @@ def _askable(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _ask(func: Callable[..., Any], askable: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+def _ask(func: Callable[..., Any], askable: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kinds = tuple(type(one) for one in askable)
     modes = _open.modes
     if modes and _C._override_off() < 2:
@@ -76,7 +75,7 @@ def _inner() -> frozenset[Any]:
     return frozenset(op for name, op in _C.namespaces["_nn"].items() if hasattr(fb.nn.functional, name))
 
 
-def _dispatch(func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+def _dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the core calls for an op somebody wants to handle."""
     if func in _inner() and (len(args) == 1 and not kwargs or func.__name__ in ("linear", "batch_norm")):
         func = getattr(fb.nn.functional, func.__name__)
@@ -211,10 +210,11 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
         >>> fb.Tensor.grad.__get__ in fb.overrides.get_default_nowrap_functions()
         True
     """
-    return {Tensor._base.__get__, Tensor.grad.__get__}
+    members: Any = Tensor
+    return {members._base.__get__, members.grad.__get__}
 
 
-def _as_class(value: Any, cls: type) -> Any:
+def _as_class(value: Any, cls: type[Any]) -> Any:
     if isinstance(value, Tensor):
         return value if isinstance(value, cls) else value.as_subclass(cls)
     if isinstance(value, (tuple, list)) and any(isinstance(item, (Tensor, tuple, list)) for item in value):
@@ -223,7 +223,9 @@ def _as_class(value: Any, cls: type) -> Any:
     return value
 
 
-def _default(cls: type, func: Callable[..., Any], kinds: Iterable[type], args: tuple = (), kwargs: Any = None) -> Any:
+def _default(
+    cls: type[Any], func: Callable[..., Any], kinds: Iterable[type[Any]], args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
     """Computes as usual and gives tensors among the results the class; for objects of other classes NotImplemented."""
     if not all(issubclass(cls, kind) for kind in kinds):
         return NotImplemented
@@ -274,7 +276,9 @@ class TorchFunctionMode:
         add
     """
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
         """Handles a call; a subclass defines what happens, this one just computes."""
         return func(*args, **(kwargs or {}))
 

@@ -209,7 +209,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """
     from flambeau._files import known
 
-    new: dict[str, type] = {}
+    new: dict[str, type[Any]] = {}
     for item in safe_globals:
         name = f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', '')}"
         if not known.is_built_in(name):
@@ -270,7 +270,7 @@ class safe_globals:
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self._wanted = list(safe_globals)
-        self._before: dict[str, type] = {}
+        self._before: dict[str, type[Any]] = {}
 
     def __enter__(self) -> None:
         self._before = dict(classes.registered)

@@ -11,7 +11,7 @@ from flambeau.amp import _lists, _state
 from flambeau.amp.autocast_mode import _cast, autocast
 
 
-def with_autocast(name: str, function: Callable) -> Callable:
+def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, run under autocast as the lists say for its name; the function itself if they say nothing."""
     if name not in _lists.LOW and name not in _lists.FLOAT32:
         return function

@@ -17,7 +17,7 @@ from flambeau.amp._state import is_autocast_available
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 
-def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
     """A function that runs `func` within an autocast block.
 
     Example:
@@ -95,7 +95,7 @@ class autocast:
         _state.set_autocast_dtype(self.device, dtype)
         _state.set_autocast_cache_enabled(cache_enabled)
 
-    def __call__(self, func: Callable) -> Callable:
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):
             raise TypeError(
                 f"autocast: a decorator takes a function, got {type(func).__name__}; for a block, write `with autocast(...):`"
@@ -118,7 +118,9 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
     return value
 
 
-def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: Any = None) -> Callable:
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
+) -> Callable[..., Any]:
     """Decorates `forward` of an autograd Function so that it does the right thing under autocast.
 
     Args:
@@ -161,7 +163,7 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: An
     return run
 
 
-def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
     """Decorates `backward` of an autograd Function: it runs with autocast as `forward` did.
 
     Args:

@@ -6,6 +6,7 @@ import builtins
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -22,7 +23,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def reduced(
-    name: str, x: Tensor, axis: Axis, keepdims: bool, reduce: Callable[[Tensor, tuple, bool], Tensor]
+    name: str, x: Tensor, axis: Axis, keepdims: bool, reduce: Callable[[Tensor, tuple[Any, ...], bool], Tensor]
 ) -> Tensor:
     """``reduce(x, dims, keepdim)`` over the axes that ``axis`` means.
 
@@ -75,7 +76,7 @@ def min(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return reduced("min", x, axis, keepdims, partial(_extreme, "min", fb.amin))
 
 
-def _extreme(name: str, function: Callable, x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+def _extreme(name: str, function: Callable[..., Any], x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     if math.prod(x.shape[d] for d in dims) == 0:
         raise ArgumentError(f"{name}: there is no {name} of no elements, in shape {tuple(x.shape)}")
     return function(x, dims, keepdim)
@@ -142,7 +143,7 @@ def cumulative_sum(
     return _cumulative("cumulative_sum", fb.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def _cumulative(name: str, scan: Callable, initial: int, x, axis, dtype, include_initial) -> Tensor:
+def _cumulative(name: str, scan: Callable[..., Any], initial: int, x, axis, dtype, include_initial) -> Tensor:
     array(name, x, "numeric")
     if axis is None:
         if x.ndim != 1:

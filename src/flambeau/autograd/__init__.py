@@ -12,10 +12,10 @@ from __future__ import annotations
 import importlib as _importlib
 import sys as _sys
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self, TypeAlias
 
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
 from flambeau.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -26,10 +26,12 @@ __all__ = [
     "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
+Tensors: TypeAlias = Tensor | Iterable[Any]  # one, or several: tensors, gradient edges, None where allowed
+
 _LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
-def _tuple(value: Any) -> tuple:
+def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) and not isinstance(value, _edge_type()) else (value,)
 
 
@@ -39,7 +41,7 @@ def _edge_type():
     return GradientEdge
 
 
-def _start(outputs: tuple, gradients: tuple, op: str, batched: bool = False) -> tuple:
+def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batched: bool = False) -> tuple[Any, ...]:
     """The gradients to start from: ones for scalars, those given otherwise, checked against the outputs."""
     if len(gradients) != len(outputs):
         raise RuntimeError(f"{op}: got {len(outputs)} tensors and {len(gradients)} gradients")
@@ -81,7 +83,12 @@ def _ones(shape, dtype):
 
 
 def backward(
-    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+    tensors: Tensors,
+    grad_tensors: Tensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensors | None = None,
+    inputs: Tensors | None = None,
 ) -> None:
     """Sums the gradients of the given tensors into the .grad of the leaves they depend on.
 
@@ -121,15 +128,17 @@ def backward(
             target.grad = g.clone() if target.grad is None else target.grad + g
 
 
-def _edges(values: tuple) -> tuple:
+def _edges(values: tuple[Any, ...]) -> tuple[Any, ...]:
     kind = _edge_type()
     return tuple((v.node, v.output_nr) if isinstance(v, kind) else v for v in values)
 
 
 def grad(
-    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
-    is_grads_batched=False, materialize_grads=False,
-):  # fmt: skip
+    outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None, retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Gradients of outputs with respect to inputs, returned instead of summed into .grad.
 
     Args:
@@ -160,15 +169,15 @@ def grad(
     outs, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
         raise ValueError("grad: grad requires non-empty inputs")
-    gradients = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
-    gradients = _start(outs, gradients, "grad", is_grads_batched)
+    given = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
+    gradients: Any = _start(outs, given, "grad", is_grads_batched)
     keep = bool(create_graph if retain_graph is None else retain_graph)
     if is_grads_batched:
         rows = [
             _C.run_backward(_edges(outs), tuple(g[i] for g in gradients), True, bool(create_graph), _edges(wanted))
             for i in range(len(gradients[0]))
         ]
-        found = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
+        found: Any = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
     else:
         found = _C.run_backward(_edges(outs), gradients, keep, bool(create_graph), _edges(wanted))
     if materialize_grads:
@@ -196,11 +205,11 @@ def _stack(column):
 class _VariableType(type):
     """Old code asks isinstance(x, Variable): every tensor is one."""
 
-    def __instancecheck__(cls, obj):
-        return isinstance(obj, _C.Tensor)
+    def __instancecheck__(cls, obj: Any) -> bool:
+        return isinstance(obj, Tensor)
 
-    def __subclasscheck__(cls, kind):
-        return issubclass(kind, _C.Tensor)
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, Tensor)
 
 
 class Variable(metaclass=_VariableType):
@@ -214,15 +223,15 @@ class Variable(metaclass=_VariableType):
         True
     """
 
-    def __new__(cls, data, requires_grad=False, volatile=False):
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Self:
         return data.detach().requires_grad_(requires_grad)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return _importlib.import_module(f"flambeau.autograd.{name}")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["GraphPicture", "visualize"]

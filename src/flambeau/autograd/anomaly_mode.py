@@ -50,7 +50,7 @@ class module_scope:
     def __enter__(self) -> None:
         self._before = _C.set_module_path(self.path)
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: Any) -> None:
         _C.set_module_path(self._before)
 
 
@@ -86,7 +86,7 @@ class detect_anomaly(_Scope):
         watching.append(True)
         _C.set_modes(modes[0], modes[1], self.check_nan, self.forward, self.allow_inf)
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: Any) -> None:
         grad, inference = _C.modes()[:2]
         watching.pop()
         _C.set_modes(grad, inference, *self._before.pop()[2:])
@@ -125,7 +125,7 @@ class set_detect_anomaly(detect_anomaly):
     def __enter__(self) -> None:
         self._set()
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: Any) -> None:
         grad, inference = _C.modes()[:2]
         watching[:] = self._watched
         _C.set_modes(grad, inference, *self._outer[2:])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.grad_mode import no_grad
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
@@ -19,15 +18,15 @@ class FunctionCtx:
 
     def __init__(self, name: str = "Function") -> None:
         self._name = name
-        self._saved: tuple | None = ()
-        self._to_save: tuple = ()
-        self._dirty: tuple = ()
-        self._non_differentiable: tuple = ()
+        self._saved: tuple[Any, ...] | None = ()
+        self._to_save: tuple[Any, ...] = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
         self._freed = False
         self._node: Any = None
         self._inputs: tuple[bool, ...] = ()
-        self._outputs: tuple = ()
+        self._outputs: tuple[Any, ...] = ()
         self._backward: Any = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -57,7 +56,7 @@ class FunctionCtx:
         self._materialize = bool(value)
 
     @property
-    def saved_tensors(self) -> tuple:
+    def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to save_for_backward."""
         if self._freed:
             raise RuntimeError(
@@ -71,20 +70,20 @@ class FunctionCtx:
         )
 
     @property
-    def saved_variables(self) -> tuple:
+    def saved_variables(self) -> tuple[Any, ...]:
         """The old name of saved_tensors."""
         return self.saved_tensors
 
     # ---- called by the engine ----
 
-    def _run_backward(self, gradients: tuple, node: Any) -> tuple:
+    def _run_backward(self, gradients: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
         self._node = node
         try:
             return self._checked_backward(gradients)
         finally:
             self._node = None
 
-    def _checked_backward(self, gradients: tuple) -> tuple:
+    def _checked_backward(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         outputs, inputs = self._outputs, self._inputs
         if self._materialize:
             gradients = tuple(
@@ -157,7 +156,7 @@ class Function(FunctionCtx):
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """What backward needs, when forward has no ctx; to be written by the subclass."""
         raise NotImplementedError("setup_context is not implemented for this autograd.Function.")
 
@@ -174,7 +173,7 @@ class Function(FunctionCtx):
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         """The function over a batch; to be written by the subclass."""
         raise NotImplementedError("To use autograd.Function with vmap, implement the vmap static method or set generate_vmap_rule=True.")
 
@@ -189,7 +188,7 @@ class Function(FunctionCtx):
         return _apply(cls, args, kwargs)
 
 
-def _apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
+def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     make: Any = _context_type
     ctx = make(cls)(cls.__name__ + "Backward")
     tensors = tuple(a if isinstance(a, Tensor) else None for a in args)
@@ -217,7 +216,9 @@ def _context_type(cls: type[Function]) -> type[FunctionCtx]:
     return type(cls.__name__ + "Backward", (FunctionCtx,), names)
 
 
-def _record_outputs(ctx: Any, cls: type, tensors: tuple, outputs: tuple, record: bool) -> tuple:
+def _record_outputs(
+    ctx: Any, cls: type[Any], tensors: tuple[Any, ...], outputs: tuple[Any, ...], record: bool
+) -> tuple[Any, ...]:
     """Gives the outputs their history and keeps what was asked for."""
     dirty = {id(t) for t in ctx._dirty}
     constant = {id(t) for t in ctx._non_differentiable}
@@ -275,7 +276,7 @@ class _Kept:
         return self.tensor
 
 
-def once_differentiable(function):
+def once_differentiable(function: Any) -> Any:
     """Marks a backward that cannot be differentiated itself: asking for it is an error instead of a wrong answer.
 
     Example:
@@ -303,11 +304,11 @@ class _OnceOnly(Function):
     """Passes values through; its backward refuses."""
 
     @staticmethod
-    def forward(ctx, *values):
+    def forward(ctx: Any, *values: Any) -> Any:
         return tuple(v.clone() if isinstance(v, Tensor) else v for v in values)
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx: Any, *gradients: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 

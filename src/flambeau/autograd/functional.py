@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self, TypeVar, overload
 
 from flambeau import _C
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Scope:
@@ -23,10 +26,14 @@ class _Scope:
     def __exit__(self, *exc: Any) -> None:
         raise TypeError(f"{type(self).__name__} cannot be left")
 
-    def __call__(self, function):
+    def __call__(self, function: F) -> F:
+        return self._wrapped(function)
+
+    def _wrapped(self, function: Any) -> Any:
         if inspect.isclass(function):
-            function.__init__ = self(function.__init__)
-            return function
+            cls: Any = function
+            cls.__init__ = self._wrapped(cls.__init__)
+            return cls
         fresh = self._fresh
         if inspect.isgeneratorfunction(function):
 
@@ -61,12 +68,15 @@ class _Scope:
 class _GradScope(_Scope):
     _on: bool
 
-    def __new__(cls, function=None):
-        # `@no_grad` without parentheses.
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` without parentheses
+    def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
-    def __init__(self, function=None) -> None:
+    def __init__(self, function: Any = None) -> None:
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
@@ -120,12 +130,12 @@ class set_grad_enabled(_Scope):
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self.prev = _C.set_grad(self.mode)
+        self.prev: bool = _C.set_grad(self.mode)
 
     def _fresh(self) -> set_grad_enabled:
         return set_grad_enabled(self.mode)
 
-    def __call__(self, function):
+    def __call__(self, function: F) -> F:
         _C.set_grad(self.prev)
         return super().__call__(function)
 
@@ -152,12 +162,12 @@ class inference_mode(_Scope):
         True
     """
 
-    def __new__(cls, mode=True):
-        self = super().__new__(cls)
-        if callable(mode):
-            self.__init__(True)
-            return self(mode)
-        return self
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` without parentheses
+    def __new__(cls, mode: Any = True) -> Any:
+        return cls(True)(mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = bool(mode)

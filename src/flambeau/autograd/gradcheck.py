@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -152,7 +152,7 @@ def _moved(func: Callable[..., Any], inputs: Sequence[Any], which: Callable[[tup
 def _numerical(func, inputs, x: Tensor, eps: float, which) -> list[list[Tensor]]:
     """For each output the derivatives of its real (and imaginary) part by x: [output][part] of shape (x.numel(), out.numel())."""
     run = _moved(func, inputs, which)
-    columns: list[list[Tensor]] = []
+    columns: list[list[list[Tensor]]] = []
     for place in itertools.product(*(range(n) for n in x.shape)):
         by_step = []
         for step in (eps, 1j * eps) if x.is_complex() else (eps,):

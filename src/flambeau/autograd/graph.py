@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flambeau import _C
-from flambeau._C import Node, Tensor
+from flambeau import _C, Tensor
 from flambeau.utils.hooks import RemovableHandle
+
+if TYPE_CHECKING:
+
+    class Node:
+        """A recorded op, as the compiled core defines it."""
+
+        metadata: dict[Any, Any]
+        next_functions: tuple[tuple[Node | None, int], ...]
+
+        def name(self) -> str: ...
+        def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle: ...
+        def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle: ...
+
+else:
+    from flambeau._C import Node
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",

@@ -4,7 +4,9 @@ from typing import Any, Optional, Union
 
 __all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "List", "Optional", "Tuple", "Union"]
 
-Dict, List, Tuple = dict, list, tuple
+Dict: Any = dict
+List: Any = list
+Tuple: Any = tuple
 
 
 class _BroadcastingList:

@@ -13,7 +13,7 @@ __all__ = ["PRINT_OPTS", "_add_suffixes", "_tensor_str"]
 class _Options:
     """The print options as attributes; setting one is set_printoptions()."""
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         try:
             return fb.get_printoptions()[name]
         except KeyError:

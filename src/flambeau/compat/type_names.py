@@ -18,6 +18,6 @@ _size = fb.Size | list[builtins.int] | tuple[builtins.int, ...]
 Number = builtins.int | builtins.float | builtins.bool
 _Number = (builtins.int, builtins.float, builtins.bool)
 Device = device | str | builtins.int | None
-FileLike = str | os.PathLike | Any
+FileLike = str | os.PathLike[str] | Any
 IntLikeType, FloatLikeType, BoolLikeType = builtins.int, builtins.float, builtins.bool
 Storage = Any

@@ -43,7 +43,7 @@ __all__ = [
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
-default_generators: tuple = ()
+default_generators: tuple[Any, ...] = ()
 
 
 def _no_device(what: str, device: Any = None) -> NoReturn:
@@ -153,7 +153,7 @@ def seed_all() -> None:
     """
 
 
-def get_rng_state_all() -> list:
+def get_rng_state_all() -> list[Any]:
     """The states of the generators of all CUDA devices: an empty list.
 
     Example:
@@ -216,7 +216,7 @@ def set_device(device: Any) -> None:
         _no_device("set_device", device)
 
 
-class device(contextlib.AbstractContextManager):
+class device(contextlib.AbstractContextManager[Any]):
     """Makes a CUDA device the present one within the block; -1 or None leaves things as they are.
 
     Example:
@@ -257,7 +257,7 @@ class _CudaType(type):
         _no_device(cls.__name__)
 
 
-def _types() -> dict[str, type]:
+def _types() -> dict[str, type[Any]]:
     names = "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()
     doc = """{0} tensors on a CUDA device, for isinstance(): there are none.
 

@@ -123,7 +123,7 @@ def set_stream(stream: Stream | None) -> None:
         _current[-1] = stream
 
 
-class StreamContext(contextlib.AbstractContextManager):
+class StreamContext(contextlib.AbstractContextManager[Any]):
     """A stream is the current one within the block; None changes nothing.
 
     Example:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributed._group import check_rank, member
 from flambeau.distributed._types import GroupMember, ReduceOp, Work
 from flambeau.errors import ArgumentError

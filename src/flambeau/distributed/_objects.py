@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributed._collectives import inside, single
 from flambeau.distributed._group import check_rank
 from flambeau.distributed._types import Work

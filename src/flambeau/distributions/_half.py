@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.cauchy import Cauchy
 from flambeau.distributions.normal import Normal

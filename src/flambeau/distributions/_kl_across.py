@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions.bernoulli import Bernoulli
 from flambeau.distributions.beta import Beta
 from flambeau.distributions.binomial import Binomial
@@ -28,7 +28,7 @@ from flambeau.distributions.utils import euler_constant
 
 # ---- never: p reaches beyond the support of q ----------------------------------------------------------------------
 
-_BEYOND: dict[type, tuple[type, ...]] = {
+_BEYOND: dict[type[Any], tuple[type[Any], ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),
     Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform),

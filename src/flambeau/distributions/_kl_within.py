@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions.bernoulli import Bernoulli
 from flambeau.distributions.beta import Beta
 from flambeau.distributions.binomial import Binomial

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions._transform_base import Transform
 from flambeau.distributions.utils import broadcast_all, sum_rightmost
@@ -264,7 +264,7 @@ class AffineTransform(Transform):
             result = self.scale.abs().log()
         else:
             result = fb.full_like(x, math.log(abs(self.scale)))
-        shape = x.shape
+        shape: tuple[int, ...] = x.shape
         if self.event_dim:
             result = sum_rightmost(result.expand(fb.broadcast_shapes(result.shape, shape)), self.event_dim)
             shape = shape[: len(shape) - self.event_dim]

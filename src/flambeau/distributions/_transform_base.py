@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import sum_rightmost
 

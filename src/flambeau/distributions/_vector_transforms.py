@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions._transform_base import Transform
 from flambeau.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
@@ -254,7 +254,8 @@ class CatTransform(Transform):
             parts.append(part.flatten(part.dim() - missing).sum(-1) if missing else part)
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
-        return fb.cat(parts, dim=dim) if dim < 0 else sum(parts)
+        total: Any = fb.cat(parts, dim=dim) if dim < 0 else sum(parts)
+        return total
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]  # depends on the parts

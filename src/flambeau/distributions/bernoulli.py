@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all, lazy_property, logits_to_probs, one_of, probs_to_logits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, one_of, probs_to_logits

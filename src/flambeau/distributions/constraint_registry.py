@@ -23,7 +23,7 @@ class ConstraintRegistry:
     """
 
     def __init__(self) -> None:
-        self._registry: dict[type, Callable[[Any], transforms.Transform]] = {}
+        self._registry: dict[type[Any], Callable[[Any], transforms.Transform]] = {}
         super().__init__()
 
     def register(self, constraint: Any, factory: Callable[[Any], transforms.Transform] | None = None) -> Any:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import (

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 import flambeau as fb
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import lazy_property
 
@@ -254,7 +254,7 @@ class Distribution:
 
     # ---- for subclasses --------------------------------------------------------------------------------------------
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: type[Any], _instance: Any = None) -> Any:
         """An empty instance for `expand`; a subclass with an __init__ of its own must expand itself."""
         if _instance is None and _class_attribute(type(self), "__init__") is not _class_attribute(cls, "__init__"):
             raise NotImplementedError(
@@ -268,6 +268,6 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def _class_attribute(cls: type, name: str) -> Any:
+def _class_attribute(cls: type[Any], name: str) -> Any:
     """The descriptor itself, which getattr would run."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["ExponentialFamily"]
@@ -26,7 +26,7 @@ class ExponentialFamily(Distribution):
     def _natural_params(self) -> tuple[Tensor, ...]:
         raise NotImplementedError(f"{type(self).__name__} does not define its natural parameters")
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+    def _log_normalizer(self, *natural_params: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not define its log-normalizer")
 
     @property

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions._half import HalfDistribution
 from flambeau.distributions.cauchy import Cauchy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions._half import HalfDistribution
 from flambeau.distributions.normal import Normal
 

@@ -7,16 +7,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
-_KL_MEMOIZE: dict[tuple[type, type], Any] = {}
+_KL_REGISTRY: dict[tuple[type[Any], type[Any]], Callable[[Any, Any], Tensor]] = {}
+_KL_MEMOIZE: dict[tuple[type[Any], type[Any]], Any] = {}
 
 
-def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Tensor]], Any]:
+def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[Callable[[Any, Any], Tensor]], Any]:
     """A decorator that registers a divergence for two types of distributions and their subclasses.
 
     Args:
@@ -48,7 +48,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Te
 class _Match:
     """A pair of types, smaller when it is the more special one."""
 
-    def __init__(self, *types: type) -> None:
+    def __init__(self, *types: type[Any]) -> None:
         self.types = types
 
     def __eq__(self, other: object) -> bool:
@@ -63,7 +63,7 @@ class _Match:
         return True
 
 
-def _dispatch(type_p: type, type_q: type) -> Any:
+def _dispatch(type_p: type[Any], type_q: type[Any]) -> Any:
     """The registered function that fits most closely; when two fit equally, the first type decides."""
     fitting = [(p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
     if not fitting:
@@ -81,7 +81,7 @@ def _dispatch(type_p: type, type_q: type) -> Any:
     return left
 
 
-def _names(types: tuple[type, ...]) -> str:
+def _names(types: tuple[type[Any], ...]) -> str:
     return "(" + ", ".join(t.__name__ for t in types) + ")"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.normal import Normal
 from flambeau.distributions.transformed_distribution import TransformedDistribution

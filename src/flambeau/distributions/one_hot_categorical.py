@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.categorical import Categorical
 from flambeau.distributions.distribution import Distribution

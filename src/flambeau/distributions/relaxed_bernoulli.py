@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Size, Tensor
+from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.transformed_distribution import TransformedDistribution

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.chi2 import Chi2
 from flambeau.distributions.distribution import Distribution

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.independent import Independent
@@ -90,7 +90,8 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        event_dim, total, y = len(self.event_shape), 0.0, value
+        event_dim, y = len(self.event_shape), value
+        total: Any = 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim

@@ -8,7 +8,7 @@ from numbers import Number
 from typing import Any, Generic, TypeVar, overload
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 
 __all__ = [
     "broadcast_all", "clamp_probs", "euler_constant", "lazy_property", "logits_to_probs", "probs_to_logits",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.func._batching import Level, at_all_levels, levels, levels_of, raw, rewrap
 from flambeau.utils._pytree import tree_flatten, tree_unflatten

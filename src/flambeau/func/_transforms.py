@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError, OutOfRangeError
 from flambeau.func._batching import levels, levels_of, raw, rewrap
 from flambeau.func._record import History, fresh_tree, gradients, new_levels, zeros_for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.func._batching import Level, levels, load_rules, wrap
 from flambeau.func._batching.randomness import watch_random

@@ -7,10 +7,13 @@ Example:
     tensor([0, 1, 2])
 """
 
+from __future__ import annotations
+
 import multiprocessing as _standard
 from multiprocessing import *
+from typing import Any
 
-from flambeau._C import Tensor as _Tensor
+from flambeau import Tensor as _Tensor
 from flambeau.multiprocessing import queues as _queues
 from flambeau.multiprocessing import reductions
 from flambeau.multiprocessing.spawn import (
@@ -28,7 +31,7 @@ __all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]  # which the st
 ]  # fmt: skip
 
 
-def Queue(maxsize=0):  # type: ignore[no-redef]  # in place of the standard one
+def Queue(maxsize: int = 0) -> Any:  # type: ignore[no-redef]  # in place of the standard one
     """A queue between processes; tensors are in shared memory when put() returns.
 
     Args:
@@ -43,7 +46,7 @@ def Queue(maxsize=0):  # type: ignore[no-redef]  # in place of the standard one
     return _queues.Queue(maxsize, ctx=_standard.get_context())
 
 
-def JoinableQueue(maxsize=0):  # type: ignore[no-redef]  # in place of the standard one
+def JoinableQueue(maxsize: int = 0) -> Any:  # type: ignore[no-redef]  # in place of the standard one
     """A queue whose receivers report with task_done() what they have dealt with, and whose join() waits for that.
 
     Args:
@@ -58,7 +61,7 @@ def JoinableQueue(maxsize=0):  # type: ignore[no-redef]  # in place of the stand
     return _queues.JoinableQueue(maxsize, ctx=_standard.get_context())
 
 
-def get_all_sharing_strategies():
+def get_all_sharing_strategies() -> Any:
     """The ways of sharing memory there are.
 
     Example:
@@ -68,7 +71,7 @@ def get_all_sharing_strategies():
     return {"file_descriptor"}
 
 
-def get_sharing_strategy():
+def get_sharing_strategy() -> Any:
     """The way memory is shared: files without a name, a few per process whatever the number of tensors.
 
     Example:
@@ -78,7 +81,7 @@ def get_sharing_strategy():
     return "file_descriptor"
 
 
-def set_sharing_strategy(new_strategy):
+def set_sharing_strategy(new_strategy: Any) -> Any:
     """Accepts 'file_descriptor'. PyTorch's 'file_system' exists for programs short of descriptors, which cannot happen here.
 
     Args:
@@ -119,6 +122,6 @@ def _is_shared(self):
 
 get_context = _queues.get_context
 _share_memory_.__name__, _is_shared.__name__ = "share_memory_", "is_shared"
-_Tensor.share_memory_ = _share_memory_
-_Tensor.is_shared = _is_shared
+for _method in (_share_memory_, _is_shared):
+    setattr(_Tensor, _method.__name__, _method)
 reductions.init_reductions()

@@ -45,6 +45,8 @@ class Segment:
 
     def __init__(self, token: bytes, nbytes: int, fd: int) -> None:
         self.token, self.nbytes, self.fd, self.used = token, nbytes, fd, HEADER
+        self.address: int
+        self.mapping: Any
         self.address, self.mapping = _C.shared_map(fd, nbytes)
 
 
@@ -63,7 +65,7 @@ class Block:
         """Address of the first byte after the header."""
         return self.address + HEADER
 
-    def __del__(self, held=_held, add=_C.shared_add) -> None:
+    def __del__(self, held: Any = _held, add: Any = _C.shared_add) -> None:
         if held.pop(id(self), None) is not None:
             add(self.address, -1)
 

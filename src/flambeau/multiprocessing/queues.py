@@ -7,7 +7,13 @@ import multiprocessing.context as _context
 import multiprocessing.queues as _queues
 import sys
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    _Queue = _queues.Queue[Any]
+    _JoinableQueue = _queues.JoinableQueue[Any]
+else:
+    _Queue, _JoinableQueue = _queues.Queue, _queues.JoinableQueue
 
 
 class _Pickled:
@@ -16,11 +22,11 @@ class _Pickled:
     def __init__(self, value: Any) -> None:
         self.data = bytes(ForkingPickler.dumps(value))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return ForkingPickler.loads, (self.data,)
 
 
-class Queue(_queues.Queue):
+class Queue(_Queue):
     """multiprocessing.Queue that pickles in put().
 
     Tensors move to shared memory while the caller waits, not in another thread while it computes with them; and what
@@ -37,12 +43,12 @@ class Queue(_queues.Queue):
         tensor([1., 1.])
     """
 
-    def put(self, obj, block=True, timeout=None):
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> Any:
         """Puts an object into the queue, waiting for room if asked to."""
         super().put(_Pickled(obj), block, timeout)
 
 
-class JoinableQueue(_queues.JoinableQueue):
+class JoinableQueue(_JoinableQueue):
     """multiprocessing.JoinableQueue that pickles in put().
 
     Args:
@@ -56,7 +62,7 @@ class JoinableQueue(_queues.JoinableQueue):
         (1, None)
     """
 
-    def put(self, obj, block=True, timeout=None):
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> Any:
         """Puts an object into the queue, waiting for room if asked to."""
         super().put(_Pickled(obj), block, timeout)
 
@@ -64,11 +70,11 @@ class JoinableQueue(_queues.JoinableQueue):
 class _OurQueues:
     get_context: Any  # the context's
 
-    def Queue(self, maxsize=0):
+    def Queue(self, maxsize: int = 0) -> Any:
         """Returns a queue object."""
         return Queue(maxsize, ctx=self.get_context())
 
-    def JoinableQueue(self, maxsize=0):
+    def JoinableQueue(self, maxsize: int = 0) -> Any:
         """Returns a queue object whose items are acknowledged."""
         return JoinableQueue(maxsize, ctx=self.get_context())
 
@@ -103,7 +109,7 @@ class ForkServerContext(_OurQueues, _context.ForkServerContext):
 _CONTEXTS = {"spawn": SpawnContext(), "fork": ForkContext(), "forkserver": ForkServerContext()}
 
 
-def get_context(method=None):
+def get_context(method: str | None = None) -> Any:
     """The context of a start method, with the names of this module as attributes.
 
     Args:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from flambeau import _C
-from flambeau._C import Tensor
+import flambeau as fb
+from flambeau import _C, Tensor
 from flambeau.multiprocessing import _arena
 
 _mode = threading.local()  # .copying: memory of the sender stays where it is
@@ -18,7 +19,7 @@ _SMALL = 2048
 
 
 @contextlib.contextmanager
-def copying():
+def copying() -> Any:
     """Messages pickled in the block carry copies: for senders that go on writing to their tensors."""
     before = getattr(_mode, "copying", False)
     _mode.copying = True
@@ -35,7 +36,7 @@ def _must_copy(tensor: Tensor) -> bool:
     )
 
 
-def empty_shared(shape, dtype) -> Tensor:
+def empty_shared(shape: Sequence[int], dtype: fb.dtype) -> Tensor:
     """An uninitialised tensor in shared memory.
 
     Args:
@@ -75,7 +76,7 @@ def is_shared(tensor: Tensor) -> bool:
     return tensor._storage_ptr() in _arena._by_data
 
 
-def reduce_tensor(tensor: Tensor):
+def reduce_tensor(tensor: Tensor) -> Any:
     """The message for a tensor, as pickle wants it."""
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
@@ -94,7 +95,7 @@ def reduce_tensor(tensor: Tensor):
     return rebuild_tensor, (type(tensor), _arena.send(block), view, tensor.requires_grad), attributes
 
 
-def rebuild_tensor(cls, message, view, requires_grad):
+def rebuild_tensor(cls: type[Tensor], message: Any, view: Any, requires_grad: bool) -> Any:
     """The tensor of a message, on the sender's memory."""
     nbytes, kind, shape, strides, offset = view
     block = _arena.receive(message)

@@ -7,6 +7,7 @@ import multiprocessing.connection
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 _LONGEST = 32 << 10  # characters of a traceback: what a pipe takes while nobody reads
@@ -29,7 +30,7 @@ class ProcessException(Exception):
         super().__init__(msg)
         self.msg, self.error_index, self.pid = msg, error_index, error_pid
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid)
 
 
@@ -57,11 +58,11 @@ class ProcessExitedException(ProcessException):
         'SIGKILL'
     """
 
-    def __init__(self, msg, error_index, error_pid, exit_code, signal_name=None) -> None:
+    def __init__(self, msg: Any, error_index: Any, error_pid: Any, exit_code: Any, signal_name: Any = None) -> None:
         super().__init__(msg, error_index, error_pid)
         self.exit_code, self.signal_name = exit_code, signal_name
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
@@ -87,7 +88,7 @@ class ProcessContext:
         True
     """
 
-    def __init__(self, processes, reports) -> None:
+    def __init__(self, processes: Any, reports: Any) -> None:
         self.processes, self._reports = processes, reports
         self._running = dict(enumerate(processes))
 
@@ -163,7 +164,14 @@ class ProcessContext:
 SpawnContext = ProcessContext  # its name before
 
 
-def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def start_processes(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Runs fn(i, *args) in nprocs processes, i from 0.
 
     Args:
@@ -212,7 +220,14 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     return None
 
 
-def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def spawn(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Runs fn(i, *args) in nprocs processes, i from 0; the first that fails ends all.
 
     Args:

@@ -6,13 +6,25 @@ Example:
     flambeau.Size([3, 2])
 """
 
-from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
-from flambeau.nn.modules import *
-from flambeau.nn.parallel import DataParallel
-from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+import typing as _typing
 
-__all__ = [
-    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init",
-    "modules", "parallel", "parameter", "utils",
-]  # fmt: skip
-__all__ += modules.__all__
+from flambeau.nn import attention as attention
+from flambeau.nn import functional as functional
+from flambeau.nn import init as init
+from flambeau.nn import modules as modules
+from flambeau.nn import parallel as parallel
+from flambeau.nn import parameter as parameter
+from flambeau.nn import utils as utils
+from flambeau.nn.modules import *
+from flambeau.nn.parallel import DataParallel as DataParallel
+from flambeau.nn.parameter import Buffer as Buffer
+from flambeau.nn.parameter import Parameter as Parameter
+from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
+
+if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+    __all__ = [
+        "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init",
+        "modules", "parallel", "parameter", "utils",
+    ]  # fmt: skip
+    __all__ += modules.__all__

@@ -159,7 +159,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 # ---- random values -----------------------------------------------------------------------------------------------------
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator=None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: fb.Generator | None = None) -> Tensor:
     """Fills with numbers drawn from U(a, b).
 
     Example:
@@ -170,7 +170,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator=None) -> 
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator=None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: fb.Generator | None = None) -> Tensor:
     """Fills with numbers drawn from N(mean, std²).
 
     Example:
@@ -182,7 +182,12 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator=None)
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: fb.Generator | None = None,
 ) -> Tensor:
     """Fills with numbers drawn from N(mean, std²), kept within [a, b].
 
@@ -231,7 +236,7 @@ def _mean_fan(tensor: Tensor) -> float:
     return sum(_calculate_fan_in_and_fan_out(tensor)) / 2
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: fb.Generator | None = None) -> Tensor:
     """Fills with U(-a, a), a = gain · sqrt(6 / (fan_in + fan_out)).
 
     Example:
@@ -241,7 +246,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor
     return _scaled("xavier_uniform_", tensor, _mean_fan, gain, True, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: fb.Generator | None = None) -> Tensor:
     """Fills with N(0, gain² · 2 / (fan_in + fan_out)).
 
     Example:
@@ -252,7 +257,11 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: fb.Generator | None = None,
 ) -> Tensor:
     """Fills with U(-bound, bound), bound = gain · sqrt(3 / fan).
 
@@ -274,7 +283,11 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: fb.Generator | None = None,
 ) -> Tensor:
     """Fills with N(0, gain² / fan).
 
@@ -295,7 +308,7 @@ def kaiming_normal_(
     return _scaled("kaiming_normal_", tensor, lambda t: _calculate_correct_fan(t, mode), gain, False, generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator=None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: fb.Generator | None = None) -> Tensor:
     """Fills with an orthogonal matrix, of the trailing dimensions taken together.
 
     Args:
@@ -324,7 +337,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator=None) -> Tensor:
         return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator=None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: fb.Generator | None = None) -> Tensor:
     """Fills a matrix with N(0, std²) and sets a fraction of every column to zero.
 
     Args:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import flambeau as fb
 from flambeau import _C, Tensor
+from flambeau._core import Device
 from flambeau.errors import StateError
 
 __all__ = [
@@ -18,7 +20,7 @@ __all__ = [
 ]
 
 
-class _Marked(type(Tensor)):  # type: ignore[misc]  # the metaclass of a compiled type
+class _Marked(type):
     """isinstance() also holds for tensors of other classes that carry the mark `_is_param` or `_is_buffer`."""
 
     _mark: str
@@ -26,10 +28,11 @@ class _Marked(type(Tensor)):  # type: ignore[misc]  # the metaclass of a compile
     def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
-        return cls is _MARKED.get(cls._mark) and isinstance(instance, Tensor) and hasattr(instance, cls._mark)
+        mark = cls._mark
+        return _MARKED.get(mark) is cls and isinstance(instance, Tensor) and hasattr(instance, mark)
 
 
-_MARKED: dict[str, type] = {}
+_MARKED: dict[str, type[Any]] = {}
 
 
 class Parameter(Tensor, metaclass=_Marked):
@@ -48,20 +51,20 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     _mark = "_is_param"
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = fb.empty(0)
         elif not isinstance(data, Tensor):
             raise TypeError(f"Parameter: expected a tensor, got {type(data).__name__}; make one with fb.tensor()")
         if type(data) is Tensor or type(data) is Parameter or cls is not Parameter:
             return data.detach().as_subclass(cls).requires_grad_(requires_grad)
-        own = data.detach().as_subclass(type(data)).requires_grad_(requires_grad)
+        own: Any = data.detach().as_subclass(type(data)).requires_grad_(requires_grad)
         own.__dict__["_is_param"] = True
         return own
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             copy = self.detach().clone().as_subclass(type(self)).requires_grad_(self.requires_grad)
             memo[id(self)] = copy
@@ -73,7 +76,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return (
             _rebuild,
             (type(self), self.detach().as_subclass(Tensor), self.requires_grad),
@@ -84,14 +87,14 @@ class Parameter(Tensor, metaclass=_Marked):
 _MARKED["_is_param"] = Parameter
 
 
-def _copy_attributes(source: Tensor, target: Tensor, memo: dict) -> None:
+def _copy_attributes(source: Tensor, target: Tensor, memo: dict[Any, Any]) -> None:
     if source.__dict__:
         import copy
 
         target.__dict__.update(copy.deepcopy(source.__dict__, memo))
 
 
-def _rebuild(cls: type, data: Tensor, requires_grad: bool) -> Tensor:
+def _rebuild(cls: type[Any], data: Tensor, requires_grad: bool) -> Tensor:
     """The parameter of a pickle."""
     return data.as_subclass(cls).requires_grad_(requires_grad)
 
@@ -114,12 +117,12 @@ class Buffer(Tensor, metaclass=_Marked):
 
     _mark = "_is_buffer"
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = fb.empty(0)
         elif not isinstance(data, Tensor):
             raise TypeError(f"Buffer: expected a tensor, got {type(data).__name__}; make one with fb.tensor()")
-        own = data.detach().as_subclass(type(data)).requires_grad_(data.requires_grad)
+        own: Any = data.detach().as_subclass(type(data)).requires_grad_(data.requires_grad)
         own.__dict__.update(persistent=persistent, _is_buffer=True)
         return own
 
@@ -130,12 +133,12 @@ _MARKED["_is_buffer"] = Buffer
 class UninitializedTensorMixin:
     """A tensor without shape or values yet; materialize() gives it both."""
 
-    _become: type = Tensor
+    _become: type[Any] = Tensor
     device: Any  # the tensor's, like those below
     dtype: Any
     requires_grad: Any
 
-    def materialize(self, shape, device=None, dtype=None) -> None:
+    def materialize(self, shape: int | Sequence[int], device: Device = None, dtype: fb.dtype | None = None) -> None:
         """Gives the tensor its shape; the values stay uninitialised.
 
         Args:
@@ -155,13 +158,13 @@ class UninitializedTensorMixin:
         self.data = fb.empty(shape, device=device, dtype=dtype)
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """Raises: there is no shape before materialize()."""
         raise StateError(
             "shape: an uninitialized parameter has none; run a forward pass of the module first, or call materialize()"
         )
 
-    def share_memory_(self):
+    def share_memory_(self) -> Any:
         """Raises: there is no memory before materialize()."""
         raise StateError("share_memory_: an uninitialized parameter has no memory; call materialize() first")
 
@@ -170,10 +173,10 @@ class UninitializedTensorMixin:
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return type(self), (self.requires_grad,)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             made: Any = type(self)
             memo[id(self)] = made(self.requires_grad, self.device, self.dtype)
@@ -196,7 +199,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     _become = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: fb.dtype | None = None) -> Self:
         return fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)
 
 
@@ -215,9 +218,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     _become = Tensor
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
-    def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
+    def __new__(
+        cls, requires_grad: bool = False, device: Device = None, dtype: fb.dtype | None = None, persistent: bool = True
+    ) -> Self:
         own = fb.empty(0, device=device, dtype=dtype).as_subclass(cls).requires_grad_(requires_grad)
         own.__dict__.update(persistent=persistent, _is_buffer=True)
         return own

@@ -13,8 +13,11 @@ Example:
     tensor([ 0.6840, -0.6840])
 """
 
+from __future__ import annotations
+
 import importlib as _importlib
 import sys as _sys
+from typing import Any
 
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
@@ -58,12 +61,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # swa_utils needs nn, which most uses of optimizers have not loaded yet.
     if name == "swa_utils":
         return _importlib.import_module("flambeau.optim.swa_utils")
     raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), "swa_utils"})

@@ -102,7 +102,9 @@ class Adafactor(GroupOptimizer):
             "col_var": grad.new_zeros([*rest, 1, columns]),
         }
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = ("foreach", "d", "lr", "beta2_decay", "weight_decay", "maximize")
         adafactor(
             params,

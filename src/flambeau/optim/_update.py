@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, overload
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim.optimizer import Optimizer, _use_grad_for_differentiable
+from flambeau.optim.optimizer import Optimizer, R, _use_grad_for_differentiable
 
 Number = float | Tensor
 
@@ -52,7 +52,9 @@ class GroupOptimizer(Optimizer):
         """State of a parameter before its first step; empty if the optimizer needs none."""
         return {}
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         """Moves the parameters of a group that have a gradient."""
         raise NotImplementedError(f"{type(self).__name__}: _update is not defined")
 
@@ -64,6 +66,10 @@ class GroupOptimizer(Optimizer):
                 "pass fused=False"
             )
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], R]) -> R: ...
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes every parameter that has a gradient.

@@ -89,7 +89,9 @@ class Adadelta(GroupOptimizer):
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": step_count(0.0, param, group), "square_avg": zeros(param), "acc_delta": zeros(param)}
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = ("capturable", "foreach", "differentiable", "lr", "rho", "eps", "weight_decay", "maximize")
         adadelta(
             params,

@@ -102,7 +102,9 @@ class Adagrad(GroupOptimizer):
         total = fb.full_like(param.detach(), value, memory_format=fb.preserve_format)
         return {"step": step_count(0.0, param, group), "sum": total}
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = ("foreach", "differentiable", "fused", "lr", "weight_decay", "lr_decay", "eps", "maximize")
         adagrad(
             params,

@@ -120,7 +120,9 @@ class Adam(GroupOptimizer):
         state = {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
         return state | {"max_exp_avg_sq": zeros(param)} if group["amsgrad"] else state
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         steps = column(states, "step")
         if group["differentiable"] and any(step.requires_grad for step in steps):
             raise errors.StateError(f"{type(self).__name__}: step counts cannot require a gradient")

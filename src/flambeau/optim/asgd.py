@@ -102,7 +102,9 @@ class ASGD(GroupOptimizer):
             "ax": zeros(param),
         }
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = (
             "foreach",
             "maximize",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau.optim._update import Number, check_lr, plain
-from flambeau.optim.optimizer import Optimizer, ParamsT
+from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["LBFGS"]
 
@@ -95,7 +95,7 @@ class LBFGS(Optimizer):
             start += p.numel()
 
     @fb.no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], R]) -> R:  # type: ignore[override]  # it needs a closure
         """Up to `max_iter` iterations.
 
         Args:

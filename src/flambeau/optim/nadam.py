@@ -112,7 +112,9 @@ class NAdam(GroupOptimizer):
             "exp_avg_sq": zeros(param),
         }
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         nadam(
             params,
             grads,

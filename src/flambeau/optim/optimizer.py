@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 import flambeau as fb
 from flambeau import Tensor, errors
@@ -18,9 +18,11 @@ __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer
 
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
-_global_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-_global_post_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
 
 class _RequiredParameter:
@@ -33,18 +35,21 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
-def _use_grad_for_differentiable(step: Callable) -> Callable:
+def _use_grad_for_differentiable(step: F) -> F:
     """Runs a step with gradient recording on if the optimizer is differentiable, else off."""
 
     @functools.wraps(step)
-    def run(self, *args, **kwargs):
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         with fb.set_grad_enabled(self.defaults.get("differentiable", False)):
             return step(self, *args, **kwargs)
 
-    return run
+    wrapped: Any = run
+    return wrapped
 
 
-def _register(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool = False) -> RemovableHandle:
+def _register(
+    hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False
+) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:
@@ -52,7 +57,7 @@ def _register(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool =
     return handle
 
 
-def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls `hook(optimizer, args, kwargs)` before every step of every optimizer.
 
     Args:
@@ -70,7 +75,7 @@ def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
     return _register(_global_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls `hook(optimizer, args, kwargs)` after every step of every optimizer.
 
     Returns:
@@ -115,12 +120,12 @@ class Optimizer:
     """
 
     # Hooks belong to the object, not to its checkpoints or copies.
-    _optimizer_step_pre_hooks: OrderedDict[int, Callable]
-    _optimizer_step_post_hooks: OrderedDict[int, Callable]
-    _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]
-    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
-    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
-    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
+    _optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -177,7 +182,7 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
     @staticmethod
-    def profile_hook_step(func: Callable) -> Callable:
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps a `step` so that it runs the hooks; the base class does so for every optimizer.
 
         Example:
@@ -204,7 +209,7 @@ class Optimizer:
 
         return step
 
-    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(optimizer, args, kwargs)` before each step; it may return changed `(args, kwargs)`.
 
         Example:
@@ -215,7 +220,7 @@ class Optimizer:
         """
         return _register(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(optimizer, args, kwargs)` after each step.
 
         Example:
@@ -226,7 +231,7 @@ class Optimizer:
         """
         return _register(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(optimizer)` before `state_dict` collects; with `prepend`, before the hooks already there.
 
         Example:
@@ -237,7 +242,7 @@ class Optimizer:
         """
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(optimizer, state_dict)` on what `state_dict` collected; it may return another dictionary.
 
         Example:
@@ -248,7 +253,7 @@ class Optimizer:
         """
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(optimizer, state_dict)` before loading; it may return another dictionary to load.
 
         Example:
@@ -259,7 +264,7 @@ class Optimizer:
         """
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(optimizer)` after loading.
 
         Example:
@@ -378,6 +383,10 @@ class Optimizer:
                 else:
                     p.grad.requires_grad_(False).zero_()
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], R]) -> R: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes the parameters by their gradients; every optimizer defines its own.
 

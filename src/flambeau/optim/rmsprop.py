@@ -105,7 +105,9 @@ class RMSprop(GroupOptimizer):
             state["grad_avg"] = zeros(param)
         return state
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = ("foreach", "maximize", "differentiable", "capturable", "lr", "alpha", "eps", "weight_decay")
         rmsprop(
             params,

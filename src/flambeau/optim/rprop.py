@@ -75,7 +75,9 @@ class Rprop(GroupOptimizer):
             "step_size": fb.full_like(grad.detach(), size),
         }
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         options = ("foreach", "capturable", "maximize", "differentiable")
         rprop(
             params,

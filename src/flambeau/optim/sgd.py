@@ -91,7 +91,9 @@ class SGD(GroupOptimizer):
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"momentum_buffer": None} if group["momentum"] != 0 else {}
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict]) -> None:
+    def _update(
+        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
+    ) -> None:
         buffers = [state.get("momentum_buffer") for state in states]
         options = ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize", "foreach", "fused")
         sgd(params, grads, buffers, **{option: group[option] for option in options}, **self._scaling())
@@ -147,8 +149,8 @@ def sgd(
 
 
 def _fused(
-    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: Number, momentum: float, dampening: float,
-    *flags: Any,
+    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: Number, momentum: float,
+    dampening: float, *flags: Any,
 ) -> None:  # fmt: skip
     """The same in one pass; parameters that have no momentum buffer yet in a pass of their own."""
     if momentum == 0:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau.optim._update import Number, check_betas, check_lr, plain, zeros
-from flambeau.optim.optimizer import Optimizer, ParamsT
+from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["SparseAdam"]
 
@@ -56,6 +56,10 @@ class SparseAdam(Optimizer):
                 if p.is_complex():
                     raise errors.ArgumentError(f"SparseAdam does not support complex parameters, got one at index {i}")
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], R]) -> R: ...
     @fb.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes the rows that have a gradient.

@@ -31,7 +31,7 @@ def _check_decay(decay: float) -> None:
         raise errors.ArgumentError(f"swa_utils: decay must be between 0 and 1, got {decay}")
 
 
-def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """A function that moves lists of averages towards new values: `average ← decay · average + (1 - decay) · value`.
 
     Args:
@@ -56,7 +56,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
     return ema_update
 
 
-def get_swa_multi_avg_fn() -> Callable:
+def get_swa_multi_avg_fn() -> Callable[..., Any]:
     """A function that adds new values to lists of averages of `num_averaged` values each.
 
     Example:
@@ -78,7 +78,7 @@ def get_swa_multi_avg_fn() -> Callable:
     return swa_update
 
 
-def get_ema_avg_fn(decay: float = 0.999) -> Callable:
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """A function that returns an exponential moving average: `decay · average + (1 - decay) · value`.
 
     Args:
@@ -97,7 +97,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable:
     return ema_update
 
 
-def get_swa_avg_fn() -> Callable:
+def get_swa_avg_fn() -> Callable[..., Any]:
     """A function that returns the average of `num_averaged + 1` values, from that of the first ones and the new one.
 
     Example:

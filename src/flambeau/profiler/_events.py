@@ -119,7 +119,7 @@ class Averages:
         return f"<Averages {self.key} {self.count} calls, {self.cpu_time_total:.3f}us>"
 
 
-class EventList(list):
+class EventList(list[Any]):
     """Events, or sums of events, that print as a table.
 
     Example:

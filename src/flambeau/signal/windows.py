@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.sparse import _rules
 from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor
@@ -160,7 +160,7 @@ class check_sparse_tensor_invariants:
         return None
 
 
-def _legacy_type(name: str, kind: fb.dtype) -> type:
+def _legacy_type(name: str, kind: fb.dtype) -> type[Any]:
     """PyTorch's older constructor: (indices, values, size) or sizes; also for isinstance."""
 
     class Legacy(type):

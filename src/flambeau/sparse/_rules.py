@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.sparse._tensor import SparseTensor, flatten, make
 
 RULES: dict[str, Callable[..., Any]] = {}
 
 
-def rule(*names: str):
+def rule(*names: str) -> Any:
     """Registers a function of the op's arguments for ops by name."""
 
     def register(f):
@@ -72,7 +72,7 @@ def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return product.to_sparse_csr() if a.is_sparse_csr else product
 
 
-def product(op: str, a: Tensor, b: Tensor) -> Tensor:
+def product(op: str, a: Any, b: Any) -> Tensor:
     """The matrix product of two tensors of which one or both are sparse."""
     if _is_sparse(a):
         return _sparse_product(op, a, b) if _is_sparse(b) else _product(op, a, b)

@@ -8,12 +8,12 @@ with a few ordinary ops on those two; so gradients flow into the values with no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import flambeau as fb
-from flambeau import _C
-from flambeau._C import Tensor
+from flambeau import _C, Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
 
 __all__ = ["SparseTensor", "make", "sparse_coo_tensor", "sparse_csr_tensor", "spmm", "to_sparse"]
@@ -34,7 +34,7 @@ class SparseTensor(Tensor):
     _ordered: bool
     _layout: Any
 
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
     @classmethod
     def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
@@ -52,13 +52,13 @@ class SparseTensor(Tensor):
     data = property(lambda self: self.detach())
 
     @property
-    def grad(self):
+    def grad(self) -> Any:
         """The gradient of the kept elements, at the same places."""
         inner = self._value.grad
         return None if inner is None else make(self._index, inner, tuple(self.shape), self._ordered, self._layout)
 
     @grad.setter
-    def grad(self, value):
+    def grad(self, value: Any) -> Any:
         self._value.grad = None if value is None else value._values()
 
     # ---- what is kept ----------------------------------------------------------------------------------------------------
@@ -71,11 +71,11 @@ class SparseTensor(Tensor):
         """The kept elements, in whatever order they are."""
         return self._value
 
-    def indices(self):
+    def indices(self) -> Any:
         """The coordinates of a coalesced tensor, sorted, without repetitions."""
         return self._when_coalesced("indices", self._index)
 
-    def values(self):
+    def values(self) -> Any:
         """The kept elements of a coalesced tensor, in the order of indices()."""
         return self._value if self.is_sparse_csr else self._when_coalesced("values", self._value)
 
@@ -86,13 +86,13 @@ class SparseTensor(Tensor):
             raise StateError(f"{name}: the tensor is uncoalesced, its places may repeat; call .coalesce() first, or ._{name}()")
         return what
 
-    def crow_indices(self):
+    def crow_indices(self) -> Any:
         """Where each row begins among the values of a tensor of compressed rows; the last number is their count."""
         self._need_rows("crow_indices")
         counts = fb.bincount(self._index[0], minlength=self.shape[0])
         return fb.cat([counts.new_zeros(1), counts.cumsum(0)])
 
-    def col_indices(self):
+    def col_indices(self) -> Any:
         """The columns of the values of a tensor of compressed rows."""
         self._need_rows("col_indices")
         return self._index[1]
@@ -101,7 +101,7 @@ class SparseTensor(Tensor):
         if not self.is_sparse_csr:
             raise StateError(f"{name}: expected a tensor of compressed rows; convert it with .to_sparse_csr()")
 
-    def is_coalesced(self):
+    def is_coalesced(self) -> Any:
         """Whether the places are sorted and none repeats."""
         return self._ordered
 
@@ -109,17 +109,17 @@ class SparseTensor(Tensor):
         """How many elements are kept."""
         return self._value.shape[0]
 
-    def sparse_dim(self):
+    def sparse_dim(self) -> Any:
         """How many leading dimensions the indices speak of."""
         return self._index.shape[0]
 
-    def dense_dim(self):
+    def dense_dim(self) -> Any:
         """How many dimensions each kept element has."""
         return self._value.ndim - 1
 
     # ---- conversion ------------------------------------------------------------------------------------------------------
 
-    def coalesce(self):
+    def coalesce(self) -> Any:
         """The same tensor with its places sorted and the values of repeated places added."""
         if self._ordered:
             return self
@@ -129,7 +129,7 @@ class SparseTensor(Tensor):
         values = self._value.new_zeros((places.shape[0], *self._value.shape[1:])).index_add(0, inverse, self._value)
         return make(unflatten(places, sizes[:rank]), values, sizes, True, self._layout)
 
-    def to_dense(self, dtype=None, *, masked_grad=None):
+    def to_dense(self, dtype: fb.dtype | None = None, *, masked_grad: bool | None = None) -> Any:
         """The tensor with all its elements."""
         sizes, rank = tuple(self.shape), self.sparse_dim()
         count = 1
@@ -139,15 +139,15 @@ class SparseTensor(Tensor):
         dense = zeros.index_add(0, flatten(self._index, sizes[:rank]), self._value).view(sizes)
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(self, *args, layout=None):
+    def to_sparse(self, *args: Any, layout: Any = None) -> Any:
         """Itself, or the same tensor in another sparse layout."""
         return to_sparse(self, *args, layout=layout)
 
-    def to_sparse_coo(self):
+    def to_sparse_coo(self) -> Any:
         """The same elements as coordinates."""
         return make(self._index, self._value, tuple(self.shape), self._ordered, fb.sparse_coo)
 
-    def to_sparse_csr(self, dense_dim=None):
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
         """The same elements as compressed rows."""
         if self.is_sparse_csr:
             return self
@@ -156,11 +156,11 @@ class SparseTensor(Tensor):
         c = self.coalesce()
         return make(c._index, c._value, tuple(self.shape), True, fb.sparse_csr)
 
-    def detach(self):
+    def detach(self) -> Any:
         """The same elements without history."""
         return self._with(self._value.detach())
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Whether operations on the kept elements are recorded for backward."""
         self._value.requires_grad_(requires_grad)
         return self
@@ -168,11 +168,11 @@ class SparseTensor(Tensor):
     def _with(self, values: Tensor) -> SparseTensor:
         return make(self._index, values, tuple(self.shape), self._ordered, self._layout)
 
-    def is_contiguous(self, *args, **kwargs):
+    def is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
         """Whether the values are contiguous."""
         return self._value.is_contiguous()
 
-    def __repr__(self, **kwargs):
+    def __repr__(self, **kwargs: Any) -> str:
         if self.is_sparse_csr:
             parts = [("crow_indices", self.crow_indices()), ("col_indices", self.col_indices())]
         else:
@@ -191,19 +191,19 @@ class SparseTensor(Tensor):
 
     __str__ = __repr__
 
-    def __format__(self, spec):
+    def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def __copy__(self):
+    def __copy__(self) -> Any:
         return self._with(self._value)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return make(self._index.clone(), self._value.detach().clone(), tuple(self.shape), self._ordered, self._layout)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return make, (self._index, self._value.detach(), tuple(self.shape), self._ordered, self._layout)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(self.shape[0]))
 
 
@@ -220,7 +220,7 @@ for _name in (
     "__contains__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "share_memory_", "stride", "retain_grad",
 ):  # fmt: skip
     setattr(SparseTensor, _name, _dense_only(_name))
-SparseTensor.__array_interface__ = property(_dense_only("__array_interface__"))
+setattr(SparseTensor, "__array_interface__", property(_dense_only("__array_interface__")))  # noqa: B010
 
 
 # ---- places --------------------------------------------------------------------------------------------------------------
@@ -272,9 +272,10 @@ def _check_places(op: str, indices: Tensor, sizes: Sequence[int]) -> None:
 
 
 def sparse_coo_tensor(
-    indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
-    check_invariants=None, is_coalesced=None,
-):  # fmt: skip
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: fb.dtype | None = None,
+    device: Device = None, pin_memory: bool = False, requires_grad: bool = False, check_invariants: Any = None,
+    is_coalesced: Any = None,
+) -> Any:  # fmt: skip
     """A sparse tensor of coordinates and values; values at the same place add up.
 
     The indices are always checked, whatever `check_invariants` says. Gradients flow into `values`.
@@ -328,9 +329,9 @@ def sparse_coo_tensor(
 
 
 def sparse_csr_tensor(
-    crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
-    check_invariants=None,
-):  # fmt: skip
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: fb.dtype | None = None,
+    device: Device = None, pin_memory: bool = False, requires_grad: bool = False, check_invariants: Any = None,
+) -> Any:  # fmt: skip
     """A sparse matrix of compressed rows: where each row begins, the column of each value, the values.
 
     Args:

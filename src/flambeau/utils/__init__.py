@@ -7,12 +7,17 @@ Example:
     tensor([2.7183, 2.7183])
 """
 
+from __future__ import annotations
+
 import importlib as _importlib
 import importlib.util as _finder
 import sys as _sys
+from typing import Any
+
+from flambeau import Tensor
 
 
-def swap_tensors(t1, t2) -> None:
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchanges two tensors: each keeps its identity and gets all else of the other, class, gradient and attributes included.
 
     Args:
@@ -41,13 +46,13 @@ def swap_tensors(t1, t2) -> None:
         t.__dict__.update(attributes)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if not name.startswith("__") and _finder.find_spec(f"{__name__}.{name}"):
         return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
 
-def __dir__():
+def __dir__() -> list[str]:
     import pkgutil
 
     return sorted({*globals(), *(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")})

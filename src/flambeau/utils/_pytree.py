@@ -27,7 +27,7 @@ def _flatten_mapping(tree):
     return list(tree.values()), list(tree.keys())
 
 
-_CONTAINERS: dict[type, _Container] = {
+_CONTAINERS: dict[type[Any], _Container] = {
     dict: _Container(_flatten_mapping, lambda values, keys: dict(zip(keys, values, strict=True))),
     OrderedDict: _Container(_flatten_mapping, lambda values, keys: OrderedDict(zip(keys, values, strict=True))),
     defaultdict: _Container(
@@ -130,14 +130,14 @@ def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[MappingKey, Any]], li
 
 
 def register_pytree_node(
-    cls: type,
-    flatten_fn: Callable,
-    unflatten_fn: Callable,
+    cls: type[Any],
+    flatten_fn: Callable[..., Any],
+    unflatten_fn: Callable[..., Any],
     *,
     serialized_type_name: str | None = None,
-    to_dumpable_context: Callable | None = None,
-    from_dumpable_context: Callable | None = None,
-    flatten_with_keys_fn: Callable | None = None,
+    to_dumpable_context: Callable[..., Any] | None = None,
+    from_dumpable_context: Callable[..., Any] | None = None,
+    flatten_with_keys_fn: Callable[..., Any] | None = None,
 ) -> None:
     """Makes a class a container.
 

@@ -300,7 +300,7 @@ class Compare:
         lines.append(" " * width + "  ".join(f"{c:>{w}}" for c, w in zip(columns, widths, strict=True)))
         for threads in sorted({one.task_spec.num_threads for one in results}):
             lines.append(f"{threads} threads")
-            rows: dict[tuple, dict[str, Measurement]] = {}
+            rows: dict[tuple[Any, ...], dict[str, Measurement]] = {}
             for one in results:
                 if one.task_spec.num_threads == threads:
                     rows.setdefault((one.as_row_name, one.task_spec.env), {})[one.task_spec.description or ""] = one

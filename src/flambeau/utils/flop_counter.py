@@ -147,7 +147,9 @@ class FlopCounterMode(TorchFunctionMode):
     def _out_of(self, module: Any, inputs: Any, output: Any) -> None:
         self._path.pop()
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
         """Computes, and counts."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)

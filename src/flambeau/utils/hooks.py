@@ -24,11 +24,11 @@ class RemovableHandle:
 
     _ids = itertools.count()
 
-    def __init__(self, hooks_dict: OrderedDict, *, extra_dict: Any = None) -> None:
+    def __init__(self, hooks_dict: OrderedDict[Any, Any], *, extra_dict: Any = None) -> None:
         self.id = next(self._ids)
-        self._table = weakref.ref(hooks_dict)
-        extras = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
-        self._extras = [weakref.ref(extra) for extra in extras]
+        self._table: weakref.ref[Any] = weakref.ref(hooks_dict)
+        extras: Any = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
+        self._extras: list[weakref.ref[Any]] = [weakref.ref(extra) for extra in extras]
 
     def remove(self) -> None:
         """Takes the hook away; a second call does nothing.
@@ -47,10 +47,10 @@ class RemovableHandle:
     def __exit__(self, *error: Any) -> None:
         self.remove()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self._table(), self.id
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: Any) -> None:
         table, self.id = state
         self._table = weakref.ref(OrderedDict() if table is None else table)
         self._extras = []

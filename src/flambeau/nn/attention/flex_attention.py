@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flambeau as fb
-from flambeau._C import Tensor
+from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = [

@@ -3,19 +3,12 @@
 One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
-import flambeau as _fb
-from flambeau import (
-    channel_shuffle,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    pdist,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
+import typing as _typing
+
+from flambeau import channel_shuffle as channel_shuffle
+from flambeau import pdist as pdist
+from flambeau import pixel_shuffle as pixel_shuffle
+from flambeau import pixel_unshuffle as pixel_unshuffle
 from flambeau.amp._casting import with_autocast as _with_autocast
 from flambeau.nn.functional import (
     _activation,
@@ -27,6 +20,7 @@ from flambeau.nn.functional import (
     _loss,
     _margin,
     _normalization,
+    _ops,
     _pooling,
     _resample,
     _spatial,
@@ -40,38 +34,30 @@ from flambeau.nn.functional._linear import *
 from flambeau.nn.functional._loss import *
 from flambeau.nn.functional._margin import *
 from flambeau.nn.functional._normalization import *
+from flambeau.nn.functional._ops import *
 from flambeau.nn.functional._pooling import *
 from flambeau.nn.functional._resample import *
 from flambeau.nn.functional._spatial import *
 
-_FAMILIES = (
-    _activation,
-    _attention,
-    _classification,
-    _ctc,
-    _dropout,
-    _linear,
-    _loss,
-    _margin,
-    _normalization,
-    _pooling,
-    _resample,
-    _spatial,
-)
-_CORE = (
-    channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, pdist, pixel_shuffle,
-    pixel_unshuffle,
-)  # fmt: skip
-# Ops that the core registers under nn.functional take the place of those written here.
-_registered = dict(_fb._C.namespaces.get("nn.functional", {}))
-globals().update(_registered)
-
-__all__ = sorted(
-    {name for family in _FAMILIES for name in family.__all__} | {op.__name__ for op in _CORE} | set(_registered)
-)
-
-# Functions written in Python follow autocast here; ops of the core do so by themselves.
-for _family in _FAMILIES:
-    for _name in _family.__all__:
-        if _name not in _registered:
+if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+    __all__ = ["channel_shuffle", "pdist", "pixel_shuffle", "pixel_unshuffle"]
+    for _family in (
+        _activation,
+        _attention,
+        _classification,
+        _ctc,
+        _dropout,
+        _linear,
+        _loss,
+        _margin,
+        _normalization,
+        _ops,
+        _pooling,
+        _resample,
+        _spatial,
+    ):
+        __all__ += _family.__all__
+    # Functions written in Python follow autocast here; ops of the core do so by themselves.
+    for _name in __all__:
+        if _name not in _ops.__all__:
             globals()[_name] = _with_autocast(_name, globals()[_name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -197,7 +198,7 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options=None,
+    options: Any = None,
 ) -> Tensor:
     """cross_entropy(linear(input, linear_weight, linear_bias), target).
 

@@ -41,7 +41,7 @@ def in_core(*tensors: Tensor | None) -> bool:
     )
 
 
-def ntuple(op: str, name: str, value: Any, n: int) -> tuple:
+def ntuple(op: str, name: str, value: Any, n: int) -> tuple[Any, ...]:
     """A number n times, or a sequence of n numbers."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (value,) * n

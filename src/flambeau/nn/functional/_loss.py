@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -327,12 +328,12 @@ class _ProbabilityLoss(Function):
     """
 
     @staticmethod
-    def forward(ctx, x, target):
+    def forward(ctx: Any, x: Any, target: Any) -> Any:
         ctx.save_for_backward(x, target)
         return -(target * x.log().clamp(min=-100.0) + (1 - target) * (1 - x).log().clamp(min=-100.0))
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Any) -> Any:
         x, target = ctx.saved_tensors
         by_x = grad * (x - target) / (x * (1 - x)).clamp(min=1e-12) if ctx.needs_input_grad[0] else None
         by_target = grad * ((1 - x).log() - x.log()) if ctx.needs_input_grad[1] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import flambeau as fb
 from flambeau import Tensor
@@ -51,7 +52,11 @@ def _check_dtype(op: str, input: Tensor, name: str, parameter: Tensor | None) ->
 
 
 def layer_norm(
-    input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) · weight + bias, with mean and variance over the last dimensions.
 
@@ -70,7 +75,9 @@ def layer_norm(
     return _core["row_norm"](input, len(dims), weight, bias, eps, True)
 
 
-def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """x / sqrt(mean(x²) + eps) · weight, with the mean over the last dimensions.
 
     Args:

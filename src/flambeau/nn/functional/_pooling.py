@@ -175,7 +175,12 @@ def _fractional(op: str, input: Tensor, kernel_size, output_size, output_ratio, 
 
 
 def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """fractional_max_pool2d with the positions of the maxima, always.
 
@@ -188,7 +193,12 @@ def fractional_max_pool2d_with_indices(
 
 
 def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """fractional_max_pool3d with the positions of the maxima, always.
 
@@ -201,7 +211,12 @@ def fractional_max_pool3d_with_indices(
 
 
 def fractional_max_pool2d(
-    input: Tensor, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """Max pooling with windows at random distances, so that any output size is possible.
 
@@ -221,7 +236,12 @@ def fractional_max_pool2d(
 
 
 def fractional_max_pool3d(
-    input: Tensor, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """Max pooling with windows at random distances, so that any output size is possible.
 
@@ -258,7 +278,13 @@ def _power_average(op: str, input: Tensor, norm_type: float, kernel_size, stride
     return (total.sign() * total.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride=None, ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int,
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of xᵖ)^(1/p) over every window.
 
     Args:
@@ -275,7 +301,13 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride=None, ce
     return _power_average("lp_pool1d", input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of xᵖ)^(1/p) over every window.
 
     Args:
@@ -292,7 +324,13 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size, stride=None, ceil_mo
     return _power_average("lp_pool2d", input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False) -> Tensor:
+def lp_pool3d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of xᵖ)^(1/p) over every window.
 
     Args:
@@ -335,7 +373,14 @@ def _unpool(op: str, input: Tensor, indices: Tensor, kernel_size, stride, paddin
     return _core["max_unpool"](input, indices, sizes)
 
 
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size, stride=None, padding=0, output_size=None) -> Tensor:
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Any = None,
+) -> Tensor:
     """Puts maxima back where max_pool1d took them from; everything else is 0.
 
     Args:
@@ -353,7 +398,14 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size, stride=None, paddi
     return _unpool("max_unpool1d", input, indices, kernel_size, stride, padding, output_size, 1)
 
 
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size, stride=None, padding=0, output_size=None) -> Tensor:
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Any = None,
+) -> Tensor:
     """Puts maxima back where max_pool2d took them from; everything else is 0.
 
     Args:
@@ -372,7 +424,14 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size, stride=None, paddi
     return _unpool("max_unpool2d", input, indices, kernel_size, stride, padding, output_size, 2)
 
 
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size, stride=None, padding=0, output_size=None) -> Tensor:
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Any = None,
+) -> Tensor:
     """Puts maxima back where max_pool3d took them from; everything else is 0.
 
     Args:

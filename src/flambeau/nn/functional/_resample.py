@@ -7,6 +7,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -20,8 +21,8 @@ _CUBIC, _CUBIC_ANTIALIAS = -0.75, -0.5
 
 def interpolate(
     input: Tensor,
-    size=None,
-    scale_factor=None,
+    size: Any = None,
+    scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -238,7 +239,7 @@ def _filter_matrix(n: int, m: int, scale: float, reach: int, a: float | None) ->
 
 
 def upsample(
-    input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of interpolate().
 
@@ -249,7 +250,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate() with mode "nearest".
 
     Example:
@@ -259,7 +260,7 @@ def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate() with mode "bilinear" and align_corners=True.
 
     Example:

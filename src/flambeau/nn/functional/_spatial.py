@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
@@ -83,7 +84,12 @@ _SOURCES = {
 
 
 def _block_index(
-    op: str, size: tuple[int, int], kernel: tuple, dilation: tuple, padding: tuple, stride: tuple
+    op: str,
+    size: tuple[int, int],
+    kernel: tuple[Any, ...],
+    dilation: tuple[Any, ...],
+    padding: tuple[Any, ...],
+    stride: tuple[Any, ...],
 ) -> tuple[Tensor, tuple[int, int], tuple[int, int]]:
     """For each place in each block, its position in the padded image; also the padded size and the numbers of blocks.
 
@@ -113,7 +119,13 @@ def _block_index(
     return (rows * padded[1] + columns).reshape(-1), padded, (blocks[0], blocks[1])
 
 
-def unfold(input: Tensor, kernel_size, dilation=1, padding=0, stride=1) -> Tensor:
+def unfold(
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] | None = 1,
+) -> Tensor:
     """Sliding blocks of an image as columns.
 
     Args:
@@ -144,7 +156,14 @@ def unfold(input: Tensor, kernel_size, dilation=1, padding=0, stride=1) -> Tenso
     return columns.reshape((*input.shape[:-3], input.shape[-3] * kernel[0] * kernel[1], blocks[0] * blocks[1]))
 
 
-def fold(input: Tensor, output_size, kernel_size, dilation=1, padding=0, stride=1) -> Tensor:
+def fold(
+    input: Tensor,
+    output_size: Any,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] | None = 1,
+) -> Tensor:
     """Adds columns of blocks up to an image; the adjoint of unfold().
 
     Args:

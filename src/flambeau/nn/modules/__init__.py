@@ -1,5 +1,7 @@
 """The modules of flambeau.nn, one file for each family."""
 
+import typing as _typing
+
 from flambeau.nn.modules.activation import *
 from flambeau.nn.modules.adaptive import *
 from flambeau.nn.modules.batchnorm import *
@@ -24,4 +26,5 @@ from flambeau.nn.modules.sparse import *
 from flambeau.nn.modules.transformer import *
 from flambeau.nn.modules.upsampling import *
 
-__all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_"))
+if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+    __all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_"))

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from flambeau import Tensor
 from flambeau.autograd.anomaly_mode import inside, watching
@@ -24,20 +24,29 @@ from flambeau.nn.modules._hooks import (
 _pre, _post, _back_pre, _back = (global_hooks[k] for k in ("forward_pre", "forward", "backward_pre", "backward"))
 
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HasForward(Protocol[P, R_co]):
+    """What makes the type of a call that of the module's own forward()."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
 class Calling:
     """The part of Module that runs forward() and its hooks."""
 
     forward: Callable[..., Any]
-    _modules: dict[str, Any]
-    _forward_hooks: OrderedDict[int, Callable]
+    _forward_hooks: OrderedDict[int, Callable[..., Any]]
     _forward_hooks_with_kwargs: OrderedDict[int, bool]
     _forward_hooks_always_called: OrderedDict[int, bool]
-    _forward_pre_hooks: OrderedDict[int, Callable]
+    _forward_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
-    _backward_hooks: OrderedDict[int, Callable]
-    _backward_pre_hooks: OrderedDict[int, Callable]
+    _backward_hooks: OrderedDict[int, Callable[..., Any]]
+    _backward_pre_hooks: OrderedDict[int, Callable[..., Any]]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: HasForward[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Runs forward() with the arguments, and the hooks around it."""
         own = self.__dict__  # quicker than attributes, which a class with __getattr__ looks up slowly
         try:
@@ -45,7 +54,7 @@ class Calling:
                 own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
                 or _pre or _post or _back_pre or _back or watching
             ):  # fmt: skip
-                return self._call_with_hooks(args, kwargs)
+                return self._call_with_hooks(args, kwargs)  # type: ignore[attr-defined]  # self is a Calling
             return self.forward(*args, **kwargs)
         except Exception as error:
             clearer = _not_a_tensor(self, error, args, kwargs)
@@ -58,7 +67,7 @@ class Calling:
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return Calling.__call__(self, *args, **kwargs)
 
-    def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
         called: set[int] = set()
         try:
             if watching:
@@ -69,7 +78,7 @@ class Calling:
             self._call_after_failure(args, kwargs, called)
             raise
 
-    def _forward_between_hooks(self, args: tuple, kwargs: dict, called: set[int]) -> Any:
+    def _forward_between_hooks(self, args: tuple[Any, ...], kwargs: dict[Any, Any], called: set[int]) -> Any:
         for number, hook in (*_pre.items(), *self._forward_pre_hooks.items()):
             if number in self._forward_pre_hooks_with_kwargs:
                 answer = hook(self, args, kwargs)
@@ -102,7 +111,7 @@ class Calling:
                 output = answer
         return output if gates is None else gates.leave(output)
 
-    def _call_after_failure(self, args: tuple, kwargs: dict, called: set[int]) -> None:
+    def _call_after_failure(self, args: tuple[Any, ...], kwargs: dict[Any, Any], called: set[int]) -> None:
         """Hooks with always_call run although forward raised; that error is the one that is reported."""
         for number, hook in (*_post.items(), *self._forward_hooks.items()):
             always = number in self._forward_hooks_always_called or number in global_always_called
@@ -119,7 +128,7 @@ class Calling:
     # ---- registering hooks ---------------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Calls hook(module, args) before forward(); what it returns, unless None, replaces the arguments.
 
@@ -138,7 +147,7 @@ class Calling:
         return add_hook(self._forward_pre_hooks, hook, prepend, extra)
 
     def register_forward_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """Calls hook(module, args, output) after forward(); what it returns, unless None, is the output.
 
@@ -160,7 +169,7 @@ class Calling:
             self._forward_hooks_always_called[handle.id] = True
         return handle
 
-    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_output) when the gradients of the outputs are known.
 
         What it returns, unless None, takes the place of these gradients.
@@ -175,7 +184,7 @@ class Calling:
         """
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known.
 
         What it returns, unless None, takes the place of grad_input. Entries are None for arguments that are no tensors
@@ -191,7 +200,7 @@ class Calling:
         """
         return add_hook(self._backward_hooks, hook, prepend)
 
-    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the op that made the output has run backward.
 
         The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the module. The
@@ -204,7 +213,7 @@ class Calling:
         return self.register_forward_hook(LastOpHook(hook))
 
 
-def _not_a_tensor(module: Any, error: Exception, args: tuple, kwargs: dict) -> TypeError | None:
+def _not_a_tensor(module: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> TypeError | None:
     """A module of the library that was given None, a list, … fails somewhere inside: says which argument it was."""
     if type(error) not in (AttributeError, TypeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
         return None

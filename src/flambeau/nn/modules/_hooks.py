@@ -19,7 +19,9 @@ registration_hooks: dict[str, OrderedDict[int, Any]] = {
 }
 
 
-def add_hook(table: OrderedDict, hook: Any, prepend: bool = False, extra: OrderedDict | None = None) -> RemovableHandle:
+def add_hook(
+    table: OrderedDict[Any, Any], hook: Any, prepend: bool = False, extra: OrderedDict[Any, Any] | None = None
+) -> RemovableHandle:
     """Puts a hook into a table; an extra table marks it under the same number, for a flag of that hook."""
     handle = RemovableHandle(table, extra_dict=extra)
     table[handle.id] = hook
@@ -34,7 +36,7 @@ global_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_always_called: OrderedDict[int, bool] = OrderedDict()
 
 
-def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, args) before the forward of every module; what it returns, unless None, replaces args.
 
     Example:
@@ -47,7 +49,7 @@ def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
 
 
 def register_module_forward_hook(
-    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Calls hook(module, args, output) after the forward of every module; what it returns, unless None, is the output.
 
@@ -69,7 +71,7 @@ def register_module_forward_hook(
     return handle
 
 
-def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, grad_output) when the gradients of any module's outputs are known.
 
     Example:
@@ -79,7 +81,7 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
     return add_hook(global_hooks["backward_pre"], hook)
 
 
-def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, grad_input, grad_output) when the gradients of any module's inputs are known.
 
     Example:
@@ -89,7 +91,7 @@ def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     return add_hook(global_hooks["backward"], hook)
 
 
-def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, name, param) when a parameter is registered; what it returns, unless None, is registered.
 
     Example:
@@ -99,7 +101,7 @@ def register_module_parameter_registration_hook(hook: Callable) -> RemovableHand
     return add_hook(registration_hooks["parameter"], hook)
 
 
-def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, name, buffer) when a buffer is registered; what it returns, unless None, is registered.
 
     Example:
@@ -109,7 +111,7 @@ def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
     return add_hook(registration_hooks["buffer"], hook)
 
 
-def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls hook(module, name, submodule) when a submodule is registered; what it returns, unless None, is registered.
 
     Example:
@@ -125,10 +127,10 @@ def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
 class LastOpHook:
     """A forward hook that gives a backward hook to the op that made the output."""
 
-    def __init__(self, hook: Callable) -> None:
+    def __init__(self, hook: Callable[..., Any]) -> None:
         self.hook = hook
 
-    def __call__(self, module: Any, args: tuple, output: Any) -> None:
+    def __call__(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
         while isinstance(output, (tuple, list, dict)) and output:
             output = next((v for v in output.values() if isinstance(v, Tensor)), None) if isinstance(output, dict) else output[0]
         node = output.grad_fn if isinstance(output, Tensor) else None
@@ -139,13 +141,13 @@ class LastOpHook:
 class BackwardGates:
     """The two gates of one call: gradients of the outputs pass the first, gradients of the inputs the second."""
 
-    def __init__(self, module: Any, pre_hooks: list, hooks: list) -> None:
+    def __init__(self, module: Any, pre_hooks: list[Any], hooks: list[Any]) -> None:
         self.module, self.pre_hooks, self.hooks = module, pre_hooks, hooks
-        self.grad_output: tuple | None = None
+        self.grad_output: tuple[Any, ...] | None = None
         self.has_input_gate = False
         self.inputs = 0
 
-    def enter(self, args: tuple) -> tuple:
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, behind the gate that their gradients will pass."""
         self.inputs = len(args)
         passed, self.has_input_gate = _behind_gate(args, self._input_gradients)
@@ -162,7 +164,7 @@ class BackwardGates:
             return passed[0]
         return type(output)(*passed) if hasattr(output, "_fields") else type(output)(passed)
 
-    def _output_gradients(self, grads: tuple) -> tuple:
+    def _output_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.pre_hooks:
             answer = hook(self.module, grads)
             if answer is not None:
@@ -172,10 +174,10 @@ class BackwardGates:
             self._run_hooks((None,) * self.inputs)
         return grads
 
-    def _input_gradients(self, grads: tuple) -> tuple:
+    def _input_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         return self._run_hooks(grads) if self.grad_output is not None else grads
 
-    def _run_hooks(self, grads: tuple) -> tuple:
+    def _run_hooks(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.hooks:
             answer = hook(self.module, grads, self.grad_output)
             if answer is not None:
@@ -183,14 +185,16 @@ class BackwardGates:
         return grads
 
 
-def _as_many(kind: str, answer: Any, grads: tuple) -> tuple:
+def _as_many(kind: str, answer: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     answer = answer if isinstance(answer, tuple) else (answer,)
     if len(answer) != len(grads):
         raise RuntimeError(f"{kind} hook: returned {len(answer)} gradients, expected {len(grads)}")
     return answer
 
 
-def _behind_gate(values: tuple, callback: Callable[[tuple], tuple]) -> tuple[tuple, bool]:
+def _behind_gate(
+    values: tuple[Any, ...], callback: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+) -> tuple[tuple[Any, ...], bool]:
     """The values with tensors that need gradients replaced by themselves behind a gate that calls back with them."""
     import flambeau as fb
 
@@ -198,8 +202,8 @@ def _behind_gate(values: tuple, callback: Callable[[tuple], tuple]) -> tuple[tup
     if not where or not fb.is_grad_enabled():
         return values, False
 
-    def gate(grads: tuple) -> tuple:
-        full: list = [None] * len(values)
+    def gate(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        full: list[Any] = [None] * len(values)
         for i, grad in zip(where, grads, strict=True):
             full[i] = grad
         answer = callback(tuple(full))

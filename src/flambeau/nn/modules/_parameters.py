@@ -23,7 +23,8 @@ def _position(op: str, index: Any, length: int) -> int:
 def _pairs(op: str, source: Any) -> list[tuple[str, Any]]:
     """Names and values of a mapping, or of an iterable of pairs."""
     if isinstance(source, Mapping) or (isinstance(source, Module) and hasattr(source, "items")):
-        return list(source.items())
+        mapping: Any = source
+        return list(mapping.items())
     if not isinstance(source, Iterable):
         raise TypeError(f"{op}: expected a mapping or an iterable of pairs, got {type(source).__name__}")
     pairs = []
@@ -86,7 +87,7 @@ class ParameterList(Module):
     def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
         return self.extend(parameters)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [key for key in super().__dir__() if not key.isdigit()]
 
     def append(self, value: Any) -> ParameterList:
@@ -257,7 +258,7 @@ class ParameterDict(Module):
         """
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self):
+    def keys(self) -> Any:
         """The names.
 
         Example:
@@ -266,7 +267,7 @@ class ParameterDict(Module):
         """
         return self._keys.keys()
 
-    def items(self):
+    def items(self) -> Any:
         """Pairs of names and values.
 
         Example:
@@ -275,7 +276,7 @@ class ParameterDict(Module):
         """
         return ((key, self[key]) for key in self._keys)
 
-    def values(self):
+    def values(self) -> Any:
         """The values.
 
         Example:

@@ -32,18 +32,18 @@ class State:
     """The part of Module that saves and restores its state."""
 
     _version = 1
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
-    _state_dict_hooks: OrderedDict[int, Callable]
-    _state_dict_pre_hooks: OrderedDict[int, Callable]
-    _load_state_dict_pre_hooks: OrderedDict[int, Callable]
-    _load_state_dict_post_hooks: OrderedDict[int, Callable]
+    _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
+    _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
     # ---- saving --------------------------------------------------------------------------------------------------------
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Parameters and persistent buffers by their paths, in an ordered dictionary.
 
         The tensors share memory with the module; they are detached unless keep_vars is set.
@@ -177,7 +177,7 @@ class State:
         self,
         state_dict: Any,
         prefix: str,
-        local_metadata: dict,
+        local_metadata: dict[Any, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -245,7 +245,7 @@ class State:
 
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
-    def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls hook(module, prefix, keep_vars) before state_dict() collects this module's tensors.
 
         Example:
@@ -253,7 +253,7 @@ class State:
         """
         return add_hook(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls hook(module, state_dict, prefix, local_metadata) after; it may change the dictionary in place.
 
         Example:
@@ -266,11 +266,11 @@ class State:
         public._from_public_api = True
         return add_hook(self._state_dict_hooks, hook)
 
-    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """As register_state_dict_post_hook(), but what the hook returns replaces the dictionary."""
         return add_hook(self._state_dict_hooks, hook)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors) before loading.
 
         Example:
@@ -281,10 +281,12 @@ class State:
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
         return add_hook(self._load_state_dict_pre_hooks, LoadHook(hook, self if with_module else None))
 
-    def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls hook(module, incompatible_keys) after loading; it may change the lists of keys in place.
 
         Example:
@@ -299,7 +301,7 @@ class State:
 class LoadHook:
     """A hook before loading that is given its module, too, without keeping it alive."""
 
-    def __init__(self, hook: Callable, module: Any = None) -> None:
+    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
         import functools
         import weakref
 
@@ -317,10 +319,10 @@ class LoadHook:
             return None
         return self.hook(module, *args)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {"hook": self.hook, "module": self.module and self.module()}
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: Any) -> None:
         type(self).__init__(self, state["hook"], state["module"])
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau import Tensor
 from flambeau.nn.modules._hooks import registration_hooks
 from flambeau.nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from flambeau.nn.modules.module import Module
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -23,7 +26,7 @@ class Tree:
 
     # ---- attributes ----------------------------------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Tensor | Module:
         tables = self.__dict__
         if "_modules" in tables:
             if name in tables["_parameters"]:
@@ -89,7 +92,7 @@ class Tree:
                 return
         object.__delattr__(self, name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         members = [key for table in _TABLES for key in self.__dict__[table]]
         names = {*dir(type(self)), *self.__dict__, *members}
         return sorted(name for name in names if not name[:1].isdigit())
@@ -174,7 +177,7 @@ class Tree:
             param = _replaced(hook(self, name, param), param)
         self._parameters[name] = param
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Adds a submodule.
 
         Args:
@@ -195,7 +198,7 @@ class Tree:
             module = _replaced(hook(self, name, module), module)
         self._modules[name] = module
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """Adds a submodule; the same as add_module().
 
         Example:
@@ -208,7 +211,7 @@ class Tree:
 
     # ---- finding by path -----------------------------------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Module:
         """The submodule at a dotted path; the module itself for an empty one.
 
         Example:
@@ -227,7 +230,7 @@ class Tree:
                 raise AttributeError(f"get_submodule: '{name}' is not a Module (in '{target}')")
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Puts a module at a dotted path.
 
         Args:
@@ -278,11 +281,12 @@ class Tree:
         owner = self.get_submodule(path)
         if name not in owner._buffers:
             raise AttributeError(f"get_buffer: '{target}' is {_kind(getattr(owner, name, None))}, not a buffer")
-        return owner._buffers[name]
+        found: Any = owner._buffers[name]
+        return found
 
     # ---- walking -------------------------------------------------------------------------------------------------------
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """Names and direct submodules, each module once.
 
         Example:
@@ -295,7 +299,7 @@ class Tree:
                 seen.add(module)
                 yield name, module
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Module]:
         """Direct submodules, each once.
 
         Example:
@@ -306,8 +310,8 @@ class Tree:
             yield module
 
     def named_modules(
-        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """Paths and modules: this one first, then all below it.
 
         Args:
@@ -320,16 +324,17 @@ class Tree:
             ['', '0']
         """
         memo = set() if memo is None else memo
-        if self in memo:
+        me: Any = self  # a Module, of which this class is a part
+        if me in memo:
             return
         if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
+            memo.add(me)
+        yield prefix, me
         for name, module in self._modules.items():
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it.
 
         Args:
@@ -343,11 +348,13 @@ class Tree:
             yield module
 
     def _named_members(
-        self, get_members_fn: Callable, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+        self, get_members_fn: Callable[..., Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
         """Paths and what a function lists of every module, without None and, on request, without repetition."""
-        seen: set = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        seen: set[Any] = set()
+        modules: Any = [(prefix, self)]
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         for path, module in modules:
             for name, member in get_members_fn(module):
                 if member is None or id(member) in seen:

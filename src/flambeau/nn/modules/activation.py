@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init as initialise
@@ -419,7 +420,9 @@ class PReLU(Module):
         [-0.25]
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Device = None, dtype: fb.dtype | None = None
+    ) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(fb.empty(num_parameters, device=device, dtype=dtype))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError, OutOfRangeError
 from flambeau.nn import functional as F
 from flambeau.nn.modules.container import ModuleList, Sequential
@@ -47,8 +48,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
@@ -81,8 +82,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draws the parameters anew."""
         self.head.reset_parameters()
-        for cluster in self.tail:
-            for layer in cluster.children():
+        for layer in self.tail.modules():
+            if isinstance(layer, Linear):
                 layer.reset_parameters()
 
     def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:

@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -32,6 +33,12 @@ __all__ = [
 class _NormBase(Module):
     """Parameters and running statistics of batch and instance normalisation."""
 
+    weight: Parameter
+    bias: Parameter
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
     _version = 2  # 1 had no num_batches_tracked
     _ndims: tuple[int, ...] = ()  # how many dimensions an input may have; empty: any number
 
@@ -42,8 +49,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -63,10 +70,11 @@ class _NormBase(Module):
 
     def reset_running_stats(self) -> None:
         """Sets the running mean to zeros, the running variance to ones, and the count to 0."""
-        if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+        mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
+        if self.track_running_stats and mean is not None and var is not None and count is not None:
+            mean.zero_()
+            var.fill_(1)
+            count.zero_()
 
     def reset_parameters(self) -> None:
         """Sets the running statistics back, the weight to ones and the bias to zeros."""
@@ -92,8 +100,8 @@ class _NormBase(Module):
         )
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list,
-        error_msgs: list,
+        self, state_dict: Any, prefix: str, local_metadata: dict[Any, Any], strict: bool, missing_keys: list[Any],
+        unexpected_keys: list[Any], error_msgs: list[Any],
     ) -> None:  # fmt: skip
         version = local_metadata.get("version")
         key = prefix + "num_batches_tracked"
@@ -215,8 +223,8 @@ class SyncBatchNorm(_BatchNorm):
         affine: bool = True,
         track_running_stats: bool = True,
         process_group: Any = None,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -264,8 +272,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -289,6 +297,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         """Gives parameters and statistics their shape."""
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
+            tensor: Any
             for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
                 if tensor is not None:
                     tensor.materialize((self.num_features,))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain, islice
 from types import NoneType
-from typing import Any
+from typing import Any, Self, SupportsIndex, overload
 
 from flambeau import Tensor
 from flambeau.nn.modules._calling import unobserved
@@ -53,7 +53,7 @@ class _Numbered(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [key for key in super().__dir__() if not key.isdigit()]
 
     def _key(self, index: Any) -> str:
@@ -88,16 +88,16 @@ class Sequential(_Numbered):
         )
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
             for name, module in args[0].items():
                 self.add_module(name, module)
         else:
-            for i, module in enumerate(args):
-                self.add_module(str(i), module)
+            for i, given in enumerate(args):
+                self.add_module(str(i), given)  # type: ignore[arg-type]  # TypeError if it is no module
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         norm: Any = None  # a batch norm that waits for what follows
         for module in self._modules.values():
             if norm is not None:
@@ -112,15 +112,19 @@ class Sequential(_Numbered):
                 input = module(input)
         return input if norm is None else norm(input)
 
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Module: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._key(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         setattr(self, self._key(index), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: slice | SupportsIndex) -> None:
         if isinstance(index, slice):
             for key in list(self._modules)[index]:
                 delattr(self, key)
@@ -128,12 +132,12 @@ class Sequential(_Numbered):
             delattr(self, self._key(index))
         self._renumber(self._modules.values())
 
-    def __add__(self, other: Any) -> Sequential:
+    def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"Sequential: only another Sequential can be added, got {type(other).__name__}")
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Sequential:
+    def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(f"Sequential: only another Sequential can be added, got {type(other).__name__}")
         return self.extend(list(other))
@@ -144,11 +148,11 @@ class Sequential(_Numbered):
 
     __rmul__ = __mul__
 
-    def __imul__(self, times: int) -> Sequential:
+    def __imul__(self, times: int) -> Self:
         _check_times(times)
         return self.extend(list(self) * (times - 1))
 
-    def append(self, module: Module) -> Sequential:
+    def append(self, module: Module) -> Self:
         """Adds a module at the end.
 
         Example:
@@ -158,7 +162,7 @@ class Sequential(_Numbered):
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module: Module) -> Sequential:
+    def insert(self, index: int, module: Module) -> Self:
         """Adds a module before the one at an index.
 
         Example:
@@ -175,7 +179,7 @@ class Sequential(_Numbered):
         self._renumber(modules)
         return self
 
-    def extend(self, sequential: Iterable[Module]) -> Sequential:
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Adds modules at the end.
 
         Example:
@@ -186,7 +190,7 @@ class Sequential(_Numbered):
             self.append(module)
         return self
 
-    def pop(self, key: Any) -> Any:
+    def pop(self, key: SupportsIndex) -> Module:
         """Removes the module at an index and returns it.
 
         Example:
@@ -223,26 +227,30 @@ class ModuleList(_Numbered):
         if modules is not None:
             self.extend(modules)
 
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Module: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._modules[str(_position("ModuleList", index, len(self)))]
 
-    def __setitem__(self, index: int, module: Module) -> None:
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         setattr(self, str(_position("ModuleList", index, len(self))), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: slice | SupportsIndex) -> None:
         modules = list(self)
         del modules[index]
         self._renumber(modules)
 
-    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList(chain(self, other))
 
-    def append(self, module: Module) -> ModuleList:
+    def append(self, module: Module) -> Self:
         """Adds a module at the end.
 
         Example:
@@ -252,7 +260,7 @@ class ModuleList(_Numbered):
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Adds modules at the end.
 
         Example:
@@ -278,7 +286,7 @@ class ModuleList(_Numbered):
         modules.insert(index, module)
         self._renumber(modules)
 
-    def pop(self, key: Any) -> Any:
+    def pop(self, key: SupportsIndex) -> Module:
         """Removes the module at an index and returns it.
 
         Example:
@@ -319,12 +327,12 @@ class ModuleDict(Module):
         ReLU()
     """
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Module:
         return self._modules[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
@@ -353,7 +361,7 @@ class ModuleDict(Module):
         """
         self._modules.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Removes a module and returns it.
 
         Example:
@@ -362,7 +370,7 @@ class ModuleDict(Module):
         """
         return self._modules.pop(key)
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """The names.
 
         Example:
@@ -371,7 +379,7 @@ class ModuleDict(Module):
         """
         return self._modules.keys()
 
-    def items(self):
+    def items(self) -> ItemsView[str, Module]:
         """Pairs of names and modules.
 
         Example:
@@ -380,7 +388,7 @@ class ModuleDict(Module):
         """
         return self._modules.items()
 
-    def values(self):
+    def values(self) -> ValuesView[Module]:
         """The modules.
 
         Example:
@@ -389,7 +397,7 @@ class ModuleDict(Module):
         """
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Adds or replaces modules.
 
         Args:

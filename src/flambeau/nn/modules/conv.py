@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -25,12 +26,15 @@ __all__ = [
 class _ConvNd(Module):
     """What all convolutions share; a subclass says how many spatial dimensions (`_dims`) and which function."""
 
+    bias: Parameter | None
+
     _dims: int
     _transposed = False
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-        output_padding: Any, groups: int, bias: bool, padding_mode: str, device=None, dtype=None,
+        output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -118,8 +122,9 @@ class _Conv(_ConvNd):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype,
@@ -159,7 +164,7 @@ class _ConvTransposeNd(_ConvNd):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
         output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device=None, dtype=None,
+        device: Device = None, dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'{type(self).__name__}: only "zeros" padding mode is supported, got {padding_mode!r}')
@@ -310,8 +315,9 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
 class _LazyConvForward(_LazyConv, _Conv):
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             out_channels, kernel_size, stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
@@ -321,8 +327,9 @@ class _LazyConvForward(_LazyConv, _Conv):
 
 class _LazyConvTranspose(_LazyConv, _ConvTransposeNd):
     def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
-        bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device=None, dtype=None,
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             out_channels, kernel_size, stride=stride, padding=padding, output_padding=output_padding, groups=groups, bias=bias,

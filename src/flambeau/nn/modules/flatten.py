@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flambeau import Tensor
 from flambeau.nn.modules.module import Module
 
@@ -43,7 +45,7 @@ class Unflatten(Module):
         flambeau.Size([2, 3, 4])
     """
 
-    def __init__(self, dim: int, unflattened_size) -> None:
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(dim, int):
             raise TypeError(
@@ -51,7 +53,8 @@ class Unflatten(Module):
             )
         if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
             raise TypeError(f"Unflatten: unflattened_size must be a tuple of whole numbers, got {unflattened_size!r}")
-        self.dim, self.unflattened_size = dim, unflattened_size
+        self.dim = dim
+        self.unflattened_size: Sequence[int] = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)

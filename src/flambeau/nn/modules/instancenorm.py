@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.modules._docs import inherit_args
@@ -38,8 +40,8 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -73,8 +75,8 @@ class _InstanceNorm(_NormBase):
         )
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list,
-        error_msgs: list,
+        self, state_dict: Any, prefix: str, local_metadata: dict[Any, Any], strict: bool, missing_keys: list[Any],
+        unexpected_keys: list[Any], error_msgs: list[Any],
     ) -> None:  # fmt: skip
         """States of version 1 held statistics although none were tracked: that deserves an explanation."""
         if local_metadata.get("version") is None and not self.track_running_stats:

@@ -20,7 +20,7 @@ class LazyModuleMixin:
         True
     """
 
-    cls_to_become: type | None = None
+    cls_to_become: type[Any] | None = None
     _parameters: dict[str, Any]
     register_forward_pre_hook: Any  # the module's
     _buffers: dict[str, Any]
@@ -37,7 +37,7 @@ class LazyModuleMixin:
         """Gives the parameters their shape from the inputs of forward(); every lazy class defines it."""
         raise NotImplementedError(f"initialize_parameters: {type(self).__name__} does not define it")
 
-    def _infer_parameters(self, args: tuple, kwargs: dict | None = None) -> None:
+    def _infer_parameters(self, args: tuple[Any, ...], kwargs: dict[Any, Any] | None = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
             raise RuntimeError(

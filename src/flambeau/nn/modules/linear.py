@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.lazy import LazyModuleMixin
@@ -49,7 +50,14 @@ class Linear(Module):
         flambeau.Size([5, 3])
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
+    ) -> None:
         super().__init__()
         _check_sizes(self, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
@@ -95,7 +103,13 @@ class Bilinear(Module):
     """
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -144,7 +158,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     cls_to_become = Linear
 
-    def __init__(self, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Device = None, dtype: fb.dtype | None = None
+    ) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features
         self.weight = UninitializedParameter(device=device, dtype=dtype)

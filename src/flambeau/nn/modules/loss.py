@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.modules._margin import (
@@ -82,7 +84,9 @@ class SmoothL1Loss(_Loss):
         tensor(0.7500)
     """
 
-    def __init__(self, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0) -> None:
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -127,7 +131,13 @@ class KLDivLoss(_Loss):
         tensor(0.)
     """
 
-    def __init__(self, size_average=None, reduce=None, reduction: str = "mean", log_target: bool = False) -> None:
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
@@ -152,8 +162,8 @@ class PoissonNLLLoss(_Loss):
     """
 
     def __init__(
-        self, log_input: bool = True, full: bool = False, size_average=None, eps: float = 1e-8, reduce=None,
-        reduction: str = "mean",
+        self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
+        reduce: bool | None = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
@@ -206,9 +216,9 @@ class NLLLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average=None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce=None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
@@ -251,8 +261,8 @@ class CrossEntropyLoss(_WeightedLoss):
     """
 
     def __init__(
-        self, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean",
-        label_smoothing: float = 0.0,
+        self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+        reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
@@ -310,6 +320,8 @@ class LinearCrossEntropyLoss(Module):
         1.6094379425048828
     """
 
+    weight: Tensor | None
+
     def __init__(
         self,
         in_features: int,
@@ -317,13 +329,13 @@ class LinearCrossEntropyLoss(Module):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
         reduction: str = "mean",
         weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
-        options=None,
+        options: Any = None,
     ) -> None:
         super().__init__()
         if weight is not None and tuple(weight.shape) != (num_classes,):
@@ -395,9 +407,12 @@ class BCEWithLogitsLoss(_Loss):
         tensor(0.6931)
     """
 
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
     def __init__(
-        self, weight: Tensor | None = None, size_average=None, reduce=None, reduction: str = "mean",
-        pos_weight: Tensor | None = None,
+        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", pos_weight: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import flambeau as fb
 from flambeau import Tensor
@@ -84,13 +84,13 @@ class Module(Tree, Calling, State):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return self.__dict__.copy()
 
     def _forward_is_missing(self, *input: Any) -> Any:
@@ -109,7 +109,7 @@ class Module(Tree, Calling, State):
 
     # ---- conversion ----------------------------------------------------------------------------------------------------
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replaces every parameter's data, every gradient and every buffer by a function of it."""
         if recurse:
             for module in self.children():
@@ -127,7 +127,7 @@ class Module(Tree, Calling, State):
                     self._buffers[name] = fn(buffer)
         return self
 
-    def apply(self, fn: Callable[[Any], None]) -> Any:
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Calls a function with every submodule, then with the module itself.
 
         Example:
@@ -143,7 +143,7 @@ class Module(Tree, Calling, State):
         fn(self)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """to(device=None, dtype=None, non_blocking=False) / to(dtype) / to(tensor) / to(memory_format=...)
 
         Converts parameters and buffers in place; a dtype applies to the floating ones and the complex ones only.
@@ -164,10 +164,10 @@ class Module(Tree, Calling, State):
 
         return self._apply(convert)
 
-    def _to_floating(self, dtype: Any) -> Any:
+    def _to_floating(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Converts floating parameters and buffers to float32.
 
         Example:
@@ -176,7 +176,7 @@ class Module(Tree, Calling, State):
         """
         return self._to_floating(fb.float32)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Converts floating parameters and buffers to float64.
 
         Example:
@@ -185,7 +185,7 @@ class Module(Tree, Calling, State):
         """
         return self._to_floating(fb.float64)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Converts floating parameters and buffers to float16.
 
         Example:
@@ -194,7 +194,7 @@ class Module(Tree, Calling, State):
         """
         return self._to_floating(fb.float16)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Self:
         """Converts floating parameters and buffers to bfloat16.
 
         Example:
@@ -203,7 +203,7 @@ class Module(Tree, Calling, State):
         """
         return self._to_floating(fb.bfloat16)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: Any) -> Self:
         """Converts all parameters and buffers to a dtype.
 
         Example:
@@ -212,7 +212,7 @@ class Module(Tree, Calling, State):
         """
         return self._apply(lambda t: t.type(dst_type))
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Moves parameters and buffers to the CPU.
 
         Example:
@@ -221,7 +221,7 @@ class Module(Tree, Calling, State):
         """
         return self._apply(lambda t: t.cpu())
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: Any = None) -> Self:
         """Raises when the module holds tensors: this build has no CUDA backend.
 
         Example:
@@ -230,7 +230,7 @@ class Module(Tree, Calling, State):
         """
         return self._apply(lambda t: t.cuda(device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Moves parameters and buffers to a device without their values.
 
         Args:
@@ -243,18 +243,18 @@ class Module(Tree, Calling, State):
         """
         return self._apply(lambda t: fb.empty_like(t, device=device), recurse=recurse)
 
-    def share_memory(self) -> Any:
+    def share_memory(self) -> Self:
         """Moves parameters and buffers into memory that child processes share.
 
         Example:
             >>> fb.nn.ReLU().share_memory()
             ReLU()
         """
-        return self._apply(lambda t: t.share_memory_())  # type: ignore[attr-defined]  # not in the stub yet
+        return self._apply(lambda t: t.share_memory_())
 
     # ---- mode ----------------------------------------------------------------------------------------------------------
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Sets `training` of this module and all below it.
 
         Example:
@@ -268,7 +268,7 @@ class Module(Tree, Calling, State):
             module.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Sets `training` to False here and below: dropout is off, batch norm uses its running statistics.
 
         Example:
@@ -277,7 +277,7 @@ class Module(Tree, Calling, State):
         """
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets whether gradients are recorded for the parameters.
 
         Example:

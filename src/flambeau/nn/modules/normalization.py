@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -30,14 +33,17 @@ class LayerNorm(Module):
         tensor([-1.,  1.])
     """
 
+    weight: Parameter
+    bias: Parameter
+
     def __init__(
         self,
-        normalized_shape,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -81,8 +87,15 @@ class RMSNorm(Module):
         tensor([1., 1.])
     """
 
+    weight: Parameter
+
     def __init__(
-        self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -122,9 +135,12 @@ class GroupNorm(Module):
         tensor([[-1.,  1., -1.,  1.]])
     """
 
+    weight: Parameter
+    bias: Parameter
+
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device=None, dtype=None, *,
-        bias: bool = True,
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Device = None,
+        dtype: fb.dtype | None = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         if num_groups <= 0 or num_channels % num_groups:

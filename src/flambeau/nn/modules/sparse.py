@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -61,8 +64,8 @@ class Embedding(Module):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         _check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -111,7 +114,7 @@ class Embedding(Module):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ):
+    ) -> Any:
         """An embedding with a given table.
 
         Args:
@@ -176,8 +179,8 @@ class EmbeddingBag(Module):
         _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         _check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -225,7 +228,7 @@ class EmbeddingBag(Module):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ):
+    ) -> Any:
         """An embedding bag with a given table.
 
         Args:

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._core import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -78,6 +79,12 @@ class _TransformerLayer(Module):
         dtype: of the parameters.
     """
 
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+
     _attentions: tuple[str, ...]  # names of the attentions
 
     def __init__(
@@ -91,8 +98,8 @@ class _TransformerLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -155,6 +162,10 @@ class TransformerDecoderLayer(_TransformerLayer):
         >>> fb.nn.TransformerDecoderLayer(8, 2, 16)(fb.zeros(5, 3, 8), fb.zeros(4, 3, 8)).shape
         flambeau.Size([5, 3, 8])
     """
+
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     _attentions = ("self_attn", "multihead_attn")
 
@@ -319,8 +330,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: fb.dtype | None = None,
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -380,7 +391,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device=None, dtype=None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: fb.dtype | None = None) -> Tensor:
         """A mask for step i that hides the steps after it: -inf above the diagonal, 0 elsewhere.
 
         Args:

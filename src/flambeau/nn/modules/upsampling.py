@@ -27,7 +27,7 @@ class Upsample(Module):
     """
 
     def __init__(
-        self, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None,
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -62,7 +62,7 @@ class UpsamplingNearest2d(Upsample):
         flambeau.Size([1, 1, 2, 2])
     """
 
-    def __init__(self, size=None, scale_factor=None) -> None:
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
@@ -78,5 +78,5 @@ class UpsamplingBilinear2d(Upsample):
         flambeau.Size([1, 1, 2, 2])
     """
 
-    def __init__(self, size=None, scale_factor=None) -> None:
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

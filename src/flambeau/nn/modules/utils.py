@@ -15,7 +15,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 def _ntuple(n: int):
     """A function that makes a tuple of n: from one value, or from an iterable as it is."""
 
-    def parse(x: Any) -> tuple:
+    def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, collections.abc.Iterable) else tuple(repeat(x, n))
 
     return parse
@@ -24,7 +24,7 @@ def _ntuple(n: int):
 _single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
 
 
-def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
+def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
     """Elements from last to first, each n times: padding of each dimension as F.pad() wants it."""
     return tuple(x for x in reversed(t) for _ in range(n))
 

@@ -37,7 +37,7 @@ class DataParallel(Module):
         super().__init__()
         _check_devices("DataParallel", device_ids)
         self.module, self.dim = module, dim
-        self.device_ids: list = []
+        self.device_ids: list[Any] = []
         self.output_device = output_device
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:

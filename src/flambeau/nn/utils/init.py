@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
     """A module whose parameters are left as memory was, without the time to draw them.
 
     Args:

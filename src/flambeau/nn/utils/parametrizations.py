@@ -59,6 +59,9 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 class _SpectralNorm(Module):
     """weight / σ(weight)."""
 
+    _u: Tensor
+    _v: Tensor
+
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:

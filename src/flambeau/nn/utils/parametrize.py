@@ -64,6 +64,8 @@ class ParametrizationList(ModuleList):
         True
     """
 
+    original: Tensor
+
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList: requires at least one parametrization")
@@ -72,6 +74,7 @@ class ParametrizationList(ModuleList):
         shape, dtype = original.shape, original.dtype
         with fb.no_grad():
             start: Any = original
+            module: Any
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
                     # without an inverse the parameter starts from its own value
@@ -124,6 +127,7 @@ class ParametrizationList(ModuleList):
         """
         with fb.no_grad():
             start: Any = value
+            module: Any
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
@@ -194,7 +198,7 @@ def _inject_property(module: Module, name: str) -> None:
 
 
 def register_parametrization(
-    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+    module: Any, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
     """Makes a tensor of a module the result of a parametrization; several are applied one after the other.
 
@@ -264,7 +268,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
-def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Makes a parametrized tensor a plain one again.
 
     Args:
@@ -303,7 +307,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     return module
 
 
-def type_before_parametrizations(module: Module) -> type:
+def type_before_parametrizations(module: Module) -> type[Any]:
     """The class that a module had before it was parametrized.
 
     Example:
@@ -315,7 +319,7 @@ def type_before_parametrizations(module: Module) -> type:
 
 
 def transfer_parametrizations_and_params(
-    from_module: Module, to_module: Module, tensor_name: str | None = None
+    from_module: Any, to_module: Any, tensor_name: str | None = None
 ) -> Module:
     """Gives a module the parametrizations of another, and the tensors they start from.
 

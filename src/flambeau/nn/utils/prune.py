@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flambeau as fb
@@ -46,7 +46,7 @@ class BasePruningMethod(ABC):
         return mask.to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any):
+    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Any:
         """Prunes a parameter of a module; pruning it again combines the masks."""
         previous = _hooks_of(module, name)
         if len(previous) > 1:
@@ -148,7 +148,7 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._pruning_methods)
 
     def __getitem__(self, idx: int) -> Any:
@@ -432,7 +432,10 @@ def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
 
 
 def global_unstructured(
-    parameters: Iterable[tuple[Any, str]], pruning_method: type, importance_scores: dict | None = None, **kwargs: Any
+    parameters: Iterable[tuple[Any, str]],
+    pruning_method: type[Any],
+    importance_scores: dict[Any, Any] | None = None,
+    **kwargs: Any,
 ) -> None:
     """Prunes several parameters together, as if they were one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import flambeau as fb
 from flambeau import Tensor
@@ -44,7 +44,7 @@ class PackedSequence(_PackedSequence):
     def __new__(
         cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
-    ):  # fmt: skip
+    ) -> Self:  # fmt: skip
         if batch_sizes is None:
             data, batch_sizes = data
         if unsorted_indices is None:

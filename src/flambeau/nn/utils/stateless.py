@@ -41,7 +41,7 @@ def swapped(
                 wanted.update(dict.fromkeys(names, value))
     if strict and known - set(wanted):
         raise RuntimeError(f"functional_call: missing key(s) {', '.join(sorted(known - set(wanted)))}")
-    own: list[tuple[dict, str, Any]] = []
+    own: list[tuple[dict[Any, Any], str, Any]] = []
     try:
         for path, value in wanted.items():
             owner_path, _, name = path.rpartition(".")

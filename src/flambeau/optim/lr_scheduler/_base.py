@@ -240,7 +240,7 @@ def _notice_steps_of(optimizer: Any) -> None:
         return
     # A strong reference would make a cycle, and the optimizer's memory would wait for the garbage collector.
     owner = weakref.ref(optimizer)
-    step: Callable = optimizer.step.__func__
+    step: Callable[..., Any] = optimizer.step.__func__
 
     @functools.wraps(step)
     def noticed(*args: Any, **kwargs: Any) -> Any:

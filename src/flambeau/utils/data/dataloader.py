@@ -17,7 +17,7 @@ from flambeau.utils.data._utils.collate import default_collate, default_convert
 from flambeau.utils.data._utils.iterator import Epoch, LocalEpoch, PooledEpoch, Progress, Recipe
 from flambeau.utils.data._utils.pool import ProcessPool, ThreadPool
 from flambeau.utils.data._utils.worker import get_worker_info
-from flambeau.utils.data.dataset import IterableDataset
+from flambeau.utils.data.dataset import IterableDataset, Samples
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -25,10 +25,10 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _Endless(Sampler):
+class _Endless(Sampler[None]):
     """Orders for an iterable dataset, which decides itself what comes."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
 
 
@@ -69,19 +69,19 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Sampler | Iterable | None = None,
-        batch_sampler: Sampler[list] | Iterable[list] | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: Any = None,
-        generator: Any = None,
+        generator: fb.Generator | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -93,7 +93,9 @@ class DataLoader(Generic[T_co]):
         self._check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         self._iterable = isinstance(dataset, IterableDataset)
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
+        self.dataset: Any = dataset
+        sized: Any = dataset
+        self.num_workers, self.timeout = num_workers, timeout
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.pin_memory, self.pin_memory_device, self.worker_init_fn = pin_memory, pin_memory_device, worker_init_fn
         self.worker_type, self.progress, self.generator, self.in_order = worker_type, progress, generator, in_order
@@ -101,11 +103,12 @@ class DataLoader(Generic[T_co]):
             if self._iterable:
                 sampler = _Endless()
             else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+                sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
         elif batch_size is not None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            order: Any = sampler
+            batch_sampler = BatchSampler(order, batch_size, drop_last)
         self.batch_size, self.drop_last, self.sampler, self.batch_sampler = (
             batch_size,
             drop_last,
@@ -117,7 +120,7 @@ class DataLoader(Generic[T_co]):
         self.multiprocessing_context = multiprocessing_context
         self._pool: Any = None
         self._progress: Progress | None = None
-        self._resume: dict | None = None
+        self._resume: dict[Any, Any] | None = None
         self._epochs = 0
         self._ready = True
 
@@ -175,12 +178,12 @@ class DataLoader(Generic[T_co]):
         super().__setattr__(name, value)
 
     @property
-    def multiprocessing_context(self):
+    def multiprocessing_context(self) -> Any:
         """The context in which workers are started, or None for the system's default."""
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, context) -> None:
+    def multiprocessing_context(self, context: Any) -> None:
         if context is not None:
             if self.num_workers == 0:
                 raise ValueError(

@@ -7,11 +7,17 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import flambeau as fb
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Samples(Protocol[T_co]):
+    """What may stand for a dataset: a Dataset, a list, anything with samples by index."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class DatasetError(ValueError, AssertionError):
@@ -38,7 +44,7 @@ class Dataset(Generic[T_co]):
         4
     """
 
-    def __getitem__(self, index) -> T_co:
+    def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__}: a subclass of Dataset must define __getitem__(self, index)")
 
     def __add__(self, other: Dataset[T_co]) -> ConcatDataset[T_co]:
@@ -59,11 +65,11 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__}: a subclass of IterableDataset must define __iter__(self)")
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset):
+class TensorDataset(Dataset[tuple[fb.Tensor, ...]]):
     """Samples are tuples of the tensors' rows.
 
     Args:
@@ -74,7 +80,7 @@ class TensorDataset(Dataset):
         (tensor(1), tensor(0.))
     """
 
-    def __init__(self, *tensors) -> None:
+    def __init__(self, *tensors: fb.Tensor) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
             sizes = [tuple(t.shape) for t in tensors]
             raise DatasetError(
@@ -82,14 +88,14 @@ class TensorDataset(Dataset):
             )
         self.tensors = tensors
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> tuple[fb.Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[Any]):
     """Datasets side by side: a sample has one part from each.
 
     Args:
@@ -101,7 +107,7 @@ class StackDataset(Dataset):
         {'x': 1, 'y': 'a'}
     """
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
             raise ValueError("StackDataset: expected datasets either by position or by name, at least one, not both")
         self.datasets: Any = args or kwargs
@@ -110,12 +116,12 @@ class StackDataset(Dataset):
             raise ValueError(f"StackDataset: Size mismatch between datasets: {lengths}")
         self._length = lengths[0]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         if isinstance(self.datasets, dict):
             columns = [_items(d, indices) for d in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -125,7 +131,7 @@ class StackDataset(Dataset):
         return self._length
 
 
-def _items(dataset, indices) -> list:
+def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
     batch = getattr(dataset, "__getitems__", None)
     if not callable(batch):
         return [dataset[i] for i in indices]
@@ -149,8 +155,8 @@ class ConcatDataset(Dataset[T_co]):
         (5, 'c', 'e')
     """
 
-    def __init__(self, datasets: Iterable[Any]) -> None:
-        self.datasets = list(datasets)
+    def __init__(self, datasets: Iterable[Samples[T_co]]) -> None:
+        self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise DatasetError("ConcatDataset: datasets should not be an empty iterable")
         for dataset in self.datasets:
@@ -158,12 +164,20 @@ class ConcatDataset(Dataset[T_co]):
                 raise DatasetError("ConcatDataset does not support IterableDataset; use ChainDataset")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
-    cumsum = staticmethod(lambda sequence: list(itertools.accumulate(map(len, sequence))))
+    @staticmethod
+    def cumsum(sequence: Iterable[Any]) -> list[int]:
+        """Running totals of the lengths of datasets.
+
+        Example:
+            >>> fb.utils.data.ConcatDataset.cumsum(["ab", "cde"])
+            [2, 5]
+        """
+        return list(itertools.accumulate(map(len, sequence)))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: Any) -> T_co:
         if idx < 0:
             if -idx > len(self):
                 raise ValueError(f"ConcatDataset: absolute value of index {idx} exceeds the dataset length {len(self)}")
@@ -174,13 +188,13 @@ class ConcatDataset(Dataset[T_co]):
         return self.datasets[which][idx - (self.cumulative_sizes[which - 1] if which else 0)]
 
     @property
-    def cummulative_sizes(self):
+    def cummulative_sizes(self) -> list[int]:
         """PyTorch's older spelling of cumulative_sizes."""
         warnings.warn("cummulative_sizes is now cumulative_sizes", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[Any]):
     """Iterable datasets one after the other.
 
     Args:
@@ -194,7 +208,7 @@ class ChainDataset(IterableDataset):
         [0, 1, 0, 1]
     """
 
-    def __init__(self, datasets: Iterable[Dataset]) -> None:
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = datasets
 
     def _checked(self):
@@ -203,7 +217,7 @@ class ChainDataset(IterableDataset):
                 raise DatasetError(f"ChainDataset: only IterableDataset is supported, got {type(dataset).__name__}")
             yield dataset
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for dataset in self._checked():
             yield from dataset
 
@@ -223,22 +237,25 @@ class Subset(Dataset[T_co]):
         ['d', 'b']
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
-        self.dataset, self.indices = dataset, indices
+    def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
+        self.dataset: Any = dataset
+        self.indices = indices
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: Any) -> T_co:
         if isinstance(idx, list):
             return self.dataset[[self.indices[i] for i in idx]]
         return self.dataset[self.indices[idx]]
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
         return _items(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset, lengths, generator=None):
+def random_split(
+    dataset: Samples[T_co], lengths: Sequence[int | float], generator: fb.Generator | None = None
+) -> list[Subset[T_co]]:
     """Splits a dataset at random into parts that do not overlap.
 
     Args:
@@ -253,9 +270,9 @@ def random_split(dataset, lengths, generator=None):
         >>> [len(part) for part in fb.utils.data.random_split(range(10), [0.75, 0.25])]
         [8, 2]
     """
-    total = len(dataset)
+    total = len(dataset)  # type: ignore[arg-type]  # TypeError if it has none
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        sizes = []
+        sizes: list[int] = []
         for i, fraction in enumerate(lengths):
             if not 0 <= fraction <= 1:
                 raise ValueError(f"random_split: Fraction at index {i} is not between 0 and 1: {fraction}")

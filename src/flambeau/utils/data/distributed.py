@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 import flambeau as fb
 from flambeau.utils.data.sampler import Sampler
@@ -36,7 +37,15 @@ class DistributedSampler(Sampler[int]):
         [1, 3, 0]
     """
 
-    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         self.num_replicas = _world("get_world_size") if num_replicas is None else num_replicas
         self.rank = _world("get_rank") if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:

@@ -11,7 +11,7 @@ import flambeau as fb
 T_co = TypeVar("T_co", covariant=True)
 
 
-def draw_seed(generator=None) -> int:
+def draw_seed(generator: fb.Generator | None = None) -> int:
     """A seed from a generator, the default one if None."""
     return int(fb.randint(0, 2**63 - 1, (), generator=generator, dtype=fb.int64))
 
@@ -79,7 +79,11 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator=None
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: fb.Generator | None = None,
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"RandomSampler: replacement should be a boolean value, but got replacement={replacement}")
@@ -131,7 +135,7 @@ class SubsetRandomSampler(Sampler[int]):
         [3, 5, 7]
     """
 
-    def __init__(self, indices: Sequence[int], generator=None) -> None:
+    def __init__(self, indices: Sequence[int], generator: fb.Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
@@ -155,7 +159,13 @@ class WeightedRandomSampler(Sampler[int]):
         [2, 2, 2, 2]
     """
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator=None) -> None:
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: fb.Generator | None = None,
+    ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueError(
                 f"WeightedRandomSampler: num_samples should be a positive integer, got num_samples={num_samples}"

@@ -31,7 +31,7 @@ def _store(parts: Iterable[bytes]):
     return data, offsets
 
 
-class SharedList(collections.abc.Sequence):
+class SharedList(collections.abc.Sequence[Any]):
     """A read-only list in shared memory; each item is unpickled when it is read.
 
     Args:
@@ -49,7 +49,7 @@ class SharedList(collections.abc.Sequence):
     def __len__(self) -> int:
         return self._offsets.numel() - 1
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         position = index + len(self) if index < 0 else index
@@ -80,7 +80,7 @@ def _hash(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-class SharedDict(collections.abc.Mapping):
+class SharedDict(collections.abc.Mapping[Any, Any]):
     """A read-only dict in shared memory; each value is unpickled when it is read. Iterates in the order of insertion.
 
     Args:
@@ -92,7 +92,7 @@ class SharedDict(collections.abc.Mapping):
         (41, False)
     """
 
-    def __init__(self, items: Mapping | Iterable[tuple[Any, Any]]) -> None:
+    def __init__(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         from flambeau.multiprocessing.reductions import empty_shared
 
         pairs = dict(items)
@@ -104,7 +104,7 @@ class SharedDict(collections.abc.Mapping):
         if hashes:
             self._hashes.copy_(fb.tensor(hashes))
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         wanted = _key_bytes(key)
         code = _hash(wanted)
         row = int(fb.searchsorted(self._hashes[:, 0].contiguous(), code)) if len(self) else 0

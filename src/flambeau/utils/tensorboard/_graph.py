@@ -67,7 +67,7 @@ class _Recorder:
         self.source(label, tensors)
 
 
-def _encoded(nodes: list) -> bytes:
+def _encoded(nodes: list[Any]) -> bytes:
     """A GraphDef."""
     out = b""
     for name, kind, inputs, shapes, detail in nodes:

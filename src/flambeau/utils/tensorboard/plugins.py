@@ -94,7 +94,7 @@ def video(tag: str, frames: Any, fps: float) -> bytes:
     return _value(tag, message(4, integer(1, h) + integer(2, n * w) + integer(3, c) + message(4, file.getvalue())))
 
 
-def custom_scalars(layout: dict[str, dict[str, list]]) -> bytes:
+def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> bytes:
     """Charts by category and title: ["Multiline", tags] or ["Margin", [value, lower, upper]]."""
     categories = b""
     for category, charts in layout.items():

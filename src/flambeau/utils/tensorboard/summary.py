@@ -165,7 +165,9 @@ def _parameter(value: Any) -> tuple[bytes, int]:
     return double(2, float(array.reshape(())[()])), 3
 
 
-def hparams(values: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list] | None = None) -> tuple[bytes, bytes, bytes]:
+def hparams(
+    values: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list[Any]] | None = None
+) -> tuple[bytes, bytes, bytes]:
     """Three summaries: which hyperparameters and metrics there are, the values of this run, and its end."""
     infos, start = b"", b""
     for name, value in values.items():

@@ -36,7 +36,7 @@ class FileWriter:
     """
 
     def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = "") -> None:
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir: str = os.fspath(log_dir)
         os.makedirs(self.log_dir, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_count)}{filename_suffix}"
         self.path = os.path.join(self.log_dir, name)
@@ -113,7 +113,7 @@ class SummaryWriter:
     ) -> None:
         if not log_dir:
             log_dir = os.path.join("runs", time.strftime("%b%d_%H-%M-%S") + f"_{socket.gethostname()}{comment}")
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir: str = os.fspath(log_dir)
         self._options = (max_queue, flush_secs, filename_suffix)
         # One for the folder itself, one for each of add_scalars, by folder.
         self.all_writers: dict[str, FileWriter] = {}
@@ -169,7 +169,11 @@ class SummaryWriter:
         self.file_writer.add_summary(data, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: float | None = None
+        self,
+        main_tag: str,
+        tag_scalar_dict: dict[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
     ) -> None:
         """Logs several numbers that belong in one chart; each has an event file in a folder of its own.
 
@@ -297,7 +301,7 @@ class SummaryWriter:
         self,
         hparam_dict: dict[str, Any],
         metric_dict: dict[str, Any],
-        hparam_domain_discrete: dict[str, list] | None = None,
+        hparam_domain_discrete: dict[str, list[Any]] | None = None,
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
@@ -354,8 +358,8 @@ class SummaryWriter:
 
     def add_pr_curve_raw(
         self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
-        false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None, num_thresholds: int = 127,
-        weights: Any = None, walltime: float | None = None,
+        false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
+        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Logs precision over recall that has been counted already, one number per threshold; the weights are in it."""
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
@@ -363,7 +367,12 @@ class SummaryWriter:
         self.file_writer.add_summary(data, global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100, walltime: float | None = None
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
     ) -> None:
         """Logs a sound, shape (1, length), numbers from -1 to 1."""
         self.file_writer.add_summary(plugins.audio(tag, snd_tensor, sample_rate), global_step, walltime)
@@ -400,7 +409,7 @@ class SummaryWriter:
         """Logs a tensor as it is."""
         self.file_writer.add_summary(plugins.tensor(tag, tensor), global_step, walltime)
 
-    def add_custom_scalars(self, layout: dict[str, dict[str, list]]) -> None:
+    def add_custom_scalars(self, layout: dict[str, dict[str, list[Any]]]) -> None:
         """Arranges scalars in charts.
 
         Args:
@@ -417,8 +426,8 @@ class SummaryWriter:
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_embedding(
-        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: int | None = None, tag: str = "default",
-        metadata_header: list[str] | None = None,
+        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: int | None = None,
+        tag: str = "default", metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
         """Logs points for the projector.
 

@@ -17,7 +17,7 @@ def _is_array(value: Any) -> bool:
     return type(value).__module__ == "numpy" and type(value).__name__ not in ("str_", "bytes_", "void")
 
 
-def default_convert(data):
+def default_convert(data: Any) -> Any:
     """Turns NumPy arrays into tensors, also those in lists, tuples and mappings; leaves the rest as it is.
 
     Args:
@@ -44,7 +44,7 @@ def default_convert(data):
     return data
 
 
-def _like_mapping(example: Mapping, values: dict) -> Any:
+def _like_mapping(example: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
     """A mapping of the example's class, which may carry more than its items; a dict if it cannot be made from one."""
     try:
         if isinstance(example, MutableMapping):
@@ -56,7 +56,7 @@ def _like_mapping(example: Mapping, values: dict) -> Any:
         return values
 
 
-def _like_sequence(example: Sequence, values: list) -> Any:
+def _like_sequence(example: Sequence[Any], values: list[Any]) -> Any:
     try:
         if isinstance(example, MutableSequence):
             clone = copy.copy(example)
@@ -68,7 +68,9 @@ def _like_sequence(example: Sequence, values: list) -> Any:
         return values
 
 
-def collate(batch, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | None = None):
+def collate(
+    batch: Any, *, collate_fn_map: dict[type[Any] | tuple[type[Any], ...], Callable[..., Any]] | None = None
+) -> Any:
     """A batch from samples, with functions by type of the sample.
 
     Args:
@@ -111,7 +113,7 @@ def collate(batch, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | 
     raise TypeError(_EXPECTED.format(kind))
 
 
-def _columns(batch) -> list:
+def _columns(batch) -> list[Any]:
     try:
         return list(zip(*batch, strict=True))
     except ValueError:
@@ -121,7 +123,7 @@ def _columns(batch) -> list:
         ) from None
 
 
-def collate_tensor_fn(batch, *, collate_fn_map=None):
+def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Stacks tensors; in a worker process straight into shared memory."""
     try:
         if worker.in_process() and (room := _shared_room(batch)) is not None:
@@ -159,22 +161,22 @@ def _collate_arrays(batch, *, collate_fn_map=None):
     return collate([fb.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
-def collate_float_fn(batch, *, collate_fn_map=None):
+def collate_float_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Python floats as float64."""
     return fb.tensor(batch, dtype=fb.float64)
 
 
-def collate_int_fn(batch, *, collate_fn_map=None):
+def collate_int_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Python integers and bools."""
     return fb.tensor(batch)
 
 
-def collate_str_fn(batch, *, collate_fn_map=None):
+def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Text stays a list."""
     return batch
 
 
-default_collate_fn_map: dict[type | tuple[type, ...], Callable] = {
+default_collate_fn_map: dict[type[Any] | tuple[type[Any], ...], Callable[..., Any]] = {
     fb.Tensor: collate_tensor_fn,
     float: collate_float_fn,
     int: collate_int_fn,
@@ -183,7 +185,7 @@ default_collate_fn_map: dict[type | tuple[type, ...], Callable] = {
 }
 
 
-def default_collate(batch):
+def default_collate(batch: Any) -> Any:
     """A batch from samples: tensors and arrays are stacked, numbers become a tensor, containers keep their structure.
 
     Args:

@@ -44,7 +44,7 @@ class MapFetcher:
         samples: the random states.
     """
 
-    def __init__(self, dataset: Any, collate: Callable, batched: bool, samples: Samples) -> None:
+    def __init__(self, dataset: Any, collate: Callable[..., Any], batched: bool, samples: Samples) -> None:
         self.dataset, self.collate, self.batched, self.samples = dataset, collate, batched, samples
         self.whole = _loads_at_once(dataset)
         self.rows = _rows_of(dataset) if batched and collate is default_collate else None
@@ -76,7 +76,7 @@ class MapFetcher:
         plain = len(order) > 0 and all(type(i) is int for i in order) and min(order) >= 0
         return fb.tensor(order) if plain and max(order) < len(self.rows[0][0]) else None
 
-    def _rows(self, index: fb.Tensor) -> list:
+    def _rows(self, index: fb.Tensor) -> list[Any]:
         """What stacking the rows one by one would give."""
         assert self.rows is not None
         tensors = self.rows[0]
@@ -105,7 +105,7 @@ class IterableFetcher:
 
     ends = True
 
-    def __init__(self, dataset: Any, collate: Callable, batch_size: int | None, drop_last: bool) -> None:
+    def __init__(self, dataset: Any, collate: Callable[..., Any], batch_size: int | None, drop_last: bool) -> None:
         self.samples, self.collate, self.batch_size, self.drop_last = iter(dataset), collate, batch_size, drop_last
         self.ended = False
 

@@ -30,22 +30,22 @@ class Recipe:
     """What a worker needs to know of a DataLoader; it is sent to worker processes."""
 
     dataset: Any
-    collate: Callable
+    collate: Callable[..., Any]
     iterable: bool
     batch_size: int | None
     batched: bool
     drop_last: bool
-    init: Callable | None
+    init: Callable[..., Any] | None
     workers: int
     threads: bool
 
-    def fetcher(self, seed: int, everywhere: bool = True):
+    def fetcher(self, seed: int, everywhere: bool = True) -> Any:
         """Where the batches of an epoch come from; `everywhere`: samples find the default generators seeded."""
         if self.iterable:
             return IterableFetcher(self.dataset, self.collate, self.batch_size, self.drop_last)
         return MapFetcher(self.dataset, self.collate, self.batched, seeding.Samples(seed, everywhere))
 
-    def start_epoch(self, seed: int, own_seed: int):
+    def start_epoch(self, seed: int, own_seed: int) -> Any:
         """Seeds the worker; gives the function that makes its fetcher, to be called after worker_init_fn."""
         if not self.threads:
             seeding.seed_process(own_seed)
@@ -65,7 +65,7 @@ class Plan:
         resume: state of an epoch that was left in the middle, or None.
     """
 
-    def __init__(self, loader: Any, resume: dict | None) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None) -> None:
         sources = {"default": fb.default_generator, "loader": loader.generator}
         sources["sampler"] = getattr(loader.sampler, "generator", None)
         self.sources = {name: g for name, g in sources.items() if isinstance(g, fb.Generator)}
@@ -125,7 +125,7 @@ class Progress:
         resume: state of an epoch that was left in the middle, or None.
     """
 
-    def __init__(self, start: dict[str, Any], resume: dict | None) -> None:
+    def __init__(self, start: dict[str, Any], resume: dict[Any, Any] | None) -> None:
         self.start, self.ended = start, False
         self.delivered: int = resume["batches"] if resume else 0  # all batches below this number have been given out
         self.ahead: set[int] = set(resume["ahead"] if resume else ())  # and these above it
@@ -150,20 +150,20 @@ class Epoch:
         resume: state of an epoch that was left in the middle, or None.
     """
 
-    def __init__(self, loader: Any, resume: dict | None) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None) -> None:
         self.plan = Plan(loader, resume)
         loader._progress = self.progress = Progress(self.plan.start, resume)
         self.counted = loader._iterable  # numbers have gaps where a worker had nothing left
         self.length = functools.partial(len, loader._index_sampler)
         self.bar = loader._progress_bar(self.progress.delivered + len(self.progress.ahead)) if loader.progress else None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return self
 
     def __len__(self) -> int:
         return self.length()
 
-    def __next__(self):
+    def __next__(self) -> Any:
         try:
             number, batch = self._next()
         except StopIteration:
@@ -183,7 +183,7 @@ class Epoch:
 class LocalEpoch(Epoch):
     """Batches loaded in the main process, when they are asked for."""
 
-    def __init__(self, loader: Any, resume: dict | None) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None) -> None:
         super().__init__(loader, resume)
         self.isolated = not loader._iterable
         self.fetch = loader._recipe().fetcher(self.plan.seed)
@@ -210,7 +210,7 @@ class PooledEpoch(Epoch):
         pool: its workers.
     """
 
-    def __init__(self, loader: Any, resume: dict | None, pool: Any) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None, pool: Any) -> None:
         super().__init__(loader, resume)
         self.pool, self.workers, self.timeout, self.in_order = pool, loader.num_workers, loader.timeout, loader.in_order
         self.persistent, self.iterable = loader.persistent_workers, loader._iterable

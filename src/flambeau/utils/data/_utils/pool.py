@@ -88,7 +88,7 @@ class ProcessPool:
                 self._died(number)
             queued.popleft()
 
-    def receive(self, timeout: float | None) -> tuple[int, tuple] | None:
+    def receive(self, timeout: float | None) -> tuple[int, tuple[Any, ...]] | None:
         """The next answer of any worker with its number; None when the time is over."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -103,7 +103,7 @@ class ProcessPool:
             if end is not None and time.monotonic() >= end:
                 return None
 
-    def _take(self, number: int) -> tuple[int, tuple]:
+    def _take(self, number: int) -> tuple[int, tuple[Any, ...]]:
         try:
             message = self.results[number].recv_bytes()
         except (EOFError, OSError):
@@ -178,7 +178,7 @@ class ThreadPool:
         """Gives an order to a worker."""
         self.orders[number].put(order)
 
-    def receive(self, timeout: float | None) -> tuple[int, tuple] | None:
+    def receive(self, timeout: float | None) -> tuple[int, tuple[Any, ...]] | None:
         """The next answer of any worker with its number; None when the time is over."""
         try:
             return self.results.get(timeout=timeout)

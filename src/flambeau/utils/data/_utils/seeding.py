@@ -60,7 +60,7 @@ class Samples:
 
 
 @contextlib.contextmanager
-def preserved():
+def preserved() -> Any:
     """Puts the generators of flambeau, random and NumPy back afterwards."""
     generators, outer = twisters(), getattr(_current, "sample", None)
     saved = generators.save()
@@ -71,7 +71,7 @@ def preserved():
         _current.sample = outer
 
 
-def sample_generator():
+def sample_generator() -> Any:
     """A generator for the sample being loaded: the same numbers for the same seed, epoch and index.
 
     In worker processes and in the main process the default generators are seeded like this too; thread workers share those

@@ -43,7 +43,7 @@ class WorkerInfo:
     dataset: Any
 
 
-def get_worker_info():
+def get_worker_info() -> Any:
     """In a worker of a DataLoader: its id, num_workers, seed and dataset. Elsewhere None.
 
     Example:
@@ -85,7 +85,7 @@ class WorkerError:
         finally:
             del error  # else the exception holds this frame, which holds it, and workers wait for the collector
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _rebuilt, (_names(self.kind), self.name, self.where, self.text)
 
 
@@ -96,7 +96,7 @@ class _Message(str):
         return str(self)
 
 
-def _names(kind: type) -> list[tuple[str, str]]:
+def _names(kind: type[Any]) -> list[tuple[str, str]]:
     """Module and name of the class and of its bases; a spawned worker has the script under another name."""
     return [(base.__module__.replace("__mp_main__", "__main__"), base.__qualname__) for base in kind.__mro__]
 
@@ -155,14 +155,22 @@ class Loop:
         where: how errors call this worker.
     """
 
-    def __init__(self, start_epoch: Callable, init: Callable | None, number: int, total: int, dataset: Any, where: str):
+    def __init__(
+        self,
+        start_epoch: Callable[..., Any],
+        init: Callable[..., Any] | None,
+        number: int,
+        total: int,
+        dataset: Any,
+        where: str,
+    ) -> None:
         self.start_epoch, self.init, self.number, self.total = start_epoch, init, number, total
         self.dataset, self.where = dataset, f"in DataLoader worker {where} {number}"
         self.fetch: Any = None
         self.broken: WorkerError | None = None
         self.epoch = 0
 
-    def handle(self, order: tuple) -> tuple | None:
+    def handle(self, order: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Answers an order: (epoch, number, kind, value), nothing for the beginning of an epoch."""
         try:
             if order[0] == "epoch":
@@ -191,7 +199,7 @@ class Loop:
         self.fetch = make_fetcher()
 
 
-def run_process(make_loop: Callable[[], Loop], orders, results, stale) -> None:
+def run_process(make_loop: Callable[[], Loop], orders: Any, results: Any, stale: Any) -> None:
     """The main function of a worker process; ends when told to, or when the parent is gone."""
     global _process
     from flambeau.multiprocessing import _arena
