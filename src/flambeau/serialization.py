@@ -1,4 +1,4 @@
-"""Saving and loading. Files hold data and nothing else: loading one never runs code, whoever wrote it.
+"""Saving and loading. Loading a file never runs code, whoever wrote it, but for what the program has named as safe.
 
 The format of our own is safetensors, with the structure of containers as JSON in its metadata. PyTorch's .pt and .pth files
 are read and written too, without PyTorch.
@@ -22,6 +22,7 @@ from typing import Any
 
 from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree
 from flambeau._files.problems import FileError, ForbiddenError, translated
+from flambeau._strict import is_lenient
 from flambeau.errors import ArgumentError
 
 __all__ = [
@@ -41,9 +42,9 @@ def save(
     """Saves tensors and containers of them to a file.
 
     Containers may be dicts, lists, tuples, sets and their kin, holding tensors, numbers, text, bytes, dtypes, devices,
-    sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Tensors that
-    share memory share it again when loaded; of a larger storage only the bytes in use are written. Whole modules go into .pt
-    files; their state_dict() is what other programs can read.
+    sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Files in PyTorch's
+    format (.pt) also hold any other object that the pickle module could write, whole modules among them; see load() for how they
+    come back. Tensors that share memory share it again when loaded; of a larger storage only the bytes in use are written.
 
     A path is replaced in one step, when everything is on the disk: there is never half a file under its name.
 
@@ -51,9 +52,10 @@ def save(
         obj: what to save.
         f: a path, or an object with write().
         pickle_module: None or the standard pickle, for PyTorch's sake; nothing is pickled by it.
-        pickle_protocol: 2, the protocol of the pickle in .pt files.
+        pickle_protocol: 0 to 5, without effect: the pickle in .pt files has protocol 2, which every reader knows.
         _use_new_zipfile_serialization: False writes .pt files in the format before PyTorch 1.6.
-        format: "safetensors" or "pt"; by default "pt" for names that end in .pt or .pth, "safetensors" for all others.
+        format: "safetensors" or "pt"; by default "pt" for names that end in .pt or .pth, "safetensors" for all others. In
+            programs written for PyTorch (flambeau.compat) the default is "pt" for all names.
         max_shard_size: splits what is larger into several files and an index: bytes, or a text such as "5GB"; only for
             paths and safetensors. load() takes the same path again.
 
@@ -67,8 +69,8 @@ def save(
         [tensor([0, 1, 2]), 'text']
     """
     _check_pickle_module("save", pickle_module)
-    if pickle_protocol != 2:
-        raise ArgumentError(f"save: pickle_protocol must be 2, what torch.load(weights_only=True) reads, got {pickle_protocol!r}")
+    if pickle_protocol not in range(-1, pickle.HIGHEST_PROTOCOL + 1):
+        raise ArgumentError(f"save: pickle_protocol must be 0 to {pickle.HIGHEST_PROTOCOL}, got {pickle_protocol!r}")
     # Models go into .pt files only: safetensors has a place for tensors and plain containers.
     kind = format or ("pt" if classes.is_module(obj) else _format_of(f))
     if kind not in ("safetensors", "pt"):
@@ -101,16 +103,18 @@ def load(
 ) -> Any:  # fmt: skip
     """Loads what save() wrote, any safetensors file (or index of shards), or a .pt or .pth file of PyTorch.
 
-    Loading never runs code from a file. PyTorch's pickles are read opcode by opcode, and a class or function that is not
-    on the list of plain data is an error that names it, also with weights_only=False, because a file can come from anyone.
+    Loading never runs code because a file says so. PyTorch's pickles are read opcode by opcode, and a class or function that is
+    not on the list of plain data is an error that names it. add_safe_globals() extends the list; weights_only=False adds the
+    classes that the program has imported, as far as their objects can be made without running any code.
 
     Args:
         f: a path, or an object with read().
         map_location: where tensors go: a device, a dict from saved to wanted devices, or a function of (storage, location)
             that returns a storage or None.
         pickle_module: None or the standard pickle, for PyTorch's sake; nothing is unpickled by it.
-        weights_only: False also makes whole models whose classes the program has imported. They are data too: their
-            attributes are put in place, and no code runs.
+        weights_only: False also makes whole models and other objects whose classes the program has imported. They are data too:
+            their attributes are put in place, and no code runs. What needs code, a function or a class with a __setstate__ of its
+            own, is an error until add_safe_globals() names it.
         mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
             neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
         verify: whether checksums are compared; by default yes, except for mapped files, which would be read whole.
@@ -142,7 +146,7 @@ def load(
         return _read(bytes_in, path, mapper, check, encoding, weights_only is False)
 
 
-def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str, models: bool) -> Any:
+def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str, imported: bool) -> Any:
     head = file.read(0, min(file.size, 512))
     if not head:
         raise FileError("the file is empty")
@@ -153,16 +157,19 @@ def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool
         return safetensors_format.assemble(opened.read(), opened.ours)
     from flambeau._files import known
 
-    reader = _torch_reader(file, head, mapper, verify, encoding, known.find_with_models if models else None)
+    find = known.find_with_imported if imported else None
+    reader = _torch_reader(file, head, mapper, verify, encoding, find, imported or bool(classes.registered))
     if reader is None:
         raise FileError("not a safetensors file, nor one of PyTorch's formats")
     return reader()
 
 
-def _torch_reader(file: source.Source, head: bytes, mapper: Any, verify: bool, encoding: str, find: Any = None) -> Any:
+def _torch_reader(
+    file: source.Source, head: bytes, mapper: Any, verify: bool, encoding: str, find: Any = None, objects: bool = False
+) -> Any:
     from flambeau._files import known, torch_read
 
-    reader = torch_read.Reader(file, mapper, verify, encoding, find or known.find)
+    reader = torch_read.Reader(file, mapper, verify, encoding, find or known.find, objects)
     if head.startswith(_ZIP):
         return lambda: torch_read.read_zip(reader)
     if head[: len(_LEGACY)] == _LEGACY[: len(head)]:
@@ -173,6 +180,8 @@ def _torch_reader(file: source.Source, head: bytes, mapper: Any, verify: bool, e
 
 
 def _format_of(f: Any) -> str:
+    if is_lenient():  # torch.save() knows one format
+        return "pt"
     name = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else getattr(f, "name", "")
     return "pt" if isinstance(name, str) and name.lower().endswith(_TORCH_ENDINGS) else "safetensors"
 
@@ -186,14 +195,15 @@ def _check_pickle_module(op: str, module: Any) -> None:
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Lets files hold objects of these classes: named tuples, enumerations and plain Python classes.
+    """Lets files hold these classes and functions, and objects of the classes.
 
-    Their objects are made without running any of their code: attributes are put in place, __init__, __new__ and
-    __setstate__ are not called. A function cannot be added, since it could only be run; a class that is not plain Python, say
-    one that derives from str, can, but a file with such an object stays an error.
+    Naming one means that any file may use it with any arguments. Objects of plain classes, enumerations and named tuples are
+    made without running any of their code. Where that is not possible the code of what was named runs: a function or class that
+    the file calls, __new__ and __setstate__ of a class that defines them. Modules that start programs or change the
+    interpreter (os, sys, subprocess ...) and functions such as eval cannot be named.
 
     Args:
-        safe_globals: classes, or pairs of a class and the full name that files use for it.
+        safe_globals: classes and functions, or pairs of one and the full name that files use for it.
 
     Example:
         >>> import collections, io
@@ -209,7 +219,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """
     from flambeau._files import known
 
-    new: dict[str, type[Any]] = {}
+    new: dict[str, Any] = {}
     for item in safe_globals:
         name = f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', '')}"
         if not known.is_built_in(name):
@@ -256,7 +266,7 @@ class safe_globals:
     """add_safe_globals() for the length of a block.
 
     Args:
-        safe_globals: classes, or pairs of a class and the full name that files use for it.
+        safe_globals: classes and functions, or pairs of one and the full name that files use for it.
 
     Example:
         >>> class Settings:
@@ -270,7 +280,7 @@ class safe_globals:
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self._wanted = list(safe_globals)
-        self._before: dict[str, type[Any]] = {}
+        self._before: dict[str, Any] = {}
 
     def __enter__(self) -> None:
         self._before = dict(classes.registered)

@@ -17,7 +17,6 @@ import pytest
 
 import flambeau as fb
 from flambeau import serialization
-from flambeau._files import known
 from flambeau.serialization import load, save
 
 FORMATS = {
@@ -134,17 +133,12 @@ def test_numpy_arrays(there_and_back):
         assert isinstance(a, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
 
 
-def test_only_in_our_format():
-    f = io.BytesIO()
+def test_constants_generators_and_named_results(there_and_back):
     generator = fb.Generator().manual_seed(5)
     fb.rand(3, generator=generator)
-    save([generator, fb.channels_last, fb.max(fb.arange(3), 0)], f)
-    f.seek(0)
-    made, memory_format, largest = load(f)
+    made, memory_format, largest, layout = there_and_back([generator, fb.channels_last, fb.max(fb.arange(3), 0), fb.strided])
     assert fb.equal(fb.rand(4, generator=made), fb.rand(4, generator=generator))
-    assert memory_format is fb.channels_last and largest.values == 2 and largest.indices == 2
-    with pytest.raises(ValueError, match="Generator"):
-        save(generator, io.BytesIO(), format="pt")
+    assert memory_format is fb.channels_last and layout is fb.strided and largest.values == 2 and largest.indices == 2
 
 
 def test_random_state_resumes(there_and_back):
@@ -218,7 +212,7 @@ def test_modules_and_parameters(there_and_back):
     other = nn.Linear(3, 2)
     other.load_state_dict(back["state"])
     assert fb.equal(other.weight, model.weight) and back["state"]._metadata == model.state_dict()._metadata
-    with pytest.raises(ValueError, match=r"Linear.*a whole model is loaded with weights_only=False"):
+    with pytest.raises(ValueError, match=r"Linear.*weights_only=False makes objects"):
         there_and_back(model)
     with pytest.raises(ValueError, match=r"Linear.*save its state_dict\(\)"):
         fb.save(model, io.BytesIO(), format="safetensors")
@@ -452,7 +446,7 @@ def test_arguments_for_pytorch(there_and_back):
     with pytest.raises(ValueError, match="pickle_module"):
         load(f, pickle_module=json)
     with pytest.raises(ValueError, match="pickle_protocol"):
-        save(1, f, pickle_protocol=4)
+        save(1, f, pickle_protocol=6)
     with pytest.raises(ValueError, match="format"):
         save(1, f, format="json")
     with pytest.raises(TypeError, match="strict"):
@@ -472,9 +466,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
-def test_what_is_not_data_is_refused(there_and_back, value):
-    with pytest.raises(ValueError, match=r"save: an object of type .* at 'a\.1'"):
-        there_and_back({"a": [0, value]})
+def test_what_is_not_data_is_refused_by_safetensors(value):
+    with pytest.raises(ValueError, match=r"save: an object of type .* at 'a\.1'.*format='pt'"):
+        save({"a": [0, value]}, io.BytesIO(), format="safetensors")
 
 
 def test_endless_containers_are_refused(there_and_back):
@@ -489,31 +483,19 @@ def test_endless_containers_are_refused(there_and_back):
         there_and_back(deep)
 
 
-def test_subclasses_of_tensor_are_refused(there_and_back):
+def test_subclasses_of_tensor_are_refused_by_safetensors():
     class Mine(fb.Tensor):
         pass
 
     with pytest.raises(ValueError, match="class Mine"):
-        there_and_back(fb.ones(2).as_subclass(Mine))
+        save(fb.ones(2).as_subclass(Mine), io.BytesIO(), format="safetensors")
 
 
-def test_functions_cannot_be_made_safe():
-    with pytest.raises(ValueError, match="not a class"):
-        serialization.add_safe_globals([os.system])
+def test_functions_that_start_programs_cannot_be_made_safe():
+    for function in (os.system, eval, io.open):
+        with pytest.raises(ValueError, match="can do anything"):
+            serialization.add_safe_globals([function])
     assert serialization.get_safe_globals() == []
-
-
-class Word(str):
-    """Derives from a class that is not plain Python."""
-
-
-def test_objects_of_classes_that_are_not_plain_stay_an_error():
-    with serialization.safe_globals([Word, io.FileIO]):
-        for options in FORMATS.values():
-            with pytest.raises(ValueError, match="Word"):
-                save([Word("a")], io.BytesIO(), **options)
-        with pytest.raises(serialization.ForbiddenError, match="Word, which is not a plain Python class"):
-            known.find(Word.__module__, "Word")
 
 
 def test_file_of_an_unknown_class_names_it(known_classes):

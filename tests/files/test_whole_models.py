@@ -66,7 +66,7 @@ def test_a_model_comes_back_without_running_its_code(zipped):
 
 def test_a_model_is_loaded_by_naming_its_classes():
     file = saved(Net())
-    with pytest.raises(ForbiddenError, match=r"test_whole_models\.Net.* whole model is loaded with weights_only=False"):
+    with pytest.raises(ForbiddenError, match=r"test_whole_models\.Net.*weights_only=False makes objects"):
         load(file)
     file.seek(0)
     names = [Net, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.LSTM, nn.Linear, nn.LayerNorm, nn.Dropout, F.relu]
@@ -89,7 +89,7 @@ def test_what_a_module_cannot_take_along_is_named():
         save(Local(), io.BytesIO())
     model = nn.Linear(1, 1)
     model.register_forward_hook(lambda *_: None)
-    with pytest.raises(ValueError, match=r"function at '_forward_hooks\.\d+'"):
+    with pytest.raises(ValueError, match=r"function <lambda> at '_forward_hooks\.\d+'"):
         save(model, io.BytesIO())
 
 

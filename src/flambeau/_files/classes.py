@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import enum
 import sys
 import types
@@ -11,13 +12,13 @@ from typing import Any
 from flambeau._files.problems import ForbiddenError, short
 from flambeau.errors import ArgumentError
 
-# {full name: class}, filled by add_safe_globals().
-registered: dict[str, type] = {}
+# {full name: class or function}, filled by add_safe_globals().
+registered: dict[str, Any] = {}
 
 
-def full_name(cls: type) -> str:
+def full_name(value: Any) -> str:
     """module.qualified_name, as pickles spell it."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
 
 
 def is_namedtuple(cls: type) -> bool:
@@ -25,22 +26,59 @@ def is_namedtuple(cls: type) -> bool:
     return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
-def checked(item: Any) -> tuple[str, type]:
-    """(name, class) of what add_safe_globals() got; refuses functions, which could only be used by running them."""
-    cls, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-    if not isinstance(cls, type):
-        raise ArgumentError(
-            f"add_safe_globals: {getattr(cls, '__name__', cls)!r} is not a class: functions would run when the file is "
-            "loaded, and loading never runs code; save plain containers and tensors instead"
-        )
+# What files may never call, whoever names it: these start programs, change the interpreter or run text.
+BLOCKED = ("os", "posix", "nt", "sys", "subprocess", "shutil", "socket", "importlib", "runpy", "pty", "ctypes", "_ctypes")
+_BLOCKED_BUILTINS = (eval, exec, compile, open, __import__, input, breakpoint, setattr, delattr, vars, globals)
+
+# Classes whose own __new__ only stores what it gets; a class that derives from one can be made without its code.
+_DATA_BASES: tuple[type, ...] = (
+    object, dict, collections.OrderedDict, list, set, frozenset, tuple, str, bytes, int, float, complex, BaseException,
+)  # fmt: skip
+
+
+def checked(item: Any) -> tuple[str, Any]:
+    """(name, class or function) of what add_safe_globals() got; refuses what could do anything with a file's arguments."""
+    value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+    if not callable(value):
+        raise ArgumentError(f"add_safe_globals: expected classes and functions, got {short(value)}")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"add_safe_globals: expected (class, 'module.name'), got a {type(name).__name__} as the name")
-    return name or full_name(cls), cls
+    full = full_name(value)
+    if full.partition(".")[0] in BLOCKED or any(value is builtin for builtin in _BLOCKED_BUILTINS):
+        raise ArgumentError(
+            f"add_safe_globals: {full} is not a class for data: a file that may call it can do anything to this machine; save "
+            "plain containers and tensors instead"
+        )
+    return name or full, value
+
+
+def data_base(cls: type) -> type | None:
+    """The class that makes an object of this one without its code: the first base that is not written in Python."""
+    base = next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))
+    return base if base in _DATA_BASES or issubclass(base, BaseException) else None
 
 
 def is_plain(cls: type) -> bool:
-    """Whether objects can be made without running code of the class: it is plain Python, a named tuple or an enumeration."""
-    return is_namedtuple(cls) or issubclass(cls, enum.Enum) or all(base.__flags__ & (1 << 9) for base in cls.__mro__[:-1])
+    """Whether objects can be made without running code of the class."""
+    return data_base(cls) is not None
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.split(".")[0] == "flambeau"
+
+
+def restores_itself(cls: type) -> bool:
+    """Whether the class has a __setstate__ that is not flambeau's own: only it knows what to do with a state."""
+    found = next((base for base in cls.__mro__ if vars(base).get("__setstate__") is not None), None)
+    return found is not None and not _is_ours(found) and data_base(found) is object
+
+
+def complete(target: Any) -> None:
+    """Lets the __setstate__ of flambeau's own base, say Optimizer, add what a file need not hold."""
+    for base in type(target).__mro__:
+        if _is_ours(base) and "__setstate__" in vars(base):
+            vars(base)["__setstate__"](target, dict(vars(target)))
+            return
 
 
 def plain(cls: type) -> type:
@@ -53,9 +91,37 @@ def plain(cls: type) -> type:
     return cls
 
 
-def blank(cls: type) -> Any:
-    """An empty object: neither __new__ nor __init__ of the class run."""
-    return object.__new__(cls)
+def blank(cls: type, *arguments: Any) -> Any:
+    """An object without attributes: neither __new__ nor __init__ of the class run, only those of a built-in base."""
+    base = data_base(cls)
+    if base is None or (base is object and arguments):
+        raise ForbiddenError(f"an object of {full_name(cls)} that only its own code can make")
+    if is_namedtuple(cls):
+        # What pickles of PyTorch spread out, others hold as one tuple.
+        return filled_tuple(cls, arguments)
+    if any(type(a) not in (str, bytes, int, float, bool, complex, tuple, type(None)) for a in arguments):
+        raise ForbiddenError(f"an object of {full_name(cls)} made from {short(arguments)}")
+    return base.__new__(cls, *arguments)
+
+
+def called(cls: type, keys: Any, *arguments: Any) -> Any:
+    """What calling the class would make, without its code: enumerations, tuples, sets, exceptions, empty dicts."""
+    base: Any = data_base(cls)
+    if issubclass(cls, enum.Enum):
+        return member(cls, *arguments)
+    if is_namedtuple(cls):
+        return filled_tuple(cls, arguments)
+    if base in (set, frozenset) and len(arguments) == 1 and type(arguments[0]) in (list, tuple):
+        items = list(map(keys.check, arguments[0]))
+        made = base.__new__(cls, items)
+        if base is set:
+            set.update(made, items)
+        return made
+    if base is collections.OrderedDict and not arguments:
+        return collections.OrderedDict.__new__(cls)  # type: ignore[type-var]
+    if base is not None and issubclass(base, BaseException):
+        return base.__new__(cls, *arguments)
+    raise ForbiddenError(f"a call of {full_name(cls)}, which would run its code")
 
 
 def filled_tuple(cls: type, values: Any) -> Any:
@@ -103,8 +169,19 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def registered_name(cls: type) -> str | None:
-    """The name under which add_safe_globals() knows the class, if objects of it can be made again."""
+    """The name under which add_safe_globals() knows the class, if objects of it can be made again as data."""
     return next((name for name, known in registered.items() if known is cls and is_plain(cls)), None)
+
+
+def imported_class(module: str, name: str) -> type | None:
+    """The class with this name, if the program has imported it; nothing is imported for a file's sake."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    # torch.nn's classes keep other attributes than ours of the same name. A __del__ would run with attributes of the file.
+    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name) or hasattr(found, "__del__"):
+        return None
+    return found if is_plain(found) and module.split(".")[0] not in ("torch", "builtins", *BLOCKED) else None
 
 
 def is_module(value: Any) -> bool:

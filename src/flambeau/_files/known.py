@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import collections
-import enum
+import datetime
+import decimal
+import fractions
 import functools
 import math
+import pathlib
 import re
+import sys
 import types
+import uuid
 from typing import Any
 
 import flambeau as fb
@@ -27,12 +32,11 @@ _FOREIGN = (  # dtypes of PyTorch that flambeau has no kernels for
     "qint8 qint32 quint8 quint4x2 quint2x4 bits16 bits8 bits1x8 bits2x4 bits4x2 complex32 float8_e5m2 float8_e8m0fnu "
     "float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz float4_e2m1fn_x2"
 ).split()
-# Modules without a class that add_safe_globals() could be asked for.
-_NEVER = ("torch", "builtins", "__builtin__", "os", "posix", "nt", "sys", "subprocess", "shutil", "socket", "importlib", "runpy")
+_NEW_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64", "short": "int16"}
 
 
-NUMPY_CODE = re.compile(r"[<>=|]?[biufc]\d{1,2}")
+NUMPY_CODE = re.compile(r"[<>=|]?([biufc]\d{1,2}|[SU]\d{1,6})")
 
 
 class LoadedStorage(fb.UntypedStorage):
@@ -109,6 +113,7 @@ def fill(budget: Any, target: Any, state: Any) -> None:
     for part in state if isinstance(state, tuple) else (state,):
         budget.spend(16 * len(part or ()))  # each takes longer than a copied element
     classes.fill(target, state)
+    classes.complete(target)
 
 
 def _no_hooks(hooks: Any) -> None:
@@ -148,13 +153,25 @@ def _parameter_with_state(budget, keys, data, requires_grad, hooks, state):
 def _from_type(budget, keys, function, cls, arguments, state):
     if not isinstance(function, Known) or function.make is None or not function.name.startswith("torch._utils._rebuild_"):
         raise ForbiddenError("a tensor made by a function that loading does not know")
-    if not isinstance(cls, Known) or cls.name not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
+    kind = cls.kind if isinstance(cls, Known) else cls
+    ours = isinstance(cls, Known) and cls.name in ("torch.Tensor", "torch.nn.parameter.Parameter")
+    if not ours and not (isinstance(kind, type) and issubclass(kind, fb.Tensor)):
         raise ForbiddenError(f"a tensor of the class {getattr(cls, 'name', cls)}")
     made = function.make(budget, keys, *arguments)
-    if cls.name.endswith("Parameter"):
+    if not ours:
+        wanted = bool(made.requires_grad)
+        made = with_gradient(made.detach().as_subclass(kind), wanted)
+    elif cls.name.endswith("Parameter"):
         made = as_parameter(made, bool(made.requires_grad))
     fill(budget, made, state)
     return made
+
+
+def _meta_tensor(budget, keys, dtype, size, stride, requires_grad):
+    if not isinstance(dtype, fb.dtype):
+        raise FileError("a tensor without a dtype")
+    t = fb.empty(_integers(size, "size"), dtype=dtype, device="meta")
+    return with_gradient(t, requires_grad is True)
 
 
 def _sparse(budget, keys, layout, data):
@@ -205,9 +222,9 @@ def _filled(kind: type, keyed: bool):
 def _default_dict(budget, keys, factory=None):
     if factory is None:
         return collections.defaultdict(None)
-    kind = getattr(factory, "kind", None)
-    if not isinstance(factory, Known) or kind not in FACTORIES.values():
-        raise ForbiddenError("a defaultdict with a function of its own")
+    kind = factory.kind if isinstance(factory, Known) else factory
+    if not any(kind is known for known in (*FACTORIES.values(), *classes.registered.values())):
+        raise ForbiddenError("a defaultdict with a function of its own; allow it with torch.serialization.add_safe_globals([...])")
     return collections.defaultdict(kind)
 
 
@@ -225,6 +242,25 @@ def _plain(function: Any, *allowed: type):
         return function(*arguments)
 
     return make
+
+
+def _generator(budget, keys):
+    return fb.Generator()
+
+
+def _set_generator(budget, made, state):
+    made.set_state(state)
+
+
+def _return_type(name: str) -> Known | None:
+    kind = _C.return_types.get(name)
+    return Known(f"torch.return_types.{name}", lambda budget, keys, items, extra=None: kind(items)) if kind else None
+
+
+def _type_of(budget, keys, value):
+    if value not in (None, ..., NotImplemented):
+        raise ForbiddenError("a call of type(), which would run code")
+    return type(value)
 
 
 def _size(budget, keys, values=()):
@@ -248,7 +284,7 @@ class NumpyType(Fillable):
         import numpy as np
 
         if type(code) is not str or not NUMPY_CODE.fullmatch(code):
-            raise ForbiddenError(f"a NumPy dtype {short(code)}; bools and numbers are read")
+            raise ForbiddenError(f"a NumPy dtype {short(code)}; bools, numbers and text are read")
         self.dtype = np.dtype(code)
 
     def build(self, state: Any) -> None:
@@ -323,6 +359,7 @@ def _table() -> dict[str, Any]:
     add("torch._utils._rebuild_parameter_with_state", _parameter_with_state)
     add("torch._tensor._rebuild_from_type_v2", _from_type)
     add("torch._utils._rebuild_sparse_tensor", _sparse)
+    add("torch._utils._rebuild_meta_tensor_no_storage", _meta_tensor)
     add("torch.Tensor")
     add("torch.nn.parameter.Parameter")
     add("torch.Size", _size)
@@ -346,7 +383,19 @@ def _table() -> dict[str, Any]:
     add("collections.Counter", _filled(collections.Counter, True))
     add("collections.defaultdict", _default_dict)
     add("collections.deque", _deque)
+    simple_values = (int, str, bytes, float, datetime.timedelta, datetime.timezone)
+    for small in (datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone):
+        add(f"datetime.{small.__name__}", _plain(small, *simple_values), kind=small)
+    for number in (decimal.Decimal, fractions.Fraction):
+        add(f"{number.__module__}.{number.__name__}", _plain(number, str, int), kind=number)
+    for path in (type(pathlib.Path()), pathlib.PurePosixPath, pathlib.PureWindowsPath):
+        for module in ("pathlib", "pathlib._local"):
+            add(f"{module}.{path.__name__}", _plain(path, str), kind=path)
+    table["uuid.UUID"] = Known("uuid.UUID", blank=lambda: classes.blank(uuid.UUID), fill=fill, kind=uuid.UUID)
     for module in ("builtins", "__builtin__"):
+        table[f"{module}.getattr"] = Known(f"{module}.getattr", lambda *_: None, kind=getattr)
+        add(f"{module}.type", _type_of)
+        table[f"{module}.NotImplemented"], table[f"{module}.Ellipsis"] = NotImplemented, ...
         add(f"{module}.bytearray", _bytes)
         add(f"{module}.bytes", lambda *arguments: bytes(_bytes(*arguments)))
         add(f"{module}.set", _filled(set, True), kind=set)
@@ -367,6 +416,7 @@ def _table() -> dict[str, Any]:
         add(f"{module}._reconstruct", _numpy_array)
     for module in ("numpy.core.numeric", "numpy._core.numeric"):
         add(f"{module}._frombuffer", _numpy_from_buffer)
+    table["flambeau.Generator"] = Known("flambeau.Generator", _generator, fill=_set_generator)
     add("numpy.dtype", _numpy_type)
     add("numpy.ndarray")
     return table
@@ -377,42 +427,95 @@ def is_built_in(name: str) -> bool:
     return name in _table() or name.startswith("numpy.dtypes.") or models.function(name) is not None
 
 
-def _registered(name: str) -> Known | None:
-    cls: Any = classes.registered.get(name)
+def _registered(module: str, name: str) -> Known | None:
+    """A class or function that add_safe_globals() named: made as data where that is possible, by its own code otherwise."""
+    full = f"{module}.{name}"
+    cls: Any = classes.registered.get(full)
+    if cls is None:
+        # Outer, named only as the owner of a registered Outer.Inner.
+        return Known(full, module=module) if any(known.startswith(full + ".") for known in classes.registered) else None
+    if not isinstance(cls, type):
+        return Known(full, lambda budget, keys, *arguments: cls(*arguments), value=cls, module=module)
+
+    def make(budget, keys, *arguments):
+        try:
+            return classes.called(cls, keys, *arguments)
+        except ForbiddenError:
+            return cls(*arguments)
+
+    def blank(*arguments):
+        own = next((base for base in cls.__mro__ if "__new__" in vars(base)), object)
+        simple = own is classes.data_base(cls) or classes.is_namedtuple(cls) or own.__module__.split(".")[0] == "flambeau"
+        return classes.blank(cls, *arguments) if simple else cls.__new__(cls, *arguments)
+
+    return Known(full, make, blank, cls, _restore, cls, module)
+
+
+def _restore(budget: Any, target: Any, state: Any) -> None:
+    if classes.restores_itself(type(target)):
+        target.__setstate__(state)
+    else:
+        fill(budget, target, state)
+
+
+def _imported(module: str, name: str) -> Known | None:
+    """A class that the program has imported, for weights_only=False: its objects are data, and none of its code runs."""
+    cls: Any = classes.imported_class(module, name)
     if cls is None:
         return None
-    classes.plain(cls)
-    if issubclass(cls, enum.Enum):
-        return Known(name, lambda budget, keys, value: classes.member(cls, value))
-    if classes.is_namedtuple(cls):
-        return Known(
-            name,
-            lambda budget, keys, *values: classes.filled_tuple(cls, values),
-            lambda *values: classes.filled_tuple(cls, values),
-        )
-    return Known(name, blank=lambda: classes.blank(cls))
+    full = f"{module}.{name}"
+
+    def fill_data(budget: Any, target: Any, state: Any) -> None:
+        if not classes.is_module(target) and classes.restores_itself(type(target)):
+            raise ForbiddenError(
+                f"an object of {full}, whose __setstate__ would have to run; if you trust the class, allow it with "
+                f"torch.serialization.add_safe_globals([{name}])"
+            )
+        fill(budget, target, state)
+
+    def make(budget, keys, *arguments):
+        try:
+            return classes.called(cls, keys, *arguments)
+        except ForbiddenError as error:
+            raise ForbiddenError(
+                f"{error}; if you trust it, allow it with torch.serialization.add_safe_globals([{name}])"
+            ) from None
+
+    return Known(full, make, lambda *arguments: classes.blank(cls, *arguments), cls, fill_data, None, module)
 
 
 def find(module: str, name: str) -> Any:
     """What a name stands for; the error names it when it is none that loading knows."""
     full = f"{module}.{name}"
-    found = _table().get(full) or _registered(full) or models.function(full)
+    found = _table().get(full)
+    if found is None:
+        found = _registered(_NEW_MODULES.get(module, module), name) or models.function(full)
+    if found is None and module == "torch.return_types":
+        found = _return_type(name)
     if found is not None:
         return found
     root = module.split(".")[0]
     if root == "torch" and (name in _FOREIGN or name.endswith(("Storage", "_rebuild_qtensor"))):
         raise FileError(f"uses {full}, which flambeau does not have: it has tensors of bool, integers, floats and complex numbers")
-    way = "save tensors and plain containers, such as a module's state_dict()"
-    if models.imported_class(module, name):
-        way = f"a whole model is loaded with weights_only=False or after add_safe_globals([{name}, ...])"
-    elif root not in _NEVER:
-        way += f", or, if {name} is a plain class that you trust, name it with fb.serialization.add_safe_globals([{name}])"
+    if root in classes.BLOCKED:
+        raise ForbiddenError(
+            f"Weights only load failed: unsupported GLOBAL {full} whose module {module} is blocked: no file may use it, whatever "
+            "weights_only and add_safe_globals() say; save tensors and plain containers, such as a module's state_dict()"
+        )
+    full = full.replace("__builtin__.", "builtins.")
+    short_name = full.removeprefix("builtins.")
+    way = "weights_only=False makes objects of classes that the program has imported, without running their code"
+    if sys.modules.get(module) is None:
+        way += f" (import {module} first)"
     raise ForbiddenError(
-        f"uses {full}, which a file may not: flambeau never runs code from a file, whatever weights_only says; {way}"
+        f"Weights only load failed: Unsupported global: GLOBAL {short_name} was not an allowed global by default. Loading runs no "
+        f"code of a file. If you trust {name} with any arguments, use `torch.serialization.add_safe_globals([{full}])` or the "
+        f"`torch.serialization.safe_globals([{full}])` context manager to allowlist it; {way}; a state_dict() needs neither"
     )
 
 
-def find_with_models(module: str, name: str) -> Any:
-    """find() for weights_only=False: module classes that the program has imported are known too."""
-    cls = models.imported_class(module, name)
-    return find(module, name) if cls is None else Known(f"{module}.{name}", blank=lambda: classes.blank(cls))
+def find_with_imported(module: str, name: str) -> Any:
+    """find() for weights_only=False: classes that the program has imported are known too."""
+    if f"{module}.{name}" in _table() or classes.registered.get(f"{module}.{name}") is not None:
+        return find(module, name)
+    return _imported(_NEW_MODULES.get(module, module), name) or find(module, name)

@@ -6,20 +6,12 @@ class must be named by add_safe_globals(), or, with weights_only=False, be a mod
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import flambeau as fb
-from flambeau._files import classes
 
 # Functions a module may hold, as TransformerEncoderLayer does its activation. They compute on tensors and do nothing else.
 _FUNCTIONS = "flambeau.nn.functional"
-
-
-def is_model(value: Any) -> bool:
-    """Whether the value is a module whose class a file can name."""
-    kind = type(value)
-    return classes.is_module(value) and classes.is_plain(kind) and "<locals>" not in kind.__qualname__
 
 
 def function_name(value: Any) -> tuple[str, str] | None:
@@ -35,14 +27,3 @@ def function(full: str) -> Any:
         return None
     found = vars(fb.nn.functional).get(name)
     return found if callable(found) and not isinstance(found, type) else None
-
-
-def imported_class(module: str, name: str) -> type | None:
-    """The module class with this name, if the program has imported it; nothing is imported for a file's sake."""
-    nn: Any = fb.nn
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    # torch.nn's classes keep other attributes than ours of the same name.
-    ours = isinstance(found, type) and issubclass(found, nn.Module) and classes.is_plain(found)
-    return found if ours and module.split(".")[0] != "torch" else None

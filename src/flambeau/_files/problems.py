@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import enum
 import pickle
@@ -13,6 +14,7 @@ import flambeau as fb
 from flambeau.errors import ArgumentError
 
 MAX_DEPTH = 100  # containers within containers
+MAX_OBJECT_DEPTH = 1000  # the same for files with objects, which refer to each other
 MAX_EXPANDED = 10_000_000  # elements, counting a shared container each time it is used
 MAX_PICKLE = 1 << 26  # bytes of a pickle: a million tensors
 MAX_CONTAINERS = 1 << 22  # containers made by one pickle
@@ -88,18 +90,23 @@ def _children(node: Any) -> list[Any]:
     if kind in _LEAVES:
         return []
     found: list[Any] = []
+    # The methods of the built-in classes themselves: those of a class that derives from one would run.
     if isinstance(node, dict):
-        found += node
-        found += node.values()
-    elif isinstance(node, (list, tuple, set, frozenset)) or kind.__name__ == "deque":
-        found += node
-    attributes = getattr(node, "__dict__", None)
+        found += dict.keys(node)
+        found += dict.values(node)
+    else:
+        base = next((base for base in (list, tuple, set, frozenset, collections.deque) if isinstance(node, base)), None)
+        found += base.__iter__(node) if base is not None else ()
+    try:
+        attributes = object.__getattribute__(node, "__dict__")
+    except AttributeError:
+        return found
     if isinstance(attributes, dict):
         found += attributes.values()
     return found
 
 
-def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXPANDED) -> None:
+def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXPANDED, objects: bool = False) -> None:
     """Refuses cycles, deep nesting and containers that grow beyond measure when written out.
 
     A pickle can use a container many times at the price of two bytes each; a walk over the result would never end.
@@ -108,7 +115,9 @@ def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXP
         root: the object.
         allowed: called with everything in it that is not a plain value; raises for what must not be there.
         largest: how many elements there may be, counting a shared container each time it is used.
+        objects: whether there are objects that may refer to each other in circles and long chains.
     """
+    deepest = MAX_OBJECT_DEPTH if objects else MAX_DEPTH
     allowed(root)
     done: dict[int, tuple[int, int]] = {}  # id: (depth, expanded size)
     path: list[list[Any]] = [[root, iter(_children(root)), 1, 1]]
@@ -121,11 +130,14 @@ def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXP
                 frame[3] += 1
                 continue
             if id(child) in open_ids:
-                raise FileError("a container that contains itself")
+                if not objects:
+                    raise FileError("a container that contains itself")
+                frame[3] += 1
+                continue
             if id(child) not in done:
                 allowed(child)
-                if len(path) >= MAX_DEPTH:
-                    raise FileError(f"containers nested deeper than {MAX_DEPTH} levels")
+                if len(path) >= deepest:
+                    raise FileError(f"containers nested deeper than {deepest} levels")
                 open_ids.add(id(child))
                 path.append([child, iter(_children(child)), 1, 1])
                 continue
@@ -139,20 +151,22 @@ def check_tree(root: Any, allowed: Callable[[Any], None], largest: int = MAX_EXP
             frame = path[-1]
         frame[2] = max(frame[2], depth + 1)
         frame[3] += size
-        if frame[2] > MAX_DEPTH:
-            raise FileError(f"containers nested deeper than {MAX_DEPTH} levels")
+        if frame[2] > deepest:
+            raise FileError(f"containers nested deeper than {deepest} levels")
         if frame[3] > largest:
             raise FileError(f"shared containers that stand for more than {largest} elements when written out")
 
 
-_HASHES = (tuple.__hash__, enum.Enum.__hash__)
+_HASHES = (tuple.__hash__, enum.Enum.__hash__, str.__hash__, int.__hash__, object.__hash__, fb.Tensor.__hash__)
+_STANDARD = ("numpy", "datetime", "pathlib", "decimal", "fractions", "uuid")
 
 
 def _can_be_key(value: Any) -> None:
     """Refuses objects whose class has a hash function of its own: it would run."""
     kind = type(value)
-    plain = kind in (*_LEAVES, frozenset, fb.dtype, fb.device, fb.Size) or kind.__module__ == "numpy"
-    if not plain and (kind.__hash__ not in _HASHES or (issubclass(kind, tuple) and kind.__eq__ is not tuple.__eq__)):
+    plain = kind in (*_LEAVES, frozenset, fb.dtype, fb.device, fb.Size, type) or kind.__module__ in _STANDARD
+    own_eq = not issubclass(kind, fb.Tensor) and all(kind.__eq__ is not base.__eq__ for base in (tuple, str, int, object))
+    if not plain and (kind.__hash__ not in _HASHES or own_eq):
         raise FileError(f"a {kind.__name__} as a dict key or an element of a set")
 
 

@@ -15,7 +15,7 @@ from flambeau._files import byte_order, checksum
 from flambeau._files.known import STORAGES, LoadedStorage, find
 from flambeau._files.locations import Mapper
 from flambeau._files.opcodes import end_of, tokens
-from flambeau._files.problems import MAX_PICKLE, FileError, check_tree, cut_short, short
+from flambeau._files.problems import MAX_PICKLE, FileError, ForbiddenError, check_tree, cut_short, short
 from flambeau._files.source import Source
 from flambeau._files.unpickle import Budget, Fillable, Known, Machine
 from flambeau._files.zip_format import Archive
@@ -33,16 +33,20 @@ class Reader:
         verify: whether checksums are looked at.
         encoding: of Python 2's byte strings.
         find: the table of names.
+        objects: whether objects may refer to each other in circles.
     """
 
-    def __init__(self, source: Source, mapper: Mapper, verify: bool, encoding: str, find: Callable[[str, str], Any] = find) -> None:
+    def __init__(
+        self, source: Source, mapper: Mapper, verify: bool, encoding: str, find: Callable[[str, str], Any] = find, objects: bool = False
+    ) -> None:
         self.source, self.mapper, self.verify, self.encoding, self.find = source, mapper, verify, encoding, find
+        self.objects = objects
 
     def pickle(self, data: bytes, start: int = 0, whole: bool = True, persistent: Any = None, names: bool = False) -> Any:
         """The object of the pickle at this position, checked; with `names` it may hold names of classes too."""
         machine = Machine(self.find, persistent or _no_storages, Budget(len(data) - start), self.encoding)
         made = machine.run(tokens(data, start, whole))
-        check_tree(made, (lambda value: None) if names else _only_data)
+        check_tree(made, (lambda value: None) if names else _only_data, objects=self.objects)
         return made
 
 
@@ -64,7 +68,11 @@ def _storage_id(saved: Any, length: int) -> tuple[Any, str, str, int]:
 
 def _only_data(value: Any) -> None:
     if isinstance(value, (Known, Fillable)):
-        raise FileError(f"holds {getattr(value, 'name', 'a NumPy dtype')} itself instead of data")
+        name = getattr(value, "name", "a NumPy dtype")
+        raise ForbiddenError(
+            f"holds {name} itself instead of data; a class or function that you trust with any arguments is allowed by "
+            "torch.serialization.add_safe_globals([...])"
+        )
 
 
 # ---- ZIP -----------------------------------------------------------------------------------------------------------------
@@ -185,7 +193,7 @@ def _legacy_regions(
         return None
 
     # A dry run: tensors are not built, so nothing is allocated.
-    dry = Machine(lambda module, name: _dry(reader.find(module, name)), note, Budget(len(head) - start), reader.encoding)
+    dry = _DryMachine(lambda module, name: _dry(reader.find(module, name)), note, Budget(len(head) - start), reader.encoding)
     dry.run(tokens(head, start, whole))
     regions: dict[str, tuple[int, int]] = {}
     for key in keys:
@@ -202,12 +210,22 @@ def _legacy_regions(
 
 
 class _Nothing:
-    """Stands for a tensor in a dry run; has attributes so that BUILD can be followed."""
+    """Stands for an object in a dry run; has attributes so that BUILD can be followed."""
+
+
+class _DryMachine(Machine):
+    """Follows a pickle without making objects: neither memory nor code of a class is used."""
+
+    def _top(self, kind: Any) -> Any:
+        if kind is object or not self._stack or not isinstance(self._stack[-1], _Nothing):
+            return super()._top(kind)
+        return (kind[0] if isinstance(kind, tuple) else kind)()
 
 
 def _dry(found: Any) -> Any:
-    if isinstance(found, Known) and found.name.startswith(("torch._utils.", "torch._tensor.")):
-        return Known(found.name, lambda *arguments: _Nothing())
+    if isinstance(found, Known) and (found.fill or found.value is not None or found.name.startswith(("torch._utils.", "torch._tensor."))):
+        nothing = lambda *arguments: _Nothing()  # noqa: E731
+        return Known(found.name, nothing, nothing, found.kind, lambda *arguments: None, None, found.module)
     return found
 
 

@@ -1,11 +1,18 @@
-"""Writes .pt files: a pickle of plain data and the bytes of each storage, as torch.load(weights_only=True) reads them."""
+"""Writes .pt files: a pickle and the bytes of each storage, as torch.load() reads them.
+
+Tensors and plain data are written so that torch.load(weights_only=True) takes them; any other object goes by the protocol of the
+pickle module (__reduce_ex__, __getstate__, copyreg), functions and classes by their names.
+"""
 
 from __future__ import annotations
 
 import collections
-import enum
+import copyreg
+import functools
+import pickle
 import struct
 import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,14 +21,25 @@ from flambeau._files import classes, models, sparse, zip_format
 from flambeau._files.known import STORAGES
 from flambeau._files.layout import Block, blocks, row_major_bytes
 from flambeau._files.locations import location_tag, packages
-from flambeau._files.problems import MAX_DEPTH
+from flambeau._files.problems import MAX_DEPTH, MAX_OBJECT_DEPTH
 from flambeau._files.safetensors_format import row_major
 from flambeau._files.target import Writer
 from flambeau._files.torch_read import MAGIC, PROTOCOL
-from flambeau._files.tree import FACTORIES, SPACES, check_tensor
+from flambeau._files.tree import FACTORIES, SPACES, is_foreign, is_parameter
 from flambeau.errors import ArgumentError
 
 _STORAGE_NAMES = {dtype: name for name, dtype in STORAGES.items()}
+_BY_NAME = (types.FunctionType, types.BuiltinFunctionType)
+_SINGLETONS: dict[Any, Any] = {type(None): None, type(NotImplemented): NotImplemented, type(...): ...}
+# Pickles of protocol 2 name Python 2's modules.
+_OLD_MODULES = {"builtins": "__builtin__", "copyreg": "copy_reg", "flambeau.return_types": "torch.return_types"}
+
+
+class _Pairs(list):
+    """Pairs of a key and a value where a dict is expected."""
+
+    def items(self) -> Any:
+        return self
 
 
 class Stored:
@@ -70,10 +88,11 @@ class Pickler:
         self._out: list[bytes] = []
         self._memo: dict[int, int] = {}
         self._alive: list[Any] = []  # an address in the memo must not become another object's
-        self._open: set[int] = set()
         self.tensors: list[fb.Tensor] = []
         # The dense tensors of sparse ones, made once: the storages of the second round are those of the first.
         self.sparse: dict[int, Any] = {}
+        # What objects reduce to, for the same reason.
+        self.reduced: dict[int, Any] = {}
 
     def dump(self, value: Any) -> bytes:
         """The pickle."""
@@ -107,6 +126,10 @@ class Pickler:
         self._memo[id(value)] = index
         self._alive.append(value)
         self._emit(b"q" + bytes([index]) if index < 256 else b"r" + struct.pack("<I", index))
+
+    def _recall(self, value: Any) -> None:
+        index = self._memo[id(value)]
+        self._emit(b"h" + bytes([index]) if index < 256 else b"j" + struct.pack("<I", index))
 
     def _items(self, values: Iterable[Any], path: tuple[str, ...]) -> None:
         for i, value in enumerate(values):
@@ -155,55 +178,59 @@ class Pickler:
         elif kind is str:
             self._text(value)
         elif id(value) in self._memo:
-            index = self._memo[id(value)]
-            self._emit(b"h" + bytes([index]) if index < 256 else b"j" + struct.pack("<I", index))
-        elif id(value) in self._open:
-            raise ArgumentError(f"save: the {kind.__name__} at '{'.'.join(path)}' contains itself")
-        elif len(path) > MAX_DEPTH:
+            self._recall(value)
+        elif len(path) > (MAX_OBJECT_DEPTH if self.reduced else MAX_DEPTH):
             raise ArgumentError(f"save: containers are nested deeper than {MAX_DEPTH} levels")
         else:
-            self._open.add(id(value))
             if isinstance(value, fb.Tensor):
                 self._tensor(value, path)
             elif not self._container(value, kind, path):
                 self._object(value, kind, path)
-            self._open.discard(id(value))
-            if kind not in (tuple, bytes, fb.dtype):
+            if kind not in (bytes, fb.dtype) and id(value) not in self._memo:
                 self._remember(value)
 
     def _container(self, value: Any, kind: type, path: tuple[str, ...]) -> bool:
+        # A list or dict is remembered before its elements are written: one of them may lead back to it.
         if kind is dict:
             self._emit(b"}")
+            self._remember(value)
             self._pairs(value, path)
         elif kind is list:
             self._emit(b"]")
+            self._remember(value)
             if value:
                 self._emit(b"(")
                 self._items(value, path)
                 self._emit(b"e")
         elif kind is tuple:
             self._tuple(value, path)
+            if id(value) in self._memo:  # an element led back to the tuple and has written it
+                self._emit(b"0")
+                self._recall(value)
         elif kind is collections.OrderedDict:
             self._call("collections", "OrderedDict", (), path)
+            self._remember(value)
             self._pairs(value, path)
             self._state(value.__dict__, path)
         elif kind is collections.Counter:
             self._call("collections", "Counter", (dict(value),), path)
         elif kind is collections.defaultdict:
             factory = value.default_factory
-            if factory is not None and FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
-                raise self._refusal(value, path, "its default_factory is a function; convert it with dict()")
             self._name("collections", "defaultdict")
             if factory is None:
                 self._emit(b")R")
-            else:
-                self._name("__builtin__", factory.__name__)
+            elif FACTORIES.get(getattr(factory, "__name__", "")) is factory:
+                self._name("__builtin__", getattr(factory, "__name__", ""))
                 self._emit(b"\x85R")
+            else:
+                self._put(factory, (*path, "default_factory"))
+                self._emit(b"\x85R")
+            self._remember(value)
             self._pairs(value, path)
         elif kind is collections.deque:
             self._call("collections", "deque", (list(value), value.maxlen), path)
         elif kind in (set, frozenset):
-            self._call("__builtin__", kind.__name__, (list(value),), path)
+            self._call("__builtin__", type(value).__name__, (list(value),), path)
         else:
             return False
         return True
@@ -228,34 +255,108 @@ class Pickler:
             self._name(kind.__module__, name)
             self._emit(b")\x81" if name == "Namespace" else b")R")
             self._state(vars(value), path)
-        elif kind.__module__ == "numpy":
+        elif isinstance(value, fb.layout):
+            self._call("torch.serialization", "_get_layout", (f"torch.{value.name}",), path)
+        elif isinstance(value, fb.memory_format):
+            self._name("torch", value.name)
+        elif kind.__module__ == "numpy" and self._is_numbers(value):
             self._numpy(value, path)
         elif (function := models.function_name(value)) is not None:
             self._name(*function)
+        elif isinstance(value, type) or kind in _BY_NAME:
+            self._global(value, None, path)
         else:
-            self._registered(value, kind, path)
+            self._reduced(value, kind, path)
 
-    def _registered(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
-        full = classes.registered_name(kind)
-        if full is None and not models.is_model(value):
-            way = "save its state_dict()" if hasattr(value, "state_dict") else "save plain containers and tensors, or use safetensors"
-            raise self._refusal(value, path, way)
-        self._name(kind.__module__, kind.__qualname__)
-        if isinstance(value, enum.Enum):
-            self._tuple((value.value,), path)
-            self._emit(b"R")
-        elif isinstance(value, tuple):
-            self._tuple(tuple(value), path)
+    def _global(self, value: Any, name: str | None, path: tuple[str, ...]) -> None:
+        """A class, function or constant, by the name under which others find it."""
+        if value in _SINGLETONS:
+            self._call("__builtin__", "type", (_SINGLETONS[value],), path)
+            return
+        name = str(name or getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))
+        module = pickle.whichmodule(value, name)  # type: ignore[attr-defined]
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not value and any(value is known for known in classes.registered.values()):
+            self._name(value.__module__, value.__qualname__)
+            return
+        if found is not value:
+            where = f" at '{'.'.join(path)}'" if path else ""
+            what = "an object of type" if isinstance(value, type) else "the function"
+            raise ArgumentError(
+                f"save: {what} {getattr(value, '__name__', value)}{where} cannot be pickled: it is not found as {module}.{name}; "
+                "define it at the top of a module"
+            )
+        owner, _, last = name.rpartition(".")
+        if owner:
+            # Python's reader takes a name with dots for protocol 4 on.
+            self._name("__builtin__", "getattr")
+            self._global(functools.reduce(getattr, owner.split("."), sys.modules[module]), owner, path)
+            self._text(last)
+            self._emit(b"\x86R")
+        else:
+            self._name(_OLD_MODULES.get(module, module), name)
+
+    def _reduced(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
+        """Any other object, as the pickle module would: __reduce_ex__(2) says how to make it again."""
+        if id(value) not in self.reduced:
+            self.reduced[id(value)] = self._reduction(value, kind, path)
+        made = self.reduced[id(value)]
+        if isinstance(made, str):
+            self._global(value, made, path)
+            return
+        function, arguments, state, elements, pairs, setter = made
+        if getattr(function, "__name__", "") == "__newobj__" and arguments and isinstance(arguments[0], type):
+            self._put(arguments[0], path)
+            self._tuple(arguments[1:], path)
             self._emit(b"\x81")
         else:
-            self._emit(b")\x81")
-            self._state(classes.attributes_of(value), path)
+            self._put(function, path)
+            self._put(arguments, path)
+            self._emit(b"R")
+        if id(value) in self._memo:  # an argument led back to the object and has written it
+            self._emit(b"0")
+            self._recall(value)
+            return
+        self._remember(value)
+        if elements:
+            self._emit(b"(")
+            self._items(elements, path)
+            self._emit(b"e")
+        self._pairs(pairs, path)
+        if state is not None and setter is not None:
+            self._put(setter, path)
+            self._recall(value)
+            self._put(state, path)
+            self._emit(b"\x86R0")
+        elif state is not None:
+            self._put(state, path)
+            self._emit(b"b")
+
+    def _reduction(self, value: Any, kind: type, path: tuple[str, ...]) -> Any:
+        """What __reduce_ex__ returns, with all six elements, checked."""
+        reduce = copyreg.dispatch_table.get(kind)
+        try:
+            made = reduce(value) if reduce else value.__reduce_ex__(2)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            raise self._refusal(value, path, f"it cannot be pickled: {error}") from error
+        if isinstance(made, str):
+            return made
+        if type(made) is not tuple or not 2 <= len(made) <= 6 or not callable(made[0]) or type(made[1]) is not tuple:
+            raise self._refusal(value, path, "its __reduce__ must return a text or a tuple of 2 to 6 elements")
+        function, arguments, state, elements, pairs, setter = (*made, None, None, None, None)[:6]
+        return function, arguments, state, list(elements or ()), _Pairs(pairs or ()), setter
+
+    @staticmethod
+    def _is_numbers(value: Any) -> bool:
+        import numpy as np
+
+        return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufc"
 
     def _numpy(self, value: Any, path: tuple[str, ...]) -> None:
         import numpy as np
 
-        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
-            raise self._refusal(value, path, "NumPy arrays and scalars can be saved when they hold bools or numbers")
         array = isinstance(value, np.ndarray)
         self._name("numpy.core.multiarray", "_reconstruct" if array else "scalar")
         if array:
@@ -284,9 +385,22 @@ class Pickler:
             self._tuple(parts, path)
             self._emit(b"\x86R")
             return
+        if not type(t).__reduce_ex__.__module__.startswith("flambeau."):  # the class says itself how it is made again
+            self._reduced(t, type(t), path)
+            return
+        if t.is_meta:
+            self._name("torch._utils", "_rebuild_meta_tensor_no_storage")
+            self._emit(b"(")
+            self._put(t.dtype, path)
+            self._tuple(tuple(t.shape), path)
+            self._tuple(row_major(tuple(t.shape)), path)
+            self._put(bool(t.requires_grad), path)
+            self._emit(b"tR")
+            return
         self.tensors.append(t)
         attributes = dict(t.__dict__)
-        if check_tensor(t):
+        foreign = type(t) if is_foreign(t) else None
+        if foreign is None and is_parameter(t):
             self._name("torch._utils", "_rebuild_parameter_with_state" if attributes else "_rebuild_parameter")
             self._emit(b"(")
             self._rebuilt(t, False, path)
@@ -295,10 +409,11 @@ class Pickler:
             if attributes:
                 self._put(attributes, path)
             self._emit(b"tR")
-        elif attributes:
+        elif attributes or foreign:
             self._name("torch._tensor", "_rebuild_from_type_v2")
             self._emit(b"(")
-            self._arguments(t, bool(t.requires_grad), path, between=lambda: self._name("torch", "Tensor"))
+            named = (lambda: self._put(foreign, path)) if foreign else (lambda: self._name("torch", "Tensor"))
+            self._arguments(t, bool(t.requires_grad), path, between=named)
             self._put(attributes, path)
             self._emit(b"tR")
         else:
@@ -344,7 +459,10 @@ class Pickler:
 
 def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
     scout = Pickler(None, legacy)
-    scout.dump(value)
+    try:
+        scout.dump(value)
+    except RecursionError:
+        raise ArgumentError("save: objects are nested too deeply to be written") from None
     tensors = scout.tensors
     stored: list[Stored] = []
     home: dict[int, Stored] = {}
@@ -352,7 +470,7 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
         stored.append(Stored(str(len(stored)), block))
         home.update({id(tensors[i]): stored[-1] for i in block.members})
     writer = Pickler(lambda t: home[id(t)], legacy)
-    writer.sparse = scout.sparse
+    writer.sparse, writer.reduced = scout.sparse, scout.reduced
     return writer.dump(value), stored
 
 

@@ -49,17 +49,27 @@ def with_gradient(t: fb.Tensor, requires_grad: bool) -> fb.Tensor:
     return t
 
 
+def is_parameter(t: fb.Tensor) -> bool:
+    """Whether the tensor is an nn.Parameter."""
+    known = parameter_class()
+    return known is not None and isinstance(t, known)
+
+
+def is_foreign(t: fb.Tensor) -> bool:
+    """Whether the tensor is of a class that is not flambeau's own."""
+    return type(t) is not fb.Tensor and type(t).__module__.split(".")[0] != "flambeau"
+
+
 def check_tensor(t: fb.Tensor) -> bool:
-    """Whether the tensor is a Parameter; refuses other subclasses, whose code a file could not carry."""
+    """Whether the tensor is a Parameter; refuses what a safetensors file cannot hold."""
     if t.is_meta:
         raise ArgumentError("save: a tensor on the meta device has no values to save; load it, or use to_empty() first")
-    known = parameter_class()
-    if known is not None and isinstance(t, known):
+    if is_parameter(t):
         return True
-    if type(t) is not fb.Tensor and type(t).__module__.split(".")[0] != "flambeau":
+    if is_foreign(t):
         raise ArgumentError(
-            f"save: a tensor of the class {type(t).__name__}: a file holds data, not classes; "
-            "save t.as_subclass(fb.Tensor) and convert after loading"
+            f"save: a tensor of the class {type(t).__name__}: a safetensors file holds data, not classes; "
+            "save t.as_subclass(fb.Tensor) and convert after loading, or use format='pt'"
         )
     return False
 
@@ -195,7 +205,10 @@ class Encoder:
 
     def _refusal(self, value: Any, path: tuple[str, ...], way: str) -> ArgumentError:
         where = f" at '{'.'.join(path)}'" if path else ""
-        return ArgumentError(f"save: an object of type {type(value).__name__}{where} is not data that a file can hold; {way}")
+        kind = type(value).__name__
+        return ArgumentError(
+            f"save: an object of type {kind}{where} is not data that a safetensors file can hold; {way}, or use format='pt'"
+        )
 
 
 class Decoder:

@@ -20,12 +20,18 @@ class Known:
         make: what REDUCE builds from the arguments.
         blank: what NEWOBJ builds from the arguments, to be filled by BUILD.
         kind: the Python type, for names that may serve as an argument (defaultdict's factory).
+        fill: what BUILD does to an object that `make` or `blank` built.
+        value: the class or function itself, when a file may hold it as data.
+        module: the module part of the name, for names with dots (Outer.Inner).
     """
 
     name: str
     make: Callable[..., Any] | None = None
     blank: Callable[..., Any] | None = None
     kind: Any = None
+    fill: Callable[[Budget, Any, Any], None] | None = None
+    value: Any = None
+    module: str = ""
 
 
 class Fillable:
@@ -75,11 +81,13 @@ class Machine:
         self._memo: dict[int, Any] = {}
         self._keys = Keys()
         self._containers = 0
+        self._named: dict[int, Known] = {}  # by the address of what a file may hold as data
+        self._fillable: dict[int, tuple[Any, Known]] = {}  # the object too, so that its address is not another's
 
     def run(self, words: Iterable[tuple[str, Any, int]]) -> Any:
         """The object."""
         # Functions, not bound methods: a cycle would keep what was loaded alive until the garbage collector comes by.
-        table = {name[3:]: step for name, step in vars(type(self)).items() if name.startswith("op_")}
+        table = {name[3:]: step for name, step in vars(Machine).items() if name.startswith("op_")}
         for name, argument, position in words:
             if name == "STOP":
                 return self._pop()
@@ -212,11 +220,16 @@ class Machine:
 
     def op_APPEND(self, _):
         value = self._pop()
-        self._top((list, collections.deque)).append(value)
+        self._append(self._top((list, collections.deque)), [value])
 
     def op_APPENDS(self, _):
         values = self._marked()
-        self._top((list, collections.deque)).extend(values)
+        self._append(self._top((list, collections.deque)), values)
+
+    @staticmethod
+    def _append(target: Any, values: list[Any]) -> None:
+        # The methods of list and dict themselves: a class that derives from them must not run code of its own.
+        (list if isinstance(target, list) else collections.deque).extend(target, values)
 
     def op_EMPTY_DICT(self, _):
         self._container({})
@@ -224,8 +237,9 @@ class Machine:
     def _set_pairs(self, target: dict, items: list[Any]) -> None:
         if len(items) % 2:
             raise FileError("a dict with a key but no value")
+        put: Any = collections.OrderedDict.__setitem__ if isinstance(target, collections.OrderedDict) else dict.__setitem__
         for i in range(0, len(items), 2):
-            target[self._keys.check(items[i])] = items[i + 1]
+            put(target, self._keys.check(items[i]), items[i + 1])
 
     def op_DICT(self, _):
         made: dict[Any, Any] = {}
@@ -245,7 +259,7 @@ class Machine:
 
     def op_ADDITEMS(self, _):
         items = self._marked()
-        self._top(set).update(map(self._keys.check, items))
+        set.update(self._top(set), map(self._keys.check, items))
 
     def op_FROZENSET(self, _):
         self._container(frozenset(map(self._keys.check, self._marked())))
@@ -275,28 +289,52 @@ class Machine:
 
     # ---- names and objects
 
+    def _push_name(self, module: str, name: str) -> None:
+        found = self._find(module, name)
+        if isinstance(found, Known) and found.value is not None:
+            self._named[id(found.value)] = found
+            found = found.value
+        self._push(found)
+
     def op_GLOBAL(self, lines):
-        self._push(self._find(lines[0].decode(), lines[1].decode()))
+        self._push_name(lines[0].decode(), lines[1].decode())
 
     def op_STACK_GLOBAL(self, _):
         name, module = self._pop(), self._pop()
         if type(name) is not str or type(module) is not str:
             raise FileError("a name that is not text")
-        self._push(self._find(module, name))
+        self._push_name(module, name)
+
+    def _built(self, known: Known, made: Any) -> None:
+        if known.fill is not None:
+            self._fillable[id(made)] = made, known
+        self._container(made)
 
     def op_REDUCE(self, _):
         arguments, function = self._pop(), self._pop()
+        function = self._named.get(id(function), function)
         if not isinstance(function, Known) or function.make is None or type(arguments) is not tuple:
             name = function.name if isinstance(function, Known) else type(function).__name__
-            raise ForbiddenError(f"the pickle calls {name}, which is not a function that loading knows")
-        self._container(function.make(self._budget, self._keys, *arguments))
+            raise ForbiddenError(
+                f"the pickle calls {name}, which is not a function that loading knows; a function or class that you trust with any "
+                "arguments is allowed by torch.serialization.add_safe_globals([...])"
+            )
+        if function.kind is getattr:
+            owner, name = arguments
+            owner = self._named.get(id(owner), owner)
+            if not isinstance(owner, Known) or not owner.module or type(name) is not str:
+                raise ForbiddenError("the pickle takes an attribute of an object, which loading never does")
+            self._push_name(owner.module, f"{owner.name[len(owner.module) + 1 :]}.{name}")
+            return
+        self._built(function, function.make(self._budget, self._keys, *arguments))
 
     def op_NEWOBJ(self, _):
         arguments, cls = self._pop(), self._pop()
+        cls = self._named.get(id(cls), cls)
         if not isinstance(cls, Known) or cls.blank is None or type(arguments) is not tuple:
             name = cls.name if isinstance(cls, Known) else type(cls).__name__
             raise ForbiddenError(f"the pickle makes an object of {name}, which is not a class that loading knows")
-        self._container(cls.blank(*arguments))
+        self._built(cls, cls.blank(*arguments))
 
     def op_BUILD(self, _):
         from flambeau._files import known  # which needs this module
@@ -305,6 +343,8 @@ class Machine:
         target = self._top(object)
         if isinstance(target, Fillable):
             target.build(state)
+        elif id(target) in self._fillable:
+            self._fillable[id(target)][1].fill(self._budget, target, state)
         elif type(target).__module__ == "numpy" and hasattr(target, "setflags"):
             known.fill_array(target, state, self._budget)
         elif isinstance(target, (collections.OrderedDict, collections.Counter)) or classes.can_fill(target):

@@ -18,6 +18,7 @@ import sys
 import types
 
 from flambeau import _C
+from flambeau._strict import be_lenient
 from flambeau.compat._finder import Finder
 from flambeau.compat._message import missing
 
@@ -51,6 +52,7 @@ def install() -> None:
         _hidden[name] = sys.modules.pop(name)
     _finder = Finder()
     _C.show_package("torch")
+    be_lenient(True)
     sys.meta_path.insert(0, _finder)
 
 
@@ -68,6 +70,7 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     _finder.close()
     _C.show_package("flambeau")
+    be_lenient(False)
     _finder = None
     for name in [name for name in sys.modules if _is_torch(name)]:
         del sys.modules[name]

@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._strict import strict_or_warn
 from flambeau.errors import ArgumentError
 
 _HALF = (fb.float16, fb.bfloat16)
@@ -98,8 +99,8 @@ def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: 
     if input.shape == target.shape or not (input.ndim and target.ndim) or input.numel() == target.numel() == 1:
         return
     if not (one_may_broadcast and _repeats(input.shape, target.shape)):
-        raise ArgumentError(
-            f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} differ, and would "
+        strict_or_warn(
+            f"{op}: Using a target size ({target.shape}) that is different to the input size ({input.shape}): they would "
             f"broadcast by accident; reshape one (target.view_as(input)), or say target.expand_as(input) if you mean it"
         )
 

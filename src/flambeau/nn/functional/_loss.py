@@ -74,7 +74,7 @@ def mse_loss(
         tensor(2.)
     """
     check_same_shape("mse_loss", input, target)
-    same = input.dtype == target.dtype and in_core(input, target)
+    same = input.dtype == target.dtype and input.shape == target.shape and in_core(input, target)
     loss = _squared_error(input, target) if same else _difference("mse_loss", input, target).square()
     return _elementwise("mse_loss", input, loss, weight, legacy_reduction(size_average, reduce, reduction))
 
