@@ -10,6 +10,7 @@ digits.pt (checkpoint).
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -47,7 +48,7 @@ class DigitNet(nn.Module):
 
 def load_data(seed):
     """Images of shape (n, 1, 8, 8) in 0..1 and labels; a fifth of each digit is kept for the test."""
-    digits = load_digits()
+    digits: Any = load_digits()
     images = fb.from_numpy(digits.images).float().unsqueeze(1) / 16
     labels = fb.from_numpy(digits.target).long()
     train, test = train_test_split(range(len(labels)), test_size=0.2, stratify=digits.target, random_state=seed)

@@ -9,6 +9,7 @@ on, and real digits to compare) and gan.pt (checkpoint).
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -108,7 +109,8 @@ def main():
 
     start = time.perf_counter()
     fb.manual_seed(args.seed)
-    images = fb.from_numpy(load_digits().images).float().unsqueeze(1) / 8 - 1
+    digits: Any = load_digits()
+    images = fb.from_numpy(digits.images).float().unsqueeze(1) / 8 - 1
     generator, discriminator = Generator(), Discriminator()
     # A smaller first beta than usual: each network chases a moving target, so old gradients are bad advice.
     generator_step = fb.optim.Adam(generator.parameters(), lr=args.lr, betas=(0.5, 0.999))
@@ -149,7 +151,7 @@ def main():
     curve, picture, checkpoint = (args.output / f"gan{end}" for end in ("_curve.png", ".png", ".pt"))
     draw_curve(curve, history)
     draw_samples(picture, snapshots, images[:64])
-    parts = {"generator": generator, "discriminator": discriminator,
+    parts: dict[str, Any] = {"generator": generator, "discriminator": discriminator,
              "generator_step": generator_step, "discriminator_step": discriminator_step}
     fb.save({name: part.state_dict() for name, part in parts.items()} | {"epoch": args.epochs}, checkpoint)
     print(f"losses: discriminator {history[-1]['discriminator']:.3f}, generator {history[-1]['generator']:.3f}; the "

@@ -50,7 +50,7 @@ def train(rank, model, processes, epochs):
 
 def main():
     """Trains, then tests on points nobody has seen."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     options = parser.parse_args()

@@ -10,6 +10,7 @@ lives on it) and vae.pt (checkpoint).
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -109,7 +110,7 @@ def main():
 
     start = time.perf_counter()
     fb.manual_seed(args.seed)
-    digits = load_digits()
+    digits: Any = load_digits()
     order = fb.randperm(len(digits.target))
     images = (fb.from_numpy(digits.data).float() / 16)[order]
     labels = fb.from_numpy(digits.target)[order]
@@ -122,7 +123,8 @@ def main():
     for _ in progress:
         total = 0.0
         for batch in train[fb.randperm(len(train))].split(args.batch_size):
-            loss = sum(model.losses(batch))
+            reconstruction, divergence = model.losses(batch)
+            loss = reconstruction + divergence
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -345,7 +345,7 @@ class GradScaler:
     def _get_growth_tracker(self) -> int:
         if not self._enabled:
             return 0
-        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker)
 
     def is_enabled(self) -> bool:
         """Whether the scaler does anything.

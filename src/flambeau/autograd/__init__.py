@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 import sys as _sys
+import typing as _typing
 import warnings
 from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
@@ -227,11 +228,17 @@ class Variable(metaclass=_VariableType):
         return data.detach().requires_grad_(requires_grad)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return _importlib.import_module(f"flambeau.autograd.{name}")
-    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+if _typing.TYPE_CHECKING:
+    from flambeau.autograd import forward_ad as forward_ad
+    from flambeau.autograd import functional as functional
+    from flambeau.autograd import graph as graph
+    from flambeau.autograd import profiler as profiler
+else:
 
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return _importlib.import_module(f"flambeau.autograd.{name}")
+        raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})

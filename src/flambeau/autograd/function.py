@@ -152,7 +152,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The computation; to be written by the subclass."""
+        """forward(ctx, ...), or forward(...) with setup_context: the computation; to be written by the subclass."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -161,20 +161,20 @@ class Function(FunctionCtx):
         raise NotImplementedError("setup_context is not implemented for this autograd.Function.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Gradients of the inputs; to be written by the subclass (vjp is another name for it)."""
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        """backward(ctx, *grad_outputs): gradients of the inputs; to be written by the subclass (vjp is another name for it)."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward."
         )
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Tangents of the outputs; to be written by the subclass."""
+    def jvp(*args: Any, **kwargs: Any) -> Any:
+        """jvp(ctx, *grad_inputs): tangents of the outputs; to be written by the subclass."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """The function over a batch; to be written by the subclass."""
+    def vmap(*args: Any, **kwargs: Any) -> Any:
+        """vmap(info, in_dims, *args): the function over a batch; to be written by the subclass."""
         raise NotImplementedError("To use autograd.Function with vmap, implement the vmap static method or set generate_vmap_rule=True.")
 
     vjp = backward

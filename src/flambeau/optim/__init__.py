@@ -13,11 +13,9 @@ Example:
     tensor([ 0.6840, -0.6840])
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 import sys as _sys
-from typing import Any
+import typing as _typing
 
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
@@ -61,12 +59,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # swa_utils needs nn, which most uses of optimizers have not loaded yet.
-    if name == "swa_utils":
-        return _importlib.import_module("flambeau.optim.swa_utils")
-    raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+if _typing.TYPE_CHECKING:
+    from flambeau.optim import swa_utils as swa_utils
+else:
 
+    def __getattr__(name: str) -> _typing.Any:
+        # swa_utils needs nn, which most uses of optimizers have not loaded yet.
+        if name == "swa_utils":
+            return _importlib.import_module("flambeau.optim.swa_utils")
+        raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), "swa_utils"})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), "swa_utils"})

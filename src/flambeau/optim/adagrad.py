@@ -157,7 +157,7 @@ def adagrad(
         param, grad, total = real(param, grads[i], state_sums[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)
         state_steps[i] += 1
-        step_size = lr / (1 + (state_steps[i].item() - 1) * lr_decay)
+        step_size: Any = lr / (1 + (state_steps[i].item() - 1) * lr_decay)
         total.addcmul_(grad, grad)
         denominator = total.sqrt().add(eps)
         if differentiable:

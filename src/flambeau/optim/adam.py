@@ -216,7 +216,7 @@ def adam(
                 second.copy_(fb.maximum(second.clone(), exp_avg_sq.clone()))
             else:
                 fb.maximum(second, exp_avg_sq, out=second)
-        step_size = lr / (1 - beta1**t)
+        step_size: Any = lr / (1 - beta1**t)
         denominator = (second.sqrt() / (1 - beta2**t) ** 0.5).add_(eps)
         if differentiable:
             # The average changes again at the next step, its value now is what the gradient needs.

@@ -147,7 +147,7 @@ def adamax(
         param, grad, exp_avg, exp_inf = real(param, grads[i], exp_avgs[i], exp_infs[i])
         grad = decayed(-grad if maximize else grad, param, weight_decay)
         state_steps[i] += 1
-        step_size = lr / (1 - beta1 ** state_steps[i].item())
+        step_size: Any = lr / (1 - beta1 ** state_steps[i].item())
         exp_avg.lerp_(grad, 1 - beta1)
         size = grad.abs().add_(eps)
         if differentiable:

@@ -7,17 +7,15 @@ Example:
     tensor([2.7183, 2.7183])
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 import importlib.util as _finder
 import sys as _sys
-from typing import Any
+import typing as _typing
 
-from flambeau import Tensor
+from flambeau import Tensor as _Tensor
 
 
-def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
     """Exchanges two tensors: each keeps its identity and gets all else of the other, class, gradient and attributes included.
 
     Args:
@@ -46,13 +44,24 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         t.__dict__.update(attributes)
 
 
-def __getattr__(name: str) -> Any:
-    if not name.startswith("__") and _finder.find_spec(f"{__name__}.{name}"):
-        return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+if _typing.TYPE_CHECKING:
+    from flambeau.utils import benchmark as benchmark
+    from flambeau.utils import checkpoint as checkpoint
+    from flambeau.utils import collect_env as collect_env
+    from flambeau.utils import data as data
+    from flambeau.utils import dlpack as dlpack
+    from flambeau.utils import flop_counter as flop_counter
+    from flambeau.utils import hooks as hooks
+    from flambeau.utils import model_zoo as model_zoo
+    from flambeau.utils import tensorboard as tensorboard
+else:
 
+    def __getattr__(name: str) -> _typing.Any:
+        if not name.startswith("__") and _finder.find_spec(f"{__name__}.{name}"):
+            return _importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
-def __dir__() -> list[str]:
-    import pkgutil
+    def __dir__() -> list[str]:
+        import pkgutil
 
-    return sorted({*globals(), *(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")})
+        return sorted({*globals(), *(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")})

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from flambeau import Tensor
 from flambeau.autograd.anomaly_mode import inside, watching
@@ -23,6 +23,11 @@ from flambeau.nn.modules._hooks import (
 
 _pre, _post, _back_pre, _back = (global_hooks[k] for k in ("forward_pre", "forward", "backward_pre", "backward"))
 
+
+# Hooks by the number of their arguments: the module, what it was called with (keywords apart, if asked for), what came out.
+Hook2: TypeAlias = Callable[[Any, Any], Any]
+Hook3: TypeAlias = Callable[[Any, Any, Any], Any]
+Hook4: TypeAlias = Callable[[Any, Any, Any, Any], Any]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -128,7 +133,7 @@ class Calling:
     # ---- registering hooks ---------------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Hook2 | Hook3, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Calls hook(module, args) before forward(); what it returns, unless None, replaces the arguments.
 
@@ -147,7 +152,7 @@ class Calling:
         return add_hook(self._forward_pre_hooks, hook, prepend, extra)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self, hook: Hook3 | Hook4, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """Calls hook(module, args, output) after forward(); what it returns, unless None, is the output.
 
@@ -169,7 +174,7 @@ class Calling:
             self._forward_hooks_always_called[handle.id] = True
         return handle
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Hook2, prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_output) when the gradients of the outputs are known.
 
         What it returns, unless None, takes the place of these gradients.
@@ -184,7 +189,7 @@ class Calling:
         """
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Hook3, prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known.
 
         What it returns, unless None, takes the place of grad_input. Entries are None for arguments that are no tensors
@@ -200,7 +205,7 @@ class Calling:
         """
         return add_hook(self._backward_hooks, hook, prepend)
 
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_backward_hook(self, hook: Hook3) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the op that made the output has run backward.
 
         The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the module. The
