@@ -38,6 +38,7 @@ _ALIASES = {
     "torch.jit.annotations": "flambeau.compat.annotations",
     "torch.cuda.amp.autocast_mode": "flambeau.cuda.amp",
     "torch.cuda.amp.grad_scaler": "flambeau.cuda.amp",
+    "torch.utils.data._utils.pin_memory": "flambeau.compat.pinning",
     "torch.cpu.amp": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.autocast_mode": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
@@ -132,6 +133,7 @@ class Finder(importlib.abc.MetaPathFinder):
             torch.__dict__[key] = self.module(f"torch.{key}")
         self._adopt("torch._C", flambeau._C)
         self._adopt_loaded("torch", "flambeau")
+        self._keep_functions("torch", flambeau)
         return torch
 
     def _adopt(self, name: str, module: types.ModuleType) -> types.ModuleType:
@@ -144,7 +146,21 @@ class Finder(importlib.abc.MetaPathFinder):
             module.__dict__["__getattr__"] = self._attributes(name, before)
         self._known[name] = module
         self._adopt_loaded(name, module.__name__)
+        self._keep_functions(name, module)
         return module
+
+    def _keep_functions(self, name: str, module: types.ModuleType) -> None:
+        """Modules below this one whose name in it is a function's (autograd.gradcheck) count as imported from the start.
+
+        The import system writes a module that it loads into its parent, which would replace the function.
+        """
+        prefix = module.__name__ + "."
+        below = {key[len(prefix) :]: key for key in sys.modules if key.startswith(prefix) and "." not in key[len(prefix) :]}
+        below |= {full[len(name) + 1 :]: target for full, target in _ALIASES.items() if full.rpartition(".")[0] == name}
+        for last, target in below.items():
+            taken = vars(module).get(last)
+            if taken is not None and not isinstance(taken, types.ModuleType):
+                sys.modules[f"{name}.{last}"] = self._known[f"{name}.{last}"] = importlib.import_module(target)
 
     def _adopt_loaded(self, name: str, target: str) -> None:
         for key, module in list(sys.modules.items()):

@@ -14,6 +14,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau.compat import fetchers
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["TABLE", "LATE"]
@@ -120,12 +121,6 @@ def _holder(name: str, **values: Any) -> types.ModuleType:
     return made
 
 
-class _DatasetKind:
-    """How samples are fetched: by index, or one after the other."""
-
-    Map, Iterable = 0, 1
-
-
 TABLE: dict[str, dict[str, Any]] = {
     "torch": {
         "_assert_async": _assert_async,
@@ -163,7 +158,9 @@ TABLE: dict[str, dict[str, Any]] = {
     "torch.nn.init": {"_no_grad_normal_": _no_grad_normal_, "_no_grad_uniform_": _no_grad_uniform_},
     "torch.serialization": {"DEFAULT_PROTOCOL": 2, "FILE_LIKE": Any, "MAP_LOCATION": Any},
     "torch.utils.data._utils.collate": {"np_str_obj_array_pattern": re.compile(r"[SaUO]")},
-    "torch.utils.data.dataloader": {"_DatasetKind": _DatasetKind},
+    "torch.utils.data._utils": {"HAS_NUMPY": True, "MP_STATUS_CHECK_INTERVAL": 5.0, "python_exit_status": False},
+    "torch.utils.data._utils.fetch": {name: getattr(fetchers, name) for name in fetchers.__all__ if name != "_DatasetKind"},
+    "torch.utils.data.dataloader": {"_DatasetKind": fetchers._DatasetKind},
 }
 # Made when asked for: they load a part of the library.
 LATE: dict[str, dict[str, Callable[[], Any]]] = {
@@ -173,5 +170,6 @@ LATE: dict[str, dict[str, Callable[[], Any]]] = {
         "_BaseDataLoaderIter": lambda: _data_iterators().Epoch,
         "_MultiProcessingDataLoaderIter": lambda: _data_iterators().PooledEpoch,
         "_SingleProcessDataLoaderIter": lambda: _data_iterators().LocalEpoch,
+        "_utils": lambda: fb.utils.data._utils,
     },
 }

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import flambeau as fb
 from flambeau.utils.data._utils.collate import default_collate, default_convert
-from flambeau.utils.data._utils.iterator import Epoch, LocalEpoch, PooledEpoch, Progress, Recipe
+from flambeau.utils.data._utils.iterator import LocalEpoch, PooledEpoch, Progress, Recipe
 from flambeau.utils.data._utils.pool import ProcessPool, ThreadPool
 from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.dataset import IterableDataset, Samples
@@ -119,6 +119,7 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.multiprocessing_context = multiprocessing_context
         self._pool: Any = None
+        self._iterator: Any = None
         self._progress: Progress | None = None
         self._resume: dict[Any, Any] | None = None
         self._epochs = 0
@@ -206,6 +207,10 @@ class DataLoader(Generic[T_co]):
         self._context = context
 
     @property
+    def _dataset_kind(self) -> int:
+        return int(self._iterable)
+
+    @property
     def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
 
@@ -226,14 +231,16 @@ class DataLoader(Generic[T_co]):
             warnings.warn(
                 "DataLoader: pin_memory is set, but there is no accelerator; memory is not pinned", stacklevel=2
             )
+        epoch = self._get_iterator()
+        if self.persistent_workers:
+            self._iterator = epoch
+        return epoch
+
+    def _get_iterator(self) -> Any:
+        """An iterator over the next epoch."""
         resume, self._resume = self._resume, None
         self._epochs += 1
-        epoch: Epoch
-        if self.num_workers == 0:
-            epoch = LocalEpoch(self, resume)
-        else:
-            epoch = PooledEpoch(self, resume, self._workers())
-        return epoch if not self._iterable or self._expected_length() is None else self._watched(epoch)
+        return LocalEpoch(self, resume) if self.num_workers == 0 else PooledEpoch(self, resume, self._workers())
 
     def _workers(self):
         if self._pool is not None and not self._pool.closed:
@@ -254,17 +261,6 @@ class DataLoader(Generic[T_co]):
         if not self._iterable or not hasattr(self.dataset, "__len__"):
             return None
         return len(self)
-
-    def _watched(self, epoch: Epoch) -> Iterator[Any]:
-        """Warns when an iterable dataset gives more than it promised, as happens when workers do not share it out."""
-        for count, batch in enumerate(epoch, 1):
-            if count == len(self) + 1:
-                warnings.warn(
-                    f"Length of IterableDataset {type(self.dataset).__name__} was reported to be {len(self)} batches, but more "
-                    "have been fetched; with workers, __iter__ should yield a share (see get_worker_info)",
-                    stacklevel=2,
-                )
-            yield batch
 
     def __len__(self) -> int:
         if not self._iterable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import flambeau as fb
 from flambeau.utils.data import sampler as samplers
 from flambeau.utils.data._utils import seeding
 from flambeau.utils.data._utils.fetch import IterableFetcher, MapFetcher
+from flambeau.utils.data._utils.pool import ProcessPool
 from flambeau.utils.data._utils.worker import Loop
 from flambeau.utils.data.distributed import DistributedSampler
 
@@ -55,6 +57,42 @@ class Recipe:
         """The work of one worker."""
         kind = "thread" if self.threads else "process"
         return Loop(self.start_epoch, self.init, number, self.workers, self.dataset, kind)
+
+
+class Borrowed:
+    """What an epoch needs of an object that is not a DataLoader but has the attributes of PyTorch's.
+
+    Libraries with a loader of their own hand such objects to the iterators of torch.utils.data.dataloader.
+
+    Args:
+        loader: the object, with dataset, num_workers, collate_fn, _dataset_kind, _index_sampler and so on.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self.dataset, self.num_workers = loader.dataset, loader.num_workers
+        self.generator, self.sampler = getattr(loader, "generator", None), None
+        self.batch_sampler = loader._index_sampler if loader._auto_collation else None
+        self._index_sampler, self._iterable = loader._index_sampler, bool(loader._dataset_kind)
+        self.timeout, self.in_order = getattr(loader, "timeout", 0), getattr(loader, "in_order", True)
+        self.prefetch_factor = getattr(loader, "prefetch_factor", None) or 2
+        # Its workers belong to the iterator: there is nobody to keep them.
+        self.persistent_workers, self.progress, self._progress = False, False, None
+        self._context = getattr(loader, "multiprocessing_context", None)
+        self._collate, self._drop_last = loader.collate_fn, getattr(loader, "drop_last", False)
+        self._init, self._batched = getattr(loader, "worker_init_fn", None), loader._auto_collation
+        self._batch_size = getattr(loader, "batch_size", None) if loader._auto_collation else None
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            self.dataset, self._collate, self._iterable, self._batch_size, self._batched, self._drop_last, self._init,
+            self.num_workers, False,
+        )  # fmt: skip
+
+    def _workers(self) -> Any:
+        return ProcessPool(functools.partial(functools.partial, self._recipe().loop), self.num_workers, self._context)
+
+    def _expected_length(self) -> int | None:
+        return None
 
 
 class Plan:
@@ -146,16 +184,25 @@ class Epoch:
     """An iterator over the batches of one epoch.
 
     Args:
-        loader: the DataLoader.
+        loader: the DataLoader, or an object with the attributes of PyTorch's.
         resume: state of an epoch that was left in the middle, or None.
     """
 
-    def __init__(self, loader: Any, resume: dict[Any, Any] | None) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None = None) -> None:
         self.plan = Plan(loader, resume)
         loader._progress = self.progress = Progress(self.plan.start, resume)
         self.counted = loader._iterable  # numbers have gaps where a worker had nothing left
         self.length = functools.partial(len, loader._index_sampler)
         self.bar = loader._progress_bar(self.progress.delivered + len(self.progress.ahead)) if loader.progress else None
+        # An iterable dataset may give more than it promised, as happens when workers do not share it out.
+        self.expected, self.given = loader._expected_length(), 0
+        self._dataset, self._num_workers = loader.dataset, loader.num_workers
+        self._persistent_workers = loader.persistent_workers
+
+    @staticmethod
+    def known(loader: Any) -> Any:
+        """The loader itself, or what stands for an object of another class."""
+        return loader if hasattr(loader, "_recipe") else Borrowed(loader)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -174,7 +221,26 @@ class Epoch:
         self.progress.deliver(self.progress.delivered if self.counted else number)
         if self.bar is not None:
             self.bar.update()
+        self.given += 1
+        if self.expected is not None and self.given == self.expected + 1:
+            warnings.warn(
+                f"Length of IterableDataset {type(self._dataset).__name__} was reported to be {self.expected} batches, but more "
+                "have been fetched; with workers, __iter__ should yield a share (see get_worker_info)",
+                stacklevel=2,
+            )
         return batch
+
+    @property
+    def _num_yielded(self) -> int:
+        return self.given
+
+    @property
+    def _workers(self) -> Any:
+        """The worker processes, as long as they run."""
+        return ()
+
+    def _shutdown_workers(self) -> None:
+        """Ends the workers, if there are any; the iterator cannot be used after it."""
 
     def _next(self) -> tuple[int, Any]:
         raise NotImplementedError
@@ -183,7 +249,8 @@ class Epoch:
 class LocalEpoch(Epoch):
     """Batches loaded in the main process, when they are asked for."""
 
-    def __init__(self, loader: Any, resume: dict[Any, Any] | None) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None = None) -> None:
+        loader = self.known(loader)
         super().__init__(loader, resume)
         self.isolated = not loader._iterable
         self.fetch = loader._recipe().fetcher(self.plan.seed)
@@ -207,10 +274,13 @@ class PooledEpoch(Epoch):
     Args:
         loader: the DataLoader.
         resume: state of an epoch that was left in the middle, or None.
-        pool: its workers.
+        pool: its workers; None starts them.
     """
 
-    def __init__(self, loader: Any, resume: dict[Any, Any] | None, pool: Any) -> None:
+    def __init__(self, loader: Any, resume: dict[Any, Any] | None = None, pool: Any = None) -> None:
+        loader = self.known(loader)
+        if pool is None:
+            pool = loader._workers()
         super().__init__(loader, resume)
         self.pool, self.workers, self.timeout, self.in_order = pool, loader.num_workers, loader.timeout, loader.in_order
         self.persistent, self.iterable = loader.persistent_workers, loader._iterable
@@ -232,6 +302,13 @@ class PooledEpoch(Epoch):
         except BaseException:
             pool.close()
             raise
+
+    @property
+    def _workers(self) -> Any:
+        return () if self.pool.closed else getattr(self.pool, "processes", ())
+
+    def _shutdown_workers(self) -> None:
+        self.pool.close()
 
     def _fill(self) -> None:
         """Keeps prefetch_factor batches per worker on order."""

@@ -1,0 +1,22 @@
+"""torch.utils.data._utils.pin_memory: without an accelerator there is no memory to pin, so data stays where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["pin_memory"]
+
+
+def pin_memory(data: Any, device: Any = None) -> Any:
+    """The data itself.
+
+    Args:
+        data: tensors, or containers of them.
+        device: which accelerator the memory would be pinned for.
+
+    Example:
+        >>> from flambeau.compat.pinning import pin_memory
+        >>> pin_memory([fb.ones(1)])
+        [tensor([1.])]
+    """
+    return data
