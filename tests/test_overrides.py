@@ -1,7 +1,10 @@
 """__torch_function__: classes and modes that handle calls themselves."""
 
 import copy
+import inspect
+import pickle
 import threading
+import types
 
 import pytest
 
@@ -190,3 +193,69 @@ def test_make_subclass_shares_memory():
     data = fb.zeros(2)
     made = fb.Tensor._make_subclass(Mine, data, True)
     assert type(made) is Mine and made.requires_grad and made.data_ptr() == data.data_ptr()
+
+
+# ---- functions of nn.functional ------------------------------------------------------------------------------------------
+
+PYTHON = [name for name in fb.nn.functional.__all__ if isinstance(getattr(fb.nn.functional, name), types.FunctionType)]
+# PyTorch's are methods of the tensor by another name, and classes see the method.
+METHODS = ("sigmoid", "tanh")
+
+
+@pytest.mark.parametrize("name", [name for name in PYTHON if name not in METHODS])
+def test_every_function_of_nn_functional_asks_first(name):
+    function = getattr(fb.nn.functional, name)
+    parameters = inspect.signature(function).parameters.values()
+    required = [p for p in parameters if p.default is p.empty]
+    call = Calls()
+    if name in ("batch_norm", "linear", "silu"):  # these ask through their op
+        tensor = fb.ones(2, 2).as_subclass(Seen)
+        function(*[{"running_mean": None, "running_var": None, "training": True}.get(p.name, tensor) for p in required], **(
+            {"training": True} if name == "batch_norm" else {}
+        ))  # fmt: skip
+        assert Seen.first is function
+        return
+    positional = [call] * len([p for p in required if p.kind is not p.KEYWORD_ONLY])
+    by_name = {p.name: call for p in required if p.kind is p.KEYWORD_ONLY}
+    func, kinds, args, kwargs = function(*positional, **by_name)
+    assert func is function and kinds == (Calls,) and args == tuple(positional)
+    assert set(kwargs) == {p.name for p in parameters} - {p.name for p in required if p.kind is not p.KEYWORD_ONLY}
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+class Seen(fb.Tensor):
+    first = None
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.first = func
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_functions_of_nn_functional_give_results_their_class(mine):
+    grid = fb.nn.functional.affine_grid(fb.eye(2, 3)[None].as_subclass(Mine), (1, 1, 2, 2))
+    image = fb.ones(1, 1, 2, 2).as_subclass(Mine)
+    loss = fb.nn.functional.cross_entropy(mine, fb.tensor([0, 1, 2]))
+    results = [grid, fb.nn.functional.grid_sample(image, grid, align_corners=False), loss]
+    results += [fb.nn.functional.interpolate(image, scale_factor=2), fb.nn.functional.normalize(mine)]
+    assert {type(result) for result in results} == {Mine} and results[3].shape == (1, 1, 4, 4)
+
+
+def test_a_mode_sees_the_function_and_not_what_it_is_made_of():
+    names = []
+
+    class Names(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            names.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Names():
+        fb.nn.functional.mse_loss(fb.ones(2), target=fb.zeros(2), reduction="sum")
+    assert fb.nn.functional.mse_loss in names and names.count(fb.nn.functional.mse_loss) == 1 and fb.sum not in names
+
+
+def test_defaults_and_keyword_only_arguments_stay_the_functions():
+    assert str(inspect.signature(fb.nn.functional.gelu)).startswith("(input")
+    assert fb.nn.functional.pad(fb.ones(1), (1, 1), value=2.0).tolist() == [2, 1, 2]
+    with pytest.raises(TypeError):
+        fb.nn.functional.mse_loss(fb.ones(1))

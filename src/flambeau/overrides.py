@@ -3,7 +3,7 @@
 A class with a class method `__torch_function__(func, types, args, kwargs)` is asked before an op runs on one of its objects,
 whether it derives from Tensor or not. Classes that derive from Tensor inherit one which computes as usual and gives results the
 class. A TorchFunctionMode is asked about every op while it is open. What is asked about are ops, their methods and operators,
-indexing, detach() and data; functions written in Python, such as some of fb.nn.functional, ask through the ops they call.
+indexing, detach() and data, and every function of fb.nn.functional.
 
 Example:
     >>> class Celsius(fb.Tensor): ...
@@ -258,6 +258,17 @@ def _innermost_set_aside() -> Iterator[TorchFunctionMode]:
     _open.change(before[:-1])
     try:
         yield before[-1]
+    finally:
+        _open.change(before)
+
+
+@contextlib.contextmanager
+def reopened(mode: TorchFunctionMode) -> Iterator[None]:
+    """Lets a mode be asked about what it does itself: for one that looks into a function instead of at it."""
+    before = _open.modes
+    _open.change([*before, mode])
+    try:
+        yield
     finally:
         _open.change(before)
 

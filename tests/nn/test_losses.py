@@ -73,12 +73,12 @@ def test_tensors_of_one_element_may_differ_in_shape():
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_broadcasting_by_accident_is_an_error(name):
     a, b, kwargs, _, _ = ELEMENTWISE[name]
-    with pytest.raises(ValueError, match=r"\(4, 1\)"):
+    with pytest.raises(ValueError, match=r"4, 1"):
         getattr(F, name)(t(a[:, :1]), t(b[:, 0]), **kwargs)
 
 
 def test_the_error_says_what_to_do():
-    with pytest.raises(ValueError, match=r"mse_loss: input of shape \(4, 1\) and target of shape \(4,\).*view_as"):
+    with pytest.raises(ValueError, match=r"mse_loss: Using a target size \(flambeau.Size\(\[4\]\)\).*view_as"):
         F.mse_loss(fb.zeros(4, 1), fb.zeros(4))
     assert F.mse_loss(fb.ones(3), fb.tensor(0.0)).item() == 1  # a number is meant for all elements
 

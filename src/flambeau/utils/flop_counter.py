@@ -17,7 +17,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import _C, Tensor
-from flambeau.overrides import TorchFunctionMode
+from flambeau.overrides import TorchFunctionMode, reopened
 
 __all__ = ["FlopCounterMode"]
 
@@ -152,6 +152,11 @@ class FlopCounterMode(TorchFunctionMode):
     ) -> Any:
         """Computes, and counts."""
         kwargs = kwargs or {}
+        inside = getattr(func, "__wrapped__", None)
+        if inside is not None and func not in self._custom and func not in self._formulas:
+            # A function written in Python: what counts are the ops it calls.
+            with reopened(self):
+                return inside(*args, **kwargs)
         result = func(*args, **kwargs)
         if func in self._custom:
             self._count(self._path, func, self._custom[func](*args, out_val=result, **kwargs))

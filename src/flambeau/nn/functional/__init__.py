@@ -3,6 +3,7 @@
 One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
 """
 
+import types as _types
 import typing as _typing
 
 from flambeau import channel_shuffle as channel_shuffle
@@ -35,6 +36,7 @@ from flambeau.nn.functional._loss import *
 from flambeau.nn.functional._margin import *
 from flambeau.nn.functional._normalization import *
 from flambeau.nn.functional._ops import *
+from flambeau.nn.functional._overriding import overridable as _overridable
 from flambeau.nn.functional._pooling import *
 from flambeau.nn.functional._resample import *
 from flambeau.nn.functional._spatial import *
@@ -57,7 +59,11 @@ if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exp
         _spatial,
     ):
         __all__ += _family.__all__
-    # Functions written in Python follow autocast here; ops of the core do so by themselves.
+    # Functions written in Python follow autocast and ask classes and modes here; ops of the core do so by themselves, also for
+    # the thin functions around one of them (see flambeau.overrides).
+    _thin = ("batch_norm", "linear", "sigmoid", "silu", "tanh")
     for _name in __all__:
-        if _name not in _ops.__all__:
+        if isinstance(globals()[_name], _types.FunctionType):
             globals()[_name] = _with_autocast(_name, globals()[_name])
+            if _name not in _thin:
+                globals()[_name] = _overridable(globals()[_name])

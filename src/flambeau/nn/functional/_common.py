@@ -66,7 +66,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
             )
     average = True if size_average is None else size_average
     meant = ("mean" if average else "sum") if reduce is None or reduce else "none"
-    warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=3)
+    warnings.warn(f"size_average and reduce are deprecated; use reduction='{meant}'", stacklevel=4)
     return meant
 
 

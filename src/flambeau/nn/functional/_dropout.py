@@ -127,7 +127,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check("dropout2d", p)
     if input.ndim not in (3, 4):
-        warnings.warn(f"dropout2d: expected 3 or 4 dimensions, got shape {tuple(input.shape)}", stacklevel=2)
+        warnings.warn(f"dropout2d: expected 3 or 4 dimensions, got shape {tuple(input.shape)}", stacklevel=3)
     return _channel_dropout("dropout2d", input, p, training, inplace)
 
 
@@ -140,7 +140,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check("dropout3d", p)
     if input.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: expected 4 or 5 dimensions, got shape {tuple(input.shape)}", stacklevel=2)
+        warnings.warn(f"dropout3d: expected 4 or 5 dimensions, got shape {tuple(input.shape)}", stacklevel=3)
     if input.ndim == 4:
         return _unbatched("dropout3d", input, p, training, inplace)
     return _channel_dropout("dropout3d", input, p, training, inplace)

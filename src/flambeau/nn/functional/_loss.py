@@ -196,7 +196,7 @@ def kl_div(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
-            "kl_div: reduction='mean' divides by all elements; 'batchmean' is the mathematical one", stacklevel=2
+            "kl_div: reduction='mean' divides by all elements; 'batchmean' is the mathematical one", stacklevel=3
         )
     loss = target.exp() * (target - input) if log_target else fb.xlogy(target, target) - target * input
     if reduction == "batchmean":

@@ -312,7 +312,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 def _align_default(op: str, align_corners: bool | None) -> bool:
     if align_corners is None:
-        warnings.warn(f"{op}: align_corners is False by default; pass it to say which you mean", stacklevel=3)
+        warnings.warn(f"{op}: align_corners is False by default; pass it to say which you mean", stacklevel=4)
         return False
     return bool(align_corners)
 
