@@ -375,3 +375,42 @@ def test_format():
     assert tensor_format(fb.tensor(True), "") == "True"
     with pytest.raises(TypeError, match="takes no format spec, got '.2f'"):
         f"{fb.tensor([1.0]):.2f}"
+
+
+class Named(fb.Tensor):
+    pass
+
+
+class Own(fb.Tensor):
+    def __repr__(self, *, tensor_contents=None):
+        return "my own"
+
+
+class OwnParameter(fb.nn.Parameter):
+    pass
+
+
+class Counting(fb.Tensor):
+    calls: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls.append(func)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_subclasses_print_under_their_name():
+    t = fb.arange(4.0).reshape(2, 2).as_subclass(Named)
+    assert repr(t) == str(t) == "Named([[0., 1.],\n       [2., 3.]])"
+    assert repr(OwnParameter(fb.ones(1))) == "Parameter(OwnParameter([1.], requires_grad=True))"
+    assert repr(fb.nn.Parameter(fb.ones(1))) == str(fb.nn.Parameter(fb.ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
+
+
+def test_a_subclass_with_a_repr_of_its_own_prints_by_it():
+    t = fb.ones(2).as_subclass(Own)
+    assert str(t) == repr(t) == f"{t}" == "my own" and str([t]) == "[my own]"
+
+
+def test_printing_asks_a_class_once():
+    Counting.calls.clear()
+    assert str(fb.ones(2).as_subclass(Counting)) == "Counting([1., 1.])" and Counting.calls == [fb.Tensor.__repr__]

@@ -84,3 +84,14 @@ def test_refused():
             engine.draw_base2(m)
     with pytest.raises(TypeError, match="expected a floating point dtype, got 'a'"):
         engine.draw(dtype="a")
+
+
+@pytest.mark.parametrize("scramble", [False, True])
+def test_points_do_not_depend_on_the_default_dtype(scramble):
+    single = SobolEngine(3, scramble=scramble, seed=4).draw(8, dtype=fb.float64)
+    fb.set_default_dtype(fb.float64)
+    try:
+        double = SobolEngine(3, scramble=scramble, seed=4).draw(8)
+    finally:
+        fb.set_default_dtype(fb.float32)
+    assert double.dtype == fb.float64 and fb.equal(single, double)

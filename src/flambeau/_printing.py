@@ -125,14 +125,16 @@ def printoptions(**options):
 
 def tensor_repr(t):
     """The text of a tensor: its values, then what cannot be read off them (size, dtype, device, gradient)."""
+    foreign = type(t).__module__.partition(".")[0] != "flambeau"
+    prefix = f"{type(t).__name__}(" if foreign else _PREFIX
     if t.device.type == "meta":
         body = "..."
     elif t.numel() == 0:
         body = "[]"
     else:
         summarize = t.numel() > _options.threshold
-        body = _array_text(_shown_values(t, summarize), tuple(t.shape), summarize)
-    return _with_suffixes(_PREFIX + body, _suffixes(t)) + ")"
+        body = _array_text(_shown_values(t, summarize), tuple(t.shape), summarize, len(prefix))
+    return _with_suffixes(prefix + body, _suffixes(t), len(prefix)) + ")"
 
 
 def tensor_format(t, spec):
@@ -229,9 +231,9 @@ def _complex_formatter(values):
 # ---- layout ---------------------------------------------------------------------------------------------------------
 
 
-def _array_text(values, shape, summarize):
+def _array_text(values, shape, summarize, indent=len(_PREFIX)):
     text, width = _formatter(values)
-    return _nested_text(values.tolist(), shape, summarize, len(_PREFIX), text, width)
+    return _nested_text(values.tolist(), shape, summarize, indent, text, width)
 
 
 def _nested_text(values, shape, summarize, indent, text, width):
@@ -285,13 +287,13 @@ def _suffixes(t):
     return suffixes
 
 
-def _with_suffixes(text, suffixes):
+def _with_suffixes(text, suffixes, indent=len(_PREFIX)):
     # PyTorch counts two characters too many here; its line breaks are the contract.
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if used + len(suffix) + 2 > _options.linewidth:
-            text += ",\n" + " " * len(_PREFIX) + suffix
-            used = len(_PREFIX) + len(suffix)
+            text += ",\n" + " " * indent + suffix
+            used = indent + len(suffix)
         else:
             text += ", " + suffix
             used += len(suffix) + 2

@@ -311,6 +311,10 @@ def _contains(self, element):
 def _repr(self, *, tensor_contents=None):
     from flambeau._printing import tensor_repr
 
+    if type(self) is not Tensor and _C._is_overridden(self):
+        from flambeau.overrides import handle_torch_function
+
+        return handle_torch_function(Tensor.__repr__, (self,), self)
     return tensor_repr(self)
 
 
@@ -393,7 +397,7 @@ def _methods() -> dict[str, Any]:
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
         "is_set_to": _is_set_to, "share_memory_": _share_memory, **_backward.METHODS,
-        "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__str__": _repr, "__format__": _format,
+        "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
         **_exchange.METHODS, **_copying.METHODS,
     }  # fmt: skip

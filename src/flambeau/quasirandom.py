@@ -84,7 +84,7 @@ class SobolEngine:
         size = self.MAXBIT
         powers = 2 ** fb.arange(size - 1, -1, -1)  # the first digit is the highest bit
         self.shift = (fb.randint(2, (self.dimension, size), generator=generator) * powers).sum(1)
-        matrix = fb.randint(2, (self.dimension, size, size), generator=generator).to(fb.float32).tril(-1) + fb.eye(size)
+        matrix = fb.randint(2, (self.dimension, size, size), generator=generator).to(fb.float32).tril(-1) + fb.eye(size, dtype=fb.float32)
         digits = ((self.sobolstate.unsqueeze(1) // powers.unsqueeze(1)) % 2).to(fb.float32)  # (dimension, digit, direction)
         mixed = (matrix @ digits).to(fb.int64) % 2
         self.sobolstate = (mixed * powers.unsqueeze(1)).sum(1)

@@ -72,9 +72,9 @@ class Parameter(Tensor, metaclass=_Marked):
         return memo[id(self)]
 
     def __repr__(self) -> str:  # type: ignore[override]  # no keywords here
-        return "Parameter containing:\n" + super().__repr__()
-
-    __str__ = __repr__
+        text = super().__repr__()
+        # A class that derives from Parameter is named in the text.
+        return f"Parameter({text})" if not text.startswith("tensor(") else "Parameter containing:\n" + text
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return (
