@@ -25,7 +25,7 @@ std::string described(const Node& node) {
 // A tensor nobody else can see: its memory may be added to in place.
 bool is_ours(const Tensor& t) {
     return t.impl()->use_count() == 1 && t.storage_ref()->use_count() == 1 && !t.impl()->pyobj && !t.impl()->base &&
-           t.is_contiguous() && !t.storage().read_only();
+           !t.impl()->functorial && t.is_contiguous() && !t.storage().read_only();
 }
 
 class Run {
@@ -37,7 +37,9 @@ class Run {
 
     std::vector<Tensor> go() {
         for (size_t i = 0; i < task_.roots.size(); i++) {
-            if (Tensor g = task_.gradients[i]) send(task_.roots[i], std::move(g), "the gradient given to backward");
+            if (Tensor g = task_.gradients[i])
+                send(task_.roots[i], std::move(g),
+                     "backward: the gradient of output " + std::to_string(i) + " has shape ");
         }
         while (!heap_.empty()) {
             std::pop_heap(heap_.begin(), heap_.end(), earlier);
@@ -90,14 +92,15 @@ class Run {
     void send(const Edge& edge, Tensor gradient, const std::string& from) {
         Node* node = edge.node.get();
         if (!node || !wanted(node)) return;
-        const Node::Output& expected = node->outputs[edge.output];
-        if (gradient.shape() != expected.shape || gradient.dtype() != expected.dtype) {
+        if (gradient.impl()->functorial) grad_modes.handed_over = true;
+        if (!fits(edge, gradient)) {
+            Node::Output expected = node->expected(edge.output);
             try {
                 gradient = graph_ops.fit(gradient, expected.shape, expected.dtype);
             } catch (const Error&) {
-                fail_state(from, " has shape ", gradient.shape(), " and dtype ", gradient.dtype(),
-                           ", but the tensor it belongs to (", described(*node), ") has shape ", expected.shape,
-                           " and dtype ", expected.dtype);
+                fail_state(from, gradient.shape(), " (", gradient.dtype(), ") but expected shape compatible with ",
+                           expected.shape, " (", expected.dtype, "), that of the tensor it belongs to, made by ",
+                           described(*node));
             }
         }
         auto [it, fresh] = pending_.try_emplace(node);
@@ -109,6 +112,7 @@ class Run {
         Tensor& sum = it->second[edge.output];
         if (!sum) sum = std::move(gradient);
         else if (grad_enabled()) sum = graph_ops.add(sum, gradient);
+        else if (grad_modes.handed_over) sum = graph_ops.add(sum, gradient);
         else if (is_ours(sum)) graph_ops.add_into(sum, gradient);
         else if (is_ours(gradient)) {
             graph_ops.add_into(gradient, sum);
@@ -132,18 +136,17 @@ class Run {
     }
 
     void visit(Node& node, Gradients&& gradients) {
-        auto* accumulator = dynamic_cast<AccumulateGrad*>(&node);
         if (node.hooks) call_hooks(*node.hooks, gradients);
-        if (accumulator) {
-            GradMeta* meta = grad_meta(accumulator->leaf.impl());
+        if (node.accumulates) {
+            GradMeta* meta = grad_meta(static_cast<AccumulateGrad&>(node).leaf.impl());
             if (meta && meta->hooks) call_hooks(*meta->hooks, gradients);
         }
         if (!task_.inputs.empty()) {
             auto found = captures_.find(&node);
-            if (found != captures_.end()) {
+            if (found != captures_.end() && !task_.accumulate) {
                 for (size_t i : found->second) captured_[i] = gradients[task_.inputs[i].output];
             }
-            if (accumulator || !needed_.contains(&node)) return;
+            if (!needed_.contains(&node) && !(node.accumulates && task_.accumulate)) return;
         }
         bool any = false;
         for (const Tensor& g : gradients) any |= g.defined();
@@ -155,7 +158,7 @@ class Run {
         Gradients given;
         if (node.hooks && !node.hooks->after.empty()) given = gradients;
         Gradients results = apply(node, std::move(gradients));
-        if (node.hooks && !accumulator) {
+        if (node.hooks) {
             auto after = node.hooks->after;
             for (auto& entry : after) entry.hook->call(results, &given);
         }
@@ -163,11 +166,22 @@ class Run {
         for (size_t i = 0; i < node.next.size() && i < results.size(); i++) {
             if (!results[i] || !node.next[i].node) continue;
             if (grad_modes.anomaly && graph_ops.has_nan(results[i])) {
-                fail_state("backward of ", described(node), " returned NaN in the gradient of its input ", i,
+                fail_state("Function '", node.name(), "' returned nan values in its ", i, "th output: backward of ",
+                           described(node), " returned NaN in the gradient of its input ", i,
                            " (detect_anomaly is on)");
             }
             send(node.next[i], std::move(results[i]), Name{&node, i});
         }
+    }
+
+    static bool fits(const Edge& edge, const Tensor& gradient) {
+        const Node& node = *edge.node;
+        if (node.accumulates) {
+            const Tensor& leaf = static_cast<const AccumulateGrad&>(node).leaf;
+            return gradient.shape() == leaf.shape() && gradient.dtype() == leaf.dtype();
+        }
+        const Node::Output& expected = node.outputs[edge.output];
+        return gradient.shape() == expected.shape && gradient.dtype() == expected.dtype;
     }
 
     // Built only when somebody reads it.
@@ -175,13 +189,13 @@ class Run {
         const Node* node;
         size_t input;
         operator std::string() const {
-            return "the gradient that " + described(*node) + " returned for input " + std::to_string(input);
+            return "Function " + node->name() + " returned an invalid gradient at index " + std::to_string(input) +
+                   " - got ";
         }
     };
     void send(const Edge& edge, Tensor gradient, const Name& from) {
-        const Node::Output& expected = edge.node->outputs[edge.output];
-        bool fits = gradient.shape() == expected.shape && gradient.dtype() == expected.dtype;
-        send(edge, std::move(gradient), fits ? std::string() : std::string(from));
+        bool good = fits(edge, gradient);
+        send(edge, std::move(gradient), good ? std::string() : std::string(from));
     }
 
     Gradients apply(Node& node, Gradients&& gradients) {
@@ -224,6 +238,10 @@ thread_local uint64_t wanted_inputs = ~uint64_t(0);
 std::vector<Tensor> run_backward(const BackwardTask& task) {
     DepthScope scope;
     GradScope grad(task.create_graph);
+    struct HandedOver {
+        bool previous = std::exchange(grad_modes.handed_over, false);
+        ~HandedOver() { grad_modes.handed_over = previous; }
+    } handed_over;
     return Run(task).go();
 }
 

@@ -11,6 +11,8 @@ struct BackwardTask {
     bool create_graph = false;
     // When not empty, only what leads to these is run, and their gradients are returned instead of accumulated.
     std::vector<Edge> inputs;
+    // Nothing is returned: leaves among the inputs accumulate theirs, the others retain them.
+    bool accumulate = false;
 };
 
 // Gradients of task.inputs (undefined where nothing arrived), else nothing.

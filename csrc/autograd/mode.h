@@ -10,6 +10,7 @@ struct GradModes {
     bool anomaly = false;          // backward checks every gradient for NaN
     bool anomaly_forward = false;  // ops check what they compute
     bool allow_inf = false;        // ... but infinities are intended (masks)
+    bool handed_over = false;      // the backward that runs has met a gradient whose class takes over op calls
 };
 extern thread_local GradModes grad_modes;
 

@@ -8,7 +8,14 @@ GraphOps graph_ops;
 
 static std::atomic<uint64_t> next_sequence{1};
 
-Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+Node::Node(bool accumulates)
+    : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)), accumulates(accumulates) {}
+
+Node::Output Node::expected(uint32_t output) const {
+    if (!accumulates) return outputs[output];
+    const Tensor& leaf = static_cast<const AccumulateGrad*>(this)->leaf;
+    return {leaf.shape(), leaf.dtype()};
+}
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
@@ -90,7 +97,8 @@ void set_requires_grad(const Tensor& t, bool on) {
                        "; make it floating point first, say with .float() or dtype=");
         if (t.impl()->inference && !grad_modes.inference)
             fail_state(
-                "a tensor made in inference mode cannot require gradients; clone() it outside of inference_mode");
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: a tensor made in "
+                "inference mode cannot require gradients; clone() it outside of inference_mode");
     }
     if (grad_fn(t)) {
         if (on) return;
@@ -102,12 +110,38 @@ void set_requires_grad(const Tensor& t, bool on) {
     own_meta(t).requires_grad = on;
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& t) : leaf(t) { add_output(t); }
+AccumulateGrad::AccumulateGrad(const Tensor& t) : Node(true), leaf(t) { add_output(t); }
 
 AccumulateGrad::~AccumulateGrad() {
     GradMeta* meta = grad_meta(leaf.impl());
     std::lock_guard<SpinLock> guard(meta->lock);
     if (meta->accumulator == this) meta->accumulator = nullptr;
+}
+
+// The strides a leaf's gradient has: the leaf's own where these leave no holes, so that optimizers walk both alike;
+// row-major otherwise.
+static bool has_layout_of(const Tensor& g, const Tensor& leaf) {
+    if (g.is_contiguous() && leaf.is_contiguous()) return true;
+    if (!is_dense(leaf)) return g.is_contiguous();
+    for (int64_t d = 0; d < g.dim(); d++) {
+        if (g.shape()[d] != 1 && g.strides()[d] != leaf.strides()[d]) return false;
+    }
+    return true;
+}
+
+static Tensor first_gradient(const Tensor& leaf, Tensor g) {
+    if (grad_enabled() || g.impl()->functorial) return graph_ops.clone(g);
+    settle(g);
+    // Ours alone and laid out like the leaf: kept as it is. Somebody else's: copied, or a later sum would change
+    // theirs. A view of all of a tensor that nobody else knows is ours too.
+    const TensorImpl* base = g.impl()->base.get();
+    bool hidden = base && base->use_count() == 1 && !base->pyobj && base->numel == g.numel();
+    bool own = g.impl()->use_count() == 1 && g.storage_ref()->use_count() == (hidden ? 2 : 1) && !g.impl()->pyobj;
+    if (!has_layout_of(g, leaf)) {
+        return is_dense(leaf) ? graph_ops.clone_as(g, leaf.strides())
+                              : graph_ops.clone_as(g, contiguous_strides(g.shape()));
+    }
+    return own ? g : graph_ops.clone(g);
 }
 
 Gradients AccumulateGrad::apply(Gradients&& gradients) {
@@ -119,17 +153,15 @@ Gradients AccumulateGrad::apply(Gradients&& gradients) {
     {
         std::lock_guard<std::mutex> guard(lock_for(&meta));
         if (!meta.grad) {
-            // Ours alone and plain: kept as it is. Somebody else's: copied, or a later sum would change theirs. A view
-            // of all of a tensor that nobody else knows is ours too.
-            const TensorImpl* base = g.impl()->base.get();
-            bool hidden = base && base->use_count() == 1 && !base->pyobj && base->numel == g.numel();
-            bool own =
-                g.impl()->use_count() == 1 && g.storage_ref()->use_count() == (hidden ? 2 : 1) && !g.impl()->pyobj;
-            bool plain = g.strides() == leaf.strides() || g.is_contiguous();
-            meta.grad = grad_enabled() ? graph_ops.clone(g) : own && plain ? g : graph_ops.clone(g);
+            meta.grad = first_gradient(leaf, std::move(g));
             if (!grad_enabled()) meta.grad.impl()->base = nullptr;
         } else if (grad_enabled()) {
             meta.grad = graph_ops.add(meta.grad, g);
+        } else if (meta.grad.impl()->functorial || g.impl()->functorial) {
+            // Sparse and dense make dense, whichever comes first.
+            grad_modes.handed_over = true;
+            bool swap = meta.grad.impl()->functorial && !g.impl()->functorial;
+            meta.grad = swap ? graph_ops.add(g, meta.grad) : graph_ops.add(meta.grad, g);
         } else {
             graph_ops.add_into(meta.grad, g);
         }

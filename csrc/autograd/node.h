@@ -54,7 +54,7 @@ class Node : public RefCounted {
         DType dtype = DType::F32;
     };
 
-    Node();
+    explicit Node(bool accumulates = false);
     // Gradients of the inputs, one per edge, from those of the outputs. May be called without the interpreter lock.
     virtual Gradients apply(Gradients&& gradients) = 0;
     virtual std::string name() const = 0;
@@ -68,6 +68,8 @@ class Node : public RefCounted {
     // To be called when the edges are known: their nodes may be younger than this object.
     void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype()}); }
+    // What the gradient of an output must look like. That of a leaf follows the leaf, whose data may be replaced.
+    Output expected(uint32_t output) const;
     NodeHooks& own_hooks() {
         if (!hooks) hooks = std::make_unique<NodeHooks>();
         return *hooks;
@@ -79,6 +81,7 @@ class Node : public RefCounted {
     std::unique_ptr<NodeHooks> hooks;
     Location where = current_location;       // of the call that was recorded
     const std::string* scope = module_path;  // of the module it was recorded in
+    const bool accumulates = false;          // an AccumulateGrad
     void* pyobj = nullptr;  // borrowed: the Python object that stands for this node, while there is one
 
   private:
@@ -156,6 +159,7 @@ struct GraphOps {
     Tensor (*add)(const Tensor&, const Tensor&);             // recorded when recording is on
     void (*add_into)(const Tensor& to, const Tensor& from);  // never recorded
     Tensor (*clone)(const Tensor&);                          // recorded when recording is on
+    Tensor (*clone_as)(const Tensor&, const Dims& strides);  // a copy with these strides; never recorded
     Tensor (*fit)(const Tensor& gradient, const Dims& shape,
                   DType dtype);  // sums and converts; an error when it cannot
     Ref<Node> (*view_node)(const Tensor& base, const Tensor& view);

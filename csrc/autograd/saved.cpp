@@ -13,10 +13,11 @@ static Tensor without_history(const Tensor& t) {
 Saved::Saved(const Tensor& t, bool is_result) {
     if (t.impl()->inference && !grad_modes.inference)
         fail_state(
-            "a tensor made in inference mode cannot be kept for backward; clone() it outside of inference_mode, or use "
-            "no_grad instead");
+            "Inference tensors cannot be saved for backward. Please use clone() outside of inference_mode to make a "
+            "normal tensor, or use no_grad instead of inference_mode");
     Tensor kept = is_result ? without_history(t) : t;
-    if (!saved_hooks.empty() && saved_hooks.back()) {
+    // A number of the user's is not for hooks, though it is kept as a tensor.
+    if (!saved_hooks.empty() && saved_hooks.back() && !t.impl()->wrapped_number) {
         hooks_ = saved_hooks.back();
         packed_ = hooks_->pack(is_result ? kept : without_history(t));
         return;
@@ -34,10 +35,10 @@ void Saved::reset() {
 Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::string& maker, Location kept_at) const {
     if (packed_) {
         Tensor t = hooks_->unpack(*packed_);
-        if (grad_enabled() && edge.node) {
-            t = without_history(t);
-            set_history(t, edge.node, edge.output);
-        }
+        if (!grad_enabled()) return t;
+        // Its history is that of the tensor that was kept, whatever the hook did to it.
+        if (edge.node || requires_grad(t)) t = without_history(t);
+        if (edge.node) set_history(t, edge.node, edge.output);
         return t;
     }
     uint64_t now = tensor_.storage().version();
@@ -54,7 +55,7 @@ Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::strin
     if (!grad_enabled()) return tensor_;
     // The tensor's own history may have gone on since (detach_, requires_grad_); the edge is as it was.
     GradMeta* meta = grad_meta(tensor_.impl());
-    bool accumulates = dynamic_cast<AccumulateGrad*>(edge.node.get()) != nullptr;
+    bool accumulates = edge.node && edge.node->accumulates;
     bool same =
         edge.node ? meta && (accumulates ? meta->requires_grad : meta->grad_fn == edge.node) : !requires_grad(tensor_);
     if (same) return tensor_;

@@ -18,7 +18,11 @@ PyObject* get_modes(PyObject*, PyObject*) {
 PyObject* set_modes(PyObject*, PyObject* args) {
     int grad, inference, anomaly, forward, allow;
     if (!PyArg_ParseTuple(args, "ppppp", &grad, &inference, &anomaly, &forward, &allow)) return nullptr;
-    grad_modes = {grad != 0, inference != 0, anomaly != 0, forward != 0, allow != 0};
+    grad_modes.grad = grad != 0;
+    grad_modes.inference = inference != 0;
+    grad_modes.anomaly = anomaly != 0;
+    grad_modes.anomaly_forward = forward != 0;
+    grad_modes.allow_inf = allow != 0;
     Py_RETURN_NONE;
 }
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_modes.grad); }
@@ -57,6 +61,7 @@ void add_autograd(PyObject* module) {
     add_backward(module);
     add_saved(module);
     add_formulas(module);
+    add_kernel_hook(module);
     ok(PyModule_AddFunctions(module, functions));
 }
 

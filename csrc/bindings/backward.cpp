@@ -37,17 +37,20 @@ std::vector<Tensor> without_lock(BackwardTask& task) {
     return results;
 }
 
-// run_backward(outputs, gradients, keep_graph, create_graph, inputs or None): gradients of the inputs, or None.
+// run_backward(outputs, gradients, keep_graph, create_graph, inputs or None, accumulate): gradients of the inputs, or
+// None when there are none or they are accumulated.
 PyObject* py_run_backward(PyObject*, PyObject* args) {
     PyObject *outputs, *gradients, *inputs;
-    int keep, create;
-    if (!PyArg_ParseTuple(args, "O!O!ppO", &PyTuple_Type, &outputs, &PyTuple_Type, &gradients, &keep, &create, &inputs))
+    int keep, create, accumulate = 0;
+    if (!PyArg_ParseTuple(args, "O!O!ppO|p", &PyTuple_Type, &outputs, &PyTuple_Type, &gradients, &keep, &create,
+                          &inputs, &accumulate))
         return nullptr;
     return guarded([&]() -> PyObject* {
         OpScope scope(nullptr);
         BackwardTask task;
         task.keep_graph = keep;
         task.create_graph = create;
+        task.accumulate = accumulate;
         Items roots(outputs), weights(gradients);
         if (roots.size() != weights.size())
             fail_value("got ", weights.size(), " gradients for ", roots.size(), " outputs");
@@ -67,11 +70,18 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
                 if (!edge.node)
                     fail_state("One of the differentiated Tensors does not require grad (input ", task.inputs.size(),
                                ")");
+                if (accumulate && !edge.node->accumulates) {
+                    if (!is_tensor(input))
+                        fail_state(
+                            "backward: a GradientEdge of a non-leaf tensor has nowhere to put its gradient; give ",
+                            "the tensor, or use autograd.grad");
+                    if (Tensor t = tensor_of(input); !grad_meta(t.impl())->retained) retain_grad(t);
+                }
                 task.inputs.push_back(edge);
             }
         }
         std::vector<Tensor> results = without_lock(task);
-        if (inputs == Py_None) Py_RETURN_NONE;
+        if (inputs == Py_None || accumulate) Py_RETURN_NONE;
         Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(results.size()))));
         for (size_t i = 0; i < results.size(); i++)
             PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), ok(wrap_or_none(results[i])));

@@ -34,5 +34,6 @@ void add_nodes(PyObject* module);
 void add_backward(PyObject* module);
 void add_saved(PyObject* module);
 void add_formulas(PyObject* module);
+void add_kernel_hook(PyObject* module);
 
 }  // namespace fb::py

@@ -38,8 +38,7 @@ struct TensorHook final : PythonHook {
         if (result.get() == Py_None) return;
         Tensor g = gradient_of(result.get(), "a hook");
         if (g.shape() != gradients[0].shape()) {
-            PyErr_Format(PyExc_RuntimeError,
-                         "a hook changed the shape of the gradient; return a tensor of the same shape");
+            PyErr_Format(PyExc_RuntimeError, "hook has changed the size of value; return a tensor of the same shape");
             throw PythonError{};
         }
         gradients[0] = std::move(g);

@@ -261,8 +261,14 @@ Owned arguments_of(const Overload& o, const Args& a, const Binding& b) {
     return dict;
 }
 
+// Inside vmap, ops that draw numbers follow the innermost level even when none of their arguments is batched.
+thread_local bool draws_in_vmap = false;
+
 PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, const Binding& b, OpHandle* h) {
-    return hand_over(who, mode == Mode::Inplace ? h->name + "_" : h->name, arguments_of(o, a, b));
+    const std::string name = mode == Mode::Inplace ? h->name + "_" : h->name;
+    if (who) return hand_over(who, name, arguments_of(o, a, b));
+    Owned module(ok(PyImport_ImportModule("flambeau.func._batching.randomness")));
+    return ok(PyObject_CallMethod(module.get(), "draw", "sO", name.c_str(), arguments_of(o, a, b).get()));
 }
 
 PyObject* give_to_meta(const std::string& name, PyObject* arguments) {
@@ -282,6 +288,7 @@ bool wants_meta(const Overload& o, const Args& a) {
 void store(const Tensor& to, bool inplace, const Tensor& result) {
     if (!should_record({to, result})) {
         if (inplace && grad_enabled()) check_inplace(to);
+        else check_not_inference(to);
         return store_output(to, inplace, result);
     }
     if (!inplace)
@@ -300,6 +307,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         if (PyObject* who = taker(a, b)) return give_away(who, o, mode, a, b, h);
     }
     if (wants_meta(o, a)) return give_to_meta(h->name, arguments_of(o, a, b).get());
+    if (o.draws && draws_in_vmap) return give_away(nullptr, o, mode, a, b, h);
     bool recorded = grad_enabled() && any_requires_grad(a);
     if (recorded || mode == Mode::Inplace || b.out || o.op->mutates) current_location = here();
     std::optional<AutocastOff> without;
@@ -440,6 +448,35 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
         no_match(h, mode, wanted, args, nargs, kwnames);
     });
 }
+
+PyObject* set_draws_in_vmap(PyObject*, PyObject* on) {
+    draws_in_vmap = PyObject_IsTrue(on) == 1;
+    Py_RETURN_NONE;
+}
+
+// An op of a gradient formula, given to the class of one of its tensors as a call from Python would be.
+static Value hand_over_from_core(const OpOverload& op, Args& a, const Tensor& taker) {
+    Lock lock;
+    Owned who(ok(wrap(taker))), dict(ok(PyDict_New()));
+    for (int i = 0; i < a.count; i++) {
+        const Value& v = a.values[i];
+        const Tensor* t = std::get_if<Tensor>(&v);
+        Owned value(t && *t && t->is_wrapped_number() ? wrap(fb::item(*t))
+                    : std::holds_alternative<Dims>(v) ? wrap_tuple(std::get<Dims>(v))
+                                                      : wrap_value(v));
+        ok(PyDict_SetItemString(dict.get(), op.signature.params[static_cast<size_t>(i)].name.c_str(), value.get()));
+    }
+    Owned result(hand_over(who.get(), a.inplace ? op.entry->name + "_" : op.entry->name, dict));
+    if (is_tensor(result.get())) return tensor_of(result.get());
+    std::vector<Tensor> list;
+    Owned items(ok(PySequence_Tuple(result.get())));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); i++) {
+        PyObject* item = PyTuple_GET_ITEM(items.get(), i);
+        list.push_back(is_tensor(item) ? tensor_of(item) : Tensor());
+    }
+    return list;
+}
+[[maybe_unused]] static const bool hand_over_ready = (hand_over_op = hand_over_from_core, true);
 
 PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments) {
     if (tensor_of(who).device().type == DeviceType::Meta) return give_to_meta(name, arguments.get());

@@ -15,6 +15,7 @@ struct Overload {
     PyTypeObject* named = nullptr;  // result type of a named result
     std::unique_ptr<OpOverload> own;
     int device_at = -1;  // which parameter is the device
+    bool draws = false;  // takes a generator: draws random numbers
 };
 
 struct OpHandle {
@@ -30,6 +31,8 @@ struct OpHandle {
 
 // Operators are functions that also take a number on the left: 2 - x.
 enum class Mode { Function, Method, Inplace, Operator };
+
+PyObject* set_draws_in_vmap(PyObject*, PyObject* on);  // Python's _C.set_draws_in_vmap
 
 // Binds the arguments to the overloads in order and runs the first that fits.
 PyObject* call(OpHandle* op, Mode mode, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);

@@ -170,6 +170,7 @@ void add_overload(OpHandle& handle, const OpOverload& source, PyObject* python) 
     for (const Param& p : o->signature.params) p.interned = ok(PyUnicode_InternFromString(p.name.c_str()));
     for (size_t i = 0; i < o->signature.params.size(); i++) {
         if (o->signature.params[i].type == ArgType::Device) o->device_at = static_cast<int>(i);
+        if (o->signature.params[i].type == ArgType::Generator) o->draws = !python;
     }
     if (o->signature.result == Signature::Result::Named) {
         // Overloads with the same fields share one type: instances must compare and pickle alike.
@@ -275,6 +276,7 @@ PyMethodDef functions[] = {
     {"define", define, METH_VARARGS, "define(signature, flags, function, doc): registers a composite op."},
     {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
     {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
+    {"set_draws_in_vmap", set_draws_in_vmap, METH_O, "set_draws_in_vmap(on): vmap answers ops that draw numbers."},
     {}};
 
 }  // namespace

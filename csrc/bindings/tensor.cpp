@@ -39,10 +39,33 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     return reinterpret_cast<PyObject*>(self);
 }
 
+// Note [Objects kept by the core]: a tensor that only the core still holds (a gradient, something saved) comes back to
+// Python as a new object, unless the old one had something to lose: its class or attributes. Then it stays, owned by
+// the TensorImpl instead of owning it, untracked and without weak references, so that nobody can find it but wrap().
+bool keep_for_core(PyObject* o) {
+    PyTensor* self = cast(o);
+    bool has_state = Py_TYPE(o) != tensor_type || (self->dict && PyDict_GET_SIZE(self->dict));
+    if (!self->impl || self->impl->pyobj != self || !has_state || self->impl->use_count() == 1) return false;
+    if (self->weakrefs) PyObject_ClearWeakRefs(o);
+    Py_SET_REFCNT(o, 1);
+    TensorImpl* impl = self->impl;
+    impl->owns_pyobj = true;
+    impl->release();
+    return true;
+}
+// The last reference of the core is gone.
+void release_kept(void* pyobj) {
+    if (!Py_IsInitialized()) return;
+    Lock lock;
+    cast(static_cast<PyObject*>(pyobj))->impl = nullptr;
+    Py_DECREF(static_cast<PyObject*>(pyobj));
+}
+
 void tensor_dealloc(PyObject* o) {
     PyTensor* self = cast(o);
     PyTypeObject* type = Py_TYPE(o);
     if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    if (keep_for_core(o)) return;
     // First of all: code run below must not find this dying object through the tensor.
     if (self->impl && self->impl->pyobj == self) self->impl->pyobj = nullptr;
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
@@ -259,7 +282,14 @@ PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(itemsize(cas
 PyObject* get_nbytes(PyObject* o, void*) {
     return PyLong_FromLongLong(cast(o)->impl->numel * itemsize(cast(o)->impl->dtype));
 }
-PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(cast(o)->impl->storage->version()); }
+PyObject* get_version(PyObject* o, void*) {
+    if (cast(o)->impl->inference) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Inference tensors do not track version counter; clone() the tensor outside of inference_mode");
+        return nullptr;
+    }
+    return PyLong_FromUnsignedLongLong(cast(o)->impl->storage->version());
+}
 PyObject* get_read_only(PyObject* o, void*) { return PyBool_FromLong(cast(o)->impl->storage->read_only()); }
 
 PyObject* one_of(PyObject* args, PyObject* kwargs, const Dims& values, const char* name, bool as_size) {
@@ -479,6 +509,14 @@ PyType_Slot slots[] = {SLOT(Py_tp_new, tensor_new),
 
 PyObject* wrap(const Tensor& t) {
     TensorImpl* impl = t.impl();
+    if (impl->owns_pyobj) {
+        // Back to Python: see Note [Objects kept by the core].
+        impl->owns_pyobj = false;
+        impl->retain();
+        auto* object = static_cast<PyObject*>(impl->pyobj);
+        PyObject_GC_Track(object);
+        return object;
+    }
     if (impl->pyobj) return Py_NewRef(static_cast<PyObject*>(impl->pyobj));
     impl->wrapped_number = false;
     return make(tensor_type, impl);
@@ -492,6 +530,7 @@ PyObject* wrap_as(const Tensor& t, PyTypeObject* type) {
 }
 
 void add_tensor_type(PyObject* module) {
+    TensorImpl::release_object = release_kept;
     PyType_Spec spec = {"flambeau.Tensor", sizeof(PyTensor), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
     PyObject* type = ok(PyType_FromSpec(&spec));

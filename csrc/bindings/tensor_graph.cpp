@@ -38,11 +38,18 @@ int set_grad(PyObject* o, PyObject* value, void*) {
         Tensor t = tensor_of(o);
         Tensor g;
         if (value && value != Py_None) {
-            if (!is_tensor(value)) fail_type("expected a tensor or None, got ", Py_TYPE(value)->tp_name);
+            if (!is_tensor(value))
+                fail_type("assigned grad expected to be a Tensor or None but got grad of type ",
+                          Py_TYPE(value)->tp_name);
             g = tensor_of(value);
-            check(!g.is_same(t), "a tensor cannot be its own gradient");
-            check(g.shape() == t.shape(), "the gradient has shape ", g.shape(), ", the tensor ", t.shape());
-            check(g.dtype() == t.dtype(), "the gradient has dtype ", g.dtype(), ", the tensor ", t.dtype());
+            check(!g.is_same(t), "can't assign Variable as its own grad");
+            check(g.dtype() == t.dtype(), "attempting to assign a gradient with dtype '", g.dtype(),
+                  "' to a tensor with grad_dtype '", t.dtype(), "'; convert it with .to(", t.dtype(), ")");
+            check(g.device() == t.device(), "attempting to assign a gradient with device type '", to_string(g.device()),
+                  "' to a tensor with device type '", to_string(t.device()), "'; move it with .to()");
+            check(g.shape() == t.shape(), "attempting to assign a gradient of size '", g.shape(),
+                  "' to a tensor of size '", t.shape(),
+                  "'. Please ensure that the gradient and the tensor are the same size");
         } else if (!t.impl()->autograd) {
             return 0;
         }
@@ -77,7 +84,7 @@ PyObject* m_is_inference(PyObject* o, PyObject*) {
 }
 Tensor same_memory(const Tensor& t) {
     Tensor result = make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
-    result.impl()->inference = grad_modes.inference || t.impl()->inference;
+    result.impl()->inference = t.impl()->inference;
     return result;
 }
 PyObject* m_detach(PyObject* o, PyObject*) {
@@ -174,6 +181,7 @@ PyGetSetDef autograd_getset[] = {
     {"requires_grad", get_requires_grad, set_requires, "Whether operations on this tensor are recorded for backward.",
      nullptr},
     {"grad", get_grad, set_grad, "The gradient that backward has summed up, or None.", nullptr},
+    {"_grad", get_grad, set_grad, "Another name of grad.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The recorded operation that made this tensor, or None.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this tensor is.", nullptr},

@@ -46,6 +46,15 @@ void each_result(const Value& value, F f) {
 
 // Runs the kernel; what it computed beside the target it was given goes there.
 Value run(const OpOverload& op, Args& a) {
+    bool hooked = grad_modes.handed_over && kernel_hook && !a.out && !op.mutates;
+    if (hooked) [[unlikely]] {
+        Value value;
+        if (!kernel_hook->replace(op, a, value)) {
+            value = op.fn(a);
+            kernel_hook->computed(op, a, value);
+        }
+        return value;
+    }
     Value value = op.fn(a);
     if (a.out) {
         if (const Tensor* t = std::get_if<Tensor>(&value); t && *t && !t->is_same(a.out)) {
@@ -67,7 +76,13 @@ void keep_real_base(const Tensor& t, const Args& a) {
 
 Value run_plain(const OpOverload& op, Args& a) {
     bool recording = grad_enabled();
-    if (recording && (a.inplace || op.mutates)) check_inplace(a.inplace ? a.out : a.tensor(0));
+    if (a.inplace || op.mutates) {
+        const Tensor& target = a.inplace ? a.out : a.tensor(0);
+        if (recording) check_inplace(target);
+        else check_not_inference(target);
+    } else if (a.out) {
+        check_not_inference(a.out);
+    }
     Value value = run(op, a);
     if (!recording) {
         bool inference = grad_modes.inference;
@@ -76,8 +91,9 @@ Value run_plain(const OpOverload& op, Args& a) {
             bool given = false;
             each_tensor(a, [&](const Tensor& in) { given |= in.is_same(t); });
             if (given || t.is_same(a.out)) return;
-            t.impl()->plain_view = t.impl()->base.get() != nullptr;
-            t.impl()->inference = inference;
+            // A view is what its base is.
+            if (t.impl()->base) t.impl()->plain_view = true;
+            else t.impl()->inference = inference;
         });
     }
     return value;
@@ -202,6 +218,8 @@ Value run_recorded(const OpOverload& op, Args& a) {
 }  // namespace
 
 thread_local const char* composite_op = nullptr;
+thread_local KernelHook* kernel_hook = nullptr;
+Value (*hand_over_op)(const OpOverload& op, Args& a, const Tensor& taker) = nullptr;
 
 std::string shapes_of(const Args& a) {
     std::string text;
@@ -215,6 +233,13 @@ std::string shapes_of(const Args& a) {
 
 Value invoke(const OpOverload& op, Args& a) {
     ProfileScope profile(ProfileEvent::Op, [&] { return op.entry->name; }, [&] { return shapes_of(a); });
+    if (grad_modes.handed_over) [[unlikely]] {
+        Tensor taker;
+        each_tensor(a, [&](const Tensor& t) {
+            if (t.impl()->functorial) taker = t;
+        });
+        if (taker) return hand_over_op(op, a, taker);
+    }
     if (!(op.flags & FREE)) {
         each_tensor(a, [](const Tensor& t) { settle(t); });
         if (a.out) settle(a.out);
@@ -267,8 +292,11 @@ Gradients OpNode::apply(Gradients&& gradients) {
     }
     if (released)
         fail_state(
-            "Trying to backward through the graph a second time: what it kept was freed by the first backward. Use "
-            "retain_graph=True there, or compute the graph again");
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already "
+            "been freed): what it kept was freed by the first backward. Use retain_graph=True there, or compute the "
+            "graph "
+            "again");
     Gradients results(next.size());
     GradCall call(*this, gradients, results);
     if (op.gradient->python) call_python_gradient(op.gradient->python, call);
@@ -294,6 +322,7 @@ void OpNode::release_saved() {
 
 void check_inplace(const Tensor& t) {
     const TensorImpl* impl = t.impl();
+    check_not_inference(t);
     if (!impl->autograd && !impl->base) return;
     if (requires_grad(t) && is_leaf(t))
         fail_state(

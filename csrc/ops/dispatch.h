@@ -12,6 +12,19 @@ Value invoke(const OpOverload& op, Args& a);
 // "[[2, 3], [3]]": the shapes of the tensor arguments, for the profiler.
 std::string shapes_of(const Args& a);
 
+// Gives an op called by a gradient formula to the class of a tensor that takes over op calls; set by the bindings.
+extern Value (*hand_over_op)(const OpOverload& op, Args& a, const Tensor& taker);
+
+// Stands between ops and their kernels on this thread, below what is recorded: selective checkpoints keep results there
+// and hand them out again. Only looked at while grad_modes.handed_over is set.
+struct KernelHook {
+    virtual ~KernelHook() = default;
+    // A result to take instead of computing one; nothing to compute it.
+    virtual bool replace(const OpOverload& op, const Args& a, Value& result) = 0;
+    virtual void computed(const OpOverload& op, const Args& a, const Value& result) = 0;
+};
+extern thread_local KernelHook* kernel_hook;
+
 // The op made of other ops that runs on this thread: their errors carry its name.
 extern thread_local const char* composite_op;
 
@@ -40,6 +53,13 @@ class OpNode final : public Node {
 
 // An in-place change of `t` is about to be recorded: refuses leaves.
 void check_inplace(const Tensor& t);
+// Whatever is recorded: a tensor made in inference mode is not written to outside of it.
+inline void check_not_inference(const Tensor& t) {
+    if (t.impl()->inference && !grad_modes.inference)
+        fail_state(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone() to get a "
+            "normal tensor before doing the in-place update");
+}
 // Gives `t`, just changed in place, the history of `node`, whose first input was the old value of `t`. A view passes it
 // on to its base.
 void rebase_history(const Tensor& t, const Ref<Node>& node);

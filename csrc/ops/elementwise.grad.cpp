@@ -183,8 +183,15 @@ NO_GRAD("eq|ne|lt|le|gt|ge|logical_and|logical_or|logical_xor");
 static void power(GradCall& c) {
     Var x = c.in(0), p = c.in(1);
     if (c.needs(0)) {
-        Var slope = c.g() * conj(p * pow(x, p - 1));
-        c.set(0, masked_fill(slope, p == 0, 0));
+        bool number = p.dim() == 0 && !requires_grad(p.tensor) && p.tensor.is_wrapped_number();
+        if (!number) {
+            Var slope = c.g() * conj(p * pow(x, p - 1));
+            c.set(0, masked_fill(slope, p == 0, 0));
+        } else if (Scalar power = item(p.tensor); power.re == 0 && power.im == 0) {
+            c.set(0, zeros_like(c.g()));
+        } else {
+            c.set(0, c.g() * conj(p * pow(x, p - 1)));
+        }
     }
     if (c.needs(1)) {
         Var zero = logical_and(x == 0, is_complex(p.dtype()) ? real(p) >= 0 : p >= 0);

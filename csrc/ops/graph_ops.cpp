@@ -23,8 +23,14 @@ void add_into(const Tensor& to, const Tensor& from) {
 }
 
 Tensor copy(const Tensor& t) {
-    if (!grad_enabled()) return is_dense(t) ? clone(t) : contiguous(t);
+    if (!grad_enabled() && !t.impl()->functorial) return is_dense(t) ? clone(t) : contiguous(t);
     return clone(Var(t)).tensor;
+}
+
+Tensor copy_as(const Tensor& t, const Dims& strides) {
+    Tensor result = empty_strided(t.shape(), strides, t.dtype(), t.device());
+    copy_into(result, t);
+    return result;
 }
 
 Tensor fit(const Tensor& gradient, const Dims& shape, DType dtype) {
@@ -37,7 +43,7 @@ struct Count {
 };
 Count count_bad(const Tensor& t) {
     Count count;
-    if (!differentiable(t.dtype()) || !t.numel()) return count;
+    if (!differentiable(t.dtype()) || !t.numel() || t.impl()->functorial) return count;
     Tensor flat = contiguous(is_half(t.dtype()) ? to_dtype(t, DType::F32) : t);
     auto look = [&](const auto* p, int64_t n) {
         for (int64_t i = 0; i < n; i++) {
@@ -86,7 +92,7 @@ std::string statistics(const Tensor& t) {
 }
 
 [[maybe_unused]] const bool ready = [] {
-    graph_ops = {add, add_into, copy, fit, view_node, has_nan};
+    graph_ops = {add, add_into, copy, copy_as, fit, view_node, has_nan};
     copy_elements = cpu::copy;
     return true;
 }();

@@ -132,13 +132,13 @@ Tensor getitem(const Tensor& t, const std::vector<IndexItem>& items) {
     }
     if (!grad_enabled() && !result.is_same(t)) {
         result.impl()->plain_view = static_cast<bool>(result.impl()->base);
-        result.impl()->inference = grad_modes.inference;
     }
     return result;
 }
 
 void setitem(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value) {
     if (grad_enabled()) check_inplace(t);
+    else check_not_inference(t);
     if (!should_record({t, value}) || !differentiable(t.dtype())) return index_set(t, items, value);
     auto node = make_ref<SetNode>(items, value);
     node->next.push_back(gradient_edge(t));

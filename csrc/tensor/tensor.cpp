@@ -6,6 +6,8 @@
 
 namespace fb {
 
+void (*TensorImpl::release_object)(void*) = nullptr;
+
 // ---- storage -------------------------------------------------------------------------------------------------------
 
 static void require_cpu(Device device) {
@@ -176,6 +178,7 @@ Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, cons
     to.base = from.base ? from.base : Ref<TensorImpl>(&from);
     to.untracked = from.untracked;
     to.plain_view = from.plain_view;
+    to.inference = from.inference;
     to.version_seen = view.storage().version();
     return view;
 }

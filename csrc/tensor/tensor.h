@@ -87,7 +87,14 @@ struct TensorImpl final : public RefCounted {
     Ref<TensorImpl> base;       // the tensor this one is a view of (never itself a view)
     uint64_t version_seen = 0;  // of a view: storage version its history belongs to
     std::unique_ptr<AutogradMeta> autograd;
-    void* pyobj = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
+    // The Python object that stands for this tensor, while there is one. Usually it owns this; an object with state of
+    // its own (a subclass, attributes) that only the core still needs is owned by this instead.
+    void* pyobj = nullptr;
+    bool owns_pyobj = false;
+    ~TensorImpl() override {
+        if (owns_pyobj) release_object(pyobj);
+    }
+    static void (*release_object)(void* pyobj);  // set by the bindings
 };
 
 class Tensor {

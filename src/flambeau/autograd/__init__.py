@@ -33,7 +33,10 @@ _LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (list, tuple)) and not isinstance(value, _edge_type()) else (value,)
+    """One tensor or gradient edge, or any iterable of them: a list, a generator, a ParameterList, the values of a dict."""
+    if value is None or isinstance(value, (Tensor, _edge_type())) or isinstance(value, str) or not isinstance(value, Iterable):
+        return (value,)
+    return tuple(value)
 
 
 def _edge_type():
@@ -68,7 +71,8 @@ def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batche
         expected = tuple(shape)
         if tuple(g.shape[1:] if batched else g.shape) != expected:
             raise RuntimeError(
-                f"{op}: Mismatch in shape: the gradient for tensor {i} has shape {tuple(g.shape)}, the tensor {expected}"
+                f"{op}: Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
+                f"{tuple(expected)}"
             )
         if g.dtype.is_complex != dtype.is_complex:
             raise RuntimeError(
@@ -113,6 +117,11 @@ def backward(
         grad_tensors = grad_variables
     outputs = _tuple(tensors)
     gradients = (None,) * len(outputs) if grad_tensors is None else _tuple(grad_tensors)
+    if _inside_vmap((*outputs, *gradients)):
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or "
+            "call backward() outside of functorch transforms"
+        )
     gradients = _start(outputs, gradients, "backward")
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
@@ -121,12 +130,12 @@ def backward(
     wanted = _tuple(inputs)
     if not wanted:
         raise RuntimeError("backward: `inputs` argument to `backward` cannot be empty; leave it out for all leaves")
-    found = _C.run_backward(_edges(outputs), gradients, bool(keep), bool(create_graph), _edges(wanted))
-    for target, g in zip(wanted, found, strict=True):
-        if g is None or isinstance(target, _edge_type()):
-            continue
-        with set_grad_enabled(create_graph):
-            target.grad = g.clone() if target.grad is None else target.grad + g
+    _C.run_backward(_edges(outputs), gradients, bool(keep), bool(create_graph), _edges(wanted), True)
+
+
+def _inside_vmap(values: tuple[Any, ...]) -> bool:
+    """Whether one of the tensors stands for many examples."""
+    return any(hasattr(type(v), "__flambeau_function__") for v in values)
 
 
 def _edges(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -171,13 +180,15 @@ def grad(
     if not wanted:
         raise ValueError("grad: grad requires non-empty inputs")
     given = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
+    options: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+    if not is_grads_batched and _inside_vmap((*outs, *wanted, *given)):
+        from flambeau.func._batching.function import grad_of_examples
+
+        return grad_of_examples(outs, wanted, given, {**options, "retain_graph": retain_graph})
     gradients: Any = _start(outs, given, "grad", is_grads_batched)
     keep = bool(create_graph if retain_graph is None else retain_graph)
     if is_grads_batched:
-        rows = [
-            _C.run_backward(_edges(outs), tuple(g[i] for g in gradients), True, bool(create_graph), _edges(wanted))
-            for i in range(len(gradients[0]))
-        ]
+        rows = [grad(outs, wanted, tuple(g[i] for g in gradients), True, create_graph, allow_unused=True) for i in range(len(gradients[0]))]
         found: Any = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
     else:
         found = _C.run_backward(_edges(outs), gradients, keep, bool(create_graph), _edges(wanted))

@@ -60,8 +60,9 @@ class FunctionCtx:
         """The tensors given to save_for_backward."""
         if self._freed:
             raise RuntimeError(
-                f"{self._name}: Trying to backward through the graph a second time: what it kept was freed by the first "
-                "backward. Use retain_graph=True there, or compute the graph again"
+                f"{self._name}: Trying to backward through the graph a second time (or directly access saved tensors after they "
+                "have already been freed): what it kept was freed by the first backward. Use retain_graph=True there, or compute "
+                "the graph again"
             )
         # A kept output's history is this function's own node, known while backward runs.
         return tuple(
