@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pathlib
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -52,6 +53,7 @@ class CustomOpDef:
         self._kernels: dict[str, Callable[..., Any]] = {}
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
+        self._vmap: Callable[..., Any] | None = None
         self.differentiable = False  # composed of flambeau's ops: formulas for the gradient are not needed
 
     def __repr__(self) -> str:
@@ -71,7 +73,8 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kernel = self.kernel()
-        if self._backward is None:
+        batched = any(hasattr(type(a), "__flambeau_function__") for a in (*args, *kwargs.values()))
+        if self._backward is None and not (batched and self._vmap is not None):
             return kernel(*args, **kwargs)
         if kwargs:
             bound = inspect.signature(kernel).bind(*args, **kwargs)
@@ -90,6 +93,13 @@ class CustomOpDef:
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Keeps nothing: shapes without data are for PyTorch's compiler."""
         return fn
+
+    def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
+        """Says what vmap does: func(info, in_dims, *args) returns (output, out_dims); also as a decorator."""
+        if func is None:
+            return self.register_vmap
+        self._vmap = func
+        return func
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
         """Says how to differentiate: backward(ctx, *grads) after setup_context(ctx, inputs, output)."""
@@ -112,16 +122,28 @@ class _Recorded(Function):
         return output
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple, op: CustomOpDef, kwargs: dict[str, Any], *args: Any) -> Any:
+        if op._vmap is not None:
+            return op._vmap(info, in_dims[2:], *args, **kwargs)
+        warnings.warn(
+            f"There is a performance drop because we have not yet implemented the batching rule for {op._name}: vmap runs it once "
+            "per example; add a rule with register_vmap", stacklevel=2,
+        )  # fmt: skip
+        results = [
+            op(*(a if dim is None else a.select(dim, i) for a, dim in zip(args, in_dims[2:], strict=True)), **kwargs)
+            for i in range(info.batch_size)
+        ]
+        if isinstance(results[0], fb.Tensor):
+            return fb.stack(results), 0
+        return tuple(fb.stack(list(parts)) for parts in zip(*results, strict=True)), (0,) * len(results[0])
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         answer = ctx.recorded_op._backward(ctx, *grads)
         return (None, None, *(answer if isinstance(answer, (tuple, list)) else (answer,)))
 
 
 _ops: dict[str, dict[str, CustomOpDef]] = {}
-
-
-def _named(op: Any) -> str:
-    return op._name if isinstance(op, CustomOpDef) else str(op)
 
 
 def _find(op: Any) -> CustomOpDef:
@@ -187,8 +209,8 @@ register_fake = impl_abstract = _decorates
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Refused: vmap has its rules in flambeau.func."""
-    raise StateError(f"register_vmap: {_named(op)}: rules for vmap cannot be added from outside; write the op with flambeau's own ops")
+    """Says what vmap does with an op; see CustomOpDef.register_vmap. Also as a decorator."""
+    return _find(op).register_vmap(func)
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
@@ -252,6 +274,13 @@ class _Aten:
         if overload.startswith("__"):
             raise AttributeError(overload)
         return self
+
+    # Policies of selective checkpoints are asked about the function itself.
+    def __eq__(self, other: object) -> bool:
+        return self._function is (other._function if isinstance(other, _Aten) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._function)
 
     def __repr__(self) -> str:
         return f"<op aten::{self._name}>"

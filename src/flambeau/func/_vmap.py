@@ -9,8 +9,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.func._batching import Level, levels, load_rules, wrap
-from flambeau.func._batching.randomness import watch_random
+from flambeau.func._batching import Level, enter, leave, levels, load_rules, wrap
 from flambeau.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]
@@ -104,13 +103,12 @@ def _run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
     level = Level(len(levels()) + 1, size, randomness)
     # Batch dimensions move to the front before the level starts: this is the work of the levels outside.
     moved = [leaf if dim is None else leaf.movedim(dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
-    levels().append(level)
+    enter(level)
     try:
         args = [x if dim is None else wrap(x, level) for x, dim in zip(moved, dims, strict=True)]
-        with watch_random(level):
-            results = func(*tree_unflatten(args, spec), **kwargs)
+        results = func(*tree_unflatten(args, spec), **kwargs)
     finally:
-        levels().pop()
+        leave(level)
         level.active = False
     return _unwrap(results, level, out_dims, getattr(func, "__name__", repr(func)))
 

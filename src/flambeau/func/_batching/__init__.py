@@ -9,10 +9,12 @@ since it is an ordinary tensor underneath, it carries the graph for gradients.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import operator
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +44,32 @@ _stack = _Stack()
 def levels() -> list[Level]:
     """The vmaps that run on this thread, the outermost first."""
     return _stack.levels
+
+
+def enter(level: Level) -> None:
+    """Begins a level on this thread."""
+    _stack.levels.append(level)
+    _C.set_draws_in_vmap(True)
+
+
+def leave(level: Level) -> None:
+    """Ends a level."""
+    _stack.levels.remove(level)
+    _C.set_draws_in_vmap(bool(_stack.levels))
+
+
+@contextlib.contextmanager
+def set_aside(level: Level):
+    """What runs inside is the work of the levels around this one."""
+    place = _stack.levels.index(level)
+    hidden = _stack.levels[place:]
+    del _stack.levels[place:]
+    _C.set_draws_in_vmap(bool(_stack.levels))
+    try:
+        yield
+    finally:
+        _stack.levels.extend(hidden)
+        _C.set_draws_in_vmap(True)
 
 
 def _forbidden(name: str, why: str):
@@ -84,6 +112,10 @@ class Batched(Tensor):
     def is_contiguous(self, *args, **kwargs):
         """Whether the tensor of all examples is contiguous."""
         return self.physical.is_contiguous(*args, **kwargs)
+
+    def storage_offset(self):
+        """Where the first example begins in memory."""
+        return self.physical.storage_offset()
 
     def stride(self, dim=None):
         """Strides of one example."""
@@ -307,17 +339,65 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     if found is None and name.endswith("_") and name[:-1] in RULES:
         return _store(frame, name, arguments)
     if found is None:
+        return _without_rule(frame, name, arguments)
+    return found(frame, name, arguments)
+
+
+# Their results have as many elements as the values decide, or they need the values themselves.
+BY_VALUE = {
+    "allclose", "argwhere", "bincount", "equal", "masked_select", "nonzero", "nonzero_numpy", "unique", "unique_consecutive",
+}  # fmt: skip
+# They speak of memory, which an example does not have for itself.
+BY_MEMORY = {"_as_strided_", "resize_", "resize_as_", "set_"}
+
+
+def _without_rule(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    if name in BY_VALUE:
+        raise StateError(
+            f"vmap: {name} gives a result whose size or flow depends on the values, which differ per example (data-dependent "
+            "control flow is not supported inside vmap); call it outside, or use a form of fixed size such as where()"
+        )
+    from flambeau import compat
+
+    if name in BY_MEMORY or name.startswith("_fused_") or not compat.is_installed():
         raise StateError(
             f"vmap: no batching rule for {name}; call it outside of vmap, write it with other ops, or loop over the examples"
         )
-    return found(frame, name, arguments)
+    warnings.warn(
+        f"There is a performance drop because we have not yet implemented the batching rule for {name}: vmap runs it once per "
+        "example. Call it outside of vmap, or write it with other ops.", stacklevel=4,
+    )  # fmt: skip
+    return _looped(frame, name, arguments)
+
+
+def _example(frame: Frame, value: Any, i: int) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)([_example(frame, item, i) for item in value])
+    return value.physical[i] if frame.is_batched(value) else value
+
+
+def _looped(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """One call per example, results stacked: what PyTorch does for ops without a rule."""
+    if frame.size == 0:
+        raise StateError(f"vmap: The fallback path does not support vmap over dims of size 0, as {name} without a rule would need")
+    if name.endswith("_"):
+        check_writable(frame, next(iter(arguments.values())))
+    results = [call(name, {k: _example(frame, v, i) for k, v in arguments.items()}) for i in range(frame.size)]
+    if name.endswith("_"):
+        return next(iter(arguments.values()))
+    if isinstance(results[0], Tensor):
+        return frame.wrap(_C.namespaces[""]["stack"](results))
+    if not isinstance(results[0], (tuple, list)) or not all(isinstance(x, Tensor) for x in results[0]):
+        raise StateError(f"vmap: no batching rule for {name}, and its result is not made of tensors; call it outside of vmap")
+    return type(results[0])([frame.wrap(_C.namespaces[""]["stack"](list(parts))) for parts in zip(*results, strict=True)])
 
 
 def check_writable(frame: Frame, target: Any) -> None:
     """An in-place op inside vmap needs a place of its own for every example."""
     if not frame.is_batched(target):
         raise ArgumentError(
-            f"{frame.name}: inside vmap the tensor written to is the same for all examples, while the values differ per "
+            f"vmap: {frame.name}(self, *extra_args) is not possible because there exists a Tensor in extra_args that has more "
+            "elements than `self`: inside vmap the tensor written to is the same for all examples, while the values differ per "
             "example; use the form that returns a new tensor, or make the tensor from a batched one (zeros_like, clone)"
         )
 
@@ -341,6 +421,6 @@ def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 def load_rules() -> None:
     """Fills the table of rules."""
-    families = "pointwise reductions shaping joining products convolution normalization linalg indexing scattering randomness"
+    families = "pointwise reductions shaping joining products convolution normalization layers layout linalg indexing scattering randomness"
     for family in families.split():
         importlib.import_module(f"{__name__}.{family}")

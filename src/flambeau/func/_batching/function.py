@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.errors import ArgumentError, StateError
-from flambeau.func._batching import Batched, Level, levels, wrap
+from flambeau.func._batching import Batched, Level, enter, leave, levels, wrap
 
 
 class VmapInfo(NamedTuple):
@@ -55,6 +55,49 @@ def _wrapped(function: Any, output: Any, out_dims: Any, level: Level) -> Any:
     return results if several else results[0]
 
 
+def grad_of_examples(outputs: tuple, inputs: tuple, gradients: tuple, options: dict[str, Any]) -> tuple:
+    """autograd.grad inside vmap.
+
+    Of a graph recorded outside, with gradients that differ per example: one backward for each. Of outputs that differ per
+    example: one backward for all, which the examples do not share anything in, with respect to inputs that differ too.
+    """
+    level = max((x.level for x in (*outputs, *inputs, *gradients) if isinstance(x, Batched)), key=lambda level: level.depth)
+
+    def mine(x: Any) -> bool:
+        return isinstance(x, Batched) and x.level is level
+
+    def physical(x: Any) -> Any:
+        return x.physical if mine(x) else x
+
+    if any(mine(x) for x in outputs):
+        if not all(mine(x) for x in (*outputs, *inputs)):
+            raise StateError(
+                "grad: inside vmap the outputs differ per example, and an output or input that is the same for all would get the "
+                "sum over the examples; use fb.func.grad or fb.func.vjp inside vmap"
+            )
+        for out, g in zip(outputs, gradients, strict=True):
+            if g is None and out.numel() != 1:
+                raise RuntimeError(f"grad: grad can be implicitly created only for scalar outputs, got shape {tuple(out.shape)}")
+        seeds = tuple(
+            fb.ones_like(out.physical) if g is None
+            else g.physical if mine(g)
+            else g.unsqueeze(0).expand((level.size, *g.shape))
+            for out, g in zip(outputs, gradients, strict=True)
+        )  # fmt: skip
+        found = fb.autograd.grad(tuple(map(physical, outputs)), tuple(map(physical, inputs)), seeds, **options)
+    else:
+        if any(mine(x) for x in inputs):
+            raise StateError("grad: One of the differentiated Tensors appears to not have been used in the graph: the outputs were made "
+                             "outside of vmap, an input inside")  # fmt: skip
+        seeds = tuple(
+            g.physical if mine(g)
+            else (fb.ones_like(out) if g is None else g).unsqueeze(0).expand((level.size, *out.shape))
+            for out, g in zip(outputs, gradients, strict=True)
+        )  # fmt: skip
+        found = fb.autograd.grad(outputs, inputs, seeds, is_grads_batched=True, **options)
+    return tuple(None if g is None else wrap(g, level) for g in found)
+
+
 class _Running:
     """A level for the time of a forward or backward that vmap did not start."""
 
@@ -62,11 +105,11 @@ class _Running:
         self.level = Level(len(levels()) + 1, size, randomness)
 
     def __enter__(self) -> Level:
-        levels().append(self.level)
+        enter(self.level)
         return self.level
 
     def __exit__(self, *exception: Any) -> None:
-        levels().remove(self.level)
+        leave(self.level)
         self.level.active = False
 
 

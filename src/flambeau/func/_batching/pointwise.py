@@ -18,7 +18,7 @@ special.i1 special.i1e special.log_ndtr special.modified_bessel_i0 special.modif
 special.modified_bessel_k1 special.ndtr special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
 special.spherical_bessel_j0
 _nn.elu _nn.gelu _nn.gelu_tanh _nn.hardsigmoid _nn.hardswish _nn.hardtanh _nn.leaky_relu _nn.logsigmoid _nn.mish _nn.silu
-_nn.softplus
+_nn.softplus _nn.logsigmoid_recorded
 """.split()
 
 # Their arguments are promoted to one dtype, in which 0-d tensors weigh less: see _promote.
@@ -32,7 +32,7 @@ special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u sp
 special.shifted_chebyshev_polynomial_w special.xlog1py special.zeta
 """.split()
 # These keep the dtypes of their arguments apart, or want them equal.
-MIXED = "complex heaviside ldexp logical_and logical_or logical_xor".split()
+MIXED = "complex heaviside ldexp logical_and logical_or logical_xor _dirichlet_grad _standard_gamma_grad".split()
 
 
 def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,125 +1,126 @@
-"""Rules for ops that draw random numbers, under vmap's three modes: 'error', 'different' and 'same'."""
+"""Rules for ops that draw random numbers, under vmap's three modes: 'error', 'different' and 'same'.
+
+Inside vmap the core gives every such op to `dispatch` or, when none of its arguments is batched, to `draw`: rand(3) follows the
+innermost level too. A rule draws with that level set aside, so the levels outside apply their own mode to what it asks for.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
-from flambeau.errors import StateError
-from flambeau.func._batching import RANDOM, RULES, Frame, Level, call, check_writable
+from flambeau.errors import ArgumentError, StateError
+from flambeau.func._batching import RANDOM, RULES, Frame, call, levels, set_aside
 
 
-class _Seen(threading.local):
-    def __init__(self) -> None:
-        self.state: Any = None  # of the default generator, after the last draw that a rule made
+def draw(name: str, arguments: dict[str, Any]) -> Any:
+    """Answers an op that draws inside vmap and of whose arguments none is batched."""
+    if arguments.get("out") is not None:
+        raise ArgumentError(f"{name}: out= is not available inside vmap; use the result")
+    return RULES[name](Frame(name, levels()[-1]), name, arguments)
 
 
-_seen = _Seen()
-
-
-@contextlib.contextmanager
-def watch_random(level: Level):
-    """Draws without a tensor argument, as in rand(3), reach no rule: notice them by the generator's state."""
-    outer = _seen.state
-    _seen.state = fb.get_rng_state()
-    try:
-        yield
-        _check_unseen(level)
-        if outer is not None:
-            outer = fb.get_rng_state()
-    finally:
-        _seen.state = outer
-
-
-def _check_unseen(level: Level) -> None:
-    if level.randomness == "same" or fb.equal(fb.get_rng_state(), _seen.state):
-        return
-    if level.randomness == "error":
-        raise StateError(_refusal("the function"))
-    raise StateError(
-        "vmap: with randomness='different' draw from a batched tensor, as in rand_like(x), randn_like(x) or x.new_empty(3)"
-        ".normal_(); functions that take only sizes, such as rand(3), would give every example the same numbers"
-    )
-
-
-def _refusal(name: str) -> str:
-    return (
-        f"vmap: {name} draws random numbers, and randomness='error' refuses that; pass randomness='different' to draw for every "
-        "example or randomness='same' to draw once for all"
-    )
+def _check_allowed(frame: Frame, name: str) -> None:
+    if frame.level.randomness == "error":
+        raise StateError(
+            f"vmap: called random operation while in randomness error mode: {name} draws random numbers, and randomness='error' "
+            "refuses that; pass randomness='different' to draw for every example or randomness='same' to draw once for all"
+        )
 
 
 def _random(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    mode = frame.level.randomness
-    if mode == "error":
-        raise StateError(_refusal(name))
-    _check_unseen(frame.level)
+    """Ops with a tensor argument that gives the shape, or is written to."""
+    _check_allowed(frame, name)
     first, target = next(iter(arguments.items()))
-    if name.endswith("_"):
-        check_writable(frame, target)
+    inplace = name.endswith("_")
     batched = {key for key, value in arguments.items() if frame.is_batched(value)}
-    if mode == "different":
+    if frame.level.randomness == "different":
+        if inplace and first not in batched:
+            raise StateError(
+                f"vmap: Cannot ask for different inplace randomness on an unbatched tensor: {name} has one place for the numbers "
+                "of all examples; use the form that returns a new tensor, or make the tensor from a batched one (empty_like)"
+            )
         rank = max(v.ndim for v in arguments.values() if isinstance(v, Tensor))
         new = {k: _full(frame, v, rank) if isinstance(v, Tensor) else v for k, v in arguments.items()}
-        result = call(name, _rid(name, new))
-        answer = target if name.endswith("_") else frame.wrap(result)
-    else:
-        parameters = batched - {first} if name.endswith("_") or name.endswith("_like") else batched
-        if parameters:
-            raise StateError(
-                f"{name}: with randomness='same' one draw serves all examples, so the parameters must be the same for all"
-            )
-        example = fb.empty(tuple(target.shape), dtype=target.dtype) if first in batched else target
-        result = call(name, _rid(name, {**arguments, first: example}))
-        answer = target if name.endswith("_") else result
-        if name.endswith("_"):
-            target.physical.copy_(result)
-    _seen.state = fb.get_rng_state()
-    return answer
+        with set_aside(frame.level):
+            result = call(name, _rid(new))
+        return target if inplace else frame.wrap(result)
+    parameters = batched - {first} if inplace or name.endswith("_like") else batched
+    if parameters:
+        raise StateError(
+            f"{name}: with randomness='same' one draw serves all examples, so the parameters must be the same for all"
+        )
+    with set_aside(frame.level):
+        if first not in batched:
+            return call(name, _rid(arguments))
+        example = target.physical.new_empty(tuple(target.shape))
+        result = call(name, _rid({**arguments, first: example}))
+        if not inplace:
+            return result
+        target.physical.copy_(result)
+    return target
 
 
 def _full(frame: Frame, x: Tensor, rank: int) -> Tensor:
     return frame.aligned(x if frame.is_batched(x) else frame.wrap(frame.physical(x)), rank)
 
 
-def _rid(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _rid(arguments: dict[str, Any]) -> dict[str, Any]:
     """Without the options of *_like that say what the tensor says already."""
     drop = {"layout", "device", "requires_grad", "memory_format", "pin_memory"}
     return {k: v for k, v in arguments.items() if k not in drop}
 
 
 _NAMES = """
-bernoulli bernoulli_ binomial cauchy_ exponential_ geometric_ log_normal_ normal normal_ poisson rand_like randint_like
+bernoulli bernoulli_ binomial cauchy_ exponential_ geometric_ log_normal_ normal_ poisson rand_like randint_like
 randn_like random_ uniform_ _sample_dirichlet _standard_gamma
 """.split()
-for _name in _NAMES:
-    RULES[_name] = _random
-    RANDOM.add(_name)
+
+
+def _sized(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """Ops that are told a size and take no tensor."""
+    _check_allowed(frame, name)
+    different = frame.level.randomness == "different"
+    with set_aside(frame.level):
+        if not different:
+            return call(name, arguments)
+        return frame.wrap(call(name, {**arguments, "size": (frame.size, *arguments["size"])}))
+
+
+def _normal(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    return (_sized if "size" in arguments else _random)(frame, name, arguments)
+
+
+def _randperm(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
+    """An order for every example: that of as many random numbers."""
+    _check_allowed(frame, name)
+    with set_aside(frame.level):
+        if frame.level.randomness == "same":
+            return call(name, arguments)
+        keys = fb.rand((frame.size, arguments["n"]), generator=arguments.get("generator"), dtype=fb.float64)
+        return frame.wrap(keys.argsort(-1).to(arguments.get("dtype") or fb.int64))
 
 
 def _multinomial(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     """Rows of weights: two dimensions at most, so the rows of all examples are put into one matrix."""
-    mode = frame.level.randomness
-    if mode == "error":
-        raise StateError(_refusal(name))
+    _check_allowed(frame, name)
     weights = arguments["input"]
-    if mode == "same" and frame.is_batched(weights):
-        raise StateError("multinomial: with randomness='same' the weights must be the same for all examples")
-    _check_unseen(frame.level)
-    if mode == "same":
-        answer = call(name, arguments)
-    else:
-        physical = frame.physical(weights)
+    if frame.level.randomness == "same":
+        if frame.is_batched(weights):
+            raise StateError("multinomial: with randomness='same' the weights must be the same for all examples")
+        with set_aside(frame.level):
+            return call(name, arguments)
+    physical = frame.physical(weights)
+    with set_aside(frame.level):
         flat = call(name, {**arguments, "input": physical.reshape((-1, physical.shape[-1]))})
-        answer = frame.wrap(flat.reshape((*physical.shape[:-1], flat.shape[-1])))
-    _seen.state = fb.get_rng_state()
-    return answer
+    return frame.wrap(flat.reshape((*physical.shape[:-1], flat.shape[-1])))
 
 
-RULES["multinomial"] = _multinomial
-RANDOM.add("multinomial")
-
-
+for _names, _rule in (
+    (_NAMES, _random), (["rand", "randn", "randint"], _sized), (["normal"], _normal), (["randperm"], _randperm),
+    (["multinomial"], _multinomial),
+):  # fmt: skip
+    for _name in _names:
+        RULES[_name] = _rule
+        RANDOM.add(_name)

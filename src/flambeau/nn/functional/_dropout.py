@@ -26,8 +26,8 @@ def _times(input: Tensor, noise: Tensor, inplace: bool) -> Tensor:
 
 def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     """Ones with probability 1 - p, else zeros."""
-    noise = fb.empty_like(input) if shape is None else input.new_empty(shape)
-    return noise.bernoulli_(1 - p)
+    like = input.detach() if shape is None else input.new_empty(shape)
+    return fb.bernoulli(like, 1 - p)  # not in place: inside vmap every example may get its own
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
