@@ -1,6 +1,7 @@
 // What Python puts between ops and their kernels: see KernelHook.
 #include "bindings/convert.h"
 #include "bindings/graph.h"
+#include "bindings/items.h"
 #include "ops/common.h"
 #include "ops/dispatch.h"
 
@@ -26,11 +27,7 @@ class PythonKernelHook final : public KernelHook {
             return true;
         }
         std::vector<Tensor> list;
-        Owned items(ok(PySequence_Tuple(answer.get())));
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); i++) {
-            PyObject* item = PyTuple_GET_ITEM(items.get(), i);
-            list.push_back(is_tensor(item) ? fresh(item) : Tensor());
-        }
+        for (PyObject* item : Items(answer.get())) list.push_back(is_tensor(item) ? fresh(item) : Tensor());
         result = std::move(list);
         return true;
     }

@@ -469,11 +469,7 @@ static Value hand_over_from_core(const OpOverload& op, Args& a, const Tensor& ta
     Owned result(hand_over(who.get(), a.inplace ? op.entry->name + "_" : op.entry->name, dict));
     if (is_tensor(result.get())) return tensor_of(result.get());
     std::vector<Tensor> list;
-    Owned items(ok(PySequence_Tuple(result.get())));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); i++) {
-        PyObject* item = PyTuple_GET_ITEM(items.get(), i);
-        list.push_back(is_tensor(item) ? tensor_of(item) : Tensor());
-    }
+    for (PyObject* item : Items(result.get())) list.push_back(is_tensor(item) ? tensor_of(item) : Tensor());
     return list;
 }
 [[maybe_unused]] static const bool hand_over_ready = (hand_over_op = hand_over_from_core, true);

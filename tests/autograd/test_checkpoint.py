@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import pytest
 
 import flambeau as fb
 from flambeau.utils.checkpoint import (
     CheckpointError,
+    CheckpointPolicy,
     checkpoint,
     checkpoint_sequential,
+    create_selective_checkpoint_contexts,
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
@@ -243,3 +246,130 @@ def test_states_of_accelerators():
     with pytest.raises(fb.errors.StateError, match="no accelerators"):
         set_device_states([0], [fb.get_rng_state()])
     assert fb.cuda._initialized is fb.cuda.is_initialized() is False
+
+
+# ---- autocast, and results kept op by op -----------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("backward_inside", [True, False])
+def test_the_second_run_has_the_autocast_of_the_first(use_reentrant, backward_inside):
+    weight = fb.randn(4, 4, requires_grad=True)
+    x = fb.randn(3, 4, requires_grad=True)
+    seen = []
+
+    def layer(t):
+        y = t @ weight
+        seen.append(y.dtype)
+        return y.float().sin()
+
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        loss = checkpoint(layer, x, use_reentrant=use_reentrant).sum()
+        if backward_inside:
+            with fb.autocast("cpu", enabled=False):
+                loss.backward()
+    if not backward_inside:
+        loss.backward()
+    assert seen == [fb.bfloat16] * 2
+    kept = x.grad, weight.grad
+    x.grad = weight.grad = None
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        plain = layer(x).sum()
+    plain.backward()
+    assert fb.equal(kept[0], x.grad) and fb.equal(kept[1], weight.grad)
+
+
+@both
+def test_a_second_run_within_autocast_stays_outside_of_it(use_reentrant):
+    x = fb.randn(3, 3, requires_grad=True)
+    seen = []
+
+    def layer(t):
+        y = t @ t
+        seen.append(y.dtype)
+        return y.sin()
+
+    loss = checkpoint(layer, x, use_reentrant=use_reentrant).sum()
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        loss.backward()
+    assert seen == [fb.float32] * 2
+
+
+def counted(keep, mutable=False):
+    """A context_fn, and how often ops were asked about."""
+    asked = []
+
+    def policy(ctx, op, *args):
+        asked.append(op)
+        return CheckpointPolicy.MUST_SAVE if op in keep else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return functools.partial(create_selective_checkpoint_contexts, policy, mutable), asked
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_kept_results_are_not_computed_again(keep):
+    x = fb.randn(3, 3, dtype=fb.float64, requires_grad=True)
+    scale = fb.eye(3, dtype=fb.float64)
+    context_fn, asked = counted([fb.mm] if keep else [])
+    y = checkpoint(lambda t: (t @ scale).sin(), x, use_reentrant=False, context_fn=context_fn)
+    scale.mul_(2)  # a product that is computed again is twice as large, one that was kept is not
+    y.sum().backward()
+    assert fb.allclose(x.grad, 2 * (x.detach() * (1 if keep else 2)).cos())
+    assert asked == [fb.mm, fb.sin]
+
+
+def test_a_list_of_ops_to_keep_and_layers():
+    layer = fb.nn.Linear(3, 3)
+    x = fb.randn(2, 3, requires_grad=True)
+    keep = functools.partial(create_selective_checkpoint_contexts, [fb.addmm])
+    checkpoint(lambda t: layer(t).tanh(), x, use_reentrant=False, context_fn=keep).sum().backward()
+    want = x.grad
+    x.grad = None
+    layer(x).tanh().sum().backward()
+    assert fb.equal(want, x.grad)
+
+
+def test_kept_results_that_were_changed():
+    def f(x):
+        return x.sin().mul_(2).cos().exp()
+
+    x = leaf()
+    context_fn, _ = counted([fb.sin])
+    with pytest.raises(RuntimeError, match="has been mutated"):
+        checkpoint(f, x, use_reentrant=False, context_fn=context_fn).sum().backward()
+    context_fn, _ = counted([fb.sin], mutable=True)
+    checkpoint(f, x, use_reentrant=False, context_fn=context_fn).sum().backward()
+
+
+def test_selective_second_runs_that_differ():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        x = x.sin()
+        return (x.sin() if len(runs) > 1 else x).cos()
+
+    context_fn, _ = counted([fb.sin])
+    y = checkpoint(f, leaf(), use_reentrant=False, context_fn=context_fn, early_stop=False)
+    with pytest.raises(RuntimeError, match=r"sin invocation index 1 .*not found in storage"):
+        y.sum().backward()
+
+
+def test_selective_checkpoints_serve_one_backward():
+    context_fn, _ = counted([fb.sin])
+    y = checkpoint(lambda x: x.sin().cos().exp(), leaf(), use_reentrant=False, context_fn=context_fn).sum()
+    y.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="Trying to backward an extra time"):
+        y.backward()
+
+
+def test_bad_policies():
+    with pytest.raises(ValueError, match="Expected op in `op_list` to be an OpOverload"):
+        create_selective_checkpoint_contexts([2])
+    with pytest.raises(TypeError, match=r"either a function or a list of ops\."):
+        create_selective_checkpoint_contexts(2)
+    with pytest.raises(ValueError, match="must return a CheckpointPolicy or a bool"):
+        checkpoint(
+            lambda x: x.sin(), leaf(), use_reentrant=False,
+            context_fn=functools.partial(create_selective_checkpoint_contexts, lambda ctx, op, *args: "yes"),
+        )  # fmt: skip

@@ -10,10 +10,13 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau.amp import _state as _amp
 from flambeau.errors import ArgumentError, StateError
+from flambeau.utils._selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn",
-           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]  # fmt: skip
+__all__ = ["CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint", "checkpoint_sequential",
+           "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
+           "set_checkpoint_early_stop", "set_device_states"]  # fmt: skip
 
 
 class CheckpointError(StateError):
@@ -66,6 +69,27 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
     wanted = list(devices)
     if wanted:
         raise StateError(f"set_device_states: there are no accelerators, got devices {wanted}; for the CPU use fb.set_rng_state()")
+
+
+class _Surroundings:
+    """What the first run saw besides its arguments: the random state, if it is to be preserved, and autocast."""
+
+    def __init__(self, preserve: bool) -> None:
+        self.random = fb.get_rng_state() if preserve else None
+        self.autocast = {
+            "enabled": _amp.is_autocast_enabled("cpu"), "dtype": _amp.get_autocast_dtype("cpu"),
+            "cache_enabled": _amp.is_autocast_cache_enabled(),
+        }  # fmt: skip
+
+    @contextlib.contextmanager
+    def again(self):
+        """The same surroundings, for the second run."""
+        with contextlib.ExitStack() as stack:
+            if self.random is not None:
+                stack.enter_context(fb.random.fork_rng())
+                fb.set_rng_state(self.random)
+            stack.enter_context(fb.autocast("cpu", **self.autocast))
+            yield
 
 
 class _Setting:
@@ -193,7 +217,7 @@ class _Frame:
 
     def __init__(self, function, args, kwargs, preserve, context, check, stop, debug) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.state = fb.get_rng_state() if preserve else None
+        self.surroundings = _Surroundings(preserve)
         self.context, self.check, self.stop, self.debug = context, check, stop, debug
         self.holders: list[weakref.ref[_Holder]] = []  # weak: a tensor that backward no longer needs is not kept
         self.forward_done = False
@@ -228,9 +252,7 @@ class _Frame:
             return x.detach()
 
         with contextlib.ExitStack() as stack:
-            if self.state is not None:
-                stack.enter_context(fb.random.fork_rng())
-                fb.set_rng_state(self.state)
+            stack.enter_context(self.surroundings.again())
             stack.enter_context(self.context)
             stack.enter_context(fb.enable_grad())
             stack.enter_context(fb.autograd.graph.saved_tensors_hooks(pack, lambda x: x))
@@ -292,7 +314,7 @@ def _reentrant() -> Any:
             @staticmethod
             def forward(ctx, function, preserve, *args):
                 ctx.function = function
-                ctx.state = fb.get_rng_state() if preserve else None
+                ctx.surroundings = _Surroundings(preserve)
                 ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
                 ctx.others = [None if isinstance(x, Tensor) else x for x in args]
                 ctx.save_for_backward(*(x for x in args if isinstance(x, Tensor)))
@@ -306,9 +328,7 @@ def _reentrant() -> Any:
                     args[place] = x
                 args = _detached(args)
                 with contextlib.ExitStack() as stack:
-                    if ctx.state is not None:
-                        stack.enter_context(fb.random.fork_rng())
-                        fb.set_rng_state(ctx.state)
+                    stack.enter_context(ctx.surroundings.again())
                     stack.enter_context(fb.enable_grad())
                     outputs = ctx.function(*args)
                 outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
