@@ -45,8 +45,8 @@ void each_result(const Value& value, F f) {
 }
 
 // Runs the kernel; what it computed beside the target it was given goes there.
-Value run(const OpOverload& op, Args& a) {
-    bool hooked = grad_modes.handed_over && kernel_hook && !a.out && !op.mutates;
+Value run(const OpOverload& op, Args& a, const GradModes& modes) {
+    bool hooked = modes.handed_over && kernel_hook && !a.out && !op.mutates;
     if (hooked) [[unlikely]] {
         Value value;
         if (!kernel_hook->replace(op, a, value)) {
@@ -74,8 +74,8 @@ void keep_real_base(const Tensor& t, const Args& a) {
     if (!known) t.impl()->base = nullptr;
 }
 
-Value run_plain(const OpOverload& op, Args& a) {
-    bool recording = grad_enabled();
+Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
+    bool recording = modes.grad;
     if (a.inplace || op.mutates) {
         const Tensor& target = a.inplace ? a.out : a.tensor(0);
         if (recording) check_inplace(target);
@@ -83,9 +83,9 @@ Value run_plain(const OpOverload& op, Args& a) {
     } else if (a.out) {
         check_not_inference(a.out);
     }
-    Value value = run(op, a);
+    Value value = run(op, a, modes);
     if (!recording) {
-        bool inference = grad_modes.inference;
+        bool inference = modes.inference;
         each_result(value, [&](const Tensor& t, uint32_t) {
             // The target of an in-place op keeps what it is.
             bool given = false;
@@ -167,7 +167,7 @@ void keep_inputs(OpNode& node, const Args& a, uint32_t uses, bool inplace) {
     }
 }
 
-Value run_recorded(const OpOverload& op, Args& a) {
+Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
     bool inplace = a.inplace || op.mutates;
     if (a.out && !inplace)
         fail_state(
@@ -175,17 +175,17 @@ Value run_recorded(const OpOverload& op, Args& a) {
             "requires "
             "grad; leave out= away, or call it under no_grad()");
     const Gradient* gradient = op.gradient;
-    if (gradient && !gradient->fn && !gradient->python && !inplace) return run(op, a);
+    if (gradient && !gradient->fn && !gradient->python && !inplace) return run(op, a, modes);
     Tensor target = a.inplace ? a.out : inplace ? a.tensor(0) : Tensor();
     if (inplace) check_inplace(target);
 
     auto node = make_ref<OpNode>(op);
     fill_node(*node, a);
-    if (gradient && drop_constants(*node) && !inplace) return run(op, a);
+    if (gradient && drop_constants(*node) && !inplace) return run(op, a, modes);
     uint32_t uses = gradient ? uses_of(*node) : 0;
     if (uses) keep_inputs(*node, a, uses, inplace);
     uint64_t version = inplace ? target.storage().version() : 0;
-    Value value = run(op, a);
+    Value value = run(op, a, modes);
 
     if (inplace) {
         if (!differentiable(target.dtype())) return value;
@@ -233,7 +233,8 @@ std::string shapes_of(const Args& a) {
 
 Value invoke(const OpOverload& op, Args& a) {
     ProfileScope profile(ProfileEvent::Op, [&] { return op.entry->name; }, [&] { return shapes_of(a); });
-    if (grad_modes.handed_over) [[unlikely]] {
+    const GradModes& modes = grad_modes;  // found once: each look at a thread's variable costs a call
+    if (modes.handed_over) [[unlikely]] {
         Tensor taker;
         each_tensor(a, [&](const Tensor& t) {
             if (t.impl()->functorial) taker = t;
@@ -254,10 +255,10 @@ Value invoke(const OpOverload& op, Args& a) {
         } named;
         return op.fn(a);
     }
-    Value value = grad_enabled() && any_requires_grad(a) ? run_recorded(op, a) : run_plain(op, a);
+    Value value = modes.grad && any_requires_grad(a) ? run_recorded(op, a, modes) : run_plain(op, a, modes);
     if (op.requires_grad >= 0 && a.given(op.requires_grad) && a.flag(op.requires_grad))
         set_requires_grad(std::get<Tensor>(value), true);
-    if (grad_modes.anomaly_forward) check_finite(op, a, value);
+    if (modes.anomaly_forward) check_finite(op, a, value);
     return value;
 }
 
