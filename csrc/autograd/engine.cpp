@@ -10,9 +10,13 @@ namespace fb {
 namespace {
 
 thread_local int depth = 0;
+thread_local bool partial = false;
+thread_local std::vector<std::function<void()>> final_calls;
 struct DepthScope {
     DepthScope() { depth++; }
-    ~DepthScope() { depth--; }
+    ~DepthScope() {
+        if (!--depth) final_calls.clear();
+    }
 };
 
 std::string described(const Node& node) {
@@ -242,9 +246,21 @@ std::vector<Tensor> run_backward(const BackwardTask& task) {
         bool previous = std::exchange(grad_modes.handed_over, false);
         ~HandedOver() { grad_modes.handed_over = previous; }
     } handed_over;
-    return Run(task).go();
+    struct Partial {
+        bool previous;
+        ~Partial() { partial = previous; }
+    } part{std::exchange(partial, !task.inputs.empty())};
+    std::vector<Tensor> results = Run(task).go();
+    // A call may ask for another one.
+    for (size_t i = 0; depth == 1 && i < final_calls.size(); i++) {
+        std::function<void()> call = final_calls[i];
+        call();
+    }
+    return results;
 }
 
 bool in_backward() { return depth > 0; }
+bool in_partial_backward() { return partial; }
+void after_backward(std::function<void()> call) { final_calls.push_back(std::move(call)); }
 
 }  // namespace fb

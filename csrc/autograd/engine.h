@@ -1,5 +1,7 @@
 // Backward: from given outputs to leaves, or to chosen inputs.
 #pragma once
+#include <functional>
+
 #include "autograd/node.h"
 
 namespace fb {
@@ -17,7 +19,10 @@ struct BackwardTask {
 
 // Gradients of task.inputs (undefined where nothing arrived), else nothing.
 std::vector<Tensor> run_backward(const BackwardTask& task);
-// Whether a backward runs on this thread.
+// Whether a backward runs on this thread, and whether it is for some inputs only.
 bool in_backward();
+bool in_partial_backward();
+// Calls a function when the outermost backward that runs on this thread is done.
+void after_backward(std::function<void()> call);
 
 }  // namespace fb

@@ -12,7 +12,7 @@ Edge edge_of(PyObject* o, const char* what) {
     if (PyTuple_Check(o)) {
         Items pair(o);
         int64_t output = 0;
-        if (pair.size() == 2 && Py_IS_TYPE(pair[0], node_type) && int_of(pair[1], output)) {
+        if (pair.size() == 2 && is_node(pair[0]) && int_of(pair[1], output)) {
             Node* node = as_node(pair[0])->node;
             auto count = static_cast<int64_t>(node->outputs.size());
             check(output >= 0 && output < count, what, " names output ", output, " of a node with ", count);
@@ -91,7 +91,23 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
 
 PyObject* py_in_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_backward()); }
 
+PyObject* py_in_partial_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_partial_backward()); }
+// queue_callback(function): called when the backward that runs is done.
+PyObject* py_queue_callback(PyObject*, PyObject* f) {
+    return guarded([&]() -> PyObject* {
+        if (!in_backward()) fail_state("Final callbacks can only be installed during backward pass");
+        auto kept = std::make_shared<Kept>(f);
+        after_backward([kept] {
+            Lock lock;
+            Owned result(ok(PyObject_CallNoArgs(kept->get())));
+        });
+        Py_RETURN_NONE;
+    });
+}
+
 PyMethodDef functions[] = {{"run_backward", py_run_backward, METH_VARARGS, nullptr},
+                           {"in_partial_backward", py_in_partial_backward, METH_NOARGS, nullptr},
+                           {"queue_callback", py_queue_callback, METH_O, nullptr},
                            {"in_backward", py_in_backward, METH_NOARGS, nullptr},
                            {}};
 

@@ -27,6 +27,7 @@ struct PyGraphNode {
 };
 extern PyTypeObject* node_type;
 inline PyGraphNode* as_node(PyObject* o) { return reinterpret_cast<PyGraphNode*>(o); }
+inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, node_type); }
 
 PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs);  // Tensor.backward (backward.cpp)
 

@@ -1,4 +1,8 @@
 // Nodes of the graph as Python objects, and Functions: nodes whose work is written in Python.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
 #include "bindings/convert.h"
 #include "bindings/graph.h"
 #include "bindings/items.h"
@@ -129,10 +133,64 @@ PyObject* node_remove_hook(PyObject* o, PyObject* id) {
     if (number == -1 && PyErr_Occurred()) return nullptr;
     return PyBool_FromLong(erase_hook(as_node(o)->node->hooks.get(), number));
 }
+// node._saved_<argument>: what the node keeps, under PyTorch's names; null without an error when there is no such
+// thing.
+PyObject* saved_attribute(OpNode* node, std::string key) {
+    if (key == "self") key = "input";
+    auto refuse_released = [&] {
+        if (node->released)
+            fail_state(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                "already been freed): ",
+                node->name(), " has let go of what it kept; specify retain_graph=True in the first backward");
+    };
+    const auto& fields = node->op.signature.fields;
+    auto field = std::find(fields.begin(), fields.end(), key);
+    size_t k = field != fields.end() ? static_cast<size_t>(field - fields.begin()) : 0;
+    if (key.starts_with("result") && key.size() == 7) k = static_cast<size_t>(key[6] - '0');
+    if (key.starts_with("result") || field != fields.end()) {
+        refuse_released();
+        if (k >= node->results.size() || !node->results[k].defined()) return nullptr;
+        Edge edge{Ref<Node>(node), static_cast<uint32_t>(k)};
+        return wrap(node->results[k].unpack(edge, "the result", node->op.entry->name, node->where));
+    }
+    for (size_t i = 0; i < node->op.signature.params.size(); i++) {
+        const Param& p = node->op.signature.params[i];
+        if (p.name != key) continue;
+        auto at = static_cast<size_t>(node->op.place[i]);
+        if (p.type != ArgType::Tensor && p.type != ArgType::Operand && p.type != ArgType::TensorList) {
+            if (p.type == ArgType::Any || p.type == ArgType::Generator) return nullptr;
+            const Value& value = node->others[at];
+            return std::holds_alternative<Dims>(value) ? wrap_tuple(std::get<Dims>(value)) : wrap_value(value);
+        }
+        refuse_released();
+        auto one = [&](uint32_t s) {
+            if (!node->slots[s].saved.defined()) return Py_NewRef(Py_None);
+            Tensor t = node->slots[s].saved.unpack(node->next[s], "the argument '" + p.name + "'", node->op.entry->name,
+                                                   node->where);
+            return t.is_wrapped_number() ? wrap(item(t)) : wrap(t);
+        };
+        uint32_t first = node->first[at], last = node->first[at + 1];
+        if (p.type != ArgType::TensorList) return first < last ? one(first) : Py_NewRef(Py_None);
+        Owned tuple(ok(PyTuple_New(last - first)));
+        for (uint32_t s = first; s < last; s++) PyTuple_SET_ITEM(tuple.get(), s - first, ok(one(s)));
+        return tuple.release();
+    }
+    return nullptr;
+}
+
 PyObject* node_getattro(PyObject* o, PyObject* name) {
     PyObject* found = PyObject_GenericGetAttr(o, name);
     if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
     Node* node = as_node(o)->node;
+    const char* text = PyUnicode_AsUTF8(name);
+    if (auto* op = dynamic_cast<OpNode*>(node); op && text && std::string_view(text).starts_with("_saved_")) {
+        PyErr_Clear();
+        PyObject* saved = guarded([&] { return saved_attribute(op, text + 7); });
+        if (saved || PyErr_Occurred()) return saved;
+        PyErr_Format(PyExc_AttributeError, "%s keeps no '%s'", op->name().c_str(), text);
+        return nullptr;
+    }
     if (auto* python = dynamic_cast<PythonNode*>(node)) {
         PyErr_Clear();
         return PyObject_GetAttr(python->context.get(), name);
@@ -224,10 +282,27 @@ PyMethodDef functions[] = {{"function_node", function_node, METH_VARARGS, nullpt
 
 }  // namespace
 
+// Programs that draw graphs ask for type(node).__name__: one subtype of Node per name, made when first seen.
+static PyTypeObject* type_of_nodes(const std::string& name) {
+    static auto* known = new std::unordered_map<std::string, PyTypeObject*>;
+    PyTypeObject*& type = (*known)[name];
+    if (!type) {
+        static auto* names = new std::deque<std::string>;
+        PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A recorded operation of the graph.")}, {0, nullptr}};
+        PyType_Spec spec = {names->emplace_back("flambeau.autograd.graph." + name).c_str(), sizeof(PyGraphNode), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+        Owned bases(ok(PyTuple_Pack(1, reinterpret_cast<PyObject*>(node_type))));
+        Owned made(ok(PyType_FromSpecWithBases(&spec, bases.get())));
+        type = reinterpret_cast<PyTypeObject*>(made.release());
+    }
+    return type;
+}
+
 PyObject* wrap_node(const Ref<Node>& node) {
     if (!node) Py_RETURN_NONE;
     if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
-    Owned o(ok(node_type->tp_alloc(node_type, 0)));
+    PyTypeObject* type = type_of_nodes(node->name());
+    Owned o(ok(type->tp_alloc(type, 0)));
     node->retain();
     as_node(o.get())->node = node.get();
     node->pyobj = o.get();
@@ -236,7 +311,7 @@ PyObject* wrap_node(const Ref<Node>& node) {
 
 void add_nodes(PyObject* module) {
     PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(PyGraphNode), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
     node_type = reinterpret_cast<PyTypeObject*>(ok(PyType_FromSpec(&spec)));
     ok(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)));
     ok(PyModule_AddFunctions(module, functions));

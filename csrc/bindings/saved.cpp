@@ -79,7 +79,7 @@ PyObject* saved_unpack(PyObject* o, PyObject* args) {
     if (!PyArg_ParseTuple(args, "|OI", &node, &output)) return nullptr;
     return guarded([&]() -> PyObject* {
         auto* self = reinterpret_cast<PySaved*>(o);
-        Edge edge = Py_IS_TYPE(node, node_type) ? Edge{Ref<Node>(as_node(node)->node), output} : *self->edge;
+        Edge edge = is_node(node) ? Edge{Ref<Node>(as_node(node)->node), output} : *self->edge;
         return wrap(self->saved->unpack(edge, "a tensor saved by save_for_backward", *self->maker, self->where));
     });
 }

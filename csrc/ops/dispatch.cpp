@@ -74,6 +74,13 @@ void keep_real_base(const Tensor& t, const Args& a) {
     if (!known) t.impl()->base = nullptr;
 }
 
+[[noreturn]] void refuse_out() {
+    fail_state(
+        "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+        "grad; "
+        "drop out=, or call it under no_grad()");
+}
+
 Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
     bool recording = modes.grad;
     if (a.inplace || op.mutates) {
@@ -81,6 +88,7 @@ Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
         if (recording) check_inplace(target);
         else check_not_inference(target);
     } else if (a.out) {
+        if (recording && requires_grad(a.out)) refuse_out();
         check_not_inference(a.out);
     }
     Value value = run(op, a, modes);
@@ -169,11 +177,7 @@ void keep_inputs(OpNode& node, const Args& a, uint32_t uses, bool inplace) {
 
 Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
     bool inplace = a.inplace || op.mutates;
-    if (a.out && !inplace)
-        fail_state(
-            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires "
-            "grad; leave out= away, or call it under no_grad()");
+    if (a.out && !inplace) refuse_out();
     const Gradient* gradient = op.gradient;
     if (gradient && !gradient->fn && !gradient->python && !inplace) return run(op, a, modes);
     Tensor target = a.inplace ? a.out : inplace ? a.tensor(0) : Tensor();
@@ -295,7 +299,8 @@ Gradients OpNode::apply(Gradients&& gradients) {
         fail_state(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already "
-            "been freed): what it kept was freed by the first backward. Use retain_graph=True there, or compute the "
+            "been freed): what it kept was freed by the first backward. Specify retain_graph=True there, or compute "
+            "the "
             "graph "
             "again");
     Gradients results(next.size());
@@ -332,12 +337,17 @@ void check_inplace(const Tensor& t) {
     if (!impl->base) return;
     Tensor base(impl->base);
     if (impl->plain_view) {
-        if (requires_grad(base))
-            fail_state(
-                "a view was created in no_grad mode and is being modified inplace with grad mode enabled; its base "
-                "requires grad, and the change would be lost for it. Make the view with gradients enabled, or change "
-                "it "
-                "under no_grad() as well");
+        if (!requires_grad(base)) return;
+        if (Ref<Node> maker = grad_fn(t))
+            fail_state("Output ", grad_meta(impl)->output, " of ", maker->name(),
+                       " is a view and is being modified inplace. This view was created inside a custom Function (or "
+                       "because an input was returned as-is), whose backward the change would override; clone() the "
+                       "output of the Function first");
+        fail_state(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled; its base "
+            "requires "
+            "grad, and the change would be lost for it. Make the view with gradients enabled, or change it under "
+            "no_grad() as well");
         return;
     }
     if (requires_grad(base) && is_leaf(base))

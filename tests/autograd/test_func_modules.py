@@ -59,16 +59,42 @@ def test_shared_parameters_and_buffers():
 
 def test_names_are_checked():
     model, x = net(), fb.ones(1, 3)
-    with pytest.raises(ValueError, match="'3.bias' is no parameter"):
+    with pytest.raises(AttributeError, match="has no attribute `3`"):
         functional_call(model, {"3.bias": x}, x)
-    with pytest.raises(ValueError, match="strict=True"):
+    with pytest.raises(RuntimeError, match=r"Error\(s\) in reparametrizing for Sequential:\n\tMissing key\(s\): '0.weight'"):
         functional_call(model, {"0.bias": fb.ones(4)}, x, strict=True)
-    with pytest.raises(ValueError, match="more than one"):
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'other'"):
+        functional_call(model, {**dict(model.named_parameters()), "other": x}, x, strict=True)
+    with pytest.raises(ValueError, match="appeared in multiple dictionaries"):
         functional_call(model, ({"0.bias": fb.ones(4)}, {"0.bias": fb.ones(4)}), x)
-    with pytest.raises(ValueError, match="dictionary"):
+    with pytest.raises(ValueError, match="to be a dict, or a list/tuple of dicts"):
         functional_call(model, 3, x)
+    with pytest.raises(TypeError, match="3 is not an instance of"):
+        functional_call(model, {"0.bias": 3}, x)
     with pytest.raises(ValueError, match="one shared tensor"):
         functional_call(Tied(), {"a.weight": fb.eye(3), "b.weight": fb.ones(3, 3)}, x)
+
+
+class Extra(fb.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", fb.zeros(1))
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return x * getattr(self, "factor", 1) + self.count
+
+
+def test_names_the_module_does_not_have_are_attributes_for_the_call():
+    model, x = Extra(), fb.ones(2)
+    assert functional_call(model, {"factor": fb.full((1,), 3.0)}, x).tolist() == [4, 4]
+    assert not hasattr(model, "factor")
+
+
+def test_what_the_module_puts_in_place_of_a_buffer_lands_in_the_dictionary():
+    model, values = Extra(), {"count": fb.full((1,), 10.0)}
+    assert functional_call(model, values, fb.ones(2)).tolist() == [12, 12]
+    assert values["count"].item() == 11 and model.count.item() == 0
 
 
 def test_gradient_per_example():

@@ -19,12 +19,19 @@ from typing import Any, Self, TypeAlias
 from flambeau import _C, Tensor
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
-from flambeau.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from flambeau.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "grad_mode",
     "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled",
 ]  # fmt: skip
 
 Tensors: TypeAlias = Tensor | Iterable[Any]  # one, or several: tensors, gradient edges, None where allowed
@@ -33,10 +40,10 @@ _LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    """One tensor or gradient edge, or any iterable of them: a list, a generator, a ParameterList, the values of a dict."""
+    """One tensor or gradient edge, or any iterable of them: a list, a generator, a ParameterList; of a dict the values."""
     if value is None or isinstance(value, (Tensor, _edge_type())) or isinstance(value, str) or not isinstance(value, Iterable):
         return (value,)
-    return tuple(value)
+    return tuple(value.values() if isinstance(value, dict) else value)
 
 
 def _edge_type():
@@ -70,6 +77,11 @@ def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batche
             raise TypeError(f"{op}: gradients can be either Tensors or None, but got {type(g).__name__}")
         expected = tuple(shape)
         if tuple(g.shape[1:] if batched else g.shape) != expected:
+            if batched:
+                raise RuntimeError(
+                    f"{op}: If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension: "
+                    f"grad_output[{i}] has a shape of {g.shape}, expected a batch of {expected}"
+                )
             raise RuntimeError(
                 f"{op}: Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
                 f"{tuple(expected)}"
@@ -164,7 +176,7 @@ def grad(
         materialize_grads: zeros instead of None for inputs that are not used.
 
     Returns:
-        A tuple, one gradient per input.
+        A tuple, one gradient per input; for a dict of inputs a dict.
 
     Example:
         >>> x = fb.tensor(3.0, requires_grad=True)
@@ -176,6 +188,13 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: expected allow_unused to be True or not passed when materialize_grads=True")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
+    found: Any
+    if isinstance(inputs, dict):
+        found = grad(
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched, materialize_grads=materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     outs, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
         raise ValueError("grad: grad requires non-empty inputs")
@@ -188,8 +207,11 @@ def grad(
     gradients: Any = _start(outs, given, "grad", is_grads_batched)
     keep = bool(create_graph if retain_graph is None else retain_graph)
     if is_grads_batched:
-        rows = [grad(outs, wanted, tuple(g[i] for g in gradients), True, create_graph, allow_unused=True) for i in range(len(gradients[0]))]
-        found: Any = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
+        rows = [
+            grad(outs, wanted, tuple(g[i] for g in gradients), True, create_graph, allow_unused=True)
+            for i in range(len(gradients[0]))
+        ]
+        found = tuple(_stack(column) for column in zip(*rows, strict=True)) if rows else (None,) * len(wanted)
     else:
         found = _C.run_backward(_edges(outs), gradients, keep, bool(create_graph), _edges(wanted))
     if materialize_grads:
@@ -237,6 +259,11 @@ class Variable(metaclass=_VariableType):
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Self:
         return data.detach().requires_grad_(requires_grad)
+
+    class _execution_engine:
+        """What libraries reach for: a call at the end of the backward that runs."""
+
+        queue_callback = staticmethod(_C.queue_callback)
 
 
 if _typing.TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 from flambeau import _C, Tensor
@@ -28,6 +29,7 @@ class FunctionCtx:
         self._inputs: tuple[bool, ...] = ()
         self._outputs: tuple[Any, ...] = ()
         self._backward: Any = None
+        self._boxed = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs and outputs for backward, checked there against changes; None is allowed."""
@@ -61,7 +63,7 @@ class FunctionCtx:
         if self._freed:
             raise RuntimeError(
                 f"{self._name}: Trying to backward through the graph a second time (or directly access saved tensors after they "
-                "have already been freed): what it kept was freed by the first backward. Use retain_graph=True there, or compute "
+                "have already been freed): what it kept was freed by the first backward. Specify retain_graph=True there, or compute "
                 "the graph again"
             )
         # A kept output's history is this function's own node, known while backward runs.
@@ -91,7 +93,8 @@ class FunctionCtx:
                 _zeros(meta) if g is None and meta is not None else g for g, meta in zip(gradients, outputs, strict=True)
             )
         name = self._name
-        result = self._backward(self, *gradients)
+        # A boxed backward gets one list, which it may empty to let gradients go early.
+        result = self._backward(self, list(gradients)) if self._boxed else self._backward(self, *gradients)
         if not isinstance(result, tuple):
             result = (result,)
         if len(result) > len(inputs) and all(g is None for g in result[len(inputs) :]):
@@ -190,6 +193,9 @@ class Function(FunctionCtx):
 
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    separate = cls.setup_context is not Function.setup_context
+    if kwargs:
+        args, kwargs = _as_positional(cls, separate, args, kwargs)
     make: Any = _context_type
     ctx = make(cls)(cls.__name__ + "Backward")
     tensors = tuple(a if isinstance(a, Tensor) else None for a in args)
@@ -197,7 +203,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
     ctx._inputs = tuple(t is not None for t in tensors)
     ctx._backward = cls.vjp if cls.backward is Function.backward and cls.vjp is not Function.vjp else cls.backward
-    separate = cls.setup_context is not Function.setup_context
+    ctx._boxed = bool(getattr(cls, "boxed_grads_call", False))
     with no_grad():
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
         if separate:
@@ -205,6 +211,14 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     outputs = output if isinstance(output, tuple) else (output,)
     results = _record_outputs(ctx, cls, tensors, outputs, record)
     return results if isinstance(output, tuple) else results[0]
+
+
+def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keyword arguments in their places, as backward returns a gradient for each; keyword-only ones stay."""
+    signature = inspect.signature(cls.forward)
+    bound = signature.bind(*(() if separate else (None,)), *args, **kwargs)
+    bound.apply_defaults()
+    return bound.args if separate else bound.args[1:], bound.kwargs
 
 
 @functools.cache
@@ -226,7 +240,10 @@ def _record_outputs(
     given = {id(t): t for t in tensors if t is not None}
     for t in ctx._dirty:
         if id(t) not in given:
-            raise RuntimeError(f"{cls.__name__}: mark_dirty is for inputs, got a tensor that is none")
+            raise RuntimeError(
+                f"{cls.__name__}: mark_dirty received a tensor that was not an input. Only tensors that were passed to forward can be "
+                "changed in place for the caller"
+            )
         if not any(t is o for o in outputs):
             raise RuntimeError(f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output.")
         if record:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, overload
 
 from flambeau import _C
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -183,6 +183,32 @@ class inference_mode(_Scope):
 
     def __exit__(self, *exc: Any) -> None:
         _C.set_modes(*self._before.pop())
+
+
+class set_multithreading_enabled(_Scope):
+    """Kept for PyTorch's scripts: backward runs on the thread that calls it, whatever is said here.
+
+    As a function, a context manager or a decorator.
+
+    Args:
+        mode: accepted, but without effect.
+
+    Example:
+        >>> with fb.autograd.set_multithreading_enabled(False):
+        ...     fb.ones(2, requires_grad=True).sum().backward()
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+
+    def _fresh(self) -> set_multithreading_enabled:
+        return set_multithreading_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
 
 
 def is_grad_enabled() -> bool:

@@ -64,6 +64,8 @@ class CustomOpDef:
         """The op itself: there is one overload."""
         return self
 
+    _opoverload = default
+
     def kernel(self) -> Callable[..., Any]:
         """The function that runs."""
         for key in _KEYS:

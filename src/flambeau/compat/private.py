@@ -64,7 +64,7 @@ def _ops() -> Any:
 class DispatchKey(enum.Enum):
     """Names of PyTorch's backends and layers; here only those of autocast mean anything."""
 
-    CPU, CUDA, Meta, Autograd, AutogradCPU, AutocastCPU, AutocastCUDA, AutocastXPU, CompositeImplicitAutograd = range(9)
+    CPU, CUDA, Meta, Autograd, AutogradCPU, AutocastCPU, AutocastCUDA, AutocastXPU, CompositeImplicitAutograd, AutogradCUDA = range(10)
 
 
 class DispatchKeySet:

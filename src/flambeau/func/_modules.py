@@ -19,7 +19,8 @@ def functional_call(
 ) -> Any:  # fmt: skip
     """Calls a module with other parameters and buffers in the place of its own, which are back when the call ends.
 
-    What the module writes to a replaced buffer lands in the dictionary, not in the module.
+    What the module writes to a replaced buffer, or puts in its place, lands in the dictionary, not in the module. Names that the
+    module does not have are attributes of it during the call, unless strict.
 
     Args:
         module: the module to call.
@@ -34,38 +35,48 @@ def functional_call(
         >>> fb.func.functional_call(layer, {"weight": fb.ones(1, 2)}, fb.tensor([3.0, 4.0]))
         tensor([7.])
     """
-    values = _one_dict(parameter_and_buffer_dicts)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    with replaced(module, parameter_and_buffer_dicts, tie_weights, strict):
+        return module(*positional, **(kwargs or {}))
+
+
+def replaced(module: Any, dicts: Any, tie_weights: bool = True, strict: bool = False) -> Any:
+    """A context in which the module has the given tensors in place of its own; see functional_call."""
+    values = _one_dict(dicts)
     own = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
-    unexpected = [name for name in values if name not in own]
-    if unexpected:
-        raise ArgumentError(f"functional_call: {_listed(unexpected)} is no parameter or buffer of the module")
     if tie_weights:
         values = _tied(values, own)
-    missing = [name for name in own if name not in values]
-    if strict and missing:
-        raise ArgumentError(f"functional_call: {_listed(missing)} is not given, and strict=True wants all names")
-    positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, values):
-        return module(*positional, **(kwargs or {}))
+    unexpected, missing = [name for name in values if name not in own], [name for name in own if name not in values]
+    if strict and (unexpected or missing):
+        lines = [f"functional_call: Error(s) in reparametrizing for {type(module).__name__}:"]
+        lines += [f"\tUnexpected key(s): {_listed(unexpected)}."] if unexpected else []
+        lines += [f"\tMissing key(s): {_listed(missing)}."] if missing else []
+        raise ArgumentError("\n".join([*lines, "strict=True wants exactly the names of the parameters and buffers"]))
+    for name, value in values.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"functional_call: '{name}': {value!r} is not an instance of torch.Tensor; give a tensor")
+    return _replaced(module, values, dicts if isinstance(dicts, dict) else values)
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+    return ", ".join(f"'{name}'" for name in sorted(names))
 
 
 def _one_dict(dicts: Any) -> dict[str, Tensor]:
     if isinstance(dicts, dict):
         return dict(dicts)
     if not isinstance(dicts, Sequence) or not all(isinstance(d, dict) for d in dicts):
-        raise ArgumentError(f"functional_call: expected a dictionary of tensors or a sequence of them, got {type(dicts).__name__}")
+        raise ArgumentError(
+            f"functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
     joined: dict[str, Tensor] = {}
     for one in dicts:
         doubled = [name for name in one if name in joined]
         if doubled:
-            raise ArgumentError(f"functional_call: {_listed(doubled)} is given in more than one dictionary")
+            raise ArgumentError(f"functional_call: {_listed(doubled)} appeared in multiple dictionaries; keep one of them")
         joined.update(one)
     return joined
 
@@ -80,7 +91,7 @@ def _tied(values: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor
         given = [name for name in names if name in values]
         if len({id(values[name]) for name in given}) > 1:
             raise ArgumentError(
-                f"functional_call: {_listed(given)} are one shared tensor in the module, but different values are given; "
+                f"functional_call got multiple values for keys [{_listed(given)}], which are tied: one shared tensor in the module; "
                 "give one, or pass tie_weights=False"
             )
         for name in names:
@@ -89,21 +100,42 @@ def _tied(values: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor
     return full
 
 
+def _table(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """Where a module keeps the tensor of that name; a name it does not know becomes an attribute."""
+    path, _, last = name.rpartition(".")
+    owner = module
+    for part in path.split(".") if path else ():
+        if part not in owner._modules:
+            raise AttributeError(f"functional_call: '{name}': {type(owner).__name__} has no attribute `{part}`")
+        owner = owner._modules[part]
+    for table in (owner._parameters, owner._buffers):
+        if last in table:
+            return table, last
+    return owner.__dict__, last
+
+
+_ABSENT = object()
+
+
 @contextlib.contextmanager
-def _replaced(module: Any, values: dict[str, Tensor]):
-    """The module with other tensors in its tables of parameters and buffers."""
+def _replaced(module: Any, values: dict[str, Tensor], target: dict[str, Tensor]):
+    """The module with other tensors in its tables; what it has put there instead ends up in `target`."""
     restore = []
     try:
         for name, value in values.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            table = owner._parameters if last in owner._parameters else owner._buffers
-            restore.append((table, last, table[last]))
+            table, last = _table(module, name)
+            restore.append((name, table, last, table.get(last, _ABSENT)))
             table[last] = value
         yield
     finally:
-        for table, last, original in reversed(restore):
-            table[last] = original
+        for name, table, last, original in reversed(restore):
+            now = table.get(last, _ABSENT)
+            if name in target and now is not _ABSENT and now is not values[name]:
+                target[name] = now
+            if original is not _ABSENT:
+                table[last] = original
+            else:
+                table.pop(last, None)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

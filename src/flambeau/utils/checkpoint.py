@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau as fb
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.amp import _state as _amp
 from flambeau.errors import ArgumentError, StateError
 from flambeau.utils._selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
@@ -160,7 +160,8 @@ def checkpoint(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint: use_reentrant was not given, True is taken; pass use_reentrant=False, which is recommended, or True",
+            "checkpoint: the use_reentrant parameter should be passed explicitly; True is taken. Pass use_reentrant=False, which is "
+            "recommended, or True",
             stacklevel=2,
         )
         use_reentrant = True
@@ -181,15 +182,21 @@ def checkpoint(
         with first:
             return function(*args, **kwargs)
     frame = _Frame(function, args, kwargs, preserve, second, determinism_check == "default", stop, tell)
+    done = False
     with fb.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), first:
         result = function(*args, **kwargs)
+        done = True
+    if not done:
+        raise StateError("checkpoint: context_fn suppressed an exception of the function; its contexts must let exceptions pass")
     frame.forward_done = True
     return result
 
 
 def _warn_without_gradient(args: Iterable[Any]) -> None:
     if not any(isinstance(x, Tensor) and x.requires_grad for x in args):
-        warnings.warn("checkpoint: no input requires gradients, so the result will not either", stacklevel=3)
+        warnings.warn(
+            "checkpoint: None of the inputs have requires_grad=True. Gradients will be None: the result requires none either", stacklevel=3
+        )
 
 
 # ---- without reentry: saved tensors are placeholders ---------------------------------------------------------------------
@@ -259,16 +266,25 @@ class _Frame:
             with contextlib.suppress(_StopRecomputation):
                 self.function(*self.args, **self.kwargs)
         if count != len(self.holders):
-            raise self._different(f"the first run saved {len(self.holders)} tensors, the second {count}")
+            raise self._different(
+                "A different number of tensors was saved during the original forward and recomputation: the first run saved "
+                f"{len(self.holders)} tensors, the second {count}"
+            )
 
     def _fill(self, number: int, x: Tensor) -> None:
         if number >= len(self.holders):
-            raise self._different(f"the first run saved {len(self.holders)} tensors, the second more")
+            raise self._different(
+                "trying to save more tensors during recomputation than during the original forward pass: the first run saved "
+                f"{len(self.holders)} tensors"
+            )
         holder = self.holders[number]()
         if holder is None:
             return
         if self.check and _about(x) != holder.about:
-            raise self._different(f"saved tensor {number} was {_told(holder.about)} in the first run, {_told(_about(x))} in the second")
+            raise self._different(
+                "Recomputed values for the following tensors have different metadata than during the forward pass: saved tensor "
+                f"{number} was {_told(holder.about)} in the first run, {_told(_about(x))} in the second"
+            )
         holder.tensor, holder.filled = x.detach(), True
 
     def _different(self, what: str) -> CheckpointError:
@@ -276,7 +292,8 @@ class _Frame:
         text = f"checkpoint: {what}; {name} must do the same each time it runs (look for changed globals, conditions, modes)"
         if self.debug:
             alive = [holder for ref in self.holders if (holder := ref()) is not None]
-            text += "\nwhat the first run saved:" + "".join(f"\n  {h.number}: {_told(h.about)}" for h in alive)
+            text += "\nYou are seeing this error because you passed `debug=True` to checkpoint. What the first run saved:"
+            text += "".join(f"\n  {h.number}: {_told(h.about)}" for h in alive)
         return CheckpointError(text)
 
 
@@ -323,6 +340,11 @@ def _reentrant() -> Any:
 
             @staticmethod
             def backward(ctx, *grads):
+                if _C.in_partial_backward():
+                    raise StateError(
+                        "checkpoint: torch.utils.checkpoint is incompatible with .grad() or passing inputs to .backward() when "
+                        "use_reentrant=True: the backward inside would add to every .grad; pass use_reentrant=False"
+                    )
                 args = list(ctx.others)
                 for place, x in zip(ctx.places, ctx.saved_tensors, strict=True):
                     args[place] = x
@@ -337,7 +359,10 @@ def _reentrant() -> Any:
                     if isinstance(out, Tensor) and out.requires_grad and g is not None
                 ]  # fmt: skip
                 if not pairs:
-                    raise StateError("checkpoint: no output requires gradients in the second run, though one did in the first")
+                    raise StateError(
+                        "checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary: no output requires "
+                        "gradients in the second run, though one did in the first"
+                    )
                 fb.autograd.backward([out for out, _ in pairs], [g for _, g in pairs])
                 return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in args))
 
@@ -365,7 +390,8 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint_sequential: use_reentrant was not given, True is taken; pass use_reentrant=False, which is recommended",
+            "checkpoint_sequential: the use_reentrant parameter should be passed explicitly; True is taken. Pass use_reentrant=False, "
+            "which is recommended",
             stacklevel=2,
         )
         use_reentrant = True

@@ -1,0 +1,164 @@
+"""What programs ask of the graph: names and kept tensors of nodes, calls at the end of backward, forms of Functions."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+import flambeau as fb
+from flambeau.autograd import Function, Variable
+from flambeau.utils.checkpoint import checkpoint
+
+
+def test_nodes_have_types_named_after_their_op():
+    x = fb.ones(2, requires_grad=True)
+    y = (x * 2).exp()
+    assert type(y.grad_fn).__name__ == "ExpBackward0" and isinstance(y.grad_fn, fb.autograd.graph.Node)
+    node = y.grad_fn.next_functions[0][0]
+    assert type(node).__name__ == "MulBackward0" and type((x * 3).grad_fn) is type(node)
+    assert type(node.next_functions[0][0]).__name__ == "AccumulateGrad"
+    with pytest.raises(TypeError):
+        type(node)()
+
+
+def test_kept_tensors_under_pytorch_s_names():
+    x, y = fb.tensor([1.0, 2.0], requires_grad=True), fb.tensor([3.0, 4.0], requires_grad=True)
+    z = x * y
+    assert z.grad_fn._saved_self is x and z.grad_fn._saved_other is y
+    e = x.exp()
+    assert e.grad_fn._saved_result.equal(e) and e.grad_fn._saved_result.grad_fn is e.grad_fn
+    assert x.sum(0, keepdim=True).grad_fn._saved_keepdim is True
+    assert (x**3).grad_fn._saved_exponent == 3
+    with pytest.raises(AttributeError, match="keeps no '_saved_nothing'"):
+        z.grad_fn._saved_nothing  # noqa: B018
+    z.sum().backward()
+    with pytest.raises(RuntimeError, match="directly access saved tensors after they have already been freed"):
+        z.grad_fn._saved_self  # noqa: B018
+
+
+def test_calls_at_the_end_of_backward():
+    order = []
+    engine = Variable._execution_engine
+
+    class Ask(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            engine.queue_callback(lambda: (order.append("end"), engine.queue_callback(lambda: order.append("very end"))))
+            return g
+
+    x = fb.ones(2, requires_grad=True)
+    x.register_hook(lambda g: order.append("leaf"))
+    Ask.apply(x).sum().backward()
+    assert order == ["leaf", "end", "very end"]
+    with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass"):
+        engine.queue_callback(print)
+
+
+def test_gradients_by_name():
+    layer = fb.nn.Linear(2, 1)
+    loss = layer(fb.ones(1, 2)).sum()
+    found = fb.autograd.grad(loss, dict(layer.named_parameters()), retain_graph=True)
+    assert list(found) == ["weight", "bias"] and found["weight"].tolist() == [[1, 1]]
+    loss.backward(inputs=dict(layer.named_parameters()))
+    assert layer.bias.grad.tolist() == [1]
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(ctx, x, y, scale=1.0):
+        ctx.save_for_backward(x, y)
+        ctx.scale = scale
+        return scale * x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * ctx.scale * y, g * ctx.scale * x, None
+
+
+def test_functions_take_keywords():
+    x, y = fb.tensor([2.0], requires_grad=True), fb.tensor([3.0], requires_grad=True)
+    Scaled.apply(x, scale=5.0, y=y).backward()
+    assert x.grad.item() == 15 and y.grad.item() == 10
+    with pytest.raises(TypeError):
+        Scaled.apply(x, z=y)
+
+
+def test_a_boxed_backward_gets_a_list():
+    class Boxed(Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, grads):
+            assert isinstance(grads, list)
+            a, b = grads
+            grads.clear()
+            return a * 2 + b * 3
+
+    x = fb.ones(2, requires_grad=True)
+    a, b = Boxed.apply(x)
+    (a.sum() + b.sum()).backward()
+    assert x.grad.tolist() == [5, 5]
+
+
+def test_reentrant_checkpoints_refuse_a_backward_for_some_inputs():
+    x = fb.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"is incompatible with .grad\(\) or passing inputs to .backward\(\)"):
+        fb.autograd.grad(checkpoint(fb.exp, x, use_reentrant=True).sum(), x)
+    checkpoint(fb.exp, x, use_reentrant=True).sum().backward()
+    assert x.grad is not None
+
+
+def test_a_context_that_swallows_exceptions():
+    def broken(x):
+        raise ValueError("forward failed")
+
+    def contexts():
+        return contextlib.suppress(ValueError), contextlib.nullcontext()
+
+    with pytest.raises(RuntimeError, match="context_fn suppressed"):
+        checkpoint(broken, fb.ones(2, requires_grad=True), use_reentrant=False, context_fn=contexts)
+
+
+def test_out_that_requires_grad_is_refused():
+    out = fb.zeros(2, requires_grad=True)
+    for call in (lambda: fb.mul(fb.ones(2), fb.ones(2), out=out), lambda: fb.stack([fb.ones(()), fb.ones(())], out=out)):
+        with pytest.raises(RuntimeError, match="functions with out="):
+            call()
+    with fb.no_grad():
+        fb.mul(fb.ones(2), fb.ones(2), out=out)
+    assert out.tolist() == [1, 1]
+
+
+def test_views_made_by_functions_are_not_changed_in_place():
+    class View(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    base = fb.ones(2, requires_grad=True).clone()
+    with pytest.raises(RuntimeError, match="Output 0 of ViewBackward is a view .* created inside a custom Function"):
+        View.apply(base).add_(1)
+    with fb.no_grad():
+        view = base.view(2)
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+        view.add_(1)
+
+
+def test_batches_of_gradients_are_told_from_gradients():
+    x = fb.ones(2, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"):
+        fb.autograd.grad(x * x, x, fb.ones(2, 2), is_grads_batched=True)
