@@ -403,7 +403,8 @@ def test_subclasses_print_under_their_name():
     t = fb.arange(4.0).reshape(2, 2).as_subclass(Named)
     assert repr(t) == str(t) == "Named([[0., 1.],\n       [2., 3.]])"
     assert repr(OwnParameter(fb.ones(1))) == "Parameter(OwnParameter([1.], requires_grad=True))"
-    assert repr(fb.nn.Parameter(fb.ones(1))) == str(fb.nn.Parameter(fb.ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
+    plain = fb.nn.Parameter(fb.ones(1))
+    assert repr(plain) == str(plain) == "Parameter containing:\ntensor([1.], requires_grad=True)"
 
 
 def test_a_subclass_with_a_repr_of_its_own_prints_by_it():

@@ -180,13 +180,13 @@ def test_split_sizes_at_the_edges():
 
 
 BAD = [
-    (lambda: fb.zeros(2, 3).view(7), "view: shape .7,. is invalid"),
+    (lambda: fb.zeros(2, 3).view(7), r"view: shape .\[7\]. is invalid"),
     (lambda: fb.zeros(2, 3).t().view(6), "reshape"),
     (lambda: fb.zeros(2, 3).view(-1, -1), "only one"),
     (lambda: fb.zeros(2, 3).expand(2, 4), "expand"),
     (lambda: fb.zeros(2, 3).permute(0, 0), "multiple times"),
     (lambda: fb.zeros(2, 3, 4).t(), "2 dimensions"),
-    (lambda: fb.zeros(4).as_strided((3,), (2,)), "outside the storage"),
+    (lambda: fb.zeros(4).as_strided((3,), (2,)), "out of bounds for storage"),
     (lambda: fb.zeros(4).as_strided((2**62,), (2**62,)), "as_strided"),
     (lambda: fb.zeros(4).unfold(0, 5, 1), "maximum size"),
     (lambda: fb.zeros(4).split([1, 2]), "sum exactly to 4"),
@@ -198,7 +198,7 @@ BAD = [
     (lambda: fb.zeros(2).repeat(-1), "negative"),
     (lambda: fb.zeros(2, 2).repeat(2**40, 2**40), "too many elements"),
     (lambda: fb.zeros(2).repeat_interleave(-1), "negative"),
-    (lambda: fb.zeros(3).roll((1, 2), (0,)), "same length"),
+    (lambda: fb.zeros(3).roll((1, 2), (0,)), "must align"),
     (lambda: fb.constant_pad_nd(fb.zeros(2), (1,)), "even"),
     (lambda: fb.constant_pad_nd(fb.zeros(2), (-3, 0)), "negative output size"),
     (lambda: fb.diagonal(fb.zeros(2, 2), 0, 1, 1), "identical"),

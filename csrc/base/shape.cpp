@@ -44,8 +44,8 @@ Dims contiguous_strides(const Dims& shape) {
 int64_t wrap_dim(int64_t dim, int64_t ndim) {
     int64_t range = std::max<int64_t>(ndim, 1);
     if (dim < -range || dim >= range) {
-        fail_index("dim ", dim, " is out of range (Dimension out of range) for a ", ndim, "-d tensor; expected ",
-                   -range, "..", range - 1);
+        fail_index("Dimension out of range (expected to be in range of [", -range, ", ", range - 1, "], but got ", dim,
+                   ") for a ", ndim, "-d tensor");
     }
     return dim < 0 ? dim + range : dim;
 }
@@ -70,8 +70,9 @@ Dims broadcast_shapes(const Dims& a, const Dims& b) {
         int64_t x = longer[offset + i], y = shorter[i];
         if (x == y || y == 1) continue;
         if (x != 1) {
-            fail_value("shapes ", a, " and ", b, " cannot be broadcast together: sizes ", x, " and ", y,
-                       " differ at dimension ", offset + i, " and neither is 1");
+            fail_value("The size of tensor a (", a.size() >= b.size() ? x : y, ") must match the size of tensor b (",
+                       a.size() >= b.size() ? y : x, ") at non-singleton dimension ", offset + i, ": shapes ", a,
+                       " and ", b, " cannot be broadcast together");
         }
         result[offset + i] = y;
     }

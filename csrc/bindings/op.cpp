@@ -28,18 +28,24 @@ struct Binding {
 // Why a call does not fit; only filled when somebody wants to read it.
 struct Misfit {
     std::string* text;
+    int first = 0;  // the parameter that a caller counts as the first: a method's own tensor is not counted
     bool say(const std::string& s) {
         if (text) *text = s;
         return false;
     }
 };
 
-std::string type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
+std::string type_name(PyObject* o) {
+    std::string name = Py_TYPE(o)->tp_name;
+    return name.substr(name.rfind('.') + 1);
+}
 
 // What an argument should have been, for an error: "dtype (or None), say flambeau.float32".
 std::string described(const Param& p) {
     std::string text = p.type_text.substr(p.type_text.find_first_not_of('*'));
     if (p.optional && text.back() == '?') text.pop_back();
+    if (text == "Tensor[]") text = "tuple of Tensors";
+    if (text == "int[]") text = "tuple of ints";
     if (p.optional) text += " (or None)";
     if (p.type == ArgType::DType) text += ", say flambeau.float32";
     return text;
@@ -58,6 +64,23 @@ std::string contents(PyObject* o) {
         last = item;
         return ++count < 8;
     });
+    return text;
+}
+
+// Why a value does not fit a parameter, in PyTorch's words.
+std::string refusal(const Param& p, int place, bool positional, PyObject* value) {
+    std::string where = "argument '" + p.name + "'";
+    if (positional) where += " (position " + std::to_string(place + 1) + ")";
+    std::string text = where + " must be " + described(p) + ", not " + contents(value);
+    if (p.type == ArgType::TensorList && is_tuple_or_list(value)) {
+        int place = 0;
+        all_items(value, [&](PyObject* item) {
+            if (is_tensor(item)) return ++place, true;
+            text =
+                "expected Tensor as element " + std::to_string(place) + " in " + where + ", but got " + type_name(item);
+            return false;
+        });
+    }
     return text;
 }
 
@@ -153,7 +176,7 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             continue;
         }
         if (!convert_arg(b.raw[i], is_operator && p.type == ArgType::Tensor ? operand_param : p, a.values[i])) {
-            return misfit.say("argument '" + p.name + "' must be " + described(p) + ", not " + contents(b.raw[i]));
+            return misfit.text && misfit.say(refusal(p, i - misfit.first, i < used, b.raw[i]));
         }
     }
     return true;
@@ -415,14 +438,23 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         Args a(o->signature.size());
         Binding b;
         std::string why;
-        bind(*o, args, nargs, kwnames, a, b, Misfit{&why});
+        bind(*o, args, nargs, kwnames, a, b, Misfit{&why, mode == Mode::Function ? 0 : 1});
         if (PyErr_Occurred()) throw PythonError{};
         text += "\n    " + o->signature.text + "\n        " + why;
         last = why;
         tried++;
     }
+    std::string got;
+    auto add = [&](const std::string& one) { got.append(got.empty() ? "" : ", ").append(one); };
+    for (Py_ssize_t i = mode == Mode::Function ? 0 : 1; i < nargs; i++) add(contents(args[i]));
+    if (kwnames) {
+        Items names(kwnames);
+        for (Py_ssize_t i = 0; i < names.size(); i++)
+            add(std::string(text_of(names[i])).append("=").append(contents(args[nargs + i])));
+    }
     if (tried == 1) text = last + "; expected " + text.substr(5, text.find("\n        ") - 5);
-    else text = "the arguments fit none of these:" + text;
+    else text = "but expected one of:" + text;
+    text = "received an invalid combination of arguments - got (" + got + "); " + text;
     PyErr_SetString(PyExc_TypeError, (name + ": " + text).c_str());
     throw PythonError{};
 }

@@ -4,6 +4,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "base/wording.h"
 #include "ops/registry.h"
 #include "tensor/tensor.h"
 
@@ -78,8 +79,6 @@ extern PyTypeObject* generator_type;
 extern PyTypeObject* size_type;  // flambeau.Size, a tuple
 // Exception classes by ErrorKind, set from flambeau.errors.
 extern PyObject* error_classes[8];
-// The package that the texts of dtypes and sizes name: "flambeau", or "torch" where scripts for PyTorch run.
-extern std::string shown_package;
 
 inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
 inline Tensor tensor_of(PyObject* o) { return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl)); }

@@ -8,7 +8,6 @@ namespace fb::py {
 
 PyTypeObject *dtype_type, *device_type, *generator_type;
 PyObject* error_classes[8];
-std::string shown_package = "flambeau";
 
 void translate_exception() {
     try {
@@ -333,6 +332,8 @@ PyObject* get_default_generator(PyObject*, PyObject*) { return wrap(default_gene
 
 PyMethodDef functions[] = {
     {"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
+    {"shown_package", [](PyObject*, PyObject*) { return PyUnicode_FromString(shown_package.c_str()); }, METH_NOARGS,
+     "shown_package(): the package that texts name."},
     {"show_package", show_package, METH_O, "show_package(name): the package that texts of dtypes and sizes name."},
     {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
     {"default_generator", get_default_generator, METH_NOARGS,

@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/winograd.h"
+#include "base/wording.h"
 #include "ops/create.h"
 #include "ops/gradient.h"
 #include "ops/matmul.h"
@@ -44,10 +45,10 @@ struct Window {
 };
 
 void check_window(const Window& o) {
-    for (int64_t s : o.stride) check(s > 0, "stride must be positive, got ", o.stride);
-    for (int64_t d : o.dilation) check(d > 0, "dilation must be positive, got ", o.dilation);
+    for (int64_t s : o.stride) check(s > 0, "non-positive stride is not supported, got ", o.stride);
+    for (int64_t d : o.dilation) check(d > 0, "dilation should be greater than zero, got ", o.dilation);
     for (int64_t p : o.padding) check(p >= 0, "negative padding is not supported, got ", o.padding);
-    check(o.groups > 0, "groups must be positive, got ", o.groups);
+    check(o.groups > 0, "non-positive groups is not supported, got ", o.groups);
 }
 
 // The problem of a forward convolution from x to y with this weight.
@@ -201,8 +202,8 @@ ConvShape without_gaps(ConvShape s) {
 }
 
 void check_types(const Tensor& x, const Tensor& w) {
-    check(x.dtype() == w.dtype(), "input (", x.dtype(), ") and weight (", w.dtype(),
-          ") should have the same dtype; convert one with .to(dtype)");
+    check(x.dtype() == w.dtype(), "Input type (", x.dtype(), ") and weight type (", w.dtype(),
+          ") should be the same; convert one with .to(dtype)");
 }
 
 Dims out_shape(const Dims& x, const Dims& w, const Window& o) {
@@ -339,18 +340,20 @@ Window window_at(const Args& a, int stride, int64_t spatial) {
 
 void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Window& o, bool transposed) {
     check_types(x, w);
-    check(w.dim() == x.dim(), "expected a weight of ", x.dim(), " dimensions for an input of shape ", x.shape(),
-          ", got ", w.shape());
+    check(w.dim() == x.dim(), "weight should have at least three dimensions, ", x.dim(), " for an input of shape ",
+          x.shape(), ", got ", w.shape());
+    check(w.shape()[0] >= o.groups, "Given groups=", o.groups, ", expected weight to be at least ", o.groups,
+          " at dimension 0, but got weight of size ", Bracketed{w.shape()}, " instead");
     int64_t into = transposed ? w.shape()[0] : w.shape()[1] * o.groups;
-    check(x.shape()[1] == into, "given groups=", o.groups, ", weight of size ", w.shape(), ", expected input ",
+    check(x.shape()[1] == into, "Given groups=", o.groups, ", weight of size ", w.shape(), ", expected input ",
           x.shape(), " to have ", into, " channels, but got ", x.shape()[1], " channels instead");
     check(w.shape()[0] % o.groups == 0, "expected the first size of weight ", w.shape(),
           " to be divisible by groups=", o.groups);
     int64_t from = transposed ? w.shape()[1] * o.groups : w.shape()[0];
     if (bias) {
-        check(bias.dtype() == x.dtype(), "input (", x.dtype(), ") and bias (", bias.dtype(),
-              ") should have the same dtype; convert one with .to(dtype)");
-        check(bias.dim() == 1 && bias.shape()[0] == from, "given transposed=", transposed, ", weight of size ",
+        check(bias.dtype() == x.dtype(), "Input type (", x.dtype(), ") and bias type (", bias.dtype(),
+              ") should be the same; convert one with .to(dtype)");
+        check(bias.dim() == 1 && bias.shape()[0] == from, "Given transposed=", transposed, ", weight of size ",
               w.shape(), ", expected bias to be 1-dimensional with ", from, " elements, but got bias of size ",
               bias.shape());
     }
@@ -366,7 +369,7 @@ Dims transposed_shape(const Dims& x, const Dims& w, const Window& o) {
               ", stride ", o.stride, ", dilation ", o.dilation);
         int64_t size =
             (x[2 + d] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w[2 + d] - 1) + o.output_padding[d] + 1;
-        check(size > 0, "given input size ", x, ": calculated output size ", size, " in dimension ", d,
+        check(size > 0, "Given input size ", x, ": calculated output size ", size, " in dimension ", d,
               " is too small");
         y.push_back(size);
     }

@@ -1,4 +1,5 @@
 // conv1d … conv_transpose3d: the names people use, made of `convolution`.
+#include "base/wording.h"
 #include "ops/gradient.h"
 
 namespace fb {
@@ -30,7 +31,8 @@ Tensor conv_named(const Args& a, int64_t spatial) {
     const Tensor& w = a.tensor(1);
     const std::string& mode = a.text(4);
     check(mode == "same" || mode == "valid", "padding must be a number or 'same' or 'valid', got '", mode, "'");
-    check(w.dim() == spatial + 2, "expected a weight of ", spatial + 2, " dimensions, got shape ", w.shape());
+    check(w.dim() == spatial + 2, "Expected ", w.dim(), "-dimensional input for ", w.dim(), "-dimensional weight ",
+          Bracketed{w.shape()}, ", which must have ", spatial + 2, " dimensions here");
     const Dims &stride = a.dims(3), &given = a.dims(5);
     Dims padding(spatial, 0), extra;
     if (mode == "same") {

@@ -416,8 +416,11 @@ Example:
 )") {
     Options o = options(a, 2);
     int64_t n = a.dims(0).size();
-    check(a.dims(1).size() == n, "number of dimensions in the shape ", a.dims(0), " and the physical layout ",
-          a.dims(1), " differ");
+    check(a.dims(1).size() == n, "Number of dimensions in size does not match the length of the physical_layout: got ",
+          a.dims(0), " and ", a.dims(1));
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < i; j++) check(a.dims(1)[i] != a.dims(1)[j], "Duplicate dim not allowed: ", a.dims(1));
+    }
     Dims order = wrap_dims(a.dims(1), n), shape, back(n, 0);
     for (int64_t i = 0; i < n; i++) {
         shape.push_back(a.dims(0)[order[i]]);

@@ -1,6 +1,7 @@
 // Regular sequences: arange, linspace, logspace, eye.
 #include <cmath>
 
+#include "base/wording.h"
 #include "ops/create.h"
 
 namespace fb {
@@ -247,11 +248,14 @@ Example:
     tensor([1.+3.j, 2.+4.j])
 )") {
     const Tensor &re = a.tensor(0), &im = a.tensor(1);
-    check(re.dtype() == im.dtype(), "expected real and imag of one dtype, got ", re.dtype(), " and ", im.dtype());
-    check(re.dtype() == DType::F32 || re.dtype() == DType::F64, "expected both inputs to be float32 or float64, got ",
-          re.dtype());
+    for (DType d : {re.dtype(), im.dtype()})
+        check(d == DType::F32 || d == DType::F64, "Expected both inputs to be Half, Float or Double tensors but got ",
+              scalar_type(re.dtype()), " and ", scalar_type(im.dtype()), "; float32 and float64 are supported");
+    check(re.dtype() == im.dtype(), "Expected object of scalar type ", scalar_type(re.dtype()), " but got scalar type ",
+          scalar_type(im.dtype()), " for second argument; convert one with .to(dtype)");
     Tensor t = output(a, broadcast_shapes(re.shape(), im.shape()), complex_of(re.dtype()), {});
-    check(t.dtype() == complex_of(re.dtype()), "expected out of dtype ", complex_of(re.dtype()), ", got ", t.dtype());
+    check(t.dtype() == complex_of(re.dtype()), "Expected object of scalar type ", scalar_type(complex_of(re.dtype())),
+          " but got scalar type ", scalar_type(t.dtype()), " for argument 'out'");
     Dims strides = t.strides();
     for (int64_t& s : strides) s *= 2;
     copy_into(make_view(t.storage_ref(), re.dtype(), t.shape(), strides, t.offset() * 2), re);

@@ -1,5 +1,7 @@
 #include "ops/elementwise.h"
 
+#include "base/wording.h"
+
 namespace fb::ew {
 
 Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
@@ -40,8 +42,8 @@ Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::
 static const TileForms& kernel_for(const Kernels& kernels, DType compute, DType shown) {
     const TileForms& fn = kernels[compute];
     if (!fn) [[unlikely]]
-        fail(ErrorKind::NotImplemented, "not implemented for dtype ", shown,
-             "; convert with to() to a dtype it works on");
+        fail(ErrorKind::NotImplemented, "\"", current_op, "\" not implemented for '", scalar_type(shown), "' (", shown,
+             "); convert with to() to a dtype it works on");
     return fn;
 }
 

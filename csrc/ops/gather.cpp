@@ -41,14 +41,14 @@ void check_apart(const Args& a, Tensors inputs) {
 
 static void check_same_dims(const Tensor& t, const Tensor& index) {
     int64_t have = std::max<int64_t>(t.dim(), 1), given = std::max<int64_t>(index.dim(), 1);
-    check(have == given, "index tensor must have the same number of dimensions as input tensor, got ", index.dim(),
+    check(have == given, "Index tensor must have the same number of dimensions as input tensor, got ", index.dim(),
           " and ", t.dim(), " (shapes ", index.shape(), " and ", t.shape(), ")");
 }
 
 static void check_fits(const Tensor& t, const Tensor& index, int64_t dim) {
     check_same_dims(t, index);
     for (int64_t d = 0; d < index.dim() && t.dim() > 0; d++) {
-        check(d == dim || index.shape()[d] <= t.shape()[d], "size does not match at dimension ", d, ": expected index ",
+        check(d == dim || index.shape()[d] <= t.shape()[d], "Size does not match at dimension ", d, ": expected index ",
               index.shape(), " to be no larger than input ", t.shape(), " apart from dimension ", dim);
     }
 }
@@ -83,7 +83,8 @@ Example:
     if (index.numel()) check_fits(t, index, dim);
     if (!is_integral(index.dtype())) fail_type("expected dtype int64 for index, got ", index.dtype());
     if (!a.out) return gather_into(empty(index.shape(), t.dtype(), t.device()), t, dim, as_indices(index));
-    check(a.out.dtype() == t.dtype(), "expected out of dtype ", t.dtype(), ", got ", a.out.dtype());
+    check(a.out.dtype() == t.dtype(), "Expected out tensor to have dtype ", t.dtype(), ", but got ", a.out.dtype(),
+          " instead");
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
     Tensor result = output(a, index.shape(), t.dtype(), {});
@@ -175,7 +176,8 @@ Example:
     if (!a.out || !a.out.is_contiguous()) return index_select(t, a.integer(1), a.tensor(2));
     Tensor index = dim_index(a.tensor(2));
     int64_t dim = wrap_dim(a.integer(1), t.dim());
-    check(a.out.dtype() == t.dtype(), "expected out of dtype ", t.dtype(), ", got ", a.out.dtype());
+    check(a.out.dtype() == t.dtype(), "Expected out tensor to have dtype ", t.dtype(), ", but got ", a.out.dtype(),
+          " instead");
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
     Tensor result = output(a, selected_shape(t, dim, index), t.dtype(), {});

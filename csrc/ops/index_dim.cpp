@@ -1,4 +1,5 @@
 // index_add, index_copy, index_fill, index_reduce: slices of one dimension named by a vector of indices; index_put.
+#include "base/wording.h"
 #include "ops/index.h"
 #include "ops/scatter.h"
 
@@ -22,22 +23,19 @@ SliceWrite read_slices(const Args& a, bool same_dtype) {
                   source.dtype());
     }
     int64_t n = w.index.numel();
-    check(source.dim() <= 0 || t.dim() == 0 || source.dim() == t.dim(),
-          "source and self should have the same number of dimensions, got shapes ", source.shape(), " and ", t.shape());
     if (t.dim() <= 1 && source.dim() <= 1) {
         check(source.numel() == n, "number of indices (", n, ") should be equal to the number of elements of source (",
               source.numel(), ")");
         w.source = reshape(source, {n});
         return w;
     }
-    check(source.dim() == t.dim(), "source and self should have the same number of dimensions, got shapes ",
-          source.shape(), " and ", t.shape());
+    bool match = source.dim() == t.dim();
+    for (int64_t d = 0; match && d < t.dim(); d++) match = d == w.dim || source.shape()[d] == t.shape()[d];
+    check(match,
+          "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
+          Bracketed{t.shape()}, " source.shape = ", Bracketed{source.shape()});
     check(source.shape()[w.dim] == n, "number of indices (", n, ") should be equal to source.size(dim) (",
           source.shape()[w.dim], ") for dim ", w.dim);
-    for (int64_t d = 0; d < t.dim(); d++) {
-        check(d == w.dim || source.shape()[d] == t.shape()[d], "source ", source.shape(), " and self ", t.shape(),
-              " must match apart from dimension ", w.dim, ": sizes differ at dimension ", d);
-    }
     return w;
 }
 

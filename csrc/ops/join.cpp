@@ -31,10 +31,10 @@ Dims cat_shape(const std::vector<Tensor>& tensors, int64_t& dim, DType& dtype) {
     for (size_t i = 0; i < tensors.size(); i++) {
         const Tensor& t = tensors[i];
         if (is_legacy_empty(t)) continue;
-        check(t.dim() == model->dim(), "tensors must have same number of dimensions: got ", model->dim(), " and ",
+        check(t.dim() == model->dim(), "Tensors must have same number of dimensions: got ", model->dim(), " and ",
               t.dim(), " (shapes ", model->shape(), " and ", t.shape(), ")");
         for (int64_t d = 0; d < t.dim(); d++) {
-            check(d == dim || t.shape()[d] == shape[d], "sizes of tensors must match except in dimension ", dim,
+            check(d == dim || t.shape()[d] == shape[d], "Sizes of tensors must match except in dimension ", dim,
                   ". Expected size ", shape[d], " but got size ", t.shape()[d], " for tensor number ", i,
                   " in the list (shapes ", model->shape(), " and ", t.shape(), ")");
         }
@@ -88,7 +88,9 @@ Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
     }
     for (const Tensor& t : tensors) {
         check(!share_memory(a.out, t),
-              "unsupported operation: the input tensors cannot refer to any of the output memory locations");
+              "unsupported operation: the input tensors cannot refer to any of the output memory locations: some "
+              "elements "
+              "of the input tensor and the written-to tensor refer to a single memory location; clone() one of them");
     }
     Tensor result = output(a, shape, dtype, {});
     cat_into(result, tensors, dim);
@@ -96,7 +98,7 @@ Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 std::vector<Tensor> unsqueezed(const std::vector<Tensor>& tensors, int64_t& dim) {
-    check(!tensors.empty(), "expects a non-empty list of Tensors");
+    check(!tensors.empty(), "expects a non-empty TensorList");
     dim = wrap_dim(dim, tensors[0].dim() + 1);
     std::vector<Tensor> result;
     for (size_t i = 0; i < tensors.size(); i++) {
@@ -111,7 +113,7 @@ Tensor at_least_2d(const Tensor& t) { return t.dim() == 0 ? reshape(t, {1, 1}) :
 
 template <class F>
 std::vector<Tensor> each(const std::vector<Tensor>& tensors, F f) {
-    check(!tensors.empty(), "expects a non-empty list of Tensors");
+    check(!tensors.empty(), "expects a non-empty TensorList");
     std::vector<Tensor> result;
     for (const Tensor& t : tensors) result.push_back(f(t));
     return result;
@@ -217,7 +219,7 @@ Example:
 // ---- grids ---------------------------------------------------------------------------------------------------------
 
 static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::string& indexing) {
-    check(!tensors.empty(), "expects a non-empty list of Tensors");
+    check(!tensors.empty(), "expects a non-empty TensorList");
     check(indexing == "ij" || indexing == "xy", "indexing must be one of 'xy' or 'ij', but received: '", indexing, "'");
     bool swap = indexing == "xy" && tensors.size() >= 2;
     std::vector<Tensor> vectors = tensors;
@@ -269,7 +271,7 @@ Example:
             [2, 4]])
 )") {
     for (const Tensor& t : a.tensors(0)) check(t.dim() == 1, "expected 1-d vectors, got shape ", t.shape());
-    check(!a.tensors(0).empty(), "expects a non-empty list of Tensors");
+    check(!a.tensors(0).empty(), "expects a non-empty TensorList");
     if (a.tensors(0).size() == 1) return a.tensors(0)[0];
     std::vector<Tensor> columns;
     for (const Tensor& t : meshgrid(a.tensors(0), "ij")) columns.push_back(reshape(t, {t.numel()}));

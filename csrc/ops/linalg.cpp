@@ -20,7 +20,8 @@ Dims with(Dims dims, std::initializer_list<int64_t> more) {
 }
 
 void check_matrices(const Tensor& a, const char* name) {
-    check(a.dim() >= 2, name, " must be a matrix or a batch of matrices (at least 2-d), got shape ", a.shape());
+    check(a.dim() >= 2, name, " must have at least 2 dimensions: a matrix or a batch of matrices, got shape ",
+          a.shape());
     bool fits = a.dtype() == DType::F32 || a.dtype() == DType::F64 || is_complex(a.dtype());
     check(fits, name, " must be float32, float64, complex64 or complex128, got ", a.dtype(),
           "; convert it with .to(dtype)");

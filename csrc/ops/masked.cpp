@@ -9,7 +9,8 @@
 namespace fb {
 
 static void check_mask(const Tensor& mask) {
-    if (mask.dtype() != DType::Bool) fail_type("only supports boolean masks, but got mask with dtype ", mask.dtype());
+    if (mask.dtype() != DType::Bool)
+        fail_type(current_op, "_ only supports boolean masks, but got mask with dtype ", mask.dtype());
 }
 
 // Values that a dtype cannot hold are refused rather than wrapped.
@@ -132,7 +133,8 @@ Example:
 )") {
     check(!a.flag(1) || !a.out, "as_tuple=True has no out=: there are several results; leave one of them away");
     if (a.flag(1)) return columns(a.tensor(0));
-    if (a.out && a.out.dtype() != DType::I64) fail_type("expected out of dtype int64, got ", a.out.dtype());
+    if (a.out && a.out.dtype() != DType::I64)
+        fail_type("Expected object of scalar type Long for out, got ", a.out.dtype());
     return nonzero(a.tensor(0));
 }
 OP("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor", COMMON,

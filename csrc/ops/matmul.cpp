@@ -2,14 +2,15 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/gemm.h"
+#include "base/wording.h"
 
 namespace fb {
 
 Dims leading(const Tensor& t, int64_t keep) { return Dims(t.shape().begin(), t.shape().begin() + (t.dim() - keep)); }
 
 void check_same_dtype(const Tensor& x, const Tensor& y) {
-    check(x.dtype() == y.dtype(), "expected both operands to have the same dtype, got ", x.dtype(), " and ", y.dtype(),
-          "; convert one with .to(dtype)");
+    check(x.dtype() == y.dtype(), "expected both operands to have the same dtype, but got ", scalar_type(x.dtype()),
+          " and ", scalar_type(y.dtype()), " (", x.dtype(), " and ", y.dtype(), "); convert one with .to(dtype)");
 }
 
 Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts) {
@@ -216,10 +217,11 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
 }
 
 Tensor dot_args(Args& args, const Tensor& x, const Tensor& y, bool conjugate) {
-    check(x.dim() == 1 && y.dim() == 1, "1-d tensors expected, got shapes ", x.shape(), " and ", y.shape());
-    check_same_dtype(x, y);
-    check(x.numel() == y.numel(), "expected vectors of the same size, got ", x.numel(), " and ", y.numel(),
-          " elements");
+    check(x.dim() == 1 && y.dim() == 1, "1D tensors expected, but got shapes ", x.shape(), " and ", y.shape());
+    check(x.dtype() == y.dtype(), "dot : expected both vectors to have same dtype, but found ", scalar_type(x.dtype()),
+          " and ", scalar_type(y.dtype()), "; convert one with .to(dtype)");
+    check(x.numel() == y.numel(), "inconsistent tensor size, expected vectors of the same size, got ", x.numel(),
+          " and ", y.numel(), " elements");
     Tensor out = product_target(args, {}, x.dtype(), {x, y});
     cpu::dot(out, x, y, conjugate);
     return out;

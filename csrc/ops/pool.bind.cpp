@@ -10,8 +10,9 @@ struct Batched {
     Var x;
     bool added;
     Batched(const Tensor& t, int64_t spatial) : x(t), added(t.dim() == spatial + 1) {
-        check(added || t.dim() == spatial + 2, "non-empty ", spatial + 1, "D or ", spatial + 2,
-              "D (batch mode) tensor expected for input, got shape ", t.shape());
+        check(added || t.dim() == spatial + 2, "Expected ", spatial + 1, "D or ", spatial + 2,
+              "D (batch mode) tensor with optional 0 dim batch size for input (non-empty ", spatial + 1, "D or ",
+              spatial + 2, "D (batch mode) tensor expected for input), got shape ", t.shape());
         if (added) x = unsqueeze(x, 0);
     }
     Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }

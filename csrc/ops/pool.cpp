@@ -27,9 +27,12 @@ Windows windows(const Args& a, int64_t spatial, int dilation, int ceil) {
     w.dilation = dilation ? per_dimension(a.dims(dilation), spatial, "dilation") : Dims(spatial, 1);
     w.ceil = a.flag(ceil);
     for (int64_t d = 0; d < spatial; d++) {
-        check(w.kernel[d] > 0, "kernel size should be greater than zero, but got ", w.kernel);
-        check(w.stride[d] > 0, "stride should be greater than zero, but got ", w.stride);
-        check(w.dilation[d] > 0, "dilation should be greater than zero, but got ", w.dilation);
+        check(w.kernel[d] > 0,
+              "kernel size should be greater than zero (kernel_size must be greater than zero), but got ", w.kernel);
+        check(w.stride[d] > 0, "stride should be greater than zero (stride must be greater than zero, but got ",
+              w.stride[d], "), got ", w.stride);
+        check(w.dilation[d] > 0, "dilation should be greater than zero (dilation must be greater than zero, but got ",
+              w.dilation[d], "), got ", w.dilation);
         check(w.padding[d] >= 0, "pad must be non-negative, but got pad: ", w.padding);
         int64_t reach = checked_mul(w.kernel[d] - 1, w.dilation[d], "the window") + 1;
         check(w.padding[d] <= reach / 2,
@@ -42,8 +45,11 @@ Windows windows(const Args& a, int64_t spatial, int dilation, int ceil) {
 void check_input(const Tensor& x, int64_t spatial) {
     bool fits = x.dim() == spatial + 2;
     for (int64_t d = 1; fits && d < x.dim(); d++) fits = x.shape()[d] > 0;
-    check(fits, "expected ", spatial + 1, "D or ", spatial + 2,
-          "D (batch mode) tensor with optional 0 dim batch size for input, but got shape ", x.shape());
+    check(
+        fits, "Expected ", spatial + 1, "D or ", spatial + 2,
+        "D (batch mode) tensor with optional 0 dim batch size for input (Expected input's non-batch dimensions to have "
+        "positive length), but got shape ",
+        x.shape());
 }
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -64,7 +70,7 @@ PoolShape pool_shape(const Dims& x, const Windows& w, bool include_pad) {
         // The last window has to begin inside the input or the padding before it.
         if (w.ceil && (out - 1) * stride >= in + pad) out--;
         check(out > 0, "given input size ", x, ": calculated output size ", out, " in dimension ", d,
-              ": output size is too small");
+              ": Output size is too small (Invalid computed output size: ", out, ")");
         s.in[i] = in;
         s.out[i] = out;
         s.step[i] = step;
@@ -91,7 +97,10 @@ PoolShape adaptive_shape(const Dims& x, const Dims& output_size) {
     for (int64_t i = 0; i < missing; i++) s.spans[i] = {{0, 1, 1}};
     for (int64_t d = 0; d < spatial; d++) {
         int64_t i = missing + d, in = x[2 + d], out = sizes[d];
-        check(out >= 0, "elements of output_size must be greater than or equal to 0, but received ", output_size);
+        check(out >= 0,
+              "elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
+              "dimension ",
+              out, "), but received ", output_size);
         checked_mul(in, out + 1, "the windows");
         s.in[i] = in;
         s.out[i] = out;
@@ -164,7 +173,7 @@ Tensor average_gradient(const Tensor& g, const Dims& shape, PoolShape s) {
 }
 
 void check_same_shape(const Tensor& x, const Tensor& indices) {
-    check(x.shape() == indices.shape(), "expected shape of indices to be the same as that of the input (", x.shape(),
+    check(x.shape() == indices.shape(), "Expected shape of indices to be the same as that of the input (", x.shape(),
           "), but got ", indices.shape());
 }
 

@@ -21,7 +21,7 @@ Tensor as_real(const Tensor& t) {
 }
 
 void check_range(double from, double to, DType dtype) {
-    check(from <= to, "expects from <= to, got from=", from, " and to=", to);
+    check(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
     double most = dtype == DType::F64   ? std::numeric_limits<double>::max()
                   : dtype == DType::F16 ? 65504.0
                                         : double(std::numeric_limits<float>::max());
@@ -33,7 +33,7 @@ void check_floating(const Tensor& t) {
 }
 
 Tensor normal_any(const Tensor& t, double mean, double std, Generator& generator) {
-    check(std >= 0, "std must not be negative, got ", std);
+    check(std >= 0, "normal expects std >= 0.0, but found std ", std);
     if (is_complex(t.dtype())) {
         fill_normal(as_real(t), 0, std * sqrt_half, generator);
         if (mean == 0) return t;
@@ -321,7 +321,7 @@ Example:
     tensor(True)
 )") {
     check_floating(a.tensor(0));
-    check(a.number(1) > 0, "expects lambd > 0, got ", a.number(1));
+    check(a.number(1) > 0, "exponential_ expects lambda > 0.0, but found lambda=", a.number(1));
     return fill_exponential(a.tensor(0), a.number(1), *a.generator(2));
 }
 
@@ -338,7 +338,7 @@ Example:
     tensor(True)
 )") {
     double p = a.number(1);
-    check(p > 0 && p < 1, "expects p to be between 0 and 1, got ", p);
+    check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
     if (is_complex(a.tensor(0).dtype()) || a.tensor(0).dtype() == DType::Bool)
         fail_type("is not defined for ", a.tensor(0).dtype());
     double scale = 1 / std::log1p(-p);
@@ -363,7 +363,7 @@ Example:
 )") {
     double median = a.number(1), sigma = a.number(2);
     check_floating(a.tensor(0));
-    check(sigma > 0, "expects sigma > 0, got ", sigma);
+    check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
     return fill_from_uniform(a.tensor(0), *a.generator(3), [=](auto u) {
         using T = decltype(u);
         return T(median) + T(sigma) * std::tan(T(3.14159265358979323846) * (u - T(0.5)));
@@ -384,7 +384,7 @@ Example:
     tensor(True)
 )") {
     check_floating(a.tensor(0));
-    check(a.number(2) > 0, "expects std > 0, got ", a.number(2));
+    check(a.number(2) > 0, "log_normal_ expects std > 0.0, but found std=", a.number(2));
     return random_fill(a.tensor(0), [&](const Tensor& target) {
         Tensor x = is_half(target.dtype()) ? empty(target.shape(), DType::F32) : target;
         fill_normal(x, a.number(1), a.number(2), *a.generator(3));

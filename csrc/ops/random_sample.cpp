@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/wording.h"
 #include "ops/random.h"
 #include "ops/random_kernels.h"
 
@@ -156,13 +157,16 @@ void draw_without_replacement(const double* weights, int64_t n, int64_t* to, int
 }
 
 Tensor multinomial(const Tensor& input, int64_t count, bool replacement, Generator& generator) {
-    check_floating(input, "input");
-    check(input.dim() == 1 || input.dim() == 2, "the weights must have 1 or 2 dimensions, got shape ", input.shape());
+    check(is_floating(input.dtype()),
+          "multinomial only supports floating-point dtypes for input, got: ", scalar_type(input.dtype()));
+    check(input.dim() == 1 || input.dim() == 2, "prob_dist must be 1 or 2 dim: the weights have shape ", input.shape());
     int64_t n = input.shape().back(), rows = input.dim() == 2 ? input.shape()[0] : 1;
-    check(count > 0, "cannot sample num_samples=", count, "; expected at least 1");
-    check(replacement || count <= n, "cannot sample num_samples=", count, " of ", n, " without replacement");
+    check(count > 0, "cannot sample n_sample <= 0 samples, got num_samples=", count);
+    check(replacement || count <= n,
+          "cannot sample n_sample > prob_dist.size(-1) samples without replacement: got num_samples=", count, " of ",
+          n);
     check(n > 0 || rows == 0, "cannot sample from no categories");
-    check(n <= 1 << 24, "the number of categories must not exceed 2**24, got ", n);
+    check(n <= 1 << 24, "number of categories cannot exceed 2^24, got ", n);
     Tensor weights = contiguous(to_dtype(input, DType::F64));
     Tensor out = empty(input.dim() == 2 ? Dims{rows, count} : Dims{count}, DType::I64);
     uint64_t seed = generator.seed(), first = generator.advance(static_cast<uint64_t>(rows));
@@ -171,10 +175,14 @@ Tensor multinomial(const Tensor& input, int64_t count, bool replacement, Generat
             const double* w = weights.data<double>() + r * n;
             double total = 0;
             for (int64_t i = 0; i < n; i++) {
-                check(w[i] >= 0 && std::isfinite(w[i]), "the weights must be finite and not negative, got ", w[i]);
+                check(w[i] >= 0 && std::isfinite(w[i]),
+                      "probability tensor contains either `inf`, `nan` or element < 0 (invalid multinomial "
+                      "distribution): got ",
+                      w[i]);
                 total += w[i];
             }
-            check(total > 0, "the weights of row ", r, " sum to zero");
+            check(total > 0, "invalid multinomial distribution (sum of probabilities <= 0): the weights of row ", r,
+                  " sum to zero");
             cpu::PhiloxStream stream(seed, first + static_cast<uint64_t>(r));
             int64_t* to = out.data<int64_t>() + r * count;
             if (replacement) draw_with_replacement(w, n, to, count, stream);
@@ -213,7 +221,8 @@ Tensor normal_of(const Tensor& mean, const Tensor& std, const Dims& shape, DType
         using T = typename decltype(tag)::type;
         using R = decltype(std::abs(T()));
         const R* s = scale.data<R>();
-        for (int64_t i = 0; i < z.numel(); i++) check(s[i] >= 0, "std must not be negative, got ", s[i]);
+        for (int64_t i = 0; i < z.numel(); i++)
+            check(s[i] >= 0, "normal expects all elements of std >= 0.0, but found std ", s[i]);
         Tensor parts = is_complex_type<T> ? empty({z.numel() * 2}, real_of(wide)) : z;
         fill_normal(parts, 0, is_complex_type<T> ? 0.70710678118654752440 : 1.0, generator);
         const T *m = center.data<T>(), *x = reinterpret_cast<const T*>(parts.raw());
@@ -286,7 +295,7 @@ Example:
 }
 OP("normal(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor", FUNCTION | OUT, nullptr) {
     const Tensor& mean = a.tensor(0);
-    check(a.number(1) >= 0, "std must not be negative, got ", a.number(1));
+    check(a.number(1) >= 0, "normal expects std >= 0.0, but found std ", a.number(1));
     return normal_of(mean, scalar_tensor(Scalar(a.number(1)), DType::F64), mean.shape(), float_result(mean.dtype()),
                      *a.generator(2));
 }
@@ -300,7 +309,7 @@ OP("normal(float mean, float std, int[] size, *, Generator? generator=None, dtyp
    "device? device=None, "
    "bool requires_grad=False, bool pin_memory=False) -> Tensor",
    FUNCTION | OUT, nullptr) {
-    check(a.number(1) >= 0, "std must not be negative, got ", a.number(1));
+    check(a.number(1) >= 0, "normal expects std >= 0.0, but found std ", a.number(1));
     DType dtype = a.dtype_or_none(4).value_or(default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     for (int64_t size : a.dims(2)) check(size >= 0, "sizes must not be negative, got ", a.dims(2));
@@ -374,7 +383,8 @@ Example:
     >>> fb.multinomial(fb.tensor([0., 3., 0.]), 2, replacement=True)
     tensor([1, 1])
 )") {
-    check(!a.out || a.out.dtype() == DType::I64, "out must be an int64 tensor");
+    check(!a.out || a.out.dtype() == DType::I64,
+          "multinomial expects Long tensor out, got: ", scalar_type(a.out ? a.out.dtype() : DType::I64));
     return multinomial(a.tensor(0), a.integer(1), a.flag(2), *a.generator(3));
 }
 

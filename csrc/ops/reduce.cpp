@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/wording.h"
 #include "ops/common.h"
 
 namespace fb {
@@ -119,10 +120,10 @@ Tensor prod(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std:
 
 Tensor mean(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
     DType result = dtype.value_or(t.dtype());
-    check(is_floating(result) || is_complex(result),
-          dtype ? "the dtype of a mean must be floating point or complex, got "
-                : "input dtype must be floating point or complex, got ",
-          result, "; convert it, or give dtype=");
+    check(is_floating(result) || is_complex(result), "mean(): could not infer output dtype. ",
+          dtype ? "Optional" : "Input",
+          " dtype must be either a floating point or complex dtype. Got: ", scalar_type(result), " (", result,
+          "); convert it, or give dtype=");
     Dims mask = reduce_mask(t, dims);
     double count = static_cast<double>(reduced_count(t, mask));
     if (is_complex(result))

@@ -63,14 +63,14 @@ int64_t check_scatter(const Tensor& t, int64_t dim, const Tensor& index, const T
     dim = wrap_dim(dim, t.dim());
     if (!is_integral(index.dtype())) fail_type("expected dtype int64 for index, got ", index.dtype());
     if (src && src->dtype() != t.dtype())
-        fail_type("expected self.dtype to be equal to src.dtype, got ", t.dtype(), " and ", src->dtype());
+        fail_type("Expected self.dtype to be equal to src.dtype, got ", t.dtype(), " and ", src->dtype());
     if (index.numel() == 0) return dim;
     int64_t n = std::max<int64_t>(t.dim(), 1);
     check(n == std::max<int64_t>(index.dim(), 1),
-          "index tensor must have the same number of dimensions as self tensor, got shapes ", index.shape(), " and ",
+          "Index tensor must have the same number of dimensions as self tensor, got shapes ", index.shape(), " and ",
           t.shape());
     check(!src || n == std::max<int64_t>(src->dim(), 1),
-          "index tensor must have the same number of dimensions as src tensor, got shapes ", index.shape(), " and ",
+          "Index tensor must have the same number of dimensions as src tensor, got shapes ", index.shape(), " and ",
           src ? src->shape() : Dims());
     auto size = [](const Tensor& x, int64_t d) { return x.dim() ? x.shape()[d] : 1; };
     for (int64_t d = 0; d < n; d++) {

@@ -232,7 +232,7 @@ Example:
     tensor([1, 3, 4])
 )") {
     const Tensor& boundaries = a.tensor(1);
-    check(boundaries.dim() == 1, "boundaries must be 1-d, got shape ", boundaries.shape());
+    check(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, got shape ", boundaries.shape());
     return search(boundaries, a.tensor(0), a.flag(2), a.flag(3), Tensor());
 }
 

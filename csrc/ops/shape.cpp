@@ -1,6 +1,8 @@
 // Views: the C++ functions. Their Python signatures are in shape.bind.cpp.
 #include "ops/shape.h"
 
+#include "base/wording.h"
+
 namespace fb {
 
 Tensor flatten(const Tensor& t, int64_t start, int64_t end) {
@@ -18,8 +20,17 @@ Tensor flatten(const Tensor& t, int64_t start, int64_t end) {
 }
 
 Tensor movedim(const Tensor& t, const Dims& source, const Dims& destination) {
-    check(source.size() == destination.size(), "source ", source, " and destination ", destination,
-          " dims differ in number");
+    check(source.size() == destination.size(), "Invalid source or destination dims: source (", Bracketed{source},
+          " dims) should contain the same number of dims as destination (", Bracketed{destination}, " dims)");
+    auto distinct = [&](const Dims& dims, const char* which) {
+        for (int64_t i = 0; i < dims.size(); i++) {
+            for (int64_t j = 0; j < i; j++)
+                check(wrap_dim(dims[i], t.dim()) != wrap_dim(dims[j], t.dim()), "repeated dim in `", which, "` (",
+                      Bracketed{dims}, ")");
+        }
+    };
+    distinct(source, "source");
+    distinct(destination, "destination");
     Dims from = wrap_dims(source, t.dim()), to = wrap_dims(destination, t.dim());
     if (t.dim() == 0) return alias(t);
     Dims order(t.dim(), -1), rest;
@@ -46,7 +57,7 @@ Tensor squeeze_dims(const Tensor& t, const std::optional<Dims>& dims) {
 
 Tensor diagonal(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
     int64_t rows = wrap_dim(dim1, t.dim()), columns = wrap_dim(dim2, t.dim());
-    check(rows != columns, "diagonal dimensions cannot be identical: ", dim1, " and ", dim2);
+    check(rows != columns, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
     Dims shape, strides;
     for (int64_t d = 0; d < t.dim(); d++) {
         if (d == rows || d == columns) continue;
@@ -138,7 +149,7 @@ Tensor unfold(const Tensor& t, int64_t dim, int64_t size, int64_t step) {
 }
 
 std::vector<Tensor> unbind(const Tensor& t, int64_t dim) {
-    if (t.dim() == 0) fail_index("a 0-d tensor has no dimension to unbind");
+    if (t.dim() == 0) fail_index("Dimension specified as 0 but tensor has no dimensions");
     dim = wrap_dim(dim, t.dim());
     std::vector<Tensor> parts;
     for (int64_t i = 0; i < t.shape()[dim]; i++) parts.push_back(select(t, dim, i));

@@ -31,7 +31,8 @@ Tensor roll(const Tensor& t, const Dims& shifts, const Dims& dims) {
         Tensor flat = reshape(t, {t.numel()});
         return view(roll(flat, shifts, {0}), t.shape());
     }
-    check(shifts.size() == dims.size(), "shifts ", shifts, " and dims ", dims, " must have the same length");
+    check(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+          ", dims:", dims.size(), "; got ", shifts, " and ", dims);
     Dims moves(t.dim(), 0);
     Tensor result = empty(t.shape(), t.dtype(), t.device());
     if (t.numel() == 0) {
@@ -40,7 +41,7 @@ Tensor roll(const Tensor& t, const Dims& shifts, const Dims& dims) {
     }
     for (int64_t i = 0; i < dims.size(); i++) {
         int64_t d = wrap_dim(dims[i], t.dim());
-        if (t.dim() == 0) fail_index("dimension specified as ", dims[i], " but tensor has no dimensions");
+        if (t.dim() == 0) fail_index("Dimension specified as ", dims[i], " but tensor has no dimensions");
         int64_t n = t.shape()[d], shift = shifts[i] % n;
         moves[d] = (moves[d] + shift + n) % n;
     }
@@ -84,7 +85,7 @@ Example:
     tensor([[2, 1],
             [4, 3]])
 )") {
-    check(a.tensor(0).dim() >= 2, "input must be >= 2-d, got shape ", a.tensor(0).shape());
+    check(a.tensor(0).dim() >= 2, "Input must be >= 2-d. Got shape ", a.tensor(0).shape());
     return flip(a.tensor(0), {1});
 }
 OP("flipud(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Reverses the rows: the first dimension.
@@ -97,7 +98,7 @@ Example:
     tensor([[3, 4],
             [1, 2]])
 )") {
-    check(a.tensor(0).dim() >= 1, "input must be >= 1-d, got a 0-d tensor");
+    check(a.tensor(0).dim() >= 1, "Input must be >= 1-d. Got a 0-d tensor");
     return flip(a.tensor(0), {0});
 }
 
@@ -133,8 +134,11 @@ Example:
             [1, 3]])
 )") {
     const Tensor& t = a.tensor(0);
-    check(a.dims(2).size() == 2, "expected 2 dims to make a plane, got ", a.dims(2));
-    check(t.dim() >= 2, "expected at least 2 dimensions, got shape ", t.shape());
+    check(a.dims(2).size() == 2, "expected total rotation dims == 2, but got dims = ", a.dims(2).size(), ": ",
+          a.dims(2));
+    check(t.dim() >= 2, "expected total dims >= 2, but got total dims = ", t.dim(), ": shape ", t.shape());
+    check(wrap_dim(a.dims(2)[0], t.dim()) != wrap_dim(a.dims(2)[1], t.dim()),
+          "expected rotation dims to be different, but got dim0 = ", a.dims(2)[0], " and dim1 = ", a.dims(2)[1]);
     Dims dims = wrap_dims(a.dims(2), t.dim());
     int64_t k = ((a.integer(1) % 4) + 4) % 4, x = dims[0], y = dims[1];
     if (k == 2) return flip(t, {x, y});
@@ -218,7 +222,7 @@ Example:
 static Tensor diag_embed(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
     if (t.dim() == 0) fail_index("expected at least one dimension, got a 0-d tensor");
     int64_t ndim = t.dim() + 1, rows = wrap_dim(dim1, ndim), columns = wrap_dim(dim2, ndim);
-    check(rows != columns, "diagonal dimensions cannot be identical: ", dim1, " and ", dim2);
+    check(rows != columns, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
     int64_t n = t.shape().back();
     check(offset > -(int64_t(1) << 40) && offset < (int64_t(1) << 40), "offset ", offset, " is too large");
     n += std::abs(offset);
@@ -260,7 +264,7 @@ Example:
     tensor([1, 4])
 )") {
     const Tensor& t = a.tensor(0);
-    check(t.dim() == 1 || t.dim() == 2, "supports 1-d and 2-d tensors, got shape ", t.shape());
+    check(t.dim() == 1 || t.dim() == 2, "Supports 1D or 2D tensors, got shape ", t.shape());
     if (t.dim() == 1) return diag_embed(t, a.integer(1), 0, 1);
     return clone(diagonal(t, a.integer(1)), MemoryFormat::Contiguous);
 }

@@ -6,7 +6,7 @@
 namespace fb {
 
 static Tensor narrow_from(const Tensor& t, int64_t dim, const Tensor& start, int64_t length) {
-    check(start.dim() == 0 && is_integral(start.dtype()), "start must be a 0-d integral tensor, got shape ",
+    check(start.dim() == 0 && is_integral(start.dtype()), "start must be an 0-dim integral Tensor. Got shape ",
           start.shape(), " and dtype ", start.dtype());
     return narrow(t, dim, item(start).i, length);
 }

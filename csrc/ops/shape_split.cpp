@@ -1,4 +1,5 @@
 // Splitting into views, and tensors of at least so many dimensions.
+#include "base/wording.h"
 #include "ops/shape.h"
 #include "ops/var.h"
 
@@ -58,15 +59,15 @@ std::vector<Tensor> split_tensor(const Tensor& t, const Tensor& where, int64_t d
 
 // hsplit, vsplit and dsplit: the dimension and how many dimensions the input must have.
 int64_t named_dim(const Tensor& t, int64_t at_least, int64_t dim) {
-    check(t.dim() >= at_least, "requires a tensor with at least ", at_least, " dimension", at_least > 1 ? "s" : "",
-          ", but got a tensor with ", t.dim(), " dimensions");
+    check(t.dim() >= at_least, shown_package, ".", current_op, " requires a tensor with at least ", at_least,
+          " dimension, but got a tensor with ", t.dim(), " dimensions!");
     return at_least == 1 && t.dim() > 1 ? 1 : dim;
 }
 
 std::vector<Tensor> split_evenly(const Tensor& t, int64_t sections, int64_t dim) {
-    check(sections > 0, "number of sections must be larger than 0, got ", sections);
-    check(t.shape()[dim] % sections == 0, "attempted to split along dimension ", dim,
-          ", but the size of the dimension ", t.shape()[dim], " is not divisible by the split_size ", sections);
+    check(sections > 0 && t.shape()[dim] % sections == 0, shown_package, ".", current_op,
+          " attempted to split along dimension ", dim, ", but the size of the dimension ", t.shape()[dim],
+          " is not divisible by the split_size ", sections, "!");
     return split_sections(t, sections, dim);
 }
 

@@ -72,7 +72,8 @@ std::pair<Tensor, Tensor> kthvalue(const Tensor& t, int64_t k, int64_t dim, bool
     int64_t d = wrap_dim(dim, t.dim());
     check_dim_not_empty(t, d);
     int64_t size = t.dim() ? t.shape()[d] : 1;
-    check(k >= 1 && k <= size, "selected number k out of range: k is ", k, ", but dim ", d, " has size ", size);
+    check(k >= 1 && k <= size, "selected number k out of range for dimension ", d, ": k is ", k, ", but its size is ",
+          size);
     return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) {
         select_rows(rows, Select::Kth, k - 1, v, i);
     });

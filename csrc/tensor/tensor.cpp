@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/wording.h"
 #include "memory/allocator.h"
 
 namespace fb {
@@ -139,8 +140,12 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
         extent(shape, strides, low, high);
         int64_t limit = static_cast<int64_t>(storage->bytes() / static_cast<size_t>(itemsize(dtype)));
         if (__builtin_add_overflow(offset, high, &last) || last >= limit || offset + low < 0) {
-            fail_value("shape ", shape, " with strides ", strides, " and offset ", offset,
-                       " reaches outside the storage of ", limit, " elements");
+            fail_value("setStorage: sizes ", Bracketed{shape}, ", strides ", Bracketed{strides}, ", storage offset ",
+                       offset, ", and itemsize ", itemsize(dtype), " requiring a storage size of ",
+                       (static_cast<__int128>(offset) + high + 1) * itemsize(dtype) > INT64_MAX
+                           ? INT64_MAX
+                           : (offset + high + 1) * itemsize(dtype),
+                       " are out of bounds for storage of size ", storage->bytes(), ", which has ", limit, " elements");
         }
     }
     // Nothing is ever read at the offset of a tensor without elements; keep it small so that later sums cannot
@@ -242,8 +247,8 @@ void check_readable(const Tensor& t) {
 
 Scalar item(const Tensor& t) {
     check_readable(t);
-    check(t.numel() == 1, "a tensor with ", t.numel(), " elements cannot be converted to one Python number; shape is ",
-          t.shape());
+    check(t.numel() == 1, "a Tensor with ", t.numel(),
+          " elements cannot be converted to Scalar: expected one element, shape is ", t.shape());
     return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
         T x = *t.data<T>();

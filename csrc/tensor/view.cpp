@@ -1,6 +1,7 @@
 // Views: another reading of the same storage.
 #include <numeric>
 
+#include "base/wording.h"
 #include "tensor/tensor.h"
 
 namespace fb {
@@ -142,15 +143,15 @@ Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t 
 }
 
 Tensor narrow(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
-    check(t.dim() > 0, "a 0-d tensor cannot be narrowed");
+    check(t.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
     dim = wrap_dim(dim, t.dim());
     int64_t size = t.shape()[dim];
-    check(length >= 0, "length must not be negative, got ", length);
+    check(length >= 0, "narrow(): length must be non-negative. Got ", length);
     if (start < -size || start > size)
-        fail_index("start ", start, " is out of range for dimension ", dim, " with size ", size);
+        fail_index("start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start,
+                   ") for dimension ", dim);
     if (start < 0) start += size;
-    check(start <= size - length, "start (", start, ") + length (", length, ") exceeds dimension ", dim, " with size ",
-          size);
+    check(start <= size - length, "start (", start, ") + length (", length, ") exceeds dimension size (", size, ").");
     Dims shape = t.shape();
     shape[dim] = length;
     return view_of(t, shape, t.strides(), t.offset() + (length ? start * t.strides()[dim] : 0));
@@ -179,11 +180,14 @@ Dims infer_shape(const Dims& shape, int64_t numel) {
         }
     }
     if (hole >= 0) {
-        check(known != 0, "the -1 in shape ", shape, " is ambiguous for a tensor of ", numel, " elements");
-        check(numel % known == 0, "shape ", shape, " is invalid for input of size ", numel);
+        check(known != 0, numel ? "shape '" : "cannot reshape tensor of 0 elements into shape ", Bracketed{shape},
+              numel ? "' is invalid for input of size "
+                    : " because the unspecified dimension size -1 can be any value and is ambiguous; size ",
+              numel);
+        check(numel % known == 0, "shape '", Bracketed{shape}, "' is invalid for input of size ", numel);
         result[hole] = numel / known;
     } else {
-        check(known == numel, "shape ", shape, " is invalid for input of size ", numel);
+        check(known == numel, "shape '", Bracketed{shape}, "' is invalid for input of size ", numel);
     }
     return result;
 }

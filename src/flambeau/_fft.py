@@ -212,8 +212,12 @@ def _wrap(name: str, input, dim: int) -> int:
     _tensor(name, input)
     rank = input.ndim
     if not -rank <= dim < rank:
-        span = f"{-rank}..{rank - 1}" if rank else "no dim at all"
-        raise OutOfRangeError(f"{name}: dim {dim} is out of range for shape {tuple(input.shape)}; expected {span}")
+        if not rank:
+            raise OutOfRangeError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
+        raise OutOfRangeError(
+            f"{name}: Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim}) "
+            f"for shape {tuple(input.shape)}"
+        )
     return dim % rank
 
 

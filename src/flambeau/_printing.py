@@ -14,6 +14,7 @@ import numpy as np
 from .errors import ArgumentError
 
 _PREFIX = "tensor("
+_INDENT = len(_PREFIX)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +232,7 @@ def _complex_formatter(values):
 # ---- layout ---------------------------------------------------------------------------------------------------------
 
 
-def _array_text(values, shape, summarize, indent=len(_PREFIX)):
+def _array_text(values, shape, summarize, indent=_INDENT):
     text, width = _formatter(values)
     return _nested_text(values.tolist(), shape, summarize, indent, text, width)
 
@@ -287,7 +288,7 @@ def _suffixes(t):
     return suffixes
 
 
-def _with_suffixes(text, suffixes, indent=len(_PREFIX)):
+def _with_suffixes(text, suffixes, indent=_INDENT):
     # PyTorch counts two characters too many here; its line breaks are the contract.
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:

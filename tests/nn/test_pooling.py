@@ -162,7 +162,7 @@ def test_thread_counts_agree():
     [
         (lambda: F.max_pool2d(fb.ones(1, 4, 4), 2, padding=2), "pad should be at most half"),
         (lambda: F.max_pool2d(fb.ones(1, 4, 4), 0), "greater than zero"),
-        (lambda: F.max_pool2d(fb.ones(1, 1, 1), 3), "output size is too small"),
+        (lambda: F.max_pool2d(fb.ones(1, 1, 1), 3), "Output size is too small"),
         (lambda: F.max_pool2d(fb.ones(4, 4), 2), "3D or 4D"),
         (lambda: F.max_pool2d(fb.ones(1, 4, 4), (1, 2, 3)), "kernel_size must either be"),
         (lambda: F.avg_pool2d(fb.ones(1, 4, 4), 2, divisor_override=0), "divisor must be not zero"),

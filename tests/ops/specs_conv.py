@@ -105,7 +105,7 @@ def _errors(n):
     fits = make(2, 2, *KERNEL[:n], dtype="float32")
     return (
         bad("channels", ValueError, x, w, words="channels"),
-        bad("dtype", ValueError, x, make(2, 2, *KERNEL[:n], dtype="float64"), words="same dtype"),
+        bad("dtype", ValueError, x, make(2, 2, *KERNEL[:n], dtype="float64"), words="should be the same"),
         bad("bias", ValueError, x, fits, make(3, dtype="float32"), words="bias"),
         bad("stride", ValueError, x, fits, stride=0, words="stride"),
         bad("rank", ValueError, make(2, dtype="float32"), fits, words="input"),

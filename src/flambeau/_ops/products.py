@@ -219,13 +219,15 @@ def kron(input, other):
 def _cross(name, input, other, dim):
     if input.dim() != other.dim():
         raise fb.errors.ArgumentError(
-            f"{name}: both tensors must have the same number of dimensions, got shapes {tuple(input.shape)} and {tuple(other.shape)}"
+            f"{name}: inputs must have the same number of dimensions, got shapes {tuple(input.shape)} and {tuple(other.shape)}"
         )
     if input.dim() == 0 or not -input.dim() <= dim < input.dim():
-        raise fb.errors.OutOfRangeError(f"{name}: dimension {dim} is out of range for a {input.dim()}-d tensor")
+        raise fb.errors.OutOfRangeError(
+            f"{name}: Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got {dim})"
+        )
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise fb.errors.ArgumentError(
-            f"{name}: dimension {dim} must have size 3 in both tensors, got shapes {tuple(input.shape)} and {tuple(other.shape)}"
+            f"{name}: inputs dimension {dim} must have length 3, got shapes {tuple(input.shape)} and {tuple(other.shape)}"
         )
     if input.dtype != other.dtype:
         common = fb.result_type(input, other)

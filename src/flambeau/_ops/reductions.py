@@ -101,7 +101,7 @@ def sum_to_size(input, size):
     extra = input.dim() - len(size)
     fits = extra >= 0 and all(s in (1, n) for s, n in zip(size, input.shape[max(extra, 0) :], strict=True))
     if not fits:
-        raise ArgumentError(f"sum_to_size: shape {size} does not broadcast to {tuple(input.shape)}")
+        raise ArgumentError(f"sum_to_size: size {list(size)} is not expandable to size {list(input.shape)}")
     result = fb.sum(input, tuple(range(extra))) if extra or not size else input
     dims = [d for d, s in enumerate(size) if s == 1 and result.shape[d] != 1]
     return fb.sum(result, dims, True) if dims else result
@@ -199,7 +199,7 @@ def diff(input, n, dim, prepend, append):
     if input.dim() == 0:
         raise ArgumentError("diff: expected a tensor with at least one dimension, got a 0-d tensor")
     if n < 0:
-        raise ArgumentError(f"diff: n must not be negative, got {n}")
+        raise ArgumentError(f"diff: order must be non-negative but got {n}")
     dim = _wrapped("diff", dim, input.dim())
     for part in (prepend, append):
         if part is None:
@@ -318,14 +318,16 @@ def cumulative_trapezoid(y, x, dx, dim):
 
 
 def _check_weights(name: str, weights, count: int, kinds: str, ok: bool) -> None:
-    if weights.dim() > 1 or weights.numel() != count:
-        raise ArgumentError(
-            f"cov: {name} must hold one weight for each of {count} observations, got {tuple(weights.shape)}"
-        )
+    if weights.dim() > 1:
+        raise ArgumentError(f"cov: expected {name} to have one or fewer dimensions, got shape {tuple(weights.shape)}")
     if not ok:
-        raise DTypeError(f"cov: {name} must be {kinds}, got {weights.dtype}")
+        raise DTypeError(f"cov: expected {name} to have {kinds} dtype, got {weights.dtype}")
+    if weights.numel() != count:
+        raise ArgumentError(
+            f"cov: expected {name} to have the same numel as there are observations: {count}, got {weights.numel()}"
+        )
     if weights.numel() and bool((weights < 0).any()):
-        raise ArgumentError(f"cov: {name} must not be negative")
+        raise ArgumentError(f"cov: {name} cannot be negative")
 
 
 @composite(
@@ -346,7 +348,7 @@ def cov(input, correction, fweights, aweights):
                 [-1.,  1.]])
     """
     if input.dim() > 2:
-        raise ArgumentError(f"cov: expected at most two dimensions, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"cov: expected input to have two or fewer dimensions, got shape {tuple(input.shape)}")
     if input.dtype == fb.bool:
         raise DTypeError("cov: bool is not supported; convert it to another dtype")
     rows = input.reshape(1, -1) if input.dim() < 2 else input
@@ -354,10 +356,10 @@ def cov(input, correction, fweights, aweights):
     weights = None
     if fweights is not None:
         integral = not (fweights.is_floating_point() or fweights.is_complex() or fweights.dtype == fb.bool)
-        _check_weights("fweights", fweights, count, "integers", integral)
+        _check_weights("fweights", fweights, count, "integral", integral)
         weights = fweights.reshape(-1)
     if aweights is not None:
-        _check_weights("aweights", aweights, count, "floating point numbers", aweights.is_floating_point())
+        _check_weights("aweights", aweights, count, "floating point", aweights.is_floating_point())
         own = aweights.reshape(-1)
         weights = own if weights is None else weights * own
     if not (rows.is_floating_point() or rows.is_complex()):
@@ -428,7 +430,7 @@ def renorm(input, p, dim, maxnorm):
     if maxnorm < 0:
         raise ArgumentError(f"renorm: maxnorm must not be negative, got {maxnorm}")
     if input.dim() < 2:
-        raise ArgumentError(f"renorm: expected at least two dimensions, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions: shape {tuple(input.shape)}")
     dim = _wrapped("renorm", dim, input.dim())
     others = [d for d in range(input.dim()) if d != dim]
     wide = {fb.float16: fb.float32, fb.bfloat16: fb.float32}.get(input.dtype)

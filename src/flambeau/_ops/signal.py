@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 
 import flambeau as fb
+from flambeau import _C
 from flambeau._core import composite
 from flambeau.errors import ArgumentError, OutOfRangeError
 
@@ -213,21 +214,31 @@ def gradient(input, *, spacing, dim, edge_order):
     """
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, builtins.int) else list(dim)
     dims = [d + input.ndim if d < 0 else d for d in dims]
-    if builtins.any(not 0 <= d < input.ndim for d in dims) or len(set(dims)) != len(dims):
-        raise OutOfRangeError(f"gradient: dims {dim} must be different dimensions of a {input.ndim}-d tensor")
+    for i, d in enumerate(dims):
+        if not 0 <= d < input.ndim:
+            raise OutOfRangeError(
+                f"gradient: Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
+            )
+        if d in dims[:i]:
+            raise ArgumentError(f"gradient: dim {d} appears multiple times in the list of dims {dim}")
     if edge_order not in (1, 2):
-        raise ArgumentError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+        raise ArgumentError(f"gradient: {_C.shown_package()}.gradient only supports edge_order=1 and edge_order=2. Got {edge_order}")
     spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(steps) != len(dims):
-        raise ArgumentError(f"gradient: expected spacing for {len(dims)} dimension(s), got {len(steps)}")
+        raise ArgumentError(
+            f"gradient: {_C.shown_package()}.gradient expected spacing to be unspecified, a scalar or a list of {len(dims)} entries, "
+            f"one for each dimension, got {len(steps)}"
+        )
     return tuple(_gradient_along(input, d, s, edge_order) for d, s in zip(dims, steps, strict=True))
 
 
 def _gradient_along(x, d: int, step, order: int):
     n = x.shape[d]
     if n <= order:
-        raise ArgumentError(f"gradient: expected each dimension size to be at least {order + 1}, got {n} in dimension {d}")
+        raise ArgumentError(
+            f"gradient: {_C.shown_package()}.gradient expected each dimension size to be at least {order + 1}, got {n} in dimension {d}"
+        )
     x = x.movedim(d, 0)
     if isinstance(step, fb.Tensor) and step.ndim == 1:
         if step.shape[0] != n:

@@ -255,7 +255,10 @@ def histogramdd(input, bins, range, weight, density):
         )
     bins = [bins] * dims if isinstance(bins, int) else list(bins)
     if len(bins) != dims:
-        raise ArgumentError(f"histogramdd: bins must have {dims} entries, one for each dimension, got {len(bins)}")
+        raise ArgumentError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input. "
+            f"Expected {dims}, got {len(bins)}"
+        )
     points = input.reshape(-1, dims)
     ranges = _range_pairs("histogramdd", range, dims)
     edges = [_edges("histogramdd", points.select(1, d), b, *ranges[d]) for d, b in enumerate(bins)]

@@ -23,13 +23,13 @@ __all__ = [
 def _places(name: str, M: Any, sym: bool, dtype: Any, layout: Any, device: Any) -> tuple[Tensor, int]:
     """0 … M - 1, and the number of intervals that the whole window has."""
     if not isinstance(M, int) or M < 0:
-        raise ArgumentError(f"{name}: M must be a number of points, not negative, got {M}")
+        raise ArgumentError(f"{name} requires non-negative window length, got M={M}")
     if dtype is None:
         dtype = fb.get_default_dtype()
     if dtype not in (fb.float32, fb.float64):
         raise ArgumentError(f"{name}: expects float32 or float64 dtypes, got: {dtype}")
     if layout is not fb.strided:
-        raise ArgumentError(f"{name}: only strided windows are made, got {layout}")
+        raise ArgumentError(f"{name} is implemented for strided tensors only, got: {layout}")
     return fb.arange(M, dtype=dtype, device=device), max(M - 1 if sym else M, 1)
 
 
@@ -63,9 +63,11 @@ def general_cosine(
         >>> fb.signal.windows.general_cosine(3, a=[0.5, 0.5])
         tensor([0., 1., 0.])
     """
+    if not isinstance(a, Iterable):
+        raise TypeError(f"general_cosine: Coefficients must be a list/tuple, got {type(a).__name__}")
     weights = list(a)
     if not weights:
-        raise ArgumentError("general_cosine: a must have at least one weight")
+        raise ArgumentError("general_cosine: Coefficients cannot be empty")
     n, intervals = _places("general_cosine", M, sym, dtype, layout, device)
     window = fb.zeros_like(n)
     for i, weight in enumerate(weights):
@@ -260,9 +262,9 @@ def exponential(
         tensor([0.3679, 1.0000, 0.3679])
     """
     if tau <= 0:
-        raise ArgumentError(f"exponential: tau must be positive, got {tau}")
+        raise ArgumentError(f"exponential: Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
-        raise ArgumentError("exponential: a symmetric window has its center in the middle; leave center at None")
+        raise ArgumentError("exponential: Center must be None for symmetric windows")
     n, intervals = _places("exponential", M, sym, dtype, layout, device)
     middle = intervals / 2 if center is None else center
     return _done(_single(fb.exp(-(n - middle).abs() / tau)), requires_grad)
@@ -290,7 +292,7 @@ def gaussian(
         tensor([0.6065, 1.0000, 0.6065])
     """
     if std <= 0:
-        raise ArgumentError(f"gaussian: std must be positive, got {std}")
+        raise ArgumentError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
     n, intervals = _places("gaussian", M, sym, dtype, layout, device)
     return _done(_single(fb.exp(-((n - intervals / 2) / std).square() / 2)), requires_grad)
 
@@ -317,7 +319,7 @@ def kaiser(
         tensor([1., 1., 1.])
     """
     if beta < 0:
-        raise ArgumentError(f"kaiser: beta must not be negative, got {beta}")
+        raise ArgumentError(f"kaiser: beta must be non-negative, got: {beta} instead.")
     n, intervals = _places("kaiser", M, sym, dtype, layout, device)
     inside = (1 - (2 * n / intervals - 1).square()).clamp(min=0).sqrt()
     top = fb.tensor(float(beta), dtype=n.dtype)

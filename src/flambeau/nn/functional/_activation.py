@@ -79,7 +79,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
-        raise ArgumentError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+        raise ArgumentError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
     if not input.is_floating_point():
         return _apply(lambda x: x.masked_fill(x <= min_val, min_val).masked_fill(x >= max_val, max_val), input, inplace)
     return _apply(lambda x: _core["hardtanh"](x, min_val, max_val), input, inplace)
@@ -145,6 +145,13 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, True)
 
 
+def _check_slopes(weight: Tensor) -> None:
+    if weight.ndim > 1:
+        raise ArgumentError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}, shape {tuple(weight.shape)}"
+        )
+
+
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where x > 0, else weight · x; the weight is one number, or one for each channel (dimension 1).
 
@@ -153,16 +160,18 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         tensor([-0.2500,  2.0000])
     """
     if weight.numel() != 1:
+        if input.ndim == 0:
+            raise ArgumentError(f"prelu: Not allow zero-dim input tensor. Got a weight of shape {tuple(weight.shape)}")
         channels = input.shape[1] if input.ndim > 1 else 1
-        if weight.ndim != 1 or weight.numel() != channels:
+        if weight.ndim == 1 and weight.numel() != channels:
             raise ArgumentError(
-                f"prelu: weight of shape {tuple(weight.shape)} does not fit input of shape {tuple(input.shape)}; "
-                f"expected 1 or {channels} elements, one for each channel"
+                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
+                f"and channel size = {channels}"
             )
+        _check_slopes(weight)
         weight = weight.view((1, channels) + (1,) * (input.ndim - 2))
-    elif weight.ndim > 1:
-        raise ArgumentError(f"prelu: weight must be a number or a vector, got shape {tuple(weight.shape)}")
     else:
+        _check_slopes(weight)
         weight = weight.view(()) if input.ndim == 0 else weight
     return fb.where(input > 0, input, weight * input)
 
@@ -177,7 +186,7 @@ def rrelu(
         tensor([-1.,  2.])
     """
     if lower > upper:
-        raise ArgumentError(f"rrelu: lower {lower} is greater than upper {upper}")
+        raise ArgumentError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = fb.empty_like(input).uniform_(lower, upper)
@@ -212,7 +221,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
         tensor([-0.5000,  0.0000])
     """
     if lambd < 0:
-        raise ArgumentError(f"softshrink: lambd must not be negative, got {lambd}")
+        raise ArgumentError(f"softshrink: lambda must be in range [0, max of the input dtype {input.dtype}], but found {lambd}")
     return into(out, fb.where(input > lambd, input - lambd, fb.where(input < -lambd, input + lambd, input * 0)))
 
 
@@ -297,7 +306,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
         return into(out, _core["gelu"](input))
     if approximate == "tanh":
         return into(out, _core["gelu_tanh"](input))
-    raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    raise ArgumentError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -219,16 +219,30 @@ def linear_cross_entropy(
     """
     op = "linear_cross_entropy"
     if linear_weight.ndim < 2:
-        raise ArgumentError(f"{op}: linear_weight must be (C, …, in_features), got shape {tuple(linear_weight.shape)}")
+        raise ArgumentError(
+            f"{op}: expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}: "
+            f"shape {tuple(linear_weight.shape)}"
+        )
+    if input.ndim not in (1, 2):
+        raise ArgumentError(
+            f"{op}: expected input with dimensionality 1 or 2, got {input.ndim}: shape {tuple(input.shape)}"
+        )
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
+        raise ArgumentError(
+            f"{op}: expected linear_bias shape {tuple(linear_weight.shape[:-1])}, got {tuple(linear_bias.shape)}"
+        )
     if linear_weight.ndim > 2 and input.ndim < 2:
-        raise ArgumentError(f"{op}: a linear_weight of shape {tuple(linear_weight.shape)} requires batched input")
+        raise ArgumentError(
+            f"{op}: K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched "
+            f"input, (N, {linear_weight.shape[-1]}), got unbatched input with shape {tuple(input.shape)}"
+        )
     if input.ndim and input.shape[-1] != linear_weight.shape[-1]:
         raise ArgumentError(
             f"{op}: expected equal input and linear_weight last dimensions (in_features), "
             f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
         )
     if ignore_index is not None and target.is_floating_point():
-        raise ArgumentError(f"{op}: ignore_index applies to classes only, but target is {target.dtype}")
+        raise ArgumentError(f"{op}: ignore_index cannot be specified when target contains probabilities ({target.dtype})")
     outputs = tuple(linear_weight.shape[:-1])
     flat_weight = linear_weight.reshape(-1, linear_weight.shape[-1])
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)

@@ -78,13 +78,19 @@ def reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
         return loss.sum()
     if reduction == "none":
         return loss
-    raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+    raise _bad_reduction(op, reduction)
+
+
+def _bad_reduction(op: str, reduction: str) -> ArgumentError:
+    return ArgumentError(
+        f"{op}: {reduction} is not a valid value for reduction ({reduction} is not valid); expected 'none', 'mean' or 'sum'"
+    )
 
 
 def check_reduction(op: str, reduction: str) -> None:
     """Refuses a reduction that reduced() does not know."""
     if reduction not in ("none", "mean", "sum"):
-        raise ArgumentError(f"{op}: {reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+        raise _bad_reduction(op, reduction)
 
 
 def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: bool = False) -> None:

@@ -198,7 +198,7 @@ def embedding(
                 [1., 2.]])
     """
     if weight.ndim != 2:
-        raise ArgumentError(f"embedding: weight must be a matrix, got shape {tuple(weight.shape)}")
+        raise ArgumentError(f"embedding: 'weight' must be 2-D, got shape {tuple(weight.shape)}")
     if padding_idx is not None:
         padding_idx = _row("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:

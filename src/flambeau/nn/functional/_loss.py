@@ -155,7 +155,7 @@ def huber_loss(
     """
     check_same_shape("huber_loss", input, target)
     if delta <= 0:
-        raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
+        raise ArgumentError(f"huber_loss does not support non-positive values for delta. Got {delta}")
     loss = _parabola_then_line(_difference("huber_loss", input, target), delta)
     return _elementwise("huber_loss", input, loss, weight, reduction)
 
@@ -267,7 +267,8 @@ def gaussian_nll_loss(
             var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or [v for n, v in zip(input.shape, var.shape, strict=True) if n != v] != [1]:
             raise ArgumentError(
-                f"{op}: var of shape {tuple(var.shape)} does not fit input of shape {tuple(input.shape)}; expected the same, "
+                f"{op}: var is of incorrect size: shape {tuple(var.shape)} does not fit input of shape "
+                f"{tuple(input.shape)}; expected the same, "
                 f"with one size 1, or without the last size"
             )
     if bool((var < 0).any()):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.errors import ArgumentError, OutOfRangeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._activation import logsigmoid, softplus
 from flambeau.nn.functional._common import check_reduction, check_same_shape, legacy_reduction, reduced
 from flambeau.nn.functional._linear import pairwise_distance
@@ -96,7 +96,7 @@ def margin_ranking_loss(
     """
     if not input1.ndim == input2.ndim == target.ndim:
         raise ArgumentError(
-            f"margin_ranking_loss: all inputs should have the same number of dimensions, got shapes {tuple(input1.shape)}, "
+            f"margin_ranking_loss : All input tensors should have the same number of dimensions, got shapes {tuple(input1.shape)}, "
             f"{tuple(input2.shape)} and {tuple(target.shape)}"
         )
     loss = (-target * (input1 - input2) + float(margin)).clamp(min=0)
@@ -172,10 +172,10 @@ def multi_margin_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(op, reduction)
     if p not in (1, 2):
-        raise ArgumentError(f"{op}: p must be 1 or 2, got {p}")
+        raise ArgumentError(f"{op}: only p == 1 and p == 2 supported, got {p}")
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise ArgumentError(
-            f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}"
+            f"{op}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
     scores = input if input.ndim == 2 else input.reshape(1, -1)
     batch, classes = scores.shape
@@ -184,8 +184,12 @@ def multi_margin_loss(
             f"{op}: inconsistent target size: target tensor should be 1-D with size equal to the number of samples. "
             f"Expected target size [{batch}], but got {list(target.shape)}"
         )
+    if weight is not None and weight.ndim != 1:
+        raise ArgumentError(f"{op}: weight must be one-dimensional, got shape {tuple(weight.shape)}")
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise ArgumentError(f"{op}: inconsistent weight size {tuple(weight.shape)}, expected {(classes,)}")
+        raise ArgumentError(f"{op}: inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    if target.is_floating_point():
+        raise DTypeError(f"{op}: expected scalar type Long but found Float: target holds classes, got {target.dtype}")
     truth = target.reshape(-1)
     if truth.numel() and (int(truth.min()) < 0 or int(truth.max()) >= classes):
         raise OutOfRangeError(f"{op}: target out of range for {classes} classes: {target.tolist()}")
@@ -222,12 +226,12 @@ def multilabel_margin_loss(
     op = "multilabel_margin_loss"
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(op, reduction)
-    if input.ndim > 2 or (input.ndim == 2 and input.shape[1] == 0):
+    if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise ArgumentError(
-            f"{op}: expected input (N, C) or (C,) with at least one class, got shape {tuple(input.shape)}"
+            f"{op}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
     if target.shape != input.shape:
-        raise ArgumentError(f"{op}: inconsistent target size {tuple(target.shape)} for input {tuple(input.shape)}")
+        raise ArgumentError(f"{op}: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     scores, truth = (t.reshape(1, -1) if t.ndim < 2 else t for t in (input, target))
     classes = scores.shape[1]
     listed = (truth < 0).long().cumsum(1) == 0  # places before the first -1
@@ -304,7 +308,7 @@ def triplet_margin_loss(
         tensor(1.)
     """
     if margin <= 0:
-        raise ArgumentError(f"triplet_margin_loss: margin must be positive, got {margin}")
+        raise ArgumentError(f"triplet_margin_loss: margin must be greater than 0, got {margin}")
     return _triplet(
         "triplet_margin_loss", anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps),
         margin, swap, legacy_reduction(size_average, reduce, reduction),
@@ -350,8 +354,8 @@ def _triplet(
     check_reduction(op, reduction)
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ArgumentError(
-            f"{op}: anchor, positive and negative should have the same number of dimensions, got {anchor.ndim}, "
-            f"{positive.ndim} and {negative.ndim}"
+            f"{op}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

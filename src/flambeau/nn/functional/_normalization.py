@@ -22,15 +22,17 @@ def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | 
     """The dimensions to normalise over, after a check that all shapes fit."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise ArgumentError(f"{op}: normalized_shape must have at least one size")
+        raise ArgumentError(f"{op}: Expected normalized_shape to be at least 1-dimensional, got ()")
     if tuple(input.shape[-len(shape) :]) != shape:
         raise ArgumentError(
-            f"{op}: normalized_shape {shape} must be the last sizes of the input, got {tuple(input.shape)}"
+            f"{op}: Given normalized_shape={list(shape)}, expected input with shape [*, {str(list(shape))[1:-1]}], "
+            f"but got input of size {list(input.shape)}"
         )
     for name, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != shape:
             raise ArgumentError(
-                f"{op}: {name} must have shape {shape} like normalized_shape, got {tuple(parameter.shape)}"
+                f"{op}: Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(parameter.shape)} and normalized_shape = {list(shape)}"
             )
         if op == "layer_norm":
             _check_dtype(op, input, name, parameter)
@@ -119,11 +121,12 @@ def group_norm(
         tensor([[-1.,  1., -1.,  1.]])
     """
     if input.ndim < 2:
-        raise ArgumentError(f"group_norm: expected at least 2 dimensions (N, C, …), got shape {tuple(input.shape)}")
+        raise ArgumentError(f"group_norm: Expected at least 2 dimensions for input tensor but received {input.ndim}")
     channels = input.shape[1]
     if num_groups <= 0 or channels % num_groups:
         raise ArgumentError(
-            f"group_norm: number of channels {channels} must be divisible by num_groups, got {num_groups}"
+            f"group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
         )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     _check_dtype("group_norm", input, "weight", weight)

@@ -27,9 +27,15 @@ _Sizes = int | Sequence[int | None]
 
 def _output_size(op: str, input: Tensor, output_size: _Sizes | None, n: int) -> tuple[int, ...]:
     """One size for each dimension; None keeps the input's."""
+    if isinstance(output_size, Sequence) and len(output_size) != n:
+        rule = "'output_size' should contain one int" if n == 1 else f"output_size must be {n} numbers"
+        raise ArgumentError(f"{op}: {rule}, got {tuple(output_size)}")
     given = (output_size,) * n if output_size is None else ntuple(op, "output_size", output_size, n)
     if input.ndim < n + 1:
-        raise ArgumentError(f"{op}: expected {n + 1}D or {n + 2}D input, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: Input dimension should be at least {n + 1}: expected {n + 1}D or {n + 2}D input, "
+            f"got shape {tuple(input.shape)}"
+        )
     return tuple(size if want is None else want for want, size in zip(given, input.shape[-n:], strict=True))
 
 

@@ -1,0 +1,22 @@
+// Pieces of messages that begin with the words PyTorch uses for the same error, which is what people search for.
+#pragma once
+#include <string>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace fb {
+
+// Prints sizes in brackets, [2, 3].
+struct Bracketed {
+    const Dims& dims;
+};
+std::ostream& operator<<(std::ostream& out, const Bracketed& list);
+
+// PyTorch's older name of a dtype, "Long" for int64.
+const char* scalar_type(DType d);
+
+// The package that messages and texts of dtypes name: "flambeau", or "torch" for programs written for PyTorch.
+extern std::string shown_package;
+
+}  // namespace fb

@@ -1,0 +1,38 @@
+"""Messages begin with the words people know from PyTorch, and say what was given."""
+
+import pytest
+
+import flambeau as fb
+
+F = fb.nn.functional
+
+WORDS = [
+    (lambda: fb.ones(2, 3) + fb.ones(2, 4), r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-sing"),
+    (lambda: fb.ones(4) + fb.ones(2, 3), r"The size of tensor a \(4\) must match the size of tensor b \(3\) at non-sing"),
+    (lambda: fb.ones(2).sum(3), r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 3\)"),
+    (lambda: fb.ones(2, 3).view(4, 2), r"shape '\[4, 2\]' is invalid for input of size 6"),
+    (lambda: fb.zeros(0).reshape(0, -1), r"cannot reshape tensor of 0 elements into shape \[0, -1\]"),
+    (lambda: fb.ones(3).item(), "a Tensor with 3 elements cannot be converted to Scalar"),
+    (lambda: fb.cat([fb.ones(2, 2), fb.ones(3)]), "Tensors must have same number of dimensions"),
+    (lambda: fb.cat([fb.ones(2), None]), "expected Tensor as element 1 in argument 'tensors'.*got NoneType"),
+    (lambda: fb.cat(fb.ones(2)), r"argument 'tensors' \(position 1\) must be tuple of Tensors, not Tensor"),
+    (lambda: fb.linspace(0, 1, 2.5), r"received an invalid combination of arguments - got \(int, int, float\)"),
+    (lambda: fb.ones(2).sum(dim="x"), r"received an invalid combination of arguments - got \(dim=str\)"),
+    (lambda: fb.ones(2, dtype=fb.int64).mean(), r"could not infer output dtype. Input dtype must be .* Got: Long"),
+    (lambda: fb.ones(2).as_strided((3,), (2,)), r"requiring a storage size of 20 are out of bounds for storage of size 8"),
+    (lambda: fb.ones(3).hsplit(2), r"flambeau.hsplit attempted to split along dimension 0"),
+    (lambda: fb.movedim(fb.ones(2, 3), (0, 0), (0, 1)), r"repeated dim in `source` \(\[0, 0\]\)"),
+    (lambda: F.conv2d(fb.ones(1, 1, 3, 3), fb.ones(1, 1, 2, 2), stride=0), "non-positive stride is not supported"),
+    (lambda: F.layer_norm(fb.ones(2, 3), (4,)), r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\]"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WORDS, ids=range(len(WORDS)))
+def test_messages_begin_with_known_words(call, words):
+    with pytest.raises((RuntimeError, TypeError), match=words):
+        call()
+
+
+def test_programs_for_pytorch_read_its_name():
+    with fb.compat.torch() as torch, pytest.raises(RuntimeError, match="torch.hsplit attempted"):
+        torch.ones(3).hsplit(2)
