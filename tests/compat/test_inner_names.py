@@ -76,6 +76,10 @@ def test_printing_parts(torch):
     from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
 
     assert _tensor_str(torch.arange(4).reshape(2, 2), 2) == "[[0, 1],\n   [2, 3]]" and PRINT_OPTS.precision == 4
+    from torch._tensor_str import printoptions
+
+    with printoptions(precision=2):
+        assert PRINT_OPTS.precision == 2
     assert _add_suffixes("T([1]", ["a=1"], 2, True) == "T([1],\n  a=1)"
 
 

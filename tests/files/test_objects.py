@@ -79,6 +79,16 @@ class Bag(set):
         super().__init__(*items)
 
 
+class Space(types.SimpleNamespace):
+    def __init__(self, **values):
+        RAN.append("init")
+        super().__init__(**values)
+
+
+class Window(collections.deque):
+    pass
+
+
 class Failure(ValueError):
     def __init__(self, *arguments):
         RAN.append("init")
@@ -184,10 +194,12 @@ def test_kin_of_built_in_classes(saved, named):
     table, row, bag = Table(a=1), Row([1, 2]), Bag([3, 4])
     table.note = "kept"
     value = [table, row, bag, Word("text"), Failure("why", 3), Pair(1, fb.ones(1)), Outer.Inner()]
-    with safe_globals([Table, Row, Bag, Word, Failure, Pair, Outer.Inner] if named else []):
+    value += [Space(rate=2), Window([5, 6], 3)]
+    with safe_globals([Table, Row, Bag, Word, Failure, Pair, Outer.Inner, Space, Window] if named else []):
         back = load(saved(value), weights_only=None if named else False)
     assert RAN == [] and [type(x) for x in back] == [type(x) for x in value]
     assert back[0] == {"a": 1} and back[0].note == "kept" and list.__len__(back[1]) == 2 and back[2] == {3, 4}
+    assert back[7].rate == 2 and list(back[8]) == [5, 6] and back[8].maxlen == 3
     assert back[3] == "text" and back[4].args == ("why", 3) and back[5].b.tolist() == [1]
 
 

@@ -116,6 +116,12 @@ def test_modules_cannot_be_given_other_methods():
         load(saved(model), weights_only=False)
 
 
+def test_modules_keep_data_under_the_name_of_a_method():
+    model = nn.Linear(1, 1)
+    model.__dict__["type"] = "head"
+    assert load(saved(model), weights_only=False).type == "head"
+
+
 def test_only_imported_module_classes_are_known():
     for name in (b"flambeau.nn.no_such_module\nThing", b"subprocess\nPopen", b"flambeau.nn.modules.module\nOrderedDict"):
         f = io.BytesIO()

@@ -33,6 +33,7 @@ _BLOCKED_BUILTINS = (eval, exec, compile, open, __import__, input, breakpoint, s
 # Classes whose own __new__ only stores what it gets; a class that derives from one can be made without its code.
 _DATA_BASES: tuple[type, ...] = (
     object, dict, collections.OrderedDict, list, set, frozenset, tuple, str, bytes, int, float, complex, BaseException,
+    types.SimpleNamespace, collections.deque,
 )  # fmt: skip
 
 
@@ -117,8 +118,12 @@ def called(cls: type, keys: Any, *arguments: Any) -> Any:
         if base is set:
             set.update(made, items)
         return made
-    if base is collections.OrderedDict and not arguments:
-        return collections.OrderedDict.__new__(cls)  # type: ignore[type-var]
+    if base in (collections.OrderedDict, types.SimpleNamespace, collections.deque) and not arguments:
+        return base.__new__(cls)
+    if base is collections.deque and len(arguments) == 2 and arguments[0] == () and type(arguments[1]) is int:
+        row: Any = base.__new__(cls)
+        collections.deque.__init__(row, (), arguments[1])
+        return row
     if base is not None and issubclass(base, BaseException):
         return base.__new__(cls, *arguments)
     raise ForbiddenError(f"a call of {full_name(cls)}, which would run its code")
@@ -152,7 +157,8 @@ def fill(target: Any, state: Any) -> None:
         defined = next((vars(cls)[name] for cls in type(target).__mro__ if name in vars(cls)), None)
         if isinstance(defined, types.MemberDescriptorType):
             object.__setattr__(target, name, value)
-        elif callable(defined) or isinstance(defined, (property, types.GetSetDescriptorType)):
+        elif (callable(defined) and callable(value)) or isinstance(defined, (property, types.GetSetDescriptorType)):
+            # Data under the name of a method cannot be called in its place; some libraries keep such attributes.
             raise ValueError(f"{name!r} would hide what {type(target).__name__} defines")
         else:
             target.__dict__[name] = value

@@ -6,8 +6,9 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._printing import get_printoptions, printoptions, set_printoptions
 
-__all__ = ["PRINT_OPTS", "_add_suffixes", "_tensor_str"]
+__all__ = ["PRINT_OPTS", "_add_suffixes", "_tensor_str", "get_printoptions", "printoptions", "set_printoptions"]
 
 
 class _Options:
