@@ -157,8 +157,10 @@ def fill(target: Any, state: Any) -> None:
         defined = next((vars(cls)[name] for cls in type(target).__mro__ if name in vars(cls)), None)
         if isinstance(defined, types.MemberDescriptorType):
             object.__setattr__(target, name, value)
-        elif (callable(defined) and callable(value)) or isinstance(defined, (property, types.GetSetDescriptorType)):
-            # Data under the name of a method cannot be called in its place; some libraries keep such attributes.
+        # Data under the name of a module's method cannot be called in its place; some libraries keep such attributes.
+        elif (callable(defined) and (callable(value) or not is_module(target))) or isinstance(
+            defined, (property, types.GetSetDescriptorType)
+        ):
             raise ValueError(f"{name!r} would hide what {type(target).__name__} defines")
         else:
             target.__dict__[name] = value

@@ -48,6 +48,7 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
         f"    return _function({', '.join(call)})\n"
     )
     names: dict[str, Any] = {"_is_overridden": _C._is_overridden, "_handle": _handle, "_function": function}
+    names["__name__"] = "flambeau.nn.functional"  # warnings count frames of the library by it
     exec(compile(source, f"<flambeau.nn.functional.{name}>", "exec"), names)
     made = names["_public"] = names[name]
     given = [p for p in parameters if p.default is not inspect.Parameter.empty]
