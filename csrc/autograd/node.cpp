@@ -158,10 +158,8 @@ Gradients AccumulateGrad::apply(Gradients&& gradients) {
         } else if (grad_enabled()) {
             meta.grad = graph_ops.add(meta.grad, g);
         } else if (meta.grad.impl()->functorial || g.impl()->functorial) {
-            // Sparse and dense make dense, whichever comes first.
             grad_modes.handed_over = true;
-            bool swap = meta.grad.impl()->functorial && !g.impl()->functorial;
-            meta.grad = swap ? graph_ops.add(g, meta.grad) : graph_ops.add(meta.grad, g);
+            meta.grad = graph_ops.add(meta.grad, g);
         } else {
             graph_ops.add_into(meta.grad, g);
         }

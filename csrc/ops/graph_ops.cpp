@@ -7,7 +7,11 @@
 namespace fb {
 namespace {
 
-Tensor add(const Tensor& x, const Tensor& y) { return (Var(x) + Var(y)).tensor; }
+// Sparse and dense make dense, whichever comes first: classes that take over op calls know dense + sparse only.
+Tensor add(const Tensor& x, const Tensor& y) {
+    bool swap = x.impl()->functorial && !y.impl()->functorial;
+    return (swap ? Var(y) + Var(x) : Var(x) + Var(y)).tensor;
+}
 
 void add_into(const Tensor& to, const Tensor& from) {
     static const OpOverload& op = op_entry("add").overloads.front();

@@ -317,3 +317,13 @@ def test_power_keeps_its_base_only():
         (g,) = fb.autograd.grad(y, x, create_graph=True)
         g.sum().backward()
     assert fb.allclose(x.grad, 6 * 4 * x.detach())
+
+
+@pytest.mark.parametrize("first", ["dense", "sparse"])
+def test_sparse_and_dense_gradients_meet_before_a_leaf(first):
+    x = fb.ones(3, requires_grad=True)
+    y = x * 2
+    a, b = y.clone(), y.clone()
+    seeds = (fb.ones(3), sparse()) if first == "dense" else (sparse(), fb.ones(3))
+    fb.autograd.backward((a, b), seeds)
+    assert x.grad.tolist() == [4, 2, 6]

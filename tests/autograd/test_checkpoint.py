@@ -373,3 +373,19 @@ def test_bad_policies():
             lambda x: x.sin(), leaf(), use_reentrant=False,
             context_fn=functools.partial(create_selective_checkpoint_contexts, lambda ctx, op, *args: "yes"),
         )  # fmt: skip
+
+
+def test_a_backward_inside_the_checkpointed_function():
+    def inner(x):
+        return x.sin().exp()
+
+    def slope(x):
+        with fb.enable_grad():
+            (g,) = fb.autograd.grad(inner(x).sum(), x, create_graph=True)
+        return g.sin()
+
+    for early_stop in (True, False):
+        x = leaf()
+        with set_checkpoint_early_stop(early_stop):
+            checkpoint(slope, x, use_reentrant=False).sum().backward()
+        assert fb.allclose(x.grad, gradient(slope, leaf())[0])

@@ -154,15 +154,35 @@ def test_batched_gradients():
     assert gradcheck(lambda x: x.sin(), (X,), check_batched_grad=True)
 
 
+def test_forward_mode():
+    assert gradcheck(lambda x: (x.sin(), x * 2), (X,), check_forward_ad=True, check_backward_ad=False)
+    assert gradcheck(lambda x, y: x @ y, (X, X.detach().T.clone().requires_grad_()), check_forward_ad=True, check_batched_forward_grad=True)
+    assert gradgradcheck(fb.sin, (X,), check_fwd_over_rev=True, check_rev_over_rev=False)
+    z = fb.tensor([1 + 2j, 0.5 - 1j], dtype=fb.complex128, requires_grad=True)
+    assert gradcheck(lambda t: t * t.conj() + t.exp(), (z,), check_forward_ad=True)
+
+    class Wrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="computed with forward mode mismatch for output 0"):
+        gradcheck(Wrong.apply, (X,), check_forward_ad=True)
+
+
 def test_arguments():
     with pytest.raises(ValueError, match="no input requires gradients"):
         gradcheck(fb.sin, (X.detach(),))
-    with pytest.raises(ValueError, match="forward mode"):
-        gradcheck(fb.sin, (X,), check_forward_ad=True)
     with pytest.raises(ValueError, match="check_backward_ad"):
         gradcheck(fb.sin, (X,), check_backward_ad=False)
-    with pytest.raises(ValueError, match="forward mode"):
-        gradgradcheck(fb.sin, (X,), check_fwd_over_rev=True)
+    with pytest.raises(ValueError, match="check_fwd_over_rev or check_rev_over_rev"):
+        gradgradcheck(fb.sin, (X,), check_rev_over_rev=False)
+    with pytest.raises(ValueError, match="needs check_forward_ad"):
+        gradcheck(fb.sin, (X,), check_batched_forward_grad=True)
     with pytest.raises(ValueError, match="grad_outputs"):
         gradgradcheck(fb.sin, (X,), [X, X])
     with pytest.raises(ValueError, match="stride 0"):

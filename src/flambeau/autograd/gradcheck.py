@@ -46,9 +46,9 @@ def gradcheck(
         check_undefined_grad: whether backward must cope with gradients that are not there.
         check_grad_dtypes: whether gradients must have the dtype of their inputs.
         check_batched_grad: whether autograd.grad(is_grads_batched=True) must agree with one gradient at a time.
-        check_batched_forward_grad: must be False: there is no forward mode.
-        check_forward_ad: must be False: there is no forward mode.
-        check_backward_ad: must be True.
+        check_batched_forward_grad: the same as check_forward_ad, with several directions.
+        check_forward_ad: whether tangents of forward_ad must agree with differences along random directions.
+        check_backward_ad: whether gradients are checked; False needs check_forward_ad.
         fast_mode: compares one random product with the Jacobian instead of every entry.
         masked: has a meaning for sparse tensors, of which there are none: any value does the same.
 
@@ -57,15 +57,21 @@ def gradcheck(
         >>> fb.autograd.gradcheck(fb.sin, (x,))
         True
     """
-    if check_forward_ad or check_batched_forward_grad:
-        raise ArgumentError("gradcheck: check_forward_ad and check_batched_forward_grad need forward mode, which there is not")
-    if not check_backward_ad:
-        raise ArgumentError("gradcheck: check_backward_ad=False would check nothing; leave it at True")
+    if not (check_backward_ad or check_forward_ad):
+        raise ArgumentError(
+            "gradcheck: Expected at least one of check_forward_ad or check_backward_ad to be True; with neither it checks nothing"
+        )
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ArgumentError("gradcheck: check_batched_forward_grad=True needs check_forward_ad=True")
     try:
         given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         _check_inputs(given)
         if not _outputs(func, given):
             return _check_constant(func, given, eps)
+        if check_forward_ad:
+            _check_forward(func, given, eps, atol, rtol, 3 if check_batched_forward_grad else 2)
+        if not check_backward_ad:
+            return True
         check = _check_fast if fast_mode else _check_slow
         check(func, given, eps, atol, rtol, nondet_tol)
         outputs = _outputs(func, given)
@@ -414,8 +420,8 @@ def gradgradcheck(
         check_undefined_grad: whether backward must cope with gradients that are not there.
         check_grad_dtypes: whether gradients must have the dtype of their inputs.
         check_batched_grad: whether batched gradients must agree with single ones.
-        check_fwd_over_rev: must be False: there is no forward mode.
-        check_rev_over_rev: must be True.
+        check_fwd_over_rev: whether tangents of the gradient are checked.
+        check_rev_over_rev: whether gradients of the gradient are checked; False needs check_fwd_over_rev.
         fast_mode: compares one random product with the Jacobian instead of every entry.
         masked: has a meaning for sparse tensors, of which there are none: any value does the same.
 
@@ -424,10 +430,10 @@ def gradgradcheck(
         >>> fb.autograd.gradgradcheck(fb.sin, (x,))
         True
     """
-    if check_fwd_over_rev:
-        raise ArgumentError("gradgradcheck: check_fwd_over_rev needs forward mode, which there is not")
-    if not check_rev_over_rev:
-        raise ArgumentError("gradgradcheck: check_rev_over_rev=False would check nothing; leave it at True")
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise ArgumentError(
+            "gradgradcheck: Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True; with neither it checks nothing"
+        )
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = _outputs(func, given)
     if grad_outputs is None:
@@ -448,8 +454,35 @@ def gradgradcheck(
     return gradcheck(
         gradient, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-        fast_mode=fast_mode, masked=masked,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
+
+
+def _check_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float, directions: int) -> None:
+    """Tangents along random directions, all inputs at once, against central differences."""
+    forward_ad = fb.autograd.forward_ad
+    points = [x.detach().clone() if _differentiable(x) else x for x in inputs]
+    moving = [i for i, x in enumerate(inputs) if _differentiable(x)]
+    for _ in range(directions):
+        tangents = {i: _random_seed(points[i], False).detach() for i in moving}
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(x, tangents[i]) if i in tangents else x for i, x in enumerate(points)]
+            outputs = [out for out in _called(func, duals) if isinstance(out, Tensor)]
+            found = [forward_ad.unpack_dual(out).tangent for out in outputs]
+        ends = []
+        for sign in (1, -1):
+            there = [(x + sign * eps * tangents[i]).requires_grad_() if i in tangents else x for i, x in enumerate(points)]
+            ends.append([out for out in _called(func, there) if isinstance(out, Tensor)])
+        for number, (tangent, after, before) in enumerate(zip(found, *ends, strict=True)):
+            if not (after.is_floating_point() or after.is_complex()):
+                continue
+            measured = (after.detach() - before.detach()) / (2 * eps)
+            analytical = fb.zeros_like(measured) if tangent is None else tangent.detach()
+            if not fb.allclose(analytical, measured.to(analytical.dtype), rtol=rtol, atol=atol, equal_nan=True):
+                raise GradcheckError(
+                    f"gradcheck: Jacobian computed with forward mode mismatch for output {number} with respect to the inputs, along a "
+                    f"random direction,\nmeasured:\n{measured}\nfrom tangents:\n{analytical}"
+                )
 
 
 def _random_seed(out: Tensor, strided: bool) -> Tensor:

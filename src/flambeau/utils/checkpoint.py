@@ -246,15 +246,15 @@ class _Frame:
         return tensor
 
     def _recompute(self) -> None:
-        if not self.forward_done:
-            raise StateError("checkpoint: backward inside the checkpointed function itself needs use_reentrant=True")
-        count = 0
+        # A backward inside the function itself wants back what was saved so far.
+        count, known = 0, len(self.holders)
 
         def pack(x: Tensor) -> Tensor:
             nonlocal count
-            self._fill(count, x)
+            if count < known or self.forward_done:
+                self._fill(count, x)
             count += 1
-            if self.stop and count == len(self.holders):
+            if self.stop and count == known:
                 raise _StopRecomputation
             return x.detach()
 
@@ -265,7 +265,7 @@ class _Frame:
             stack.enter_context(fb.autograd.graph.saved_tensors_hooks(pack, lambda x: x))
             with contextlib.suppress(_StopRecomputation):
                 self.function(*self.args, **self.kwargs)
-        if count != len(self.holders):
+        if count != known and self.forward_done:
             raise self._different(
                 "A different number of tensors was saved during the original forward and recomputation: the first run saved "
                 f"{len(self.holders)} tensors, the second {count}"
