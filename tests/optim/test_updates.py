@@ -236,3 +236,25 @@ def test_muon_refuses():
     for name in ("Muon", "Adafactor"):
         with pytest.raises(RuntimeError, match="complex"):
             getattr(fb.optim, name)([p]).step()
+
+
+@pytest.mark.parametrize(("kind", "options"), [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adagrad", {}), ("SparseAdam", {})])
+def test_sparse_gradients_step_like_dense_ones(kind, options):
+    ends = []
+    for is_sparse in (False, True):
+        p = fb.ones(4, 2, requires_grad=True)
+        optimizer = getattr(fb.optim, kind)([p], lr=0.1, **options)
+        for i in range(3):
+            grad = fb.zeros(4, 2)
+            grad[i] = 1.0 + i
+            p.grad = grad.to_sparse(1) if is_sparse else grad
+            optimizer.step()
+        ends.append(p.detach())
+    assert fb.allclose(*ends) and not fb.allclose(ends[0], fb.ones(4, 2))
+
+
+def test_other_optimizers_refuse_sparse_gradients():
+    p = fb.ones(4, 2, requires_grad=True)
+    p.grad = fb.ones(4, 2).to_sparse(1)
+    with pytest.raises(RuntimeError, match="Adam does not support sparse gradients, please consider SparseAdam instead"):
+        fb.optim.Adam([p]).step()

@@ -99,17 +99,29 @@ class GroupOptimizer(Optimizer):
                 if p.grad is None:
                     continue
                 self._check_parameter(p, group)
+                grad = p.grad if type(p.grad) is fb.Tensor else self._dense(p.grad)
                 state = self.state.get(p)
                 if not state:
-                    state = self._new_state(p, p.grad, group)
+                    state = self._new_state(p, grad, group)
                     if state:
                         self.state[p] = state
                 params.append(p)
-                grads.append(p.grad)
+                grads.append(grad)
                 states.append(state)
             if params:
                 self._update(group, params, grads, states)
         return loss
+
+    takes_sparse = False  # whether a gradient of zeros changes nothing, so that sparse ones can be filled up
+
+    def _dense(self, grad: fb.Tensor) -> fb.Tensor:
+        if grad.layout is fb.strided:
+            return grad
+        if not self.takes_sparse:
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead; or use .to_dense()"
+            )
+        return grad.to_dense()
 
     def _scaling(self) -> dict[str, Any]:
         """What GradScaler left here for a step that unscales by itself."""

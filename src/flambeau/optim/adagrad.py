@@ -57,6 +57,8 @@ class Adagrad(GroupOptimizer):
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
+    takes_sparse = True
+
     def __init__(
         self,
         params: ParamsT,

@@ -55,6 +55,8 @@ class SGD(GroupOptimizer):
 
     _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
+    takes_sparse = True
+
     def __init__(
         self,
         params: ParamsT,

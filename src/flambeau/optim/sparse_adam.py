@@ -16,8 +16,8 @@ __all__ = ["SparseAdam"]
 class SparseAdam(Optimizer):
     """Adam that leaves rows without a gradient alone: neither they nor their averages change.
 
-    Meant for embeddings. Gradients are dense tensors here; a row of which all elements are zero counts as one that
-    the step has nothing to say about.
+    Meant for embeddings. Gradients may be sparse or dense; a row of which all elements of a dense one are zero counts as
+    one that the step has nothing to say about.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -97,10 +97,15 @@ def _update_rows(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict
     if param.dim() == 0:
         raise errors.ArgumentError("SparseAdam: expected parameters with rows, got one without dimensions")
     beta1, beta2 = group["betas"]
-    rows = (grad != 0).reshape(grad.shape[0], -1).any(1).nonzero().squeeze(1)
+    if grad.layout is not fb.strided and grad.sparse_dim() == 1:
+        kept = grad.coalesce()
+        rows, new = kept.indices()[0], kept.values()
+    else:
+        grad = grad.to_dense() if grad.layout is not fb.strided else grad
+        rows = (grad != 0).reshape(grad.shape[0], -1).any(1).nonzero().squeeze(1)
+        new = grad[rows]
     if rows.numel() == 0:
         return
-    new = grad[rows]
     exp_avg = state["exp_avg"][rows].lerp_(new, 1 - beta1)
     exp_avg_sq = state["exp_avg_sq"][rows].lerp_(new * new, 1 - beta2)
     state["exp_avg"][rows] = exp_avg
