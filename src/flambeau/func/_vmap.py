@@ -62,28 +62,28 @@ def _in_dims(in_dims: Any, leaves: list[Any], spec: Any, func: Any) -> list[int 
     """A checked dimension, or None, for each leaf of the arguments."""
     name = getattr(func, "__name__", repr(func))
     if not isinstance(in_dims, (int, tuple, list)):
-        raise ArgumentError(f"vmap({name}): in_dims must be an int or a tuple, got {type(in_dims).__name__}")
+        raise ArgumentError(f"vmap({name}): expected `in_dims` to be int or a (potentially nested) tuple, got {type(in_dims).__name__}")
     if not leaves:
-        raise ArgumentError(f"vmap({name}): got no arguments to batch; pass at least one tensor")
+        raise ArgumentError(f"vmap({name}): got no inputs, no arguments to batch; pass at least one tensor")
     prefix = in_dims if isinstance(in_dims, int) else tuple(in_dims)
     dims = broadcast_prefix(prefix, spec)
     if dims is None:
-        raise ArgumentError(f"vmap({name}): in_dims {in_dims} does not fit the structure of the arguments, {spec}")
+        raise ArgumentError(f"vmap({name}): in_dims is not compatible with the structure of `inputs`: {in_dims} for {spec}")
     checked: list[int | None] = []
     for leaf, dim in zip(leaves, dims, strict=True):
         if dim is None:
             checked.append(None)
             continue
         if not isinstance(dim, int) or isinstance(dim, bool):
-            raise ArgumentError(f"vmap({name}): in_dims must hold ints and None, got {dim!r}")
+            raise ArgumentError(f"vmap({name}): in_dims must hold ints and None, got {dim!r}: Got in_dim={dim!r} for some input")
         if not isinstance(leaf, Tensor):
             raise ArgumentError(
-                f"vmap({name}): in_dims has {dim} for an argument of type {type(leaf).__name__}; only tensors have a batch "
-                "dimension, use None"
+                f"vmap({name}): Got in_dim={dim} for an input but the input is of type {type(leaf).__name__}; only tensors have a "
+                "batch dimension, use None"
             )
         if not -leaf.ndim <= dim < leaf.ndim:
             raise ArgumentError(
-                f"vmap({name}): in_dims has {dim} for a tensor of {leaf.ndim} dimension(s), expected "
+                f"vmap({name}): Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.ndim}, expected "
                 + (f"{-leaf.ndim}..{leaf.ndim - 1}" if leaf.ndim else "None, as a 0-d tensor has no dimension to batch over")
             )
         checked.append(dim % leaf.ndim)
@@ -93,9 +93,12 @@ def _in_dims(in_dims: Any, leaves: list[Any], spec: Any, func: Any) -> list[int 
 def _size(leaves: list[Any], dims: list[int | None]) -> int:
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ArgumentError("vmap: in_dims is None for every argument; at least one needs a dimension to batch over")
+        raise ArgumentError("vmap: in_dims is None for every argument; at least one Tensor needs a dimension to batch over")
     if len(set(sizes)) > 1:
-        raise ArgumentError(f"vmap: the batch dimensions of the arguments differ in size: {sizes}; expected all the same")
+        raise ArgumentError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension; the batch dimensions of the arguments differ in "
+            f"size: {sizes}"
+        )
     return sizes[0]
 
 
@@ -119,25 +122,30 @@ def _unwrap(results, level, out_dims, name):
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = broadcast_prefix(out_dims[0], out_spec)
     if dims is None:
-        raise ArgumentError(f"vmap({name}): out_dims {out_dims} does not fit the structure of the result, {out_spec}")
+        raise ArgumentError(f"vmap({name}): out_dims is not compatible with the structure of `outputs`: {out_dims} for {out_spec}")
     plain = []
     for out, dim in zip(outputs, dims, strict=True):
         if not isinstance(out, Tensor):
-            raise ArgumentError(f"vmap({name}): the function must return tensors, got {type(out).__name__}")
+            raise ArgumentError(f"vmap({name}): must only return Tensors: the function must return tensors, got type {type(out)}")
         if getattr(out, "level", None) is not level:
             plain.append(out if dim is None else _spread(out, dim, level.size, name))
             continue
         if dim is None:
-            raise ArgumentError(f"vmap({name}): out_dims is None for a result that differs per example; give it a dimension")
+            raise ArgumentError(
+                f"vmap({name}): can not return a BatchedTensor when out_dim is None: out_dims is None for a result that differs per "
+                "example; give it a dimension"
+            )
         plain.append(out.physical.movedim(0, _out_dim(dim, out.ndim + 1, name)))
     return tree_unflatten(plain, out_spec)
 
 
 def _out_dim(dim: Any, rank: int, name: str) -> int:
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ArgumentError(f"vmap({name}): out_dims must hold ints and None, got {dim!r}")
+        raise ArgumentError(f"vmap({name}): out_dims must be an int, None or a python collection of ints, got {dim!r}")
     if not -rank <= dim < rank:
-        raise ArgumentError(f"vmap({name}): out_dims has {dim} for a result of {rank} dimensions, expected {-rank}..{rank - 1}")
+        raise ArgumentError(
+            f"vmap({name}): Dimension out of range: out_dims has {dim} for a result of {rank} dimensions, expected {-rank}..{rank - 1}"
+        )
     return dim % rank
 
 

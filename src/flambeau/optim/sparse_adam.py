@@ -97,11 +97,13 @@ def _update_rows(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict
     if param.dim() == 0:
         raise errors.ArgumentError("SparseAdam: expected parameters with rows, got one without dimensions")
     beta1, beta2 = group["betas"]
-    if grad.layout is not fb.strided and grad.sparse_dim() == 1:
+    from flambeau.sparse import SparseTensor
+
+    if isinstance(grad, SparseTensor) and grad.sparse_dim() == 1:
         kept = grad.coalesce()
         rows, new = kept.indices()[0], kept.values()
     else:
-        grad = grad.to_dense() if grad.layout is not fb.strided else grad
+        grad = grad.to_dense() if isinstance(grad, SparseTensor) else grad
         rows = (grad != 0).reshape(grad.shape[0], -1).any(1).nonzero().squeeze(1)
         new = grad[rows]
     if rows.numel() == 0:

@@ -138,7 +138,10 @@ class Batched(Tensor):
 
 
 _VALUES = "needs the values of one example, but inside vmap a tensor stands for all of them; "
-_BRANCH = _VALUES + "use fb.where() instead of if, and return the value from the function to look at it outside"
+_BRANCH = _VALUES + (
+    "data-dependent control flow, and .item() on a Tensor, are not possible: use fb.where() instead of if, and return the value from "
+    "the function to look at it outside"
+)
 _LEAVE = _VALUES + "return the tensor from the function first"
 _GRADIENT = "is not available inside vmap; use fb.func.grad or fb.func.vjp inside, or call it outside"
 for _name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"):
@@ -326,7 +329,7 @@ _RESHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsquee
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Runs an op of which some argument is batched, by the rule for its innermost level."""
     if arguments.get("out") is not None:
-        raise ArgumentError(f"{name}: out= is not available inside vmap; use the result")
+        raise ArgumentError(f"vmap: Batching rule not implemented for {name} with out=, which is not available inside vmap; use the result")
     batched = [t.level for t in tensors_in(arguments) if isinstance(t, Batched)]
     for level in batched:
         if not level.active:
