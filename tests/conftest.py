@@ -19,9 +19,13 @@ def only_dtypes(request: pytest.FixtureRequest) -> frozenset[str]:
     return frozenset(filter(None, request.config.getoption("--dtypes").split(",")))
 
 
+fb.manual_seed(0)  # samples made while test modules are imported are the same in every worker process
+
+
 @pytest.fixture(autouse=True)
 def settings_restored():
-    """A test may change the default dtype or the thread count; the next one must not notice."""
+    """A test starts from the same seed; it may change the default dtype or the thread count, and the next must not notice."""
+    fb.manual_seed(0)
     dtype, threads = fb.get_default_dtype(), fb.get_num_threads()
     yield
     fb.set_default_dtype(dtype)

@@ -120,3 +120,23 @@ def test_arange_of_uint64_reaches_its_end():
     assert fb.arange(top, top - 3, -1, dtype=fb.uint64).tolist() == [top, top - 1, top - 2]
     with pytest.raises(ValueError, match="do not fit int64"):
         fb.arange(2**63, 2**63 + 2)
+
+
+def test_legacy_constructors():
+    """Without arguments they are empty; numbers are sizes, sequences and storages data, tensors themselves."""
+    for made in (fb.Tensor(), fb.LongTensor(), fb.HalfTensor(), fb.ones(2).new(), fb.Tensor(device="cpu"), fb.nn.Parameter()):
+        assert made.shape == (0,)
+    assert fb.LongTensor().dtype is fb.int64 and fb.ones(2, dtype=fb.int16).new().dtype is fb.int16
+    for made in (fb.Tensor(2, 3), fb.Tensor(size=(2, 3)), fb.Tensor(fb.Size([2, 3])), fb.ones(1).new(size=(2, 3))):
+        assert made.shape == (2, 3)
+    assert fb.Tensor(np.int64(3)).shape == (3,) and fb.Tensor(0).shape == (0,)
+    assert fb.Tensor(()).shape == (0,) and fb.Tensor(data=[1]).tolist() == [1]
+    assert fb.LongTensor([1.5]).tolist() == [1] and fb.Tensor(range(3)).tolist() == [0, 1, 2]
+    x = fb.tensor([1, 2])
+    assert fb.Tensor(x).dtype is fb.int64 and fb.Tensor(x).data_ptr() == x.data_ptr()
+    assert fb.Tensor(fb.ones(2).untyped_storage()).tolist() == [1, 1]
+    for wrong in (3.5, True, None, "a"):
+        with pytest.raises(TypeError, match="data must be a sequence"):
+            fb.Tensor(wrong)
+    with pytest.raises(TypeError, match="one of them"):
+        fb.Tensor(1, size=(2,))

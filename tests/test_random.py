@@ -1,6 +1,8 @@
 """Random numbers: distributions by their moments, reproducibility, independence of threads and layout, errors."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -179,3 +181,11 @@ def test_normal_overloads():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_unseeded_processes_draw_different_numbers():
+    script = "import flambeau as fb; print(fb.initial_seed(), fb.rand(4).tolist(), fb.Generator().initial_seed())"
+    runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert runs[0] != runs[1]
+    assert runs[0].split()[-1] == runs[1].split()[-1]  # a generator of one's own starts from a fixed seed, as in PyTorch
+    assert all(0 <= int(r.split()[0]) < 2**53 for r in runs)

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "autograd/mode.h"
+#include "autograd/node.h"
 #include "bindings/convert.h"
 
 namespace fb::py {
@@ -202,6 +204,9 @@ bool wants(int flags, int which) { return (flags & which) == which; }
 int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
         Tensor t = readable(self);
+        if (grad_enabled() && requires_grad(t))
+            return refuse(view,
+                          "memoryview: the tensor requires gradients, which its readers would not see; detach() it");
         const char* format = buffer_format(t.dtype());
         if (!format)
             return refuse(view,

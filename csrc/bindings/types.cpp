@@ -1,6 +1,6 @@
 // dtype, device and Generator as Python types, and the mapping of errors to exception classes.
-#include <random>
 
+#include "base/entropy.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
 
@@ -235,8 +235,7 @@ PyObject* generator_initial_seed(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLongLong(self_generator(self).seed());
 }
 PyObject* generator_seed(PyObject* self, PyObject*) {
-    std::random_device device;
-    uint64_t seed = (static_cast<uint64_t>(device()) << 32 | device()) >> 11;  // 53 bits, as PyTorch's
+    uint64_t seed = seed_from_entropy();
     self_generator(self).set(seed);
     return PyLong_FromUnsignedLongLong(seed);
 }

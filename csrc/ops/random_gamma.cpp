@@ -6,6 +6,7 @@
 // where p has its mode at the mean (log t for gamma, logit t for beta) the tail that leaves the mode falls steadily,
 // which makes one quadrature rule serve every parameter.
 #include <cmath>
+#include <limits>
 
 #include "ops/gradient.h"
 #include "ops/random_kernels.h"
@@ -119,6 +120,24 @@ Tensor log_gamma_samples(const Tensor& wide, Generator& generator) {
     return out;
 }
 
+// Samples lie inside the support: where a dtype would round one to its border, it stays at the number next to it, and
+// densities and gradients stay finite.
+struct Border {
+    double tiny, below_one;
+};
+Border border(DType dtype) {
+    switch (dtype) {
+        case DType::F64:
+            return {std::numeric_limits<double>::min(), 1 - 0x1p-53};
+        case DType::F16:
+            return {0x1p-14, 1 - 0x1p-11};
+        case DType::BF16:
+            return {std::numeric_limits<float>::min(), 1 - 0x1p-8};
+        default:
+            return {std::numeric_limits<float>::min(), 1 - 0x1p-24};
+    }
+}
+
 // out[i] = f(parameter i …) over tensors that broadcast together, computed in double.
 template <class F>
 Tensor each_of(std::initializer_list<const Tensor*> inputs, F f) {
@@ -153,11 +172,12 @@ Args:
 
 Example:
     >>> fb._standard_gamma(fb.zeros(2))
-    tensor([0., 0.])
+    tensor([1.1755e-38, 1.1755e-38])
 )") {
     Tensor log_samples = log_gamma_samples(check_shapes("input", a.tensor(0)), *a.generator(1));
     double* x = log_samples.data<double>();
-    for (int64_t i = 0; i < log_samples.numel(); i++) x[i] = std::exp(x[i]);
+    double tiny = border(a.tensor(0).dtype()).tiny;
+    for (int64_t i = 0; i < log_samples.numel(); i++) x[i] = std::exp(x[i]) < tiny ? tiny : std::exp(x[i]);
     return to_dtype(log_samples, a.tensor(0).dtype());
 }
 
@@ -186,7 +206,7 @@ Args:
     generator: where the numbers come from; the default generator if not given.
 
 Example:
-    >>> fb._sample_dirichlet(fb.ones(1))
+    >>> fb._sample_dirichlet(fb.ones(1)).round()
     tensor([1.])
 )") {
     const Tensor& input = a.tensor(0);
@@ -194,10 +214,13 @@ Example:
     Tensor samples = log_gamma_samples(check_shapes("input", input), *a.generator(1));
     int64_t parts = input.shape().back();
     double* x = samples.data<double>();
+    auto inside = [b = border(input.dtype())](double p) {
+        return p < b.tiny ? b.tiny : p > b.below_one ? b.below_one : p;
+    };
     for (double* row = x; row < x + samples.numel(); row += parts) {
         double most = *std::max_element(row, row + parts), sum = 0;
         for (int64_t j = 0; j < parts; j++) sum += row[j] = std::exp(row[j] - most);
-        for (int64_t j = 0; j < parts; j++) row[j] /= sum;
+        for (int64_t j = 0; j < parts; j++) row[j] = inside(row[j] / sum);
     }
     return to_dtype(samples, input.dtype());
 }

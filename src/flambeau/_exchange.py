@@ -211,6 +211,12 @@ def to_dlpack(tensor):
 # ---- methods of Tensor -----------------------------------------------------------------------------------------------------
 
 
+def _check_may_leave(self):
+    """NumPy's results know nothing of gradients: a tensor that requires them must be detached first."""
+    if self.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
 def _numpy(self, *, force=False):
     """numpy(force=False)
 
@@ -225,10 +231,9 @@ def _numpy(self, *, force=False):
     """
     import numpy as np
 
-    if self.requires_grad:
-        if not force and _C.is_grad_enabled():
-            raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        self = self.detach()
+    if not force:
+        _check_may_leave(self)
+    self = self.detach() if self.requires_grad else self
     if self.dtype == _C.bfloat16:
         try:
             import ml_dtypes
@@ -243,6 +248,7 @@ def _numpy(self, *, force=False):
 
 def _array_interface(self):
     """NumPy's array interface: address, shape, strides and type of the memory."""
+    _check_may_leave(self)
     if self.dtype == _C.bfloat16:
         raise AttributeError("__array_interface__: NumPy has no bfloat16; convert with .float()")
     _C.lend(self)
@@ -260,8 +266,7 @@ def _array_interface(self):
 
 def _array(self, dtype=None, copy=None):
     """Converts to a NumPy array (NumPy calls this); bfloat16 becomes float32."""
-    if self.requires_grad:
-        raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    _check_may_leave(self)
     import numpy as np
 
     wanted = None if dtype is None else np.dtype(dtype)
@@ -293,35 +298,6 @@ def _to_tensor(value):
 def _array_wrap(self, array, context=None, return_scalar=False):
     """NumPy ufuncs of a tensor give a tensor back."""
     return _to_tensor(array)
-
-
-def _array_function(self, func, types, args, kwargs):
-    """NumPy's functions work on tensors: computed by NumPy on the same memory, arrays come back as tensors."""
-    import numpy as np
-
-    if not builtins.all(issubclass(t, (Tensor, np.ndarray)) for t in types):
-        return NotImplemented
-    lent: dict[int, Any] = {}
-
-    def outward(value):
-        if isinstance(value, Tensor):
-            array = np.asarray(value)
-            lent[id(array)] = (array, value)
-            return array
-        if type(value) in (list, tuple):
-            return type(value)(map(outward, value))
-        return value
-
-    def inward(value):
-        if id(value) in lent:
-            return lent[id(value)][1]
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*map(inward, value))
-        if type(value) in (list, tuple):
-            return type(value)(map(inward, value))
-        return _to_tensor(value)
-
-    return inward(func(*outward(tuple(args)), **{k: outward(v) for k, v in kwargs.items()}))
 
 
 def _array_namespace(self, *, api_version=None):
@@ -376,7 +352,7 @@ def _dlpack_device(self):
 
 
 METHODS = {
-    "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap, "__array_function__": _array_function,
+    "numpy": _numpy, "__array__": _array, "__array_wrap__": _array_wrap,
     "__array_namespace__": _array_namespace, "__bytes__": _bytes, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
     "__array_interface__": property(_array_interface), "__array_priority__": 1000,
 }  # fmt: skip

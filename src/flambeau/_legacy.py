@@ -22,8 +22,8 @@ class _TensorType(type):
         """What Tensor.type() converts to when it is given the class."""
         return cls.dtype
 
-    def __call__(cls, *args, device=None):
-        return legacy_new(*args, device=device, dtype=cls.dtype)
+    def __call__(cls, *args, **options):
+        return legacy_new(*args, **options, dtype=cls.dtype)
 
 
 def _make_types() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
-def _new(self, *args, device=None):
+def _new(self, *args, size=None, data=None, device=None):
     """new(*sizes) / new(data)
 
     PyTorch's legacy constructor in this tensor's dtype.
@@ -60,7 +60,7 @@ def _new(self, *args, device=None):
         >>> fb.zeros(1).new([1, 2])
         tensor([1., 2.])
     """
-    return legacy_new(*args, device=device, dtype=self.dtype)
+    return legacy_new(*args, size=size, data=data, device=device, dtype=self.dtype)
 
 
 def _get_device(self) -> builtins.int:

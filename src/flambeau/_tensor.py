@@ -109,18 +109,30 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return result if requires_grad or not result.requires_grad else result.detach()
 
 
-def legacy_new(*args, device=None, dtype=None):
-    """Tensor(2, 3): uninitialised; Tensor([1, 2]): data; both in the default dtype."""
+def legacy_new(*args, size=None, data=None, device=None, dtype=None):
+    """Tensor(): empty; Tensor(2, 3): uninitialised; Tensor([1, 2]) and Tensor(storage): data; Tensor(tensor): the same again."""
     _check_device("Tensor", device)
     kind = dtype or _C.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], builtins.int):
-        data = args[0]
-        if isinstance(data, Size):
-            return _namespace("empty")(data, dtype=kind)
-        if isinstance(data, Tensor):
-            return data.to(kind).detach() if data.dtype != kind else data.view_as(data)
-        return tensor(data, dtype=kind)
-    return _namespace("empty")(args, dtype=kind)
+    if size is not None or data is not None:
+        if args or size is not None and data is not None:
+            raise TypeError("new: expected sizes or data, one of them")
+        args = (Size(size),) if data is None else (data,)
+    if not args:
+        return _namespace("empty")((0,), dtype=kind)
+    first = args[0]
+    if len(args) > 1 or isinstance(first, Size) or hasattr(first, "__index__") and _is_whole(first):
+        return _namespace("empty")(first if isinstance(first, Size) else args, dtype=kind)
+    if isinstance(first, Tensor):
+        return first.view_as(first) if dtype is None or first.dtype == dtype else first.to(dtype).detach()
+    if hasattr(first, "untyped"):
+        return _namespace("empty")((0,), dtype=kind).set_(first)
+    if isinstance(first, str) or not hasattr(first, "__len__"):
+        raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}); for one number write tensor({first!r})")
+    return tensor(first, dtype=kind)
+
+
+def _is_whole(value: Any) -> builtins.bool:
+    return not isinstance(value, (builtins.bool, Tensor)) and not getattr(value, "ndim", 0)
 
 
 def _namespace(name: str):

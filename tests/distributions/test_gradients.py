@@ -139,3 +139,19 @@ def test_binomial_slope_where_the_logit_is_zero():
     p = fb.tensor(0.5, dtype=fb.float64, requires_grad=True)
     D.Binomial(5, p).log_prob(fb.tensor(4.0, dtype=fb.float64)).backward()
     assert p.grad.item() == pytest.approx(4 / 0.5 - 1 / 0.5)
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+def test_samples_of_tiny_concentrations_stay_inside_the_support(dtype):
+    small = fb.tensor(1e-3, dtype=dtype)
+    tiny = fb.finfo(dtype).tiny
+    for d in (D.Beta(small, small), D.Beta(100 * small, small), D.Dirichlet(small.repeat(3))):
+        x = d.sample((2000,))
+        assert ((x >= tiny) & (x < 1)).all() and d.log_prob(x).isfinite().all()
+    for d in (D.Gamma(small, small), D.Chi2(small)):
+        x = d.sample((2000,))
+        assert (x >= tiny).all() and d.log_prob(x).isfinite().all()
+    assert (fb._standard_gamma(fb.full((2000,), 1e-3, dtype=dtype)) >= tiny).all()
+    a = small.repeat(3).requires_grad_()
+    D.Dirichlet(a).rsample((100,)).log().sum().backward()
+    assert a.grad.isfinite().all()

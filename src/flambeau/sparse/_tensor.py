@@ -216,7 +216,7 @@ def _dense_only(name: str):
 
 
 for _name in (
-    "numpy", "tolist", "item", "__array__", "__array_function__", "__bool__", "__int__", "__float__", "__complex__", "__index__",
+    "numpy", "tolist", "item", "__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__",
     "__contains__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "share_memory_", "stride", "retain_grad",
 ):  # fmt: skip
     setattr(SparseTensor, _name, _dense_only(_name))

@@ -147,7 +147,7 @@ _GRADIENT = "is not available inside vmap; use fb.func.grad or fb.func.vjp insid
 for _name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"):
     setattr(Batched, _name, _forbidden(_name, _BRANCH))
 for _name in (
-    "__array__", "__array_function__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "share_memory_",
+    "__array__", "__bytes__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "share_memory_",
     "__reduce_ex__",
 ):  # fmt: skip
     setattr(Batched, _name, _forbidden(_name, _LEAVE))
