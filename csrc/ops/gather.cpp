@@ -124,7 +124,7 @@ Example:
             [2]])
 )") {
     Tensor t = a.tensor(0), index = a.tensor(1);
-    if (!is_integral(index.dtype())) fail_type("dtype of indices should be int64 but got ", index.dtype());
+    if (!is_integral(index.dtype())) fail_type("dtype of indices should be Long (int64) but got ", index.dtype());
     if (!a.given(2)) return gather(view(contiguous(t), {t.numel()}), 0, reshape(index, {index.numel()}), true);
     check(t.dim() == index.dim(), "input and indices should have the same number of dimensions, but got ", t.dim(),
           " dimensions for input, and ", index.dim(), " dimensions for indices");

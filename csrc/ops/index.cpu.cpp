@@ -19,6 +19,8 @@ struct OffsetContext {
     if (c.unsigned_bits && index < 0)
         fail_index("index ", static_cast<uint64_t>(index), " is out of bounds for dimension ", c.dim, " with size ",
                    c.size);
+    if (c.size == 0)
+        fail_index("index is out of bounds for dimension with size 0: got index ", index, " in dimension ", c.dim);
     fail_index("index ", index, " is out of bounds for dimension ", c.dim, " with size ", c.size);
 }
 

@@ -137,8 +137,9 @@ Example:
     const Tensor &t = a.tensor(0), &value = a.tensor(3);
     check(value.dim() == 0, "only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
           " dimension(s)");
-    check(is_complex(t.dtype()) || !is_complex(value.dtype()), "value of dtype ", value.dtype(),
-          " cannot be written into ", t.dtype());
+    check(is_complex(t.dtype()) || !is_complex(value.dtype()),
+          "Converting complex Scalar to non-complex type is not supported: the value is ", value.dtype(),
+          ", the tensor ", t.dtype());
     SliceWrite w{wrap_dim(a.integer(1), t.dim()), dim_index(a.tensor(2)), Tensor()};
     Tensor line = line_view(t);
     row_offsets(line, w.dim, w.index, true);  // checks

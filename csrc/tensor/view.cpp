@@ -106,7 +106,8 @@ Tensor squeeze(const Tensor& t, int64_t dim) {
 }
 
 Tensor select(const Tensor& t, int64_t dim, int64_t index) {
-    if (t.dim() == 0) fail_index("a 0-d tensor cannot be indexed; use item() to read its value");
+    if (t.dim() == 0)
+        fail_index("invalid index of a 0-dim tensor: it has no dimension to index; use item() to read its value");
     dim = wrap_dim(dim, t.dim());
     int64_t size = t.shape()[dim];
     if (index < -size || index >= size)

@@ -23,7 +23,7 @@ def unravel_index(indices, shape):
         (tensor([1, 0]), tensor([1, 1]))
     """
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == fb.bool:
-        raise TypeError(f"unravel_index: expected 'indices' to be an integer tensor, got {indices.dtype}")
+        raise TypeError(f"unravel_index: expected 'indices' to be integer, got a tensor of dtype {indices.dtype}")
     sizes = list(fb.Size([shape] if isinstance(shape, builtins.int) else shape))
     if builtins.any(d < 0 for d in sizes):
         raise ArgumentError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
