@@ -1,6 +1,7 @@
 #include "ops/common.h"
 
 #include "backend/cpu/loops.h"
+#include "tensor/layout.h"
 
 namespace fb {
 
@@ -111,13 +112,35 @@ static bool boxes_apart(const Tensor& a, const Tensor& b) {
     return false;
 }
 
+// A result of inputs that are broadcast, some of which are not row-major.
+static Tensor broadcast_output(const Dims& shape, DType dtype, Tensors inputs) {
+    Device device = (*inputs.begin())->device();
+    std::vector<Dims> strides;
+    for (const Tensor& t : inputs) {
+        int64_t first = shape.size() - t.dim();
+        if (first < 0) return empty(shape, dtype, device);  // no broadcasting: a reduction, say
+        Dims seen(shape.size(), 0);
+        for (int64_t d = 0; d < t.dim(); d++) {
+            if (t.shape()[d] == shape[first + d]) seen[first + d] = t.strides()[d];
+            else if (t.shape()[d] != 1) return empty(shape, dtype, device);
+        }
+        if (!t.impl()->free_layout) strides.push_back(seen);  // else promised to be row-major
+    }
+    return empty_strided(shape, dense_strides(shape, strides.data(), strides.size()), dtype, device);
+}
+
 Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     if (!a.out) {
-        // Follow the layout of the first input that has the result's shape.
+        // The first input that has the result's shape decides the layout, unless it repeats elements.
+        bool all_contiguous = true;
         for (const Tensor& t : inputs) {
-            if (t.dim() == shape.size() && !t.is_contiguous() && t.shape() == shape) return empty_like(t, dtype);
-            if (t.shape() == shape) break;
+            if (t.shape() == shape && (t.is_contiguous() || !t.strides().contains(0))) {
+                if (!t.is_contiguous() && (all_contiguous || t.impl()->free_layout)) return empty_like(t, dtype);
+                break;
+            }
+            all_contiguous &= t.is_contiguous();
         }
+        if (!all_contiguous) return broadcast_output(shape, dtype, inputs);
         return empty(shape, dtype, inputs.size() ? (*inputs.begin())->device() : Device{});
     }
     check_output(a.out, a.inplace, shape, dtype);

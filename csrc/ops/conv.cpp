@@ -73,6 +73,21 @@ ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const Window& 
 }
 
 bool wants_last(const Tensor& t) { return t.dim() > 3 && has_format(t, last_format(t.dim())) && !t.is_contiguous(); }
+// A result of which the caller knows that it is channels-last.
+Tensor openly_last(const Tensor& t) {
+    if (t.dim() < 4 || t.numel() == 0) return t;
+    if (is_last(t)) {
+        t.impl()->free_layout = false;
+        return t;
+    }
+    Tensor result = last_result(t.shape(), t.dtype(), true);
+    cpu::copy(result, t);
+    return result;
+}
+// The caller knows that one of them is channels-last: so must the result be.
+bool told_last(const Tensor& x, const Tensor& w) {
+    return (wants_last(x) && !x.impl()->free_layout) || (wants_last(w) && !w.impl()->free_layout);
+}
 
 // ---- columns -------------------------------------------------------------------------------------------------------
 
@@ -381,7 +396,9 @@ Dims transposed_shape(const Dims& x, const Dims& w, const Window& o) {
 OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_WINDOW ") -> Tensor", FREE) {
     Window o = window_at(a, 3, a.dims(2).size() - 2);
     const Tensor& g = a.tensor(0);
-    return input_gradient(g, a.tensor(1), a.dims(2), o, wants_last(g) && !g.impl()->free_layout);
+    bool last = told_last(g, a.tensor(1));
+    Tensor gx = input_gradient(g, a.tensor(1), a.dims(2), o, last);
+    return last ? openly_last(gx) : gx;
 }
 // What both gradients of a convolution would else do for themselves.
 OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
@@ -430,9 +447,14 @@ Example:
     check_window(o);
     bool transposed = a.flag(6);
     check_shapes(x, w, bias, o, transposed);
-    if (!transposed) return forward(x, w, bias, o);
+    bool last = told_last(x, w);
+    if (!transposed) {
+        Tensor y = forward(x, w, bias, o);
+        return last ? openly_last(y) : y;
+    }
     Dims shape = transposed_shape(x.shape(), w.shape(), o);
-    Tensor y = input_gradient(x, w, shape, o, wants_last(x) && !x.impl()->free_layout);
+    Tensor y = input_gradient(x, w, shape, o, last);
+    if (last) y = openly_last(y);
     if (bias && y.numel()) {
         Dims sizes(shape.size(), 1);
         sizes[1] = bias.numel();

@@ -64,23 +64,21 @@ void cat_into(const Tensor& to, const std::vector<Tensor>& tensors, int64_t dim)
     cpu::copy_pieces(pieces, outer);
 }
 
-// Tensors that are all channels-last are joined as what they are in memory: contiguous with the channels at the end.
+// cat keeps channels-last formats only; any other order becomes row-major, as in PyTorch.
 bool all_channels_last(const std::vector<Tensor>& tensors) {
+    int64_t dim = tensors[0].dim();
+    if (dim != 4 && dim != 5) return false;
+    MemoryFormat format = dim == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
     for (const Tensor& t : tensors) {
-        if (t.is_contiguous() || !has_format(t, MemoryFormat::ChannelsLast)) return false;
+        if (t.dim() != dim || t.is_contiguous() || !has_format(t, format)) return false;
     }
     return true;
 }
 
-Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
+// The result is row-major, whatever the inputs are.
+Tensor cat_rows(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
     DType dtype;
     Dims shape = cat_shape(tensors, dim, dtype);
-    if (!a.out && all_channels_last(tensors)) {
-        std::vector<Tensor> turned;
-        for (const Tensor& t : tensors) turned.push_back(permute(t, {0, 2, 3, 1}));
-        constexpr int64_t place[] = {0, 3, 1, 2};
-        return permute(cat_op(a, turned, place[dim]), {0, 3, 1, 2});
-    }
     if (!a.out) {
         Tensor result = empty(shape, dtype, tensors[0].device());
         cat_into(result, tensors, dim);
@@ -95,6 +93,22 @@ Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
     Tensor result = output(a, shape, dtype, {});
     cat_into(result, tensors, dim);
     return result;
+}
+
+// Joins tensors as what they are in memory: row-major after reordering their dimensions.
+Tensor cat_reordered(Args& a, const std::vector<Tensor>& tensors, int64_t dim, const Dims& order) {
+    std::vector<Tensor> turned;
+    for (const Tensor& t : tensors) turned.push_back(permute(t, order));
+    Dims back(order.size(), 0);
+    for (int64_t i = 0; i < order.size(); i++) back[order[i]] = i;
+    return permute(cat_rows(a, turned, back[dim]), back);
+}
+
+Dims last_order(int64_t dim) { return dim == 4 ? Dims{0, 2, 3, 1} : Dims{0, 2, 3, 4, 1}; }
+
+Tensor cat_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
+    if (a.out || tensors.empty() || !all_channels_last(tensors)) return cat_rows(a, tensors, dim);
+    return cat_reordered(a, tensors, wrap_dim(dim, tensors[0].dim()), last_order(tensors[0].dim()));
 }
 
 std::vector<Tensor> unsqueezed(const std::vector<Tensor>& tensors, int64_t& dim) {
@@ -131,7 +145,23 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
     return cat_op(a, tensors, dim);
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) { return cat(unsqueezed(tensors, dim), dim); }
+static Tensor stack_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
+    std::vector<Tensor> parts = unsqueezed(tensors, dim);
+    int64_t rank = tensors[0].dim();
+    if (a.out || dim == rank || !all_channels_last(tensors)) return cat_rows(a, parts, dim);
+    // Channels-last images stay what they are; the new dimension stands before the one it was put in front of.
+    Dims order;
+    for (int64_t d : last_order(rank)) {
+        if (d == dim) order.push_back(dim);
+        order.push_back(d < dim ? d : d + 1);
+    }
+    return cat_reordered(a, parts, dim, order);
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+    Args a;
+    return stack_op(a, tensors, dim);
+}
 
 OP("cat(Tensor[] tensors, int dim=0) -> Tensor", FUNCTION | OUT, R"(Joins tensors along a dimension that they have.
 
@@ -159,9 +189,7 @@ Example:
     tensor([[1, 2],
             [3, 4]])
 )") {
-    int64_t dim = a.integer(1);
-    std::vector<Tensor> parts = unsqueezed(a.tensors(0), dim);
-    return cat_op(a, parts, dim);
+    return stack_op(a, a.tensors(0), a.integer(1));
 }
 
 OP("hstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT,

@@ -24,8 +24,9 @@ Tensor constant_pad(const Tensor& t, const Dims& pad, const Scalar& value) {
         source = slice(source, d, std::min(low, t.shape()[d]), std::max<int64_t>(high, 0));
     }
     Tensor result = empty(shape, t.dtype(), t.device());
-    if (has_format(t, MemoryFormat::ChannelsLast) && !t.is_contiguous())
-        result = empty_format(shape, t.dtype(), t.device(), MemoryFormat::ChannelsLast);
+    for (MemoryFormat format : {MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d}) {
+        if (has_format(t, format) && !t.is_contiguous()) result = empty_format(shape, t.dtype(), t.device(), format);
+    }
     if (result.numel() == 0) return result;
     // Only the margins are filled: first those of the first padded dimension, then of the part that is left, and so on.
     Tensor inside = result;
@@ -41,54 +42,6 @@ Tensor constant_pad(const Tensor& t, const Dims& pad, const Scalar& value) {
     }
     if (inside.numel()) copy_into(inside, source);
     return result;
-}
-
-// Index of the source for every position of a padded dimension.
-static Tensor source_indices(int64_t size, int64_t before, int64_t after, const std::string& mode, int64_t dim) {
-    if (mode == "reflect") {
-        check(before < size && after < size,
-              "padding size should be less than the corresponding input dimension, but got: padding (", before, ", ",
-              after, ") at dimension ", dim, " of size ", size);
-    } else if (mode == "circular") {
-        check(before <= size && after <= size, "padding value causes wrapping around more than once: padding (", before,
-              ", ", after, ") at dimension ", dim, " of size ", size);
-    }
-    int64_t n = size + before + after;
-    check(n >= 0 && before >= -size && after >= -size, "padding (", before, ", ", after, ") at dimension ", dim,
-          " of size ", size, " leaves a negative size");
-    check(size > 0 || n == 0, "cannot pad dimension ", dim, " of size 0 with its own elements");
-    Tensor indices = empty({n}, DType::I64);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = i - before;
-        if (mode == "reflect") at = at < 0 ? -at : at >= size ? 2 * (size - 1) - at : at;
-        else if (mode == "replicate") at = std::clamp<int64_t>(at, 0, size - 1);
-        else at = at < 0 ? at + size : at >= size ? at - size : at;
-        indices.data<int64_t>()[i] = at;
-    }
-    return indices;
-}
-
-Tensor pad_mode(const Tensor& t, const Dims& pad, const std::string& mode) {
-    check(mode == "reflect" || mode == "replicate" || mode == "circular", "unrecognised padding mode '", mode,
-          "'; expected 'constant', 'reflect', 'replicate' or 'circular'");
-    check(pad.size() % 2 == 0 && pad.size() / 2 <= t.dim(), "padding ", pad, " does not fit a tensor of shape ",
-          t.shape());
-    Tensor result = t;
-    for (int64_t i = 0; i < pad.size() / 2; i++) {
-        int64_t d = t.dim() - 1 - i, before = pad[2 * i], after = pad[2 * i + 1];
-        if (mode == "circular" && (before < 0 || after < 0)) {
-            // What is cropped away takes no part in the circle.
-            int64_t low = std::max<int64_t>(-before, 0), kept = t.shape()[d] - low - std::max<int64_t>(-after, 0);
-            check(kept >= 0, "padding (", before, ", ", after, ") at dimension ", d, " of size ", t.shape()[d],
-                  " leaves a negative size");
-            result = narrow(result, d, low, kept);
-            before = std::max<int64_t>(before, 0);
-            after = std::max<int64_t>(after, 0);
-        }
-        Tensor indices = source_indices(result.shape()[d], before, after, mode, d);
-        if (before || after) result = index_select(result, d, indices);
-    }
-    return share_memory(result, t) ? clone(result, MemoryFormat::Contiguous) : result;
 }
 
 OP("constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor", FUNCTION,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/create.h"
 #include "ops/random_kernels.h"
 
 namespace fb {
@@ -113,6 +114,13 @@ Tensor creation_target(Args& a, const Dims& shape, DType dtype, std::optional<De
 #define RANDOM_OPTIONS                                                                                               \
     "dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, bool pin_memory=False) " \
     "-> Tensor"
+// An empty tensor for LIKE_OPTIONS that begin at `first`.
+static Tensor like(const Args& a, int first) {
+    const Tensor& t = a.tensor(0);
+    DType dtype = a.dtype_or_none(first + 1).value_or(t.dtype());
+    MemoryFormat format = format_or(a, first + 5, MemoryFormat::Preserve);
+    return format == MemoryFormat::Preserve ? empty_like(t, dtype) : empty_format(t.shape(), dtype, t.device(), format);
+}
 #define LIKE_OPTIONS                                                                                   \
     "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool " \
     "requires_grad=False, memory_format? memory_format=None) -> Tensor"
@@ -198,7 +206,7 @@ Example:
 )") {
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
-    return uniform_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
+    return uniform_any(like(a, 1), 0, 1, *a.generator(1));
 }
 
 OP("randn_like(Tensor input, " LIKE_OPTIONS, FUNCTION, R"(Standard normal random numbers in the shape of another tensor.
@@ -217,7 +225,7 @@ Example:
 )") {
     DType dtype = a.dtype_or_none(2).value_or(a.tensor(0).dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
-    return normal_any(empty_like(a.tensor(0), dtype), 0, 1, *a.generator(1));
+    return normal_any(like(a, 1), 0, 1, *a.generator(1));
 }
 
 OP("randint_like(Tensor input, int low, int high, " LIKE_OPTIONS, FUNCTION,
@@ -237,12 +245,10 @@ Example:
     >>> fb.randint_like(fb.zeros(3), 5, 6)
     tensor([5., 5., 5.])
 )") {
-    DType dtype = a.dtype_or_none(4).value_or(a.tensor(0).dtype());
-    return integers(empty_like(a.tensor(0), dtype), a.integer(1), a.integer(2), *a.generator(3));
+    return integers(like(a, 3), a.integer(1), a.integer(2), *a.generator(3));
 }
 OP("randint_like(Tensor input, int high, " LIKE_OPTIONS, FUNCTION, nullptr) {
-    DType dtype = a.dtype_or_none(3).value_or(a.tensor(0).dtype());
-    return integers(empty_like(a.tensor(0), dtype), 0, a.integer(1), *a.generator(2));
+    return integers(like(a, 2), 0, a.integer(1), *a.generator(2));
 }
 
 OP("uniform_(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor", METHOD,

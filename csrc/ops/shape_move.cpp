@@ -34,7 +34,7 @@ Tensor roll(const Tensor& t, const Dims& shifts, const Dims& dims) {
     check(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
           ", dims:", dims.size(), "; got ", shifts, " and ", dims);
     Dims moves(t.dim(), 0);
-    Tensor result = empty(t.shape(), t.dtype(), t.device());
+    Tensor result = empty_like(t, t.dtype());
     if (t.numel() == 0) {
         for (int64_t d : dims) wrap_dim(d, t.dim());
         return result;

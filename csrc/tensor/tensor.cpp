@@ -4,6 +4,7 @@
 
 #include "base/wording.h"
 #include "memory/allocator.h"
+#include "tensor/layout.h"
 
 namespace fb {
 
@@ -260,9 +261,41 @@ Scalar item(const Tensor& t) {
     });
 }
 
+Dims dense_strides(const Dims& shape, const Dims* operands, size_t count) {
+    int64_t n = shape.size();
+    Dims order;
+    for (int64_t d = n - 1; d >= 0; d--) order.push_back(d);
+    auto faster = [&](int64_t a, int64_t b) {  // 1: a is the faster dimension, -1: b, 0: undecided
+        for (const Dims* strides = operands; strides < operands + count; strides++) {
+            int64_t s = std::abs((*strides)[a]), t = std::abs((*strides)[b]);
+            if (s == 0 || t == 0) continue;
+            if (s != t) return s < t ? 1 : -1;
+            if (shape[a] > shape[b]) return -1;
+        }
+        return 0;
+    };
+    for (int64_t i = 1; i < n; i++) {
+        for (int64_t at = i, before = i - 1; before >= 0; before--) {
+            int which = faster(order[before], order[at]);
+            if (which > 0) break;
+            if (which == 0) continue;
+            std::swap(order[before], order[at]);
+            at = before;
+        }
+    }
+    Dims result(n, 0);
+    int64_t step = 1;
+    for (int64_t d : order) {
+        result[d] = step;
+        step *= std::max<int64_t>(shape[d], 1);
+    }
+    return result;
+}
+
 Tensor empty_like(const Tensor& t, DType dtype) {
-    if (t.is_contiguous() || !is_dense(t)) return empty(t.shape(), dtype, t.device());
-    Tensor result = empty_strided(t.shape(), t.strides(), dtype, t.device());
+    if (t.is_contiguous()) return empty(t.shape(), dtype, t.device());
+    Dims strides = is_dense(t) ? t.strides() : dense_strides(t.shape(), &t.strides(), 1);
+    Tensor result = empty_strided(t.shape(), strides, dtype, t.device());
     result.impl()->free_layout = t.impl()->free_layout;
     return result;
 }

@@ -105,6 +105,11 @@ def vander(x, N, increasing):
     return _powers(x, n, increasing)
 
 
+def _is_channels_last(input):
+    """Images that are channels-last and not row-major as well: results keep their format."""
+    return input.dim() == 4 and not input.is_contiguous() and input.is_contiguous(memory_format=fb.channels_last)
+
+
 @composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor")
 def pixel_shuffle(input, upscale_factor):
     """Moves channels into space: (…, C·r², H, W) becomes (…, C, H·r, W·r).
@@ -122,6 +127,10 @@ def pixel_shuffle(input, upscale_factor):
         raise fb.errors.ArgumentError(
             f"pixel_shuffle: expected shape (…, C·r², H, W) for a positive factor r, got {tuple(input.shape)} and r={r}"
         )
+    if _is_channels_last(input):
+        n, c, h, w = input.shape
+        blocks = input.movedim(1, -1).reshape(n, h, w, c // (r * r), r, r).permute(0, 1, 4, 2, 5, 3)
+        return blocks.reshape(n, h * r, w * r, c // (r * r)).movedim(-1, 1)
     *batch, c, h, w = input.shape
     n = len(batch)
     blocks = input.reshape(*batch, c // (r * r), r, r, h, w)
@@ -146,6 +155,10 @@ def pixel_unshuffle(input, downscale_factor):
         raise fb.errors.ArgumentError(
             f"pixel_unshuffle: expected shape (…, C, H·r, W·r) for a positive factor r, got {tuple(input.shape)} and r={r}"
         )
+    if _is_channels_last(input):
+        n, c, h, w = input.shape
+        blocks = input.movedim(1, -1).reshape(n, h // r, r, w // r, r, c).permute(0, 1, 3, 5, 2, 4)
+        return blocks.reshape(n, h // r, w // r, c * r * r).movedim(-1, 1)
     *batch, c, h, w = input.shape
     n = len(batch)
     blocks = input.reshape(*batch, c, h // r, r, w // r, r)
@@ -169,5 +182,8 @@ def channel_shuffle(input, groups):
         raise fb.errors.ArgumentError(
             f"channel_shuffle: expected (N, C, …) with C divisible by groups, got {tuple(input.shape)}, groups={groups}"
         )
+    if _is_channels_last(input):
+        last = input.movedim(1, -1)
+        return last.unflatten(-1, (groups, -1)).transpose(-1, -2).flatten(-2).movedim(-1, 1)
     n, c, *rest = input.shape
     return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(input.shape)

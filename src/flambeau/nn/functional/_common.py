@@ -115,3 +115,10 @@ def _repeats(a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether one shape broadcasts to the other, as opposed to both to a third."""
     short, long = sorted((tuple(a), tuple(b)), key=lambda shape: (len(shape), math.prod(shape)))
     return all(x in (1, y) for x, y in zip(reversed(short), reversed(long), strict=False))
+
+
+def lies_channels_last(input: Tensor) -> bool:
+    """Whether images or volumes are channels-last, and not row-major as well: results keep that format."""
+    if input.ndim not in (4, 5) or input.is_contiguous():
+        return False
+    return input.is_contiguous(memory_format=fb.channels_last if input.ndim == 4 else fb.channels_last_3d)

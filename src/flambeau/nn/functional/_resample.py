@@ -12,7 +12,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import narrow_back, wide
+from flambeau.nn.functional._common import lies_channels_last, narrow_back, wide
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -43,32 +43,43 @@ def interpolate(
         >>> fb.nn.functional.interpolate(fb.tensor([[[1.0, 2.0]]]), scale_factor=2)
         tensor([[[1., 1., 2., 2.]]])
     """
-    op, dims = "interpolate", input.ndim - 2
+    op = "interpolate"
     _check_mode(op, mode, align_corners, antialias, input)
     sizes, factors = _target_sizes(op, input, size, scale_factor, recompute_scale_factor)
+    if lies_channels_last(input):
+        # In the order of the memory the channels come last; the result keeps it.
+        return _resized(input.movedim(1, -1), 1, sizes, factors, mode, bool(align_corners), antialias).movedim(-1, 1)
+    return _resized(input, 2, sizes, factors, mode, bool(align_corners), antialias)
+
+
+def _resized(
+    input: Tensor, first: int, sizes: list[int], factors: list, mode: str, corners: bool, antialias: bool
+) -> Tensor:
+    """The dimensions from `first` on resized; behind them may be the channels."""
+    dims = len(sizes)
+    lengths = input.shape[first : first + dims]
     if mode == "area":
-        matrices = [_area_matrix(n, m) for n, m in zip(input.shape[2:], sizes, strict=True)]
-        return _through_matrices(input, matrices)
-    corners = bool(align_corners)
-    scales = [_step(n, m, f, corners) for n, m, f in zip(input.shape[2:], sizes, factors, strict=True)]
+        matrices = [_area_matrix(n, m) for n, m in zip(lengths, sizes, strict=True)]
+        return _through_matrices(input, matrices, first)
+    scales = [_step(n, m, f, corners) for n, m, f in zip(lengths, sizes, factors, strict=True)]
     if mode in ("nearest", "nearest-exact"):
         shift = 0.5 if mode == "nearest-exact" else 0.0
         result = input
         for d in range(dims):
             places = (fb.arange(sizes[d], dtype=fb.float32) + shift) * scales[d]
-            result = result.index_select(d + 2, places.floor().long().clamp(0, input.shape[d + 2] - 1))
+            result = result.index_select(d + first, places.floor().long().clamp(0, lengths[d] - 1))
         return result if result is not input else input.clone()
     if antialias:
         reach, a = (2, _CUBIC_ANTIALIAS) if mode == "bicubic" else (1, None)
-        matrices = [_filter_matrix(n, m, s, reach, a) for n, m, s in zip(input.shape[2:], sizes, scales, strict=True)]
-        return _through_matrices(input, matrices)
+        matrices = [_filter_matrix(n, m, s, reach, a) for n, m, s in zip(lengths, sizes, scales, strict=True)]
+        return _through_matrices(input, matrices, first)
     taps = _cubic_taps if mode == "bicubic" else _linear_taps
     result = _computable(input)
     for d in _order(input):
-        chosen = taps(input.shape[d + 2], sizes[d], scales[d], corners, result.dtype)
+        chosen = taps(lengths[d], sizes[d], scales[d], corners, result.dtype)
         if not input.is_floating_point():
             chosen = _short_taps(chosen)
-        result = _settled(_along(result, d + 2, chosen), input)
+        result = _settled(_along(result, d + first, chosen), input)
     return _like(result, input)
 
 
@@ -208,12 +219,12 @@ def _along(x: Tensor, dim: int, taps: Taps) -> Tensor:
     return total
 
 
-def _through_matrices(input: Tensor, matrices: list[Tensor]) -> Tensor:
-    """Multiplies each dimension behind (N, C) with a matrix of weights."""
+def _through_matrices(input: Tensor, matrices: list[Tensor], first: int) -> Tensor:
+    """Multiplies each dimension from `first` on with a matrix of weights."""
     result = _computable(input)
     for d in _order(input):
         matrix = matrices[d] if input.is_floating_point() else _short(matrices[d])
-        result = _settled((result.movedim(d + 2, -1) @ matrix.to(result.dtype).t()).movedim(-1, d + 2), input)
+        result = _settled((result.movedim(d + first, -1) @ matrix.to(result.dtype).t()).movedim(-1, d + first), input)
     return _like(result.contiguous(), input)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import ntuple
+from flambeau.nn.functional._common import lies_channels_last, ntuple
 
 __all__ = ["fold", "pad", "unfold"]
 
@@ -48,16 +48,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ArgumentError(
             f"pad: mode {mode!r} needs at least one element in each dimension, got shape {tuple(input.shape)}"
         )
+    # The order of the memory has the channels last; margins that wrap around become row-major all the same, as in PyTorch.
+    last = mode != "circular" and dims == input.ndim - 2 and lies_channels_last(input)
+    input = input.movedim(1, -1) if last else input
     for i in range(dims):
         before, after = margins[2 * i : 2 * i + 2]
         if before or after:
-            dim = input.ndim - 1 - i
+            dim = input.ndim - 1 - i - last
             if mode == "circular" and min(before, after) < 0:  # what is cropped does not come round again
                 low, high = max(-before, 0), max(-after, 0)
                 input = input.narrow(dim, low, max(input.shape[dim] - low - high, 0))
                 before, after = max(before, 0), max(after, 0)
-            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, dim))
-    return input if any(margins) else input.clone()
+            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, dim + last))
+    result = input if any(margins) else input.clone()
+    return result.movedim(-1, 1) if last else result
 
 
 def _source(mode: str, size: int, before: int, after: int, dim: int) -> Tensor:
