@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/exclusive.h"
 #include "base/profile.h"
 
 namespace fb {
@@ -53,6 +54,7 @@ class Run {
             Gradients gradients = std::move(it->second);
             pending_.erase(it);
             visit(*node, std::move(gradients));
+            let_changes_in();
         }
         return std::move(captured_);
     }
@@ -135,7 +137,8 @@ class Run {
         }
         for (auto& [output, kept] : hooks.retained) {
             if (!gradients[output]) continue;
-            kept->grad = kept->grad ? graph_ops.add(kept->grad, gradients[output]) : graph_ops.clone(gradients[output]);
+            Tensor sum = kept->get();
+            kept->set(sum ? graph_ops.add(sum, gradients[output]) : graph_ops.clone(gradients[output]));
         }
     }
 
@@ -246,6 +249,10 @@ std::vector<Tensor> run_backward(const BackwardTask& task) {
         bool previous = std::exchange(grad_modes.handed_over, false);
         ~HandedOver() { grad_modes.handed_over = previous; }
     } handed_over;
+    struct Gates {  // those of a backward around this one do not count here
+        std::vector<const Node*> outer = std::exchange(gated_nodes, {});
+        ~Gates() { gated_nodes = std::move(outer); }
+    } gates;
     struct Partial {
         bool previous;
         ~Partial() { partial = previous; }

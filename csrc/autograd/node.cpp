@@ -5,6 +5,7 @@ namespace fb {
 thread_local GradModes grad_modes;
 thread_local const std::string* module_path = nullptr;
 GraphOps graph_ops;
+thread_local std::vector<const Node*> gated_nodes;
 
 static std::atomic<uint64_t> next_sequence{1};
 
@@ -18,11 +19,6 @@ Node::Output Node::expected(uint32_t output) const {
 }
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
-
-std::mutex& lock_for(const void* object) {
-    static std::mutex locks[64];
-    return locks[(reinterpret_cast<uintptr_t>(object) >> 6) % 64];
-}
 
 // Note [Deletion]: a node's destructor lets go of the nodes and tensors before it, whose destructors would do the same;
 // a long chain would overflow the stack. The first deletion on a thread becomes a loop that the inner ones feed.
@@ -43,7 +39,7 @@ void Node::dispose(Node* node) {
 }
 
 GradMeta& own_meta(const Tensor& t) {
-    if (!t.impl()->autograd) t.impl()->autograd = std::make_unique<GradMeta>();
+    if (!t.impl()->autograd) t.impl()->autograd.set(std::make_unique<GradMeta>());
     return *grad_meta(t.impl());
 }
 
@@ -51,43 +47,47 @@ Ref<Node> grad_fn(const Tensor& t) {
     TensorImpl* impl = t.impl();
     if (follows_base(impl)) {
         // Someone wrote to the memory since: the history that counts is the base's.
-        if (has_history(impl->base.get())) {
-            GradMeta& meta = own_meta(t);
-            meta.grad_fn = graph_ops.view_node(Tensor(impl->base), t);
-            meta.output = 0;
-            meta.requires_grad = false;
-        }
-        impl->version_seen = impl->storage->version();
+        // Several threads may come here at once: they find the same.
+        uint64_t now = impl->storage->version();
+        if (has_history(impl->base.get())) own_meta(t).set_history(graph_ops.view_node(Tensor(impl->base), t), 0);
+        impl->version_seen.store(now, std::memory_order_release);
     }
     GradMeta* meta = grad_meta(impl);
-    return meta ? meta->grad_fn : Ref<Node>();
+    return meta ? meta->grad_fn() : Ref<Node>();
 }
 
 Edge gradient_edge(const Tensor& t) {
     if (!requires_grad(t)) return {};
-    if (Ref<Node> node = grad_fn(t)) return {node, grad_meta(t.impl())->output};
+    if (follows_base(t.impl())) grad_fn(t);
     GradMeta& meta = own_meta(t);
-    std::lock_guard<SpinLock> guard(meta.lock);
-    if (meta.accumulator && meta.accumulator->try_retain()) return {Ref<Node>::adopt(meta.accumulator), 0};
-    auto node = make_ref<AccumulateGrad>(t);
-    meta.accumulator = node.get();
-    return {Ref<Node>(node.get()), 0};
+    if (!meta.requires_grad()) {
+        if (Edge edge = meta.edge(); edge.node) return edge;
+    }
+    return {meta.accumulator(t), 0};
+}
+
+Ref<Node> GradMeta::accumulator(const Tensor& leaf) {
+    std::lock_guard guard(lock_);
+    if (accumulator_ && accumulator_->try_retain()) return Ref<Node>::adopt(accumulator_);
+    auto node = make_ref<AccumulateGrad>(leaf);
+    accumulator_ = node.get();
+    return Ref<Node>(node.get());
 }
 
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output) {
-    GradMeta& meta = own_meta(t);
-    meta.grad_fn = node;
-    meta.output = output;
-    meta.requires_grad = false;
-    t.impl()->version_seen = t.storage().version();
-    if (meta.retained) retain_grad(t);  // after an in-place op: the new value's gradient is the one to keep
+    if (!t.impl()->autograd) t.impl()->autograd.set(std::make_unique<GradMeta>(node, output));
+    else grad_meta(t.impl())->set_history(node, output);
+    t.impl()->version_seen.store(t.storage().version(), std::memory_order_release);
+    if (grad_meta(t.impl())->retains())
+        retain_grad(t);  // after an in-place op: the new value's gradient is the one to keep
 }
 
 void retain_grad(const Tensor& t) {
     Ref<Node> node = grad_fn(t);
     GradMeta& meta = own_meta(t);
-    meta.retained = make_ref<Retained>();
-    node->own_hooks().retained.emplace_back(meta.output, meta.retained);
+    auto retained = make_ref<Retained>();
+    meta.set_retained(retained);
+    node->own_hooks().retained.emplace_back(meta.output(), retained);
 }
 
 void set_requires_grad(const Tensor& t, bool on) {
@@ -107,16 +107,12 @@ void set_requires_grad(const Tensor& t, bool on) {
             "gradients");
     }
     if (!on && !t.impl()->autograd) return;
-    own_meta(t).requires_grad = on;
+    own_meta(t).set_leaf(on);
 }
 
 AccumulateGrad::AccumulateGrad(const Tensor& t) : Node(true), leaf(t) { add_output(t); }
 
-AccumulateGrad::~AccumulateGrad() {
-    GradMeta* meta = grad_meta(leaf.impl());
-    std::lock_guard<SpinLock> guard(meta->lock);
-    if (meta->accumulator == this) meta->accumulator = nullptr;
-}
+AccumulateGrad::~AccumulateGrad() { grad_meta(leaf.impl())->forget_accumulator(this); }
 
 // The strides a leaf's gradient has: the leaf's own where these leave no holes, so that optimizers walk both alike;
 // row-major otherwise.
@@ -129,9 +125,10 @@ static bool has_layout_of(const Tensor& g, const Tensor& leaf) {
     return true;
 }
 
-static Tensor first_gradient(const Tensor& leaf, Tensor g) {
+static Tensor first_gradient(const Tensor& leaf, const Tensor& g) {
     if (grad_enabled() || g.impl()->functorial) return graph_ops.clone(g);
     settle(g);
+    settle(leaf);
     // Ours alone and laid out like the leaf: kept as it is. Somebody else's: copied, or a later sum would change
     // theirs. A view of all of a tensor that nobody else knows is ours too.
     const TensorImpl* base = g.impl()->base.get();
@@ -150,18 +147,25 @@ Gradients AccumulateGrad::apply(Gradients&& gradients) {
     // A leaf that was frozen after the graph was recorded takes no gradient any more.
     if (!g || !requires_grad(leaf)) return {};
     GradMeta& meta = own_meta(leaf);
-    {
-        std::lock_guard<std::mutex> guard(lock_for(&meta));
-        if (!meta.grad) {
-            meta.grad = first_gradient(leaf, std::move(g));
-            if (!grad_enabled()) meta.grad.impl()->base = nullptr;
+    Tensor first;
+    for (bool done = false; !done;) {
+        Tensor sum = meta.grad();
+        if (!sum) {
+            if (!first) {
+                first = first_gradient(leaf, g);
+                if (!grad_enabled()) first.impl()->base = nullptr;
+            }
+            done = meta.replace_grad(sum, first);
         } else if (grad_enabled()) {
-            meta.grad = graph_ops.add(meta.grad, g);
-        } else if (meta.grad.impl()->functorial || g.impl()->functorial) {
+            // Recorded, and hooks may run Python: no lock is held, and another thread's gradient may come between.
+            done = meta.replace_grad(sum, graph_ops.add(sum, g));
+        } else if (sum.impl()->functorial || g.impl()->functorial) {
             grad_modes.handed_over = true;
-            meta.grad = graph_ops.add(meta.grad, g);
+            done = meta.replace_grad(sum, graph_ops.add(sum, g));
         } else {
-            graph_ops.add_into(meta.grad, g);
+            std::lock_guard guard(meta.summing);
+            graph_ops.add_into(sum, g);
+            done = true;
         }
     }
     if (meta.hooks) {

@@ -3,11 +3,10 @@
 // A node's sequence number is larger than those of all nodes it points to, so backward is a heap on it: whatever is
 // popped has received all its gradients.
 #pragma once
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "autograd/mode.h"
+#include "base/fork.h"
 #include "base/small.h"
 #include "tensor/tensor.h"
 
@@ -29,7 +28,16 @@ struct GradientHook : RefCounted {
 
 // The gradient of a tensor that is no leaf, kept for retain_grad; the tensor and its node share it.
 struct Retained : RefCounted {
-    Tensor grad;
+    Tensor grad;    // guarded by `lock`: hooks may look at it while another thread's backward adds to it
+    SpinLock lock;  // of a few instructions
+    Tensor get() {
+        std::lock_guard guard(lock);
+        return grad;
+    }
+    void set(Tensor g) {
+        std::lock_guard guard(lock);
+        std::swap(grad, g);
+    }
 };
 
 struct NodeHooks {
@@ -88,28 +96,95 @@ class Node : public RefCounted {
     static void dispose(Node* node);
 };
 
-// For a few instructions only.
-class SpinLock {
+// What a tensor knows of the graph. Threads share it: one runs an op on the tensor, or a backward that ends there,
+// while another looks at it.
+class GradMeta final : public AutogradMeta {
   public:
-    void lock() {
-        while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+    GradMeta() = default;
+    GradMeta(const Ref<Node>& node, uint32_t output)
+        : state_(node ? is_output : none), output_(output), grad_fn_(node) {}
+    // Whether the tensor takes part in the graph, as a leaf or as a node's output.
+    bool tracked() const { return state_.load(std::memory_order_relaxed) != none; }
+    bool requires_grad() const { return state_.load(std::memory_order_relaxed) == is_leaf; }
+    Edge edge() {
+        std::lock_guard guard(lock_);
+        return {grad_fn_, output_};
     }
-    void unlock() { flag_.clear(std::memory_order_release); }
+    Ref<Node> grad_fn() {
+        if (state_.load(std::memory_order_relaxed) != is_output) return {};
+        std::lock_guard guard(lock_);
+        return grad_fn_;
+    }
+    uint32_t output() {
+        std::lock_guard guard(lock_);
+        return output_;
+    }
+    void set_history(Ref<Node> node, uint32_t output) {
+        std::lock_guard guard(lock_);
+        state_.store(node ? is_output : none, std::memory_order_relaxed);
+        std::swap(grad_fn_, node);
+        output_ = output;
+    }
+    void set_leaf(bool requires_grad) {
+        Ref<Node> old;
+        std::lock_guard guard(lock_);
+        state_.store(requires_grad ? is_leaf : none, std::memory_order_relaxed);
+        std::swap(grad_fn_, old);
+        output_ = 0;
+    }
+
+    Tensor grad() {
+        Ref<Retained> instead;
+        {
+            std::lock_guard guard(lock_);
+            if (!retained_) return grad_;
+            instead = retained_;
+        }
+        return instead->get();
+    }
+    void set_grad(Tensor g) {
+        Ref<Retained> instead = retained();
+        if (instead) return instead->set(std::move(g));
+        std::lock_guard guard(lock_);
+        std::swap(grad_, g);
+    }
+    // Sets the gradient where it still is `expected`.
+    bool replace_grad(const Tensor& expected, Tensor g) {
+        std::lock_guard guard(lock_);
+        if (!grad_.is_same(expected)) return false;
+        std::swap(grad_, g);
+        return true;
+    }
+    bool retains() const { return retains_.load(std::memory_order_relaxed); }
+    Ref<Retained> retained() {
+        std::lock_guard guard(lock_);
+        return retained_;
+    }
+    void set_retained(Ref<Retained> retained) {
+        std::lock_guard guard(lock_);
+        retains_.store(static_cast<bool>(retained), std::memory_order_relaxed);
+        std::swap(retained_, retained);
+    }
+    // The accumulator of a leaf, made when there is none; it lives as long as a graph uses it.
+    Ref<Node> accumulator(const Tensor& leaf);
+    void forget_accumulator(const Node* node) {
+        std::lock_guard guard(lock_);
+        if (accumulator_ == node) accumulator_ = nullptr;
+    }
+
+    std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
+    SpinLock summing;                  // held while a gradient is added to `grad`
 
   private:
-    std::atomic_flag flag_;
-};
-
-// What a tensor knows of the graph.
-struct GradMeta final : AutogradMeta {
-    bool requires_grad = false;  // of a leaf
-    uint32_t output = 0;
-    Ref<Node> grad_fn;
-    Tensor grad;
-    Ref<Retained> retained;       // instead of `grad`, after retain_grad
-    Node* accumulator = nullptr;  // lives as long as a graph uses it; guarded by `lock`
-    SpinLock lock;
-    std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
+    enum State : uint8_t { none, is_leaf, is_output };
+    std::atomic<State> state_{none};
+    std::atomic<bool> retains_{false};
+    SpinLock lock_;  // of a few instructions: what it replaces dies after it
+    uint32_t output_ = 0;
+    Ref<Node> grad_fn_;
+    Tensor grad_;
+    Ref<Retained> retained_;  // instead of `grad_`, after retain_grad
+    Node* accumulator_ = nullptr;
 };
 
 inline GradMeta* grad_meta(const TensorImpl* t) { return static_cast<GradMeta*>(t->autograd.get()); }
@@ -119,7 +194,7 @@ inline bool differentiable(DType d) { return is_floating(d) || is_complex(d); }
 
 inline bool has_history(const TensorImpl* t) {
     const GradMeta* m = grad_meta(t);
-    return m && (m->requires_grad || m->grad_fn);
+    return m && m->tracked();
 }
 // A view takes part in the history its base got after the view was made.
 inline bool follows_base(const TensorImpl* t) {
@@ -167,7 +242,7 @@ struct GraphOps {
 };
 extern GraphOps graph_ops;
 
-// Locks that many objects share, found by address.
-std::mutex& lock_for(const void* object);
+// Nodes of the backward that runs on this thread whose gradient has not passed the gate behind them (Note [Gates]).
+extern thread_local std::vector<const Node*> gated_nodes;
 
 }  // namespace fb

@@ -5,6 +5,8 @@ namespace fb {
 thread_local std::vector<Ref<SavedHooks>> saved_hooks;
 
 static Tensor without_history(const Tensor& t) {
+    LayoutPins pins;
+    pins.add(t);
     Tensor result = make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
     result.impl()->untracked = t.impl()->untracked;
     return result;
@@ -56,8 +58,8 @@ Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::strin
     // The tensor's own history may have gone on since (detach_, requires_grad_); the edge is as it was.
     GradMeta* meta = grad_meta(tensor_.impl());
     bool accumulates = edge.node && edge.node->accumulates;
-    bool same =
-        edge.node ? meta && (accumulates ? meta->requires_grad : meta->grad_fn == edge.node) : !requires_grad(tensor_);
+    bool same = edge.node ? meta && (accumulates ? meta->requires_grad() : meta->grad_fn() == edge.node)
+                          : !requires_grad(tensor_);
     if (same) return tensor_;
     Tensor t = without_history(tensor_);
     if (edge.node) set_history(t, edge.node, edge.output);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/fork.h"
 #include "base/refcount.h"
 
 namespace fb {
@@ -11,25 +12,29 @@ namespace fb {
 class Generator final : public RefCounted {
   public:
     static constexpr uint64_t default_seed = 67280421310721ull;
-    explicit Generator(uint64_t seed = default_seed) : seed_(seed) {}
-    uint64_t seed() const { return seed_; }
-    uint64_t offset() const { return offset_; }
-    void set(uint64_t seed, uint64_t offset = 0) {
-        std::lock_guard lock(mutex_);
-        seed_ = seed;
-        offset_ = offset;
+    explicit Generator(uint64_t seed = default_seed) : state_{seed, 0} {}
+    struct State {
+        uint64_t seed, offset;
+    };
+    State state() {
+        std::lock_guard guard(lock_);
+        return state_;
     }
-    // Reserves `count` counter values (four 32-bit numbers each) and returns the first.
-    uint64_t advance(uint64_t count) {
-        std::lock_guard lock(mutex_);
-        uint64_t first = offset_;
-        offset_ += count;
+    void set(uint64_t seed, uint64_t offset = 0) {
+        std::lock_guard guard(lock_);
+        state_ = {seed, offset};
+    }
+    // Reserves `count` counter values (four 32-bit numbers each): the seed, and the first of them.
+    State draw(uint64_t count) {
+        std::lock_guard guard(lock_);
+        State first = state_;
+        state_.offset += count;
         return first;
     }
 
   private:
-    std::mutex mutex_;
-    uint64_t seed_, offset_ = 0;
+    SpinLock lock_;
+    State state_;
 };
 
 Ref<Generator> default_generator();

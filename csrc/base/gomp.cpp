@@ -37,7 +37,11 @@ FB_EXPORT void GOMP_parallel_end() {
 }
 FB_EXPORT void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned) {
     GOMP_parallel_start(body, data, threads);
-    body(data);
+    try {
+        body(data);
+    } catch (...) {
+        fb::pool::keep_team_error();
+    }
     GOMP_parallel_end();
 }
 FB_EXPORT void GOMP_barrier() {

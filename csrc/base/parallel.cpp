@@ -1,7 +1,6 @@
 #include "base/parallel.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -10,12 +9,18 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/pool.h"
 
 namespace fb {
 namespace {
 
-std::string reason_text;
+Mutex reason_mutex;
+std::string reason_text;  // guarded by reason_mutex
+void set_reason(std::string text) {
+    std::lock_guard guard(reason_mutex);
+    reason_text = std::move(text);
+}
 
 // CPUs that the cgroup quota allows, 0 when there is no limit.
 double cgroup_quota() {
@@ -44,7 +49,7 @@ int choose() {
         n = std::atoi(env);
         why << ", OMP_NUM_THREADS=" << n << " decides";
     }
-    reason_text = why.str();
+    set_reason(why.str());
     return n;
 }
 
@@ -57,20 +62,22 @@ void tell_runtime(int n) {
 }
 
 // Worker threads do not survive fork(), and a child is seldom alone: it computes on one thread unless told otherwise.
-void after_fork_in_child() {
-    pool::forget();
-    threads = 1;
-    tell_runtime(1);
-    reason_text = "forked child: worker threads do not survive fork()";
-}
+[[maybe_unused]] const bool registered = [] {
+    after_fork_in_child([] {
+        pool::forget();
+        if (threads == 0) return;  // nobody has asked for threads yet
+        threads = 1;
+        tell_runtime(1);
+        set_reason("forked child: worker threads do not survive fork()");
+    });
+    return true;
+}();
 
 }  // namespace
 
 int num_threads() {
     int n = threads.load(std::memory_order_relaxed);
     if (n == 0) [[unlikely]] {
-        static std::atomic<bool> registered{false};
-        if (!registered.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
         n = choose();
         threads = n;
         tell_runtime(n);
@@ -83,11 +90,12 @@ void set_num_threads(int n) {
     num_threads();
     threads = n;
     tell_runtime(n);
-    reason_text = "set by set_num_threads";
+    set_reason("set by set_num_threads");
 }
 
 std::string num_threads_reason() {
     num_threads();
+    std::lock_guard guard(reason_mutex);
     return reason_text;
 }
 

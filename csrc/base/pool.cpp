@@ -82,6 +82,7 @@ struct Job {
 
 thread_local bool working = false;
 thread_local Place here;
+thread_local std::exception_ptr team_error;
 
 struct Pool {
     std::mutex owner;  // held by the thread whose job it is
@@ -269,13 +270,14 @@ bool run(int64_t chunks, int threads, void (*body)(void*, int64_t), void* contex
 
 void enter(int size, void (*body)(void*), void* context) {
     Pool& p = pool();
-    p.owner.lock();
+    std::unique_lock lock(p.owner);
     start_workers(p, std::min(size, most) - 1);
     size = std::min(size, p.workers + 1);
     here = {0, size};
     working = true;
     p.arrived = 0;
     publish(p, {size, nullptr, body, context, current_op, size}, 1, size);
+    lock.release();  // until leave()
 }
 
 void leave() {
@@ -283,7 +285,18 @@ void leave() {
     await(p, static_cast<uint32_t>(here.size) - 1);
     here = {};
     working = false;
+    std::exception_ptr error = std::exchange(p.error, nullptr);
     p.owner.unlock();
+    if (error && !team_error) team_error = error;
+}
+
+void keep_team_error() {
+    if (!team_error) team_error = std::current_exception();
+}
+
+void rethrow_team_error() {
+    if (team_error) [[unlikely]]
+        std::rethrow_exception(std::exchange(team_error, nullptr));
 }
 
 void barrier() {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
+
 namespace fb {
 
 std::atomic<bool> profiling{false};
@@ -15,9 +17,9 @@ std::string (*profile_stack)() = nullptr;
 
 namespace {
 
-ProfileOptions options;
-std::mutex lock;
-std::vector<ProfileEvent> events;
+std::atomic<ProfileOptions> options{ProfileOptions{}};
+Mutex lock;
+std::vector<ProfileEvent> events;  // guarded by `lock`
 // Scopes that began before the present recording do not belong to it.
 std::atomic<int64_t> started{0};
 
@@ -28,10 +30,10 @@ int64_t now() {
 
 }  // namespace
 
-const ProfileOptions& profile_options() { return options; }
+ProfileOptions profile_options() { return options.load(std::memory_order_relaxed); }
 
 void start_profile(const ProfileOptions& wanted) {
-    std::lock_guard<std::mutex> guard(lock);
+    std::lock_guard guard(lock);
     options = wanted;
     events.clear();
     started = now();
@@ -40,7 +42,7 @@ void start_profile(const ProfileOptions& wanted) {
 
 std::vector<ProfileEvent> stop_profile() {
     profiling = false;
-    std::lock_guard<std::mutex> guard(lock);
+    std::lock_guard guard(lock);
     return std::exchange(events, {});
 }
 
@@ -51,16 +53,16 @@ std::unique_ptr<ProfileEvent> begin_event(ProfileEvent::Kind kind, std::string n
     event->name = std::move(name);
     event->thread = thread;
     event->shapes = std::move(shapes);
-    if (options.stack && profile_stack) event->stack = profile_stack();
-    if (options.memory && profile_memory) event->bytes = -profile_memory();
+    if (profile_options().stack && profile_stack) event->stack = profile_stack();
+    if (profile_options().memory && profile_memory) event->bytes = -profile_memory();
     event->start = now();
     return event;
 }
 
 void end_event(std::unique_ptr<ProfileEvent> event) {
     event->end = now();
-    if (options.memory && profile_memory) event->bytes += profile_memory();
-    std::lock_guard<std::mutex> guard(lock);
+    if (profile_options().memory && profile_memory) event->bytes += profile_memory();
+    std::lock_guard guard(lock);
     if (profiling && event->start >= started) events.push_back(std::move(*event));
 }
 

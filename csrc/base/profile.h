@@ -19,7 +19,7 @@ struct ProfileEvent {
     std::string stack;   // "file:line function" per line, innermost first, when asked for
 };
 
-struct ProfileOptions {
+struct alignas(4) ProfileOptions {  // read and written as one word
     bool shapes = false, memory = false, stack = false;
 };
 
@@ -28,9 +28,9 @@ extern std::atomic<bool> profiling;
 // Starting forgets what was recorded; stopping answers it, in the order of ends. Scopes still open then are left out.
 void start_profile(const ProfileOptions& options);
 std::vector<ProfileEvent> stop_profile();
-const ProfileOptions& profile_options();
+ProfileOptions profile_options();
 
-// Set by the layers that know: bytes in live blocks, and the interpreter's stack.
+// Set once, when the library is loaded, by the layers that know: bytes in live blocks, and the interpreter's stack.
 extern int64_t (*profile_memory)();
 extern std::string (*profile_stack)();
 

@@ -16,18 +16,6 @@ extern PyMethodDef autograd_methods[];
 int visit_hooks(TensorImpl* impl, visitproc visit, void* arg);
 void clear_hooks(TensorImpl* impl);
 
-// The interpreter lock, for code that may run without it.
-class Lock {
-  public:
-    Lock() : state_(PyGILState_Ensure()) {}
-    ~Lock() { PyGILState_Release(state_); }
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-  private:
-    PyGILState_STATE state_;
-};
-
 // A Python object owned by C++ that may die without the lock.
 class Kept {
   public:

@@ -24,16 +24,9 @@ Edge edge_of(PyObject* o, const char* what) {
 }
 
 std::vector<Tensor> without_lock(BackwardTask& task) {
-    std::vector<Tensor> results;
-    PyThreadState* state = PyEval_SaveThread();
-    try {
-        results = run_backward(task);
-        task.roots.clear();  // freeing a large graph takes time too
-    } catch (...) {
-        PyEval_RestoreThread(state);
-        throw;
-    }
-    PyEval_RestoreThread(state);
+    UnlockedOp unlocked;
+    std::vector<Tensor> results = run_backward(task);
+    task.roots.clear();  // freeing a large graph takes time too
     return results;
 }
 
@@ -75,7 +68,8 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
                         fail_state(
                             "backward: a GradientEdge of a non-leaf tensor has nowhere to put its gradient; give ",
                             "the tensor, or use autograd.grad");
-                    if (Tensor t = tensor_of(input); !grad_meta(t.impl())->retained) retain_grad(t);
+                    if (Tensor t = tensor_of(input); !grad_meta(t.impl())->retains())
+                        exclusively([&] { retain_grad(t); });
                 }
                 task.inputs.push_back(edge);
             }
@@ -99,7 +93,7 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
         auto kept = std::make_shared<Kept>(f);
         after_backward([kept] {
             Lock lock;
-            Owned result(ok(PyObject_CallNoArgs(kept->get())));
+            Owned result(ok(in_python<PyObject_CallNoArgs>(kept->get())));
         });
         Py_RETURN_NONE;
     });
@@ -136,12 +130,12 @@ PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
             if (plain) g = tensor_of(gradient);
         }
         if (!plain) {
-            Owned module(ok(PyImport_ImportModule("flambeau.autograd")));
-            Owned function(ok(PyObject_GetAttrString(module.get(), "backward")));
+            Owned module(ok(in_python<PyImport_ImportModule>("flambeau.autograd")));
+            Owned function(ok(in_python<PyObject_GetAttrString>(module.get(), "backward")));
             Owned call(ok(PyTuple_Pack(4, o, gradient, retain, create)));
             Owned keyword(ok(PyDict_New()));
             ok(PyDict_SetItemString(keyword.get(), "inputs", inputs));
-            return ok(PyObject_Call(function.get(), call.get(), keyword.get()));
+            return ok(in_python<PyObject_Call>(function.get(), call.get(), keyword.get()));
         }
         OpScope scope(nullptr);
         BackwardTask task;

@@ -47,9 +47,9 @@ class NestedData {
     void read(PyObject* o, int64_t depth) {
         if (is_tensor(o)) return add_tensor(readable(o), depth);
         if (is_numpy_array(o)) {
-            Owned module(ok(PyImport_ImportModule("flambeau")));
-            Owned function(ok(PyObject_GetAttrString(module.get(), "as_tensor")));
-            Owned made(ok(PyObject_CallOneArg(function.get(), o)));
+            Owned module(ok(in_python<PyImport_ImportModule>("flambeau")));
+            Owned function(ok(in_python<PyObject_GetAttrString>(module.get(), "as_tensor")));
+            Owned made(ok(in_python<PyObject_CallOneArg>(function.get(), o)));
             return add_tensor(readable(made.get()), depth);
         }
         if (is_sequence(o)) return read_sequence(o, depth);

@@ -47,7 +47,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
     if (is_tensor(o) || !has_numpy_scalar_type(o) || is_numpy_array(o)) {
         // Any other object that is an integer by protocol (Fraction and Decimal are not: be explicit with float()).
         if (!is_tensor(o) && PyIndex_Check(o) && !is_numpy_array(o)) {
-            Owned number(PyNumber_Index(o));
+            Owned number(in_python<PyNumber_Index>(o));
             if (!number) {
                 PyErr_Clear();
                 return false;
@@ -58,7 +58,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
         return false;
     }
     // NumPy scalars: item() gives the Python number of the same kind.
-    Owned item(PyObject_CallMethod(o, "item", nullptr));
+    Owned item(in_python<PyObject_CallMethod>(o, "item", nullptr));
     if (!item) {
         PyErr_Clear();
         return false;
@@ -85,7 +85,7 @@ bool int_of(PyObject* o, int64_t& out) {
         return true;
     }
     if (!PyIndex_Check(o)) return false;
-    Owned number(PyNumber_Index(o));
+    Owned number(in_python<PyNumber_Index>(o));
     if (!number) {
         PyErr_Clear();
         return false;
@@ -112,7 +112,7 @@ bool dims_of(PyObject* o, Dims& out) {
     if (is_tensor(o)) {
         Tensor t = tensor_of(o);
         if (t.dim() == 1 && is_integral(t.dtype())) {
-            Owned list(PySequence_List(o));
+            Owned list(in_python<PySequence_List>(o));
             if (!list) {
                 PyErr_Clear();
                 return false;
@@ -145,7 +145,7 @@ static bool device_arg(PyObject* o, Value& out) {
 // layout and memory_format objects are small Python enums with an integer `code`.
 static bool code_arg(PyObject* o, const char* type, long count, Value& out) {
     if (std::strstr(Py_TYPE(o)->tp_name, type) == nullptr) return false;
-    Owned code(PyObject_GetAttrString(o, "code"));
+    Owned code(in_python<PyObject_GetAttrString>(o, "code"));
     if (!code) {
         PyErr_Clear();
         return false;

@@ -110,9 +110,10 @@ PyObject* crc32_of(PyObject*, PyObject* args) {
         buffer.view.obj = nullptr;
         return nullptr;
     }
-    Py_BEGIN_ALLOW_THREADS;
-    value = crc32(buffer.view.buf, static_cast<size_t>(buffer.view.len), value);
-    Py_END_ALLOW_THREADS;
+    {
+        Unlocked unlocked;
+        value = crc32(buffer.view.buf, static_cast<size_t>(buffer.view.len), value);
+    }
     return PyLong_FromUnsignedLong(value);
 }
 
@@ -129,16 +130,17 @@ PyObject* read_summed(PyObject*, PyObject* args) {
     size_t total = static_cast<size_t>(buffer.view.len), done = 0;
     uint32_t sum = 0;
     int problem = 0;
-    Py_BEGIN_ALLOW_THREADS;
-    while (done < total) {
-        ssize_t got = pread(fd, room + done, std::min(piece, total - done), offset + static_cast<long long>(done));
-        if (got < 0 && errno == EINTR) continue;
-        problem = got < 0 ? errno : 0;
-        if (got <= 0) break;
-        if (summed) sum = crc32(room + done, static_cast<size_t>(got), sum);
-        done += static_cast<size_t>(got);
+    {
+        Unlocked unlocked;
+        while (done < total) {
+            ssize_t got = pread(fd, room + done, std::min(piece, total - done), offset + static_cast<long long>(done));
+            if (got < 0 && errno == EINTR) continue;
+            problem = got < 0 ? errno : 0;
+            if (got <= 0) break;
+            if (summed) sum = crc32(room + done, static_cast<size_t>(got), sum);
+            done += static_cast<size_t>(got);
+        }
     }
-    Py_END_ALLOW_THREADS;
     if (problem) {
         errno = problem;
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -159,18 +161,19 @@ PyObject* write_summed(PyObject*, PyObject* args) {
     auto* data = static_cast<const char*>(buffer.view.buf);
     size_t total = static_cast<size_t>(buffer.view.len), done = 0, summed = 0;
     int problem = 0;
-    Py_BEGIN_ALLOW_THREADS;
-    while (done < total && !problem) {
-        size_t count = std::min(piece, total - done);
-        if (done + count > summed) {  // after a write cut short by a signal, part of the piece is summed already
-            sum = crc32(data + summed, done + count - summed, sum);
-            summed = done + count;
+    {
+        Unlocked unlocked;
+        while (done < total && !problem) {
+            size_t count = std::min(piece, total - done);
+            if (done + count > summed) {  // after a write cut short by a signal, part of the piece is summed already
+                sum = crc32(data + summed, done + count - summed, sum);
+                summed = done + count;
+            }
+            ssize_t put = pwrite(fd, data + done, count, offset + static_cast<long long>(done));
+            if (put >= 0) done += static_cast<size_t>(put);
+            else if (errno != EINTR) problem = errno;
         }
-        ssize_t put = pwrite(fd, data + done, count, offset + static_cast<long long>(done));
-        if (put >= 0) done += static_cast<size_t>(put);
-        else if (errno != EINTR) problem = errno;
     }
-    Py_END_ALLOW_THREADS;
     if (problem) {
         errno = problem;
         return PyErr_SetFromErrno(PyExc_OSError);

@@ -8,16 +8,13 @@ namespace fb::py {
 // of their way.
 class CallOut {
   public:
-    CallOut() : state_(PyGILState_Ensure()) { PyErr_Fetch(&type_, &value_, &trace_); }
-    ~CallOut() {
-        PyErr_Restore(type_, value_, trace_);
-        PyGILState_Release(state_);
-    }
+    CallOut() { PyErr_Fetch(&type_, &value_, &trace_); }
+    ~CallOut() { PyErr_Restore(type_, value_, trace_); }
     CallOut(const CallOut&) = delete;
     CallOut& operator=(const CallOut&) = delete;
 
   private:
-    PyGILState_STATE state_;
+    Lock lock_;
     PyObject *type_, *value_, *trace_;
 };
 

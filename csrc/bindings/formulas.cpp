@@ -57,11 +57,11 @@ void run_python_gradient(void* formula, GradCall& c) {
         PyTuple_SET_ITEM(grads.get(), static_cast<Py_ssize_t>(k),
                          c.has(at) ? ok(wrap(c.g(at).tensor)) : Py_NewRef(Py_None));
     }
-    Owned module(ok(PyImport_ImportModule("flambeau._gradients")));
-    Owned run(ok(PyObject_GetAttrString(module.get(), "run")));
-    Owned answer(
-        ok(PyObject_CallFunctionObjArgs(run.get(), static_cast<PyObject*>(formula), inputs.get(), results.get(),
-                                        grads.get(), needs.get(), shapes.get(), dtypes.get(), nullptr)));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._gradients")));
+    Owned run(ok(in_python<PyObject_GetAttrString>(module.get(), "run")));
+    Owned answer(ok(in_python<PyObject_CallFunctionObjArgs>(run.get(), static_cast<PyObject*>(formula), inputs.get(),
+                                                            results.get(), grads.get(), needs.get(), shapes.get(),
+                                                            dtypes.get(), nullptr)));
     // A dictionary: argument name → gradient, or a list of them for a list.
     for (Py_ssize_t i = 0; i < n; i++) {
         Owned g = find_item(answer.get(), params[static_cast<size_t>(i)].name.c_str());

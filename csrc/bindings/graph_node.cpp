@@ -22,7 +22,7 @@ class PythonNode final : public Node {
         Lock lock;
         Owned grads = wrap_all(gradients);
         Owned self(wrap_node(Ref<Node>(this)));
-        Owned result(ok(PyObject_CallMethod(context.get(), "_run_backward", "OO", grads.get(), self.get())));
+        Owned result(ok(in_python<PyObject_CallMethod>(context.get(), "_run_backward", "OO", grads.get(), self.get())));
         Items given(result.get());
         check(static_cast<size_t>(given.size()) == next.size(), name_, " gave ", given.size(), " gradients, expected ",
               next.size());
@@ -34,7 +34,7 @@ class PythonNode final : public Node {
     std::string name() const override { return name_; }
     void release_saved() override {
         Lock lock;
-        Owned result(ok(PyObject_CallMethod(context.get(), "_release_saved", nullptr)));
+        Owned result(ok(in_python<PyObject_CallMethod>(context.get(), "_release_saved", nullptr)));
     }
     Kept context;
 
@@ -95,6 +95,8 @@ PyObject* node_saved(PyObject* o, PyObject*) {
         Owned list(ok(PyList_New(0)));
         auto* node = dynamic_cast<OpNode*>(as_node(o)->node);
         if (!node) return list.release();
+        OpNode::Use use(*node);
+        if (use.released()) return list.release();
         auto add = [&](const std::string& name, const Tensor& t) {
             Owned tensor(ok(wrap(t))), pair(Py_BuildValue("(sO)", name.c_str(), tensor.get()));
             ok(PyList_Append(list.get(), pair.get()));
@@ -120,9 +122,11 @@ PyObject* node_saved(PyObject* o, PyObject*) {
 PyObject* add_node_hook(PyObject* o, PyObject* f, bool before) {
     return guarded([&]() -> PyObject* {
         if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
-        NodeHooks& hooks = as_node(o)->node->own_hooks();
         int64_t id = new_hook_id();
-        (before ? hooks.before : hooks.after).push_back({id, node_hook(f)});
+        exclusively([&] {
+            NodeHooks& hooks = as_node(o)->node->own_hooks();
+            (before ? hooks.before : hooks.after).push_back({id, node_hook(f)});
+        });
         return PyLong_FromLongLong(id);
     });
 }
@@ -137,8 +141,9 @@ PyObject* node_remove_hook(PyObject* o, PyObject* id) {
 // thing.
 PyObject* saved_attribute(OpNode* node, std::string key) {
     if (key == "self") key = "input";
+    OpNode::Use use(*node);
     auto refuse_released = [&] {
-        if (node->released)
+        if (use.released())
             fail_state(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
                 "already been freed): ",
@@ -193,7 +198,7 @@ PyObject* node_getattro(PyObject* o, PyObject* name) {
     }
     if (auto* python = dynamic_cast<PythonNode*>(node)) {
         PyErr_Clear();
-        return PyObject_GetAttr(python->context.get(), name);
+        return in_python<PyObject_GetAttr>(python->context.get(), name);
     }
     if (auto* leaf = dynamic_cast<AccumulateGrad*>(node)) {
         if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) {
@@ -284,7 +289,9 @@ PyMethodDef functions[] = {{"function_node", function_node, METH_VARARGS, nullpt
 
 // Programs that draw graphs ask for type(node).__name__: one subtype of Node per name, made when first seen.
 static PyTypeObject* type_of_nodes(const std::string& name) {
+    constexpr size_t most_types = 4096;  // Functions have names of their users' choice
     static auto* known = new std::unordered_map<std::string, PyTypeObject*>;
+    if (known->size() >= most_types && !known->contains(name)) return node_type;
     PyTypeObject*& type = (*known)[name];
     if (!type) {
         static auto* names = new std::deque<std::string>;

@@ -34,7 +34,7 @@ struct TensorHook final : PythonHook {
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
-        Owned result(ok(PyObject_CallOneArg(function.get(), argument.get())));
+        Owned result(ok(in_python<PyObject_CallOneArg>(function.get(), argument.get())));
         if (result.get() == Py_None) return;
         Tensor g = gradient_of(result.get(), "a hook");
         if (g.shape() != gradients[0].shape()) {
@@ -56,7 +56,7 @@ struct NodeHook final : PythonHook {
             second = wrap_all(*others);
             args[1] = second.get();
         }
-        Owned result(ok(PyObject_Vectorcall(function.get(), args, others ? 2 : 1, nullptr)));
+        Owned result(ok(in_python<PyObject_Vectorcall>(function.get(), args, others ? 2 : 1, nullptr)));
         if (result.get() == Py_None) return;
         Owned list = is_tensor(result.get()) ? Owned(ok(PyTuple_Pack(1, result.get()))) : std::move(result);
         Items given(list.get());
@@ -76,7 +76,7 @@ struct LeafHook final : PythonHook {
     void call(Gradients& gradients, const Gradients*) override {
         Lock lock;
         Owned argument(ok(wrap(gradients[0])));
-        Owned result(ok(PyObject_CallOneArg(function.get(), argument.get())));
+        Owned result(ok(in_python<PyObject_CallOneArg>(function.get(), argument.get())));
         if (result.get() != Py_None) {
             PyErr_SetString(PyExc_RuntimeError, "a post-accumulate hook must return None");
             throw PythonError{};
@@ -84,10 +84,12 @@ struct LeafHook final : PythonHook {
     }
 };
 
+// The hook itself dies later: it may run Python.
 template <class List>
-bool erase_hook(List& list, int64_t id) {
+bool erase_hook(List& list, int64_t id, Ref<GradientHook>& erased) {
     for (auto it = list.begin(); it != list.end(); ++it) {
         if (it->id == id) {
+            erased = std::move(it->hook);
             list.erase(it);
             return true;
         }
@@ -107,7 +109,15 @@ int64_t new_hook_id() {
 }
 
 bool erase_hook(NodeHooks* hooks, int64_t id) {
-    return hooks && (erase_hook(hooks->tensor, id) || erase_hook(hooks->before, id) || erase_hook(hooks->after, id));
+    Ref<GradientHook> erased;
+    bool found = false;
+    if (hooks) {
+        exclusively([&] {
+            found = erase_hook(hooks->tensor, id, erased) || erase_hook(hooks->before, id, erased) ||
+                    erase_hook(hooks->after, id, erased);
+        });
+    }
+    return found;
 }
 
 int visit_hooks(TensorImpl* impl, visitproc visit, void* arg) {

@@ -12,9 +12,9 @@ namespace {
 void warn(const char* text) { ok(PyErr_WarnEx(PyExc_UserWarning, text, 1)); }
 
 Tensor as_tensor(PyObject* o) {
-    Owned module(ok(PyImport_ImportModule("flambeau")));
-    Owned function(ok(PyObject_GetAttrString(module.get(), "as_tensor")));
-    return tensor_of(Owned(ok(PyObject_CallOneArg(function.get(), o))).get());
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau")));
+    Owned function(ok(in_python<PyObject_GetAttrString>(module.get(), "as_tensor")));
+    return tensor_of(Owned(ok(in_python<PyObject_CallOneArg>(function.get(), o))).get());
 }
 
 // Nested sequences and NumPy arrays become index tensors the way fb.tensor() reads them, floats as in PyTorch.
@@ -61,10 +61,10 @@ IndexItem parse_item(PyObject* o) {
     } else if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__")) {
         return IndexItem::tensor(index_tensor(o));
     } else if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, and the like
-        Owned list(ok(PySequence_List(o)));
+        Owned list(ok(in_python<PySequence_List>(o)));
         return IndexItem::tensor(index_tensor(list.get()));
     } else if (PyIndex_Check(o)) {
-        Owned number(ok(PyNumber_Index(o)));
+        Owned number(ok(in_python<PyNumber_Index>(o)));
         return parse_item(number.get());
     }
     fail_index("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",

@@ -17,7 +17,8 @@ inline bool is_tuple_or_list(PyObject* o) { return PyTuple_Check(o) || PyList_Ch
 class Items {
   public:
     explicit Items(PyObject* sequence)
-        : tuple_(PyTuple_Check(sequence) ? Owned::borrow(sequence) : Owned(ok(PySequence_Tuple(sequence)))) {}
+        : tuple_(PyTuple_Check(sequence) ? Owned::borrow(sequence) : Owned(ok(in_python<PySequence_Tuple>(sequence)))) {
+    }
     Py_ssize_t size() const { return PyTuple_GET_SIZE(tuple_.get()); }
     // Borrowed from this object.
     PyObject* operator[](Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple_.get(), i); }

@@ -73,8 +73,8 @@ class PythonKernelHook final : public KernelHook {
             ok(PyDict_SetItemString(arguments.get(), op.signature.params[static_cast<size_t>(i)].name.c_str(),
                                     value.get()));
         }
-        return Owned(
-            ok(PyObject_CallFunction(function_.get(), "sOO", op.entry->name.c_str(), arguments.get(), result)));
+        return Owned(ok(
+            in_python<PyObject_CallFunction>(function_.get(), "sOO", op.entry->name.c_str(), arguments.get(), result)));
     }
 
     Kept function_;

@@ -214,7 +214,7 @@ Owned call_python(const Overload& o, const Args& a, const Binding& b) {
         kwnames = Owned(ok(PyTuple_New(names)));
         for (int i = 0; i < names; i++) PyTuple_SET_ITEM(kwnames.get(), i, Py_NewRef(kw[i]));
     }
-    return Owned(ok(PyObject_Vectorcall(o.python, argv.data(), argv.size() - names, kwnames.get())));
+    return Owned(ok(in_python<PyObject_Vectorcall>(o.python, argv.data(), argv.size() - names, kwnames.get())));
 }
 
 std::vector<Tensor> out_tensors(PyObject* out, size_t expected, const char* name) {
@@ -237,7 +237,8 @@ PyObject* wrap_result(const Overload& o, const Value& value) {
             return result.release();
         }
         Owned tuple(wrap_value(value));
-        return o.signature.result == Signature::Result::List ? ok(PySequence_List(tuple.get())) : tuple.release();
+        return o.signature.result == Signature::Result::List ? ok(in_python<PySequence_List>(tuple.get()))
+                                                             : tuple.release();
     }
     return wrap_value(value);
 }
@@ -290,13 +291,13 @@ thread_local bool draws_in_vmap = false;
 PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, const Binding& b, OpHandle* h) {
     const std::string name = mode == Mode::Inplace ? h->name + "_" : h->name;
     if (who) return hand_over(who, name, arguments_of(o, a, b));
-    Owned module(ok(PyImport_ImportModule("flambeau.func._batching.randomness")));
-    return ok(PyObject_CallMethod(module.get(), "draw", "sO", name.c_str(), arguments_of(o, a, b).get()));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau.func._batching.randomness")));
+    return ok(in_python<PyObject_CallMethod>(module.get(), "draw", "sO", name.c_str(), arguments_of(o, a, b).get()));
 }
 
 PyObject* give_to_meta(const std::string& name, PyObject* arguments) {
-    Owned module(ok(PyImport_ImportModule("flambeau._meta")));
-    return ok(PyObject_CallMethod(module.get(), "dispatch", "sO", name.c_str(), arguments));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._meta")));
+    return ok(in_python<PyObject_CallMethod>(module.get(), "dispatch", "sO", name.c_str(), arguments));
 }
 
 // Whether the result is to be on the meta device: asked for, or by default of an op that makes tensors from nothing.
@@ -387,13 +388,8 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
                 break;  // the op will look at a Python object: keep the lock
             }
         }
-        struct Unlock {
-            PyThreadState* state;
-            explicit Unlock(bool on) : state(on ? PyEval_SaveThread() : nullptr) {}
-            ~Unlock() {
-                if (state) PyEval_RestoreThread(state);
-            }
-        } unlock(large);
+        std::optional<UnlockedOp> unlocked;
+        if (large) unlocked.emplace();
         value = invoke(*o.op, a);
     }
     bool composed = o.python || (o.op->flags & COMPOSITE);  // its result is not where the caller wants it yet
@@ -508,8 +504,9 @@ static Value hand_over_from_core(const OpOverload& op, Args& a, const Tensor& ta
 
 PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments) {
     if (tensor_of(who).device().type == DeviceType::Meta) return give_to_meta(name, arguments.get());
-    Owned method(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
-    return ok(PyObject_CallFunction(method.get(), "sO", name.c_str(), arguments.get()));
+    Owned method(
+        ok(in_python<PyObject_GetAttrString>(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
+    return ok(in_python<PyObject_CallFunction>(method.get(), "sO", name.c_str(), arguments.get()));
 }
 
 PyObject* hand_over(PyObject* who, const std::string& name,

@@ -66,9 +66,9 @@ PyObject* op_signatures(PyObject* self, void*) {
 PyObject* op_signature(PyObject* self, void*) {
     return guarded([&]() -> PyObject* {
         PyOp* op = reinterpret_cast<PyOp*>(self);
-        Owned module(ok(PyImport_ImportModule("flambeau._signatures")));
+        Owned module(ok(in_python<PyImport_ImportModule>("flambeau._signatures")));
         Owned texts(ok(op_signatures(self, nullptr)));
-        return ok(PyObject_CallMethod(module.get(), "of", "Oi", texts.get(), op->mode != Mode::Function));
+        return ok(in_python<PyObject_CallMethod>(module.get(), "of", "Oi", texts.get(), op->mode != Mode::Function));
     });
 }
 PyObject* op_doc(PyObject* self, void*) {
@@ -80,8 +80,8 @@ PyObject* op_doc(PyObject* self, void*) {
 PyObject* op_reduce(PyObject* self, PyObject*) {
     PyOp* op = reinterpret_cast<PyOp*>(self);
     if (op->mode == Mode::Function) return op_name(self, nullptr);
-    Owned builtins(PyImport_ImportModule("builtins"));
-    Owned get(PyObject_GetAttrString(builtins.get(), "getattr"));
+    Owned builtins(in_python<PyImport_ImportModule>("builtins"));
+    Owned get(in_python<PyObject_GetAttrString>(builtins.get(), "getattr"));
     return Py_BuildValue("O(Os)", get.get(), tensor_type, name_of(op).c_str());
 }
 PyObject* op_get(PyObject* self, PyObject* object, PyObject*) {

@@ -80,7 +80,7 @@ PyObject* disabled_impl(PyObject*, PyObject* args) {
     Owned none(PyTuple_New(0));
     int before = std::exchange(off, std::max(off, static_cast<int>(Classes)));
     PyObject* result =
-        PyObject_Call(func, arguments ? arguments : none.get(), keywords == Py_None ? nullptr : keywords);
+        in_python<PyObject_Call>(func, arguments ? arguments : none.get(), keywords == Py_None ? nullptr : keywords);
     off = before;
     return result;
 }
@@ -109,8 +109,8 @@ bool overridden(PyObject* const* args, Py_ssize_t count) {
 
 PyObject* give_to_class(PyObject* func, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     if (!handler) {
-        Owned module(ok(PyImport_ImportModule("flambeau.overrides")));
-        handler = ok(PyObject_GetAttrString(module.get(), "_dispatch"));
+        Owned module(ok(in_python<PyImport_ImportModule>("flambeau.overrides")));
+        handler = ok(in_python<PyObject_GetAttrString>(module.get(), "_dispatch"));
     }
     Owned positional(ok(PyTuple_New(nargs))), keywords(ok(PyDict_New()));
     for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
@@ -118,11 +118,11 @@ PyObject* give_to_class(PyObject* func, PyObject* const* args, Py_ssize_t nargs,
         Items names(kwnames);
         for (Py_ssize_t i = 0; i < names.size(); i++) ok(PyDict_SetItem(keywords.get(), names[i], args[nargs + i]));
     }
-    return ok(PyObject_CallFunctionObjArgs(handler, func, positional.get(), keywords.get(), nullptr));
+    return ok(in_python<PyObject_CallFunctionObjArgs>(handler, func, positional.get(), keywords.get(), nullptr));
 }
 
 PyObject* give_to_class(const char* method, PyObject* const* args, Py_ssize_t nargs) {
-    Owned func(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), method)));
+    Owned func(ok(in_python<PyObject_GetAttrString>(reinterpret_cast<PyObject*>(tensor_type), method)));
     return give_to_class(func.get(), args, nargs, nullptr);
 }
 
@@ -140,7 +140,7 @@ PyObject* give_to_class(OpHandle* op, Mode mode, PyObject* const* args, Py_ssize
 void add_override(PyObject* module) {
     protocol = ok(PyUnicode_InternFromString("__torch_function__"));
     ok(PyModule_AddFunctions(module, functions));
-    disabled = ok(PyObject_GetAttrString(module, "_disabled_torch_function_impl"));
+    disabled = ok(in_python<PyObject_GetAttrString>(module, "_disabled_torch_function_impl"));
 }
 
 }  // namespace fb::py

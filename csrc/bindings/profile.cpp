@@ -32,8 +32,6 @@ int64_t live_bytes() { return host_allocator().stats().allocated; }
 PyObject* profile_start(PyObject*, PyObject* args) {
     int shapes, memory, stack;
     if (!PyArg_ParseTuple(args, "ppp", &shapes, &memory, &stack)) return nullptr;
-    profile_stack = interpreter_stack;
-    profile_memory = live_bytes;
     start_profile({shapes != 0, memory != 0, stack != 0});
     Py_RETURN_NONE;
 }
@@ -87,6 +85,10 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-void add_profile(PyObject* module) { ok(PyModule_AddFunctions(module, functions)); }
+void add_profile(PyObject* module) {
+    profile_stack = interpreter_stack;
+    profile_memory = live_bytes;
+    ok(PyModule_AddFunctions(module, functions));
+}
 
 }  // namespace fb::py

@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "base/wording.h"
+#include "bindings/interpreter.h"
 #include "ops/registry.h"
 #include "tensor/tensor.h"
 
@@ -20,7 +21,13 @@ class Owned {
         std::swap(p_, other.p_);
         return *this;
     }
-    ~Owned() { Py_XDECREF(p_); }
+    ~Owned() {
+        try {
+            Py_XDECREF(p_);
+        } catch (abi::__forced_unwind&) {
+            sleep_forever();
+        }
+    }
     static Owned borrow(PyObject* p) { return Owned(Py_XNewRef(p)); }
     PyObject* get() const { return p_; }
     PyObject* release() { return std::exchange(p_, nullptr); }
@@ -49,6 +56,8 @@ template <class F>
 PyObject* guarded(F&& f) {
     try {
         return f();
+    } catch (abi::__forced_unwind&) {
+        sleep_forever();
     } catch (...) {
         translate_exception();
         return nullptr;
@@ -58,6 +67,8 @@ template <class F>
 int guarded_int(F&& f) {
     try {
         return f();
+    } catch (abi::__forced_unwind&) {
+        sleep_forever();
     } catch (...) {
         translate_exception();
         return -1;

@@ -24,7 +24,7 @@ struct PythonSavedHooks final : SavedHooks {
         Quiet quiet;
         uint64_t version = t.storage().version();
         Owned argument(ok(wrap(t)));
-        Owned packed(ok(PyObject_CallOneArg(pack_function.get(), argument.get())));
+        Owned packed(ok(in_python<PyObject_CallOneArg>(pack_function.get(), argument.get())));
         if (t.storage().version() != version)
             fail_state("A saved tensor pack hook is modifying its input in place; work on a clone() there");
         return Ref<RefCounted>(new PackedObject(packed.get()));
@@ -32,8 +32,8 @@ struct PythonSavedHooks final : SavedHooks {
     Tensor unpack(const RefCounted& packed) override {
         Lock lock;
         Quiet quiet;
-        Owned result(
-            ok(PyObject_CallOneArg(unpack_function.get(), static_cast<const PackedObject&>(packed).object.get())));
+        Owned result(ok(in_python<PyObject_CallOneArg>(unpack_function.get(),
+                                                       static_cast<const PackedObject&>(packed).object.get())));
         if (!is_tensor(result.get())) {
             PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got %s",
                          Py_TYPE(result.get())->tp_name);

@@ -32,7 +32,7 @@ PyObject* size_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
             if (!PyIndex_Check(item))
                 return PyErr_Format(PyExc_TypeError, "Size: expected ints, got %s at position %zd",
                                     Py_TYPE(item)->tp_name, static_cast<Py_ssize_t>(numbers.size()));
-            numbers.emplace_back(ok(PyNumber_Index(item)));
+            numbers.emplace_back(ok(in_python<PyNumber_Index>(item)));
         }
         Owned size(ok(size_type->tp_alloc(size_type, items.size())));
         for (Py_ssize_t i = 0; i < items.size(); i++)
@@ -56,15 +56,16 @@ PyObject* size_repr(PyObject* self) {
 
 PyObject* size_subscript(PyObject* self, PyObject* index) {
     PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, index);
-    return item && PySlice_Check(index) ? from_tuple(Py_IS_TYPE(item, size_type) ? PySequence_Tuple(item) : item)
-                                        : item;
+    return item && PySlice_Check(index)
+               ? from_tuple(Py_IS_TYPE(item, size_type) ? in_python<PySequence_Tuple>(item) : item)
+               : item;
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
         PyErr_Format(PyExc_TypeError, "can only concatenate tuple to tuple, not \"%s\"", Py_TYPE(b)->tp_name);
         return nullptr;
     }
-    Owned left(PySequence_List(a)), right(PySequence_List(b));
+    Owned left(in_python<PySequence_List>(a)), right(in_python<PySequence_List>(b));
     if (!left || !right) return nullptr;
     Owned joined(PySequence_Concat(left.get(), right.get()));
     return joined ? from_tuple(PyList_AsTuple(joined.get())) : nullptr;
@@ -74,7 +75,7 @@ PyObject* size_add(PyObject* a, PyObject* b) {
     return size_concat(a, b);
 }
 PyObject* size_repeat(PyObject* self, Py_ssize_t n) {
-    Owned plain(PySequence_List(self));
+    Owned plain(in_python<PySequence_List>(self));
     Owned repeated(plain ? PySequence_Repeat(plain.get(), n) : nullptr);
     return repeated ? from_tuple(PyList_AsTuple(repeated.get())) : nullptr;
 }
@@ -86,7 +87,7 @@ PyObject* size_numel(PyObject* self, PyObject*) {
     });
 }
 PyObject* size_reduce(PyObject* self, PyObject*) {
-    Owned list(PySequence_List(self));
+    Owned list(in_python<PySequence_List>(self));
     return list ? Py_BuildValue("O(O)", size_type, list.get()) : nullptr;
 }
 

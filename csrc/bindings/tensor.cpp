@@ -103,11 +103,11 @@ PyObject* get_dict(PyObject* o, void*) {
 
 // Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    Owned module(PyImport_ImportModule("flambeau._tensor"));
+    Owned module(in_python<PyImport_ImportModule>("flambeau._tensor"));
     if (!module) return nullptr;
-    Owned build(PyObject_GetAttrString(module.get(), "legacy_new"));
+    Owned build(in_python<PyObject_GetAttrString>(module.get(), "legacy_new"));
     if (!build) return nullptr;
-    Owned made(PyObject_Call(build.get(), args, kwargs));
+    Owned made(in_python<PyObject_Call>(build.get(), args, kwargs));
     if (!made) return nullptr;
     return guarded(
         [&]() -> PyObject* { return type == tensor_type ? made.release() : wrap_as(tensor_of(made.get()), type); });
@@ -126,9 +126,9 @@ bool is_operand(PyObject* o) {
 // NumPy arrays take part in operators as tensors on the same memory.
 Owned operand(PyObject* o) {
     if (is_tensor(o) || !is_numpy_array(o)) return Owned::borrow(o);
-    Owned module(ok(PyImport_ImportModule("flambeau")));
-    Owned from_numpy(ok(PyObject_GetAttrString(module.get(), "from_numpy")));
-    return Owned(ok(PyObject_CallOneArg(from_numpy.get(), o)));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau")));
+    Owned from_numpy(ok(in_python<PyObject_GetAttrString>(module.get(), "from_numpy")));
+    return Owned(ok(in_python<PyObject_CallOneArg>(from_numpy.get(), o)));
 }
 
 PyObject* binary(OpHandle*& op, const char* name, PyObject* x, PyObject* y, bool inplace = false) {
@@ -380,15 +380,9 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
 PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
-        TensorImpl &to = *settled(o).impl(), &from = *settled(other).impl();
-        to.storage = from.storage;
-        to.offset = from.offset;
-        to.shape = from.shape;
-        to.strides = from.strides;
-        to.numel = from.numel;
-        to.dtype = from.dtype;
-        to.contiguous = from.contiguous;
-        to.functorial = from.functorial;
+        Tensor to = settled(o), from = settled(other);
+        replace_contents(to, from);
+        to.impl()->functorial = from.impl()->functorial;
         Py_RETURN_NONE;
     });
 }

@@ -29,8 +29,7 @@ PyObject* m_requires_grad(PyObject* o, PyObject* args, PyObject* kwargs) {
 PyObject* get_grad(PyObject* o, void*) {
     GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
     if (!meta) Py_RETURN_NONE;
-    const Tensor& g = meta->retained ? meta->retained->grad : meta->grad;
-    return guarded([&] { return wrap_or_none(g); });
+    return guarded([&] { return wrap_or_none(meta->grad()); });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
     return guarded_int([&] {
@@ -53,8 +52,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
         } else if (!t.impl()->autograd) {
             return 0;
         }
-        GradMeta& meta = own_meta(t);
-        (meta.retained ? meta.retained->grad : meta.grad) = g;
+        own_meta(t).set_grad(std::move(g));
         return 0;
     });
 }
@@ -66,11 +64,11 @@ PyObject* get_is_leaf(PyObject* o, void*) {
 }
 PyObject* get_output_nr(PyObject* o, void*) {
     GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
-    return PyLong_FromUnsignedLong(meta ? meta->output : 0);
+    return PyLong_FromUnsignedLong(meta ? meta->output() : 0);
 }
 PyObject* get_retains_grad(PyObject* o, void*) {
     GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
-    return PyBool_FromLong(meta && meta->retained);
+    return PyBool_FromLong(meta && meta->retains());
 }
 PyObject* get_base(PyObject* o, void*) {
     TensorImpl* base = reinterpret_cast<PyTensor*>(o)->impl->base.get();
@@ -94,8 +92,8 @@ PyObject* m_detach(PyObject* o, PyObject*) {
 PyObject* m_untracked(PyObject* o, PyObject*) {
     return guarded([&]() -> PyObject* {
         if (overridden(&o, 1)) {
-            Owned data(ok(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "data")));
-            Owned get(ok(PyObject_GetAttrString(data.get(), "__get__")));
+            Owned data(ok(in_python<PyObject_GetAttrString>(reinterpret_cast<PyObject*>(tensor_type), "data")));
+            Owned get(ok(in_python<PyObject_GetAttrString>(data.get(), "__get__")));
             return give_to_class(get.get(), &o, 1, nullptr);
         }
         Tensor t = same_memory(settled(o));
@@ -110,10 +108,8 @@ PyObject* m_detach_inplace(PyObject* o, PyObject*) {
         if (t.impl()->base && requires_grad(t))
             fail_state("a view cannot be detached in place; use detach(), or detach_() of its base");
         if (GradMeta* meta = grad_meta(t.impl())) {
-            meta->grad_fn = nullptr;
-            meta->output = 0;
-            meta->requires_grad = false;
-            meta->retained = nullptr;
+            meta->set_leaf(false);
+            meta->set_retained(nullptr);
         }
         return Py_NewRef(o);
     });
@@ -123,7 +119,7 @@ PyObject* m_retain_grad(PyObject* o, PyObject*) {
         OpScope scope("retain_grad");
         Tensor t = tensor_of(o);
         if (!requires_grad(t)) fail_state("can't retain_grad on a tensor that has requires_grad=False");
-        if (grad_fn(t) && !grad_meta(t.impl())->retained) retain_grad(t);
+        if (grad_fn(t) && !grad_meta(t.impl())->retains()) exclusively([&] { retain_grad(t); });
         Py_RETURN_NONE;
     });
 }
@@ -135,10 +131,12 @@ PyObject* m_add_hook(PyObject* o, PyObject* f) {
         if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
         Ref<Node> node = grad_fn(t);
         GradMeta& meta = own_meta(t);
-        if (!node && !meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
-        NodeHooks& hooks = node ? node->own_hooks() : *meta.hooks;
         int64_t id = new_hook_id();
-        hooks.tensor.push_back({node ? meta.output : 0, id, tensor_hook(f)});
+        exclusively([&] {
+            if (!node && !meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
+            NodeHooks& hooks = node ? node->own_hooks() : *meta.hooks;
+            hooks.tensor.push_back({node ? meta.output() : 0, id, tensor_hook(f)});
+        });
         if (!node && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         // The handle removes the hook from where it is now, whatever happens to the tensor.
         Owned place(node ? wrap_node(node) : Py_NewRef(o));
@@ -153,9 +151,11 @@ PyObject* m_add_post_hook(PyObject* o, PyObject* f) {
         if (grad_fn(t)) fail_state("post accumulate grad hooks cannot be registered on non-leaf tensors");
         if (!PyCallable_Check(f)) fail_type("a hook must be callable, got ", Py_TYPE(f)->tp_name);
         GradMeta& meta = own_meta(t);
-        if (!meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
         int64_t id = new_hook_id();
-        meta.hooks->after.push_back({id, leaf_hook(f)});
+        exclusively([&] {
+            if (!meta.hooks) meta.hooks = std::make_unique<NodeHooks>();
+            meta.hooks->after.push_back({id, leaf_hook(f)});
+        });
         if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
         return PyLong_FromLongLong(id);
     });

@@ -39,8 +39,8 @@ PyObject* dtype_repr(PyObject* self) {
     return PyUnicode_FromFormat("%s.%s", shown_package.c_str(), name(self_dtype(self)));
 }
 PyObject* dtype_reduce(PyObject* self, PyObject*) {
-    Owned module(PyImport_ImportModule("flambeau._C"));
-    Owned lookup(module ? PyObject_GetAttrString(module.get(), "dtype_named") : nullptr);
+    Owned module(in_python<PyImport_ImportModule>("flambeau._C"));
+    Owned lookup(module ? in_python<PyObject_GetAttrString>(module.get(), "dtype_named") : nullptr);
     return lookup ? Py_BuildValue("O(s)", lookup.get(), name(self_dtype(self))) : nullptr;
 }
 PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(self_dtype(self))); }
@@ -215,7 +215,7 @@ PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
     return guarded([&]() -> PyObject* {
         OpScope scope("manual_seed");
         if (!PyIndex_Check(seed)) fail_type("seed must be an int, got ", Py_TYPE(seed)->tp_name);
-        Owned number(ok(PyNumber_Index(seed)));
+        Owned number(ok(in_python<PyNumber_Index>(seed)));
         // Negative seeds wrap, as in PyTorch: -1 is 2**64 - 1.
         int overflow;
         long long v = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
@@ -232,7 +232,7 @@ PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
     });
 }
 PyObject* generator_initial_seed(PyObject* self, PyObject*) {
-    return PyLong_FromUnsignedLongLong(self_generator(self).seed());
+    return PyLong_FromUnsignedLongLong(self_generator(self).state().seed);
 }
 PyObject* generator_seed(PyObject* self, PyObject*) {
     uint64_t seed = seed_from_entropy();
@@ -242,7 +242,8 @@ PyObject* generator_seed(PyObject* self, PyObject*) {
 PyObject* generator_get_state(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
         Tensor state = empty({16}, DType::U8);
-        uint64_t words[2] = {self_generator(self).seed(), self_generator(self).offset()};
+        auto [seed, offset] = self_generator(self).state();
+        uint64_t words[2] = {seed, offset};
         std::memcpy(state.raw(), words, 16);
         return wrap(state);
     });
@@ -265,7 +266,8 @@ PyObject* generator_set_state(PyObject* self, PyObject* object) {
 PyObject* generator_clone(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
         Ref<Generator> copy(new Generator);
-        copy->set(self_generator(self).seed(), self_generator(self).offset());
+        auto [seed, offset] = self_generator(self).state();
+        copy->set(seed, offset);
         return wrap(copy);
     });
 }

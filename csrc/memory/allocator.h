@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.h"
+
 namespace fb {
 
 // What a device must offer: memory in large pieces.
@@ -63,7 +65,6 @@ class CachingAllocator {
     void reset_peak();
     std::string device_name() const { return raw_.name(); }
     size_t device_total() const { return raw_.total(); }
-    std::mutex& mutex() { return mutex_; }
 
   private:
     static constexpr size_t rounding = 512;
@@ -91,7 +92,7 @@ class CachingAllocator {
     [[noreturn]] void out_of_memory(size_t bytes);
 
     RawMemory& raw_;
-    std::mutex mutex_;
+    Mutex mutex_;
     std::map<int, std::unique_ptr<Pool>> pools_;
     Pool* pool_zero_ = nullptr;
     MemoryStats stats_;

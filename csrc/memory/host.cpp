@@ -1,5 +1,4 @@
 // Raw host memory: anonymous mappings, aligned to and asking for huge pages when large.
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,12 +51,7 @@ class HostMemory final : public RawMemory {
 
 CachingAllocator& host_allocator() {
     // Never destroyed: tensors may outlive every static object.
-    static CachingAllocator* allocator = [] {
-        auto* a = new CachingAllocator(*new HostMemory);
-        pthread_atfork([] { host_allocator().mutex().lock(); }, [] { host_allocator().mutex().unlock(); },
-                       [] { host_allocator().mutex().unlock(); });
-        return a;
-    }();
+    static auto* allocator = new CachingAllocator(*new HostMemory);
     return *allocator;
 }
 

@@ -4,6 +4,7 @@
 #include "backend/cpu/loops.h"
 #include "ops/common.h"
 #include "ops/create.h"
+#include "ops/free_layout.h"
 
 namespace fb {
 
@@ -48,7 +49,7 @@ struct Channels {
     Tensor result(const Dims& shape, DType dtype) const {
         if (!last) return empty(shape, dtype);
         Tensor y = empty_strided(shape, last_strides(shape), dtype);
-        y.impl()->free_layout = !promised && !y.is_contiguous();
+        set_free_layout(y, !promised && !y.is_contiguous());
         return y;
     }
 };

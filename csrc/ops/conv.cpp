@@ -10,6 +10,7 @@
 #include "backend/cpu/winograd.h"
 #include "base/wording.h"
 #include "ops/create.h"
+#include "ops/free_layout.h"
 #include "ops/gradient.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -24,7 +25,7 @@ Tensor channels_last(const Tensor& t) {
 }
 Tensor last_result(const Dims& shape, DType dtype, bool promised) {
     Tensor t = empty_strided(shape, last_strides(shape), dtype);
-    t.impl()->free_layout = !promised && !t.is_contiguous();
+    set_free_layout(t, !promised && !t.is_contiguous());
     return t;
 }
 

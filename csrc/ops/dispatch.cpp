@@ -3,6 +3,7 @@
 
 #include "base/profile.h"
 #include "ops/common.h"
+#include "ops/free_layout.h"
 #include "ops/views.h"
 
 namespace fb {
@@ -44,18 +45,36 @@ void each_result(const Value& value, F f) {
     }
 }
 
+Value compute_pinned(const OpOverload& op, Args& a) {
+    LayoutPins pins;
+    each_tensor(a, [&](const Tensor& t) { pins.add(t); });
+    if (a.out) pins.add(a.out);
+    return op.fn(a);
+}
+
+// The kernel; free layouts that it reads as they are stay so meanwhile.
+Value compute(const OpOverload& op, Args& a) {
+    if ((op.flags & FREE) && free_layouts.load(std::memory_order_relaxed)) {
+        bool free = a.out && a.out.impl()->free_layout;
+        each_tensor(a, [&](const Tensor& t) { free |= t.impl()->free_layout; });
+        if (free) [[unlikely]]
+            return compute_pinned(op, a);
+    }
+    return op.fn(a);
+}
+
 // Runs the kernel; what it computed beside the target it was given goes there.
 Value run(const OpOverload& op, Args& a, const GradModes& modes) {
     bool hooked = modes.handed_over && kernel_hook && !a.out && !op.mutates;
     if (hooked) [[unlikely]] {
         Value value;
         if (!kernel_hook->replace(op, a, value)) {
-            value = op.fn(a);
+            value = compute(op, a);
             kernel_hook->computed(op, a, value);
         }
         return value;
     }
-    Value value = op.fn(a);
+    Value value = compute(op, a);
     if (a.out) {
         if (const Tensor* t = std::get_if<Tensor>(&value); t && *t && !t->is_same(a.out)) {
             store_output(a.out, a.inplace, *t);
@@ -222,6 +241,7 @@ Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
 }  // namespace
 
 thread_local const char* composite_op = nullptr;
+std::atomic<bool> free_layouts{false};
 thread_local KernelHook* kernel_hook = nullptr;
 Value (*hand_over_op)(const OpOverload& op, Args& a, const Tensor& taker) = nullptr;
 
@@ -245,8 +265,11 @@ Value invoke(const OpOverload& op, Args& a) {
         });
         if (taker) return hand_over_op(op, a, taker);
     }
-    if (!(op.flags & FREE)) {
-        each_tensor(a, [](const Tensor& t) { settle(t); });
+    if (!(op.flags & FREE) && free_layouts.load(std::memory_order_relaxed)) {
+        each_tensor(a, [](const Tensor& t) {
+            if (t.impl()->free_layout) [[unlikely]]
+                settle(t);
+        });
         if (a.out) settle(a.out);
     }
     if (op.flags & COMPOSITE) {
@@ -295,7 +318,8 @@ Gradients OpNode::apply(Gradients&& gradients) {
         if (op.gradient) return Gradients(next.size());
         fail(ErrorKind::NotImplemented, "the derivative for ", op.entry->name, " is not implemented");
     }
-    if (released)
+    Use use(*this);
+    if (use.released())
         fail_state(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already "
@@ -307,21 +331,24 @@ Gradients OpNode::apply(Gradients&& gradients) {
     GradCall call(*this, gradients, results);
     if (op.gradient->python) call_python_gradient(op.gradient->python, call);
     else op.gradient->fn(call);
+    if (!gated_nodes.empty()) std::erase(gated_nodes, this);
+    bool keeps = false;
+    for (Slot& slot : slots) keeps |= slot.saved.defined();
+    for (Saved& saved : this->results) keeps |= saved.defined();
+    keeps_.store(keeps, std::memory_order_relaxed);
     return results;
 }
 
 void OpNode::release_saved() {
-    bool kept = false;
-    std::lock_guard<std::mutex> guard(lock_for(this));
-    for (Slot& slot : slots) {
-        kept |= slot.saved.defined();
-        slot.saved.reset();
-    }
-    for (Saved& saved : this->results) {
-        kept |= saved.defined();
-        saved.reset();
-    }
-    released |= kept;
+    if (!keeps_.load(std::memory_order_relaxed)) return;
+    // Whoever finds that nobody uses them any more drops them.
+    if ((uses_.fetch_or(releasing) & ~releasing) == 0) drop_saved();
+}
+
+void OpNode::drop_saved() {
+    if (dropped_.exchange(true)) return;
+    for (Slot& slot : slots) slot.saved.reset();
+    for (Saved& saved : this->results) saved.reset();
 }
 
 // ---- in place ------------------------------------------------------------------------------------------------------
@@ -339,7 +366,7 @@ void check_inplace(const Tensor& t) {
     if (impl->plain_view) {
         if (!requires_grad(base)) return;
         if (Ref<Node> maker = grad_fn(t))
-            fail_state("Output ", grad_meta(impl)->output, " of ", maker->name(),
+            fail_state("Output ", grad_meta(impl)->output(), " of ", maker->name(),
                        " is a view and is being modified inplace. This view was created inside a custom Function (or "
                        "because an input was returned as-is), whose backward the change would override; clone() the "
                        "output of the Function first");
@@ -364,7 +391,7 @@ void rebase_history(const Tensor& t, const Ref<Node>& node) {
     }
     Tensor base(impl->base);
     set_history(base, change_of_view(base, t, node), 0);
-    impl->version_seen = t.storage().version() - 1;  // its history follows from the base's, when next asked for
+    impl->version_seen.store(t.storage().version() - 1);  // its history follows from the base's, when next asked for
 }
 
 }  // namespace fb

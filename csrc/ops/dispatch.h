@@ -41,14 +41,33 @@ class OpNode final : public Node {
     Gradients apply(Gradients&& gradients) override;
     std::string name() const override;
     void release_saved() override;
+    // Whoever reads what is kept does so inside of one: another thread may be through with this node, and release it.
+    class Use {
+      public:
+        explicit Use(OpNode& node) : node_(node), released_(node.uses_.fetch_add(1) & releasing) {}
+        ~Use() {
+            if (node_.uses_.fetch_sub(1) == (releasing | 1)) node_.drop_saved();
+        }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+        bool released() const { return released_; }
+
+      private:
+        OpNode& node_;
+        bool released_;
+    };
 
     const OpOverload& op;
     Small<Slot, 2> slots;      // one per tensor argument, lists spelled out; next[i] belongs to slots[i]
     Small<uint32_t, 3> first;  // of each tensor argument: its first slot; and one past the end
     Small<Value, 1> others;    // arguments that are no tensors
     Small<Saved, 1> results;   // kept results, undefined where not kept
-    bool released = false;
-    bool gated = false;  // what arrives has not passed the relu that follows (Note [Gates])
+
+  private:
+    static constexpr uint32_t releasing = uint32_t(1) << 31;
+    void drop_saved();
+    std::atomic<uint32_t> uses_{0};
+    std::atomic<bool> dropped_{false}, keeps_{false};  // keeps_: known after the formula ran
 };
 
 // An in-place change of `t` is about to be recorded: refuses leaves.

@@ -99,10 +99,10 @@ bool GradCall::leave_gate() const {
     // A half value may have been rounded to zero since.
     bool exact = out_dtype() == DType::F32 || out_dtype() == DType::F64;
     bool unseen = maker->use_count() == 1 && !maker->hooks && !node_.hooks && !grad_enabled() && !grad_modes.anomaly;
-    maker->gated = exact && unseen;
-    return maker->gated;
+    if (exact && unseen) gated_nodes.push_back(maker);
+    return exact && unseen;
 }
-bool GradCall::gated() const { return node_.gated; }
+bool GradCall::gated() const { return std::find(gated_nodes.begin(), gated_nodes.end(), &node_) != gated_nodes.end(); }
 
 void GradCall::set(int arg, int k, const Var& gradient) {
     if (!needs(arg, k) || !gradient.defined()) return;

@@ -69,9 +69,9 @@ Tensor fill_uniform(const Tensor& t, double from, double to, Generator& generato
     return random_fill(t, [&](const Tensor& flat) {
         dispatch_floating(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
-            uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), words_of<T>()));
+            auto [seed, first] = generator.draw(cpu::philox_counters(flat.numel(), words_of<T>()));
             cpu::philox_fill<words_of<T>()>(
-                flat.data<T>(), flat.numel(), generator.seed(), first,
+                flat.data<T>(), flat.numel(), seed, first,
                 [=](const uint32_t* words, T* at) { uniform_group(words, at, from, to - from); });
         });
     });
@@ -81,8 +81,8 @@ Tensor fill_normal(const Tensor& t, double mean, double std, Generator& generato
     return random_fill(t, [&](const Tensor& flat) {
         dispatch_floating(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
-            uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), words_of<T>()));
-            cpu::philox_fill<words_of<T>()>(flat.data<T>(), flat.numel(), generator.seed(), first,
+            auto [seed, first] = generator.draw(cpu::philox_counters(flat.numel(), words_of<T>()));
+            cpu::philox_fill<words_of<T>()>(flat.data<T>(), flat.numel(), seed, first,
                                             [=](const uint32_t* words, T* at) { normal_group(words, at, mean, std); });
         });
     });
@@ -99,14 +99,13 @@ Tensor fill_bernoulli(const Tensor& t, double p, Generator& generator) {
     return random_fill(t, [&](const Tensor& flat) {
         // 32 bits decide; a probability of one needs one value more than they have.
         uint64_t limit = static_cast<uint64_t>(std::ceil(p * 0x1p32));
-        uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), 1));
+        auto [seed, first] = generator.draw(cpu::philox_counters(flat.numel(), 1));
         dispatch_all(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
             const T yes = convert<T>(1), no = convert<T>(0);
-            cpu::philox_fill<1>(flat.data<T>(), flat.numel(), generator.seed(), first,
-                                [=](const uint32_t* words, T* at) {
-                                    for (int i = 0; i < 64; i++) at[i] = words[i] < limit ? yes : no;
-                                });
+            cpu::philox_fill<1>(flat.data<T>(), flat.numel(), seed, first, [=](const uint32_t* words, T* at) {
+                for (int i = 0; i < 64; i++) at[i] = words[i] < limit ? yes : no;
+            });
         });
     });
 }
@@ -114,19 +113,19 @@ Tensor fill_bernoulli(const Tensor& t, double p, Generator& generator) {
 Tensor fill_integers(const Tensor& t, int64_t low, uint64_t span, Generator& generator) {
     return random_fill(t, [&](const Tensor& flat) {
         bool narrow = span != 0 && span <= 65536;  // wider ranges take 64 bits, so that no value is visibly favoured
-        uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), narrow ? 1 : 2));
+        auto [seed, first] = generator.draw(cpu::philox_counters(flat.numel(), narrow ? 1 : 2));
         dispatch_real(flat.dtype(), [&](auto tag) {
             using T = typename decltype(tag)::type;
             T* data = flat.data<T>();
             if (narrow) {
                 uint32_t width = static_cast<uint32_t>(span);
-                cpu::philox_fill<1>(data, flat.numel(), generator.seed(), first, [=](const uint32_t* words, T* at) {
+                cpu::philox_fill<1>(data, flat.numel(), seed, first, [=](const uint32_t* words, T* at) {
                     for (int i = 0; i < 64; i++)
                         at[i] = convert<T>(
                             static_cast<int64_t>(low + static_cast<int64_t>((uint64_t(words[i]) * width) >> 32)));
                 });
             } else {
-                cpu::philox_fill<2>(data, flat.numel(), generator.seed(), first, [=](const uint32_t* words, T* at) {
+                cpu::philox_fill<2>(data, flat.numel(), seed, first, [=](const uint32_t* words, T* at) {
                     for (int i = 0; i < 32; i++) {
                         uint64_t bits = uint64_t(words[i]) << 32 | words[32 + i];
                         uint64_t offset =

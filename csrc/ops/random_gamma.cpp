@@ -108,7 +108,7 @@ Tensor check_shapes(const char* which, const Tensor& shapes) {
 Tensor log_gamma_samples(const Tensor& wide, Generator& generator) {
     Tensor out = empty(wide.shape(), DType::F64);
     int64_t n = out.numel();
-    uint64_t seed = generator.seed(), first = generator.advance(static_cast<uint64_t>(n));
+    auto [seed, first] = generator.draw(static_cast<uint64_t>(n));
     const double* a = wide.data<double>();
     double* to = out.data<double>();
     parallel_for(n, 256, [&](int64_t begin, int64_t end) {

@@ -30,9 +30,9 @@ Tensor fill_from_uniform(const Tensor& t, Generator& generator, F f) {
     return random_fill(t, [&](const Tensor& target) {
         Tensor flat = target.dtype() == compute ? target : empty(target.shape(), compute, target.device());
         bool wide = compute == DType::F64;
-        uint64_t first = generator.advance(cpu::philox_counters(flat.numel(), wide ? 2 : 1));
+        auto [seed, first] = generator.draw(cpu::philox_counters(flat.numel(), wide ? 2 : 1));
         if (wide) {
-            cpu::philox_fill<2>(flat.data<double>(), flat.numel(), generator.seed(), first,
+            cpu::philox_fill<2>(flat.data<double>(), flat.numel(), seed, first,
                                 [=](const uint32_t* __restrict words, double* __restrict at) {
                                     for (int i = 0; i < 32; i++) {
                                         uint64_t bits = uint64_t(words[i]) << 32 | words[32 + i];
@@ -42,7 +42,7 @@ Tensor fill_from_uniform(const Tensor& t, Generator& generator, F f) {
                                 });
         } else {
             cpu::philox_fill<1>(
-                flat.data<float>(), flat.numel(), generator.seed(), first,
+                flat.data<float>(), flat.numel(), seed, first,
                 [=](const uint32_t* __restrict words, float* __restrict at) {
                     for (int i = 0; i < 64; i++)
                         at[i] = f((static_cast<float>(static_cast<int32_t>(words[i] >> 9)) + 0.5f) * 0x1p-23f);

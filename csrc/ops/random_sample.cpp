@@ -21,7 +21,7 @@ Tensor spread(const Tensor& t, const Dims& shape, DType dtype) { return contiguo
 template <class F>
 void each_element(const Tensor& out, Generator& generator, F f) {
     int64_t n = out.numel();
-    uint64_t seed = generator.seed(), first = generator.advance(static_cast<uint64_t>(n));
+    auto [seed, first] = generator.draw(static_cast<uint64_t>(n));
     double* to = out.data<double>();
     parallel_for(n, 1024, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i++) {
@@ -122,8 +122,8 @@ Tensor bernoulli_tensor(const Tensor& target, const Tensor& p, Generator& genera
     if (n == 0) return target;
     dispatch<float, double>(compute, "a floating point dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
-        uint64_t first = generator.advance(cpu::philox_counters(n, sizeof(T) / 4));
-        bool good = draw_hits(hits.data<T>(), odds.data<T>(), n, generator.seed(), first);
+        auto [seed, first] = generator.draw(cpu::philox_counters(n, sizeof(T) / 4));
+        bool good = draw_hits(hits.data<T>(), odds.data<T>(), n, seed, first);
         check(good, "probabilities must be from 0 to 1");
     });
     if (!direct) copy_into(target, hits);
@@ -169,7 +169,7 @@ Tensor multinomial(const Tensor& input, int64_t count, bool replacement, Generat
     check(n <= 1 << 24, "number of categories cannot exceed 2^24, got ", n);
     Tensor weights = contiguous(to_dtype(input, DType::F64));
     Tensor out = empty(input.dim() == 2 ? Dims{rows, count} : Dims{count}, DType::I64);
-    uint64_t seed = generator.seed(), first = generator.advance(static_cast<uint64_t>(rows));
+    auto [seed, first] = generator.draw(static_cast<uint64_t>(rows));
     parallel_for(rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; r++) {
             const double* w = weights.data<double>() + r * n;
@@ -411,14 +411,14 @@ Example:
     int bits = exact_bits[static_cast<int>(dtype)];
     check(bits >= 63 || n <= (int64_t(1) << bits) + (is_floating(dtype) ? 1 : 0), "n=", n, " is too large for ", dtype);
     Generator& generator = *a.generator(1);
-    uint64_t first = generator.advance(cpu::philox_counters(n, 2));
+    auto [seed, first] = generator.draw(cpu::philox_counters(n, 2));
     if (n < (int64_t(1) << 31) && dtype != DType::I64) {
         Tensor small = empty({n}, DType::I32);
-        shuffle(small.data<int32_t>(), n, generator.seed(), first);
+        shuffle(small.data<int32_t>(), n, seed, first);
         return to_dtype(small, dtype);
     }
     Tensor out = empty({n}, DType::I64);
-    shuffle(out.data<int64_t>(), n, generator.seed(), first);
+    shuffle(out.data<int64_t>(), n, seed, first);
     return to_dtype(out, dtype);
 }
 

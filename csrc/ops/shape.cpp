@@ -1,6 +1,7 @@
 // Views: the C++ functions. Their Python signatures are in shape.bind.cpp.
 #include "ops/shape.h"
 
+#include "base/exclusive.h"
 #include "base/wording.h"
 
 namespace fb {
@@ -190,11 +191,13 @@ std::vector<Tensor> split(const Tensor& t, const Dims& sizes, int64_t dim) {
 
 Tensor become(const Tensor& t, const Tensor& view) {
     TensorImpl &to = *t.impl(), &from = *view.impl();
-    to.shape = from.shape;
-    to.strides = from.strides;
-    to.offset = from.offset;
-    to.numel = from.numel;
-    to.contiguous = from.contiguous;
+    exclusively([&] {
+        to.shape = from.shape;
+        to.strides = from.strides;
+        to.offset = from.offset;
+        to.numel = from.numel;
+        to.contiguous = from.contiguous;
+    });
     return t;
 }
 

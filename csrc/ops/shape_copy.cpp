@@ -1,5 +1,6 @@
 // Copies and writes of a whole tensor: contiguous, clone, copy_, fill_, resize_, set_.
 #include "autograd/node.h"
+#include "base/exclusive.h"
 #include "ops/create.h"
 #include "ops/shape.h"
 
@@ -113,8 +114,10 @@ static Tensor resize(const Tensor& t, const Dims& shape, MemoryFormat format) {
     int64_t numel = checked_numel(shape);
     if (t.shape() == shape && format == MemoryFormat::Contiguous) return t;
     Dims strides = format_strides(shape, format);
-    if (numel) t.storage().grow(static_cast<size_t>(numel + t.offset()) * static_cast<size_t>(t.itemsize()));
-    become(t, view_of(t, shape, strides, t.offset()));
+    exclusively([&] {
+        if (numel) t.storage().grow(static_cast<size_t>(numel + t.offset()) * static_cast<size_t>(t.itemsize()));
+        become(t, view_of(t, shape, strides, t.offset()));
+    });
     return t;
 }
 OP("resize_(Tensor input, *int[] size, *, memory_format? memory_format=None) -> Tensor", METHOD,
@@ -159,8 +162,7 @@ Example:
 )") {
     const Tensor &t = a.tensor(0), &source = a.tensor(1);
     check(t.dtype() == source.dtype(), "expected a source of dtype ", t.dtype(), ", got ", source.dtype());
-    t.impl()->storage = source.storage_ref();
-    become(t, source);
+    replace_contents(t, source);
     return t;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/exclusive.h"
 #include "base/wording.h"
 #include "memory/allocator.h"
 #include "tensor/layout.h"
@@ -49,23 +50,28 @@ void Storage::grow(size_t bytes) {
 }
 
 void Storage::move_to(void* data, std::function<void()> release) {
-    if (bytes_) std::memcpy(data, data_, bytes_);
-    Block* block = std::exchange(block_, nullptr);
-    std::shared_ptr<std::function<void()>> foreign = std::move(release_);
-    data_ = data;
-    auto let_go = [block, foreign] {
+    Block* block = nullptr;
+    std::shared_ptr<std::function<void()>> foreign;
+    auto let_go = [](Block* block, const std::shared_ptr<std::function<void()>>& foreign) {
         if (block) host_allocator().free(block);
         if (foreign) (*foreign)();
     };
-    if (!lent_) {
-        release_ = std::make_unique<std::function<void()>>(std::move(release));
-        let_go();
-        return;
-    }
-    release_ = std::make_unique<std::function<void()>>([let_go, now = std::move(release)] {
-        let_go();
-        now();
+    auto now = std::make_unique<std::function<void()>>(std::move(release));
+    bool lent = false;
+    exclusively([&] {
+        if (bytes_) std::memcpy(data, data_, bytes_);
+        block = std::exchange(block_, nullptr);
+        foreign = std::move(release_);
+        data_ = data;
+        lent = lent_;
+        if (lent)
+            release_ = std::make_unique<std::function<void()>>([let_go, block, foreign, now = std::move(*now)] {
+                let_go(block, foreign);
+                now();
+            });
+        else release_ = std::move(now);
     });
+    if (!lent) let_go(block, foreign);
 }
 
 void Tensor::will_write() const {
@@ -79,8 +85,8 @@ void Tensor::will_write() const {
 
 void Storage::bump() {
     version_.fetch_add(1, std::memory_order_relaxed);
-    writer_ = current_op;
-    written_at_ = current_location;
+    writer_.store(current_op, std::memory_order_relaxed);
+    written_at_.store(current_location, std::memory_order_relaxed);
 }
 
 // ---- factory -------------------------------------------------------------------------------------------------------
@@ -164,18 +170,126 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
 
 void (*copy_elements)(const Tensor& to, const Tensor& from) = nullptr;
 
+uint32_t LayoutFreedom::generation() { return (fork_generation.load(std::memory_order_relaxed) & 0x3fff) << 16; }
+// The word without what threads of a parent process left in it.
+uint32_t LayoutFreedom::current(uint32_t word) {
+    bool stale = (word & (changing_bit | pin_bits)) && (word & (0x3fffu << 16)) != generation();
+    return stale ? free_bit : word;
+}
+
+bool LayoutFreedom::pin() {
+    Backoff backoff;
+    uint32_t word = word_.load(std::memory_order_acquire);
+    while (word) {
+        uint32_t now = current(word);
+        if (now & changing_bit) {
+            backoff.pause();
+            word = word_.load(std::memory_order_acquire);
+            continue;
+        }
+        uint32_t pins = (now & pin_bits) + 1;
+        if (word_.compare_exchange_weak(word, free_bit | generation() | pins, std::memory_order_acquire)) return true;
+    }
+    return false;
+}
+
+void LayoutFreedom::unpin() {
+    uint32_t word = word_.load(std::memory_order_relaxed);
+    while ((current(word) & pin_bits) && !word_.compare_exchange_weak(word, word - 1, std::memory_order_release)) {
+    }
+}
+
+bool LayoutFreedom::begin_change() {
+    struct Wait {
+        LayoutFreedom& self;
+        bool begun = false;
+        // False as long as others rely on the layout, or change it.
+        bool over() {
+            uint32_t word = self.word_.load(std::memory_order_acquire);
+            if (!word) return true;
+            uint32_t now = current(word);
+            if (now & (changing_bit | pin_bits)) return false;
+            begun = self.word_.compare_exchange_strong(word, free_bit | changing_bit | generation(),
+                                                       std::memory_order_acq_rel);
+            return begun;
+        }
+    } wait{*this};
+    Backoff backoff;
+    for (int i = 0; i < 64; i++) {
+        if (wait.over()) return wait.begun;
+        backoff.pause();
+    }
+    // Whoever has pinned it may need the interpreter before they are done.
+    interpreter.without_lock(
+        [](void* context) {
+            for (Backoff backoff; !static_cast<Wait*>(context)->over();) backoff.pause();
+        },
+        &wait);
+    return wait.begun;
+}
+
+static thread_local LayoutPins* innermost_pins = nullptr;
+
+void LayoutPins::pin(TensorImpl* impl) {
+    if (!impl->free_layout.pin()) return;
+    if (pinned_.empty()) outer_ = std::exchange(innermost_pins, this);
+    pinned_.push_back(impl);
+}
+void LayoutPins::release() {
+    for (TensorImpl* impl : pinned_) {
+        if (impl) impl->free_layout.unpin();
+    }
+    innermost_pins = outer_;
+}
+void LayoutPins::give_up(TensorImpl* impl) {
+    for (LayoutPins* pins = innermost_pins; pins; pins = pins->outer_) {
+        for (TensorImpl*& pinned : pins->pinned_) {
+            if (pinned != impl) continue;
+            impl->free_layout.unpin();
+            pinned = nullptr;
+        }
+    }
+}
+
 void settle(const Tensor& t) {
     TensorImpl& impl = *t.impl();
     if (!impl.free_layout) return;
-    impl.free_layout = false;
-    if (impl.contiguous) return;
-    Tensor settled = empty(impl.shape, impl.dtype, t.device());
-    copy_elements(settled, t);
-    settled.storage().take_version(*impl.storage);
-    impl.storage = settled.storage_ref();
-    impl.offset = 0;
-    impl.strides = settled.strides();
-    impl.contiguous = true;
+    LayoutPins::give_up(&impl);
+    if (!impl.free_layout.begin_change()) return;
+    struct End {
+        LayoutFreedom& freedom;
+        bool settled = false;
+        ~End() { freedom.end_change(settled); }
+    };
+    Ref<Storage> old;  // dies when others may go on already
+    {
+        End end{impl.free_layout};
+        if (!impl.contiguous) {
+            Tensor settled = empty(impl.shape, impl.dtype, t.device());
+            copy_elements(settled, t);
+            settled.storage().take_version(*impl.storage);
+            old = std::exchange(impl.storage, settled.storage_ref());
+            impl.offset = 0;
+            impl.strides = settled.strides();
+            impl.contiguous = true;
+        }
+        end.settled = true;
+    }
+}
+
+void replace_contents(const Tensor& t, const Tensor& like) {
+    if (t.is_same(like)) return;
+    TensorImpl &to = *t.impl(), &from = *like.impl();
+    Ref<Storage> old;
+    exclusively([&] {
+        old = std::exchange(to.storage, from.storage);
+        to.offset = from.offset;
+        to.shape = from.shape;
+        to.strides = from.strides;
+        to.numel = from.numel;
+        to.dtype = from.dtype;
+        to.contiguous = from.contiguous;
+    });
 }
 
 Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, const Dims& strides, int64_t offset) {
@@ -185,7 +299,7 @@ Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, cons
     to.untracked = from.untracked;
     to.plain_view = from.plain_view;
     to.inference = from.inference;
-    to.version_seen = view.storage().version();
+    to.version_seen.store(view.storage().version(), std::memory_order_relaxed);
     return view;
 }
 
@@ -197,12 +311,14 @@ void resize_output(const Tensor& t, const Dims& shape) {
     if (t.shape() == shape) return;
     int64_t numel = checked_numel(shape);
     TensorImpl& impl = *t.impl();
-    size_t bytes = static_cast<size_t>(numel + impl.offset) * static_cast<size_t>(t.itemsize());
-    impl.storage->grow(bytes);
-    impl.shape = shape;
-    impl.strides = contiguous_strides(shape);
-    impl.numel = numel;
-    impl.contiguous = true;
+    exclusively([&] {
+        size_t bytes = static_cast<size_t>(numel + impl.offset) * static_cast<size_t>(t.itemsize());
+        impl.storage->grow(bytes);
+        impl.shape = shape;
+        impl.strides = contiguous_strides(shape);
+        impl.numel = numel;
+        impl.contiguous = true;
+    });
 }
 
 DType dtype_of(const Scalar& value) {

@@ -40,15 +40,15 @@ class Storage final : public RefCounted {
     void bump();
     void take_version(const Storage& other) {
         version_ = other.version();
-        writer_ = other.writer_;
-        written_at_ = other.written_at_;
+        writer_.store(other.last_writer(), std::memory_order_relaxed);
+        written_at_.store(other.last_write(), std::memory_order_relaxed);
     }
-    const char* last_writer() const { return writer_; }
-    Location last_write() const { return written_at_; }
+    const char* last_writer() const { return writer_.load(std::memory_order_relaxed); }
+    Location last_write() const { return written_at_.load(std::memory_order_relaxed); }
     // The bytes move to `data`, and all views with them; `release` runs when the storage dies. Where another library
     // looks at the old bytes, these stay as long as the storage.
     void move_to(void* data, std::function<void()> release);
-    // Grows to at least `bytes`, keeping the contents; only for memory of our own.
+    // Grows to at least `bytes`, keeping the contents; only for memory of our own. To be called in exclusively().
     void grow(size_t bytes);
 
   private:
@@ -58,8 +58,8 @@ class Storage final : public RefCounted {
     bool read_only_ = false;
     bool lent_ = false;
     std::atomic<uint64_t> version_{0};
-    const char* writer_ = nullptr;
-    Location written_at_;
+    std::atomic<const char*> writer_{nullptr};
+    std::atomic<Location> written_at_{Location{}};
     Block* block_ = nullptr;
     std::unique_ptr<std::function<void()>> release_;
     alignas(16) char number_[16];
@@ -68,6 +68,48 @@ class Storage final : public RefCounted {
 // Defined by the autograd layer; the tensor only carries and destroys it.
 struct AutogradMeta {
     virtual ~AutogradMeta() = default;
+};
+// A pointer that is set once, by whichever thread is first.
+class AutogradSlot {
+  public:
+    AutogradSlot() = default;
+    ~AutogradSlot() { delete get(); }
+    AutogradSlot(const AutogradSlot&) = delete;
+    AutogradSlot& operator=(const AutogradSlot&) = delete;
+    AutogradMeta* get() const { return meta_.load(std::memory_order_acquire); }
+    explicit operator bool() const { return get(); }
+    void set(std::unique_ptr<AutogradMeta> meta) {
+        AutogradMeta* none = nullptr;
+        if (meta_.compare_exchange_strong(none, meta.get(), std::memory_order_acq_rel)) meta.release();
+    }
+
+  private:
+    std::atomic<AutogradMeta*> meta_{nullptr};
+};
+
+// Whether a tensor's layout is free (Note [Layout freedom]), and how many threads rely on the present one.
+class LayoutFreedom {
+  public:
+    operator bool() const { return word_.load(std::memory_order_acquire) != 0; }
+    // For tensors that no other thread knows yet.
+    LayoutFreedom& operator=(bool on) {
+        word_.store(on ? free_bit : 0, std::memory_order_release);
+        return *this;
+    }
+    LayoutFreedom& operator=(const LayoutFreedom& other) { return *this = static_cast<bool>(other); }
+    // The layout stays as it is until unpin(); false when it is not free, and so stays anyway.
+    bool pin();
+    void unpin();
+    // Waits until nobody relies on the layout; false when another thread has settled it meanwhile.
+    bool begin_change();
+    void end_change(bool settled) { word_.store(settled ? 0 : free_bit, std::memory_order_release); }
+
+  private:
+    // Pins in the low half, above them the fork generation they belong to: those of a parent's threads do not count.
+    static constexpr uint32_t free_bit = uint32_t(1) << 31, changing_bit = uint32_t(1) << 30, pin_bits = 0xffff;
+    static uint32_t generation();
+    static uint32_t current(uint32_t word);
+    std::atomic<uint32_t> word_{0};
 };
 
 struct TensorImpl final : public RefCounted {
@@ -79,14 +121,14 @@ struct TensorImpl final : public RefCounted {
     bool contiguous = true;
     bool wrapped_number = false;  // a Python scalar: loses to every tensor of its kind in promotion
     // Nobody has looked at the strides yet, and they are not what the user was promised (row-major): see settle().
-    bool free_layout = false;
-    bool untracked = false;     // `.data` and its views: writes do not count as a new version
-    bool plain_view = false;    // a view made while nothing was recorded: it has no part in the base's history
-    bool inference = false;     // made in inference mode
-    bool functorial = false;    // an object of a class that takes over op calls (flambeau.func)
-    Ref<TensorImpl> base;       // the tensor this one is a view of (never itself a view)
-    uint64_t version_seen = 0;  // of a view: storage version its history belongs to
-    std::unique_ptr<AutogradMeta> autograd;
+    LayoutFreedom free_layout;
+    bool untracked = false;   // `.data` and its views: writes do not count as a new version
+    bool plain_view = false;  // a view made while nothing was recorded: it has no part in the base's history
+    bool inference = false;   // made in inference mode
+    bool functorial = false;  // an object of a class that takes over op calls (flambeau.func)
+    Ref<TensorImpl> base;     // the tensor this one is a view of (never itself a view)
+    std::atomic<uint64_t> version_seen{0};  // of a view: storage version its history belongs to
+    AutogradSlot autograd;
     // The Python object that stands for this tensor, while there is one. Usually it owns this; an object with state of
     // its own (a subclass, attributes) that only the core still needs is owned by this instead.
     void* pyobj = nullptr;
@@ -157,7 +199,35 @@ Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device
 // may be held channels-last as long as nobody looks (free_layout); ops that keep their input's layout pass the freedom
 // on. Whoever is about to look at strides or memory, or makes a view, settles the tensor first: its elements move into
 // row-major order, in new memory. A tensor with free layout owns its storage alone.
+// Several threads may do so at once: an op that takes free layouts as they are pins them while it runs, and settling
+// waits for the others' pins. Once settled, a tensor never has a free layout again, so that nobody else needs a lock.
 void settle(const Tensor& t);
+// Pins free layouts for as long as it lives. A thread that settles a tensor it has pinned itself gives up that pin.
+class LayoutPins {
+  public:
+    LayoutPins() = default;
+    ~LayoutPins() {
+        if (!pinned_.empty()) [[unlikely]]
+            release();
+    }
+    LayoutPins(const LayoutPins&) = delete;
+    LayoutPins& operator=(const LayoutPins&) = delete;
+    void add(const Tensor& t) {
+        if (t.impl()->free_layout) [[unlikely]]
+            pin(t.impl());
+    }
+
+  private:
+    friend void settle(const Tensor& t);
+    void pin(TensorImpl* impl);
+    void release();
+    static void give_up(TensorImpl* impl);
+    std::vector<TensorImpl*> pinned_;
+    LayoutPins* outer_ = nullptr;
+};
+// Gives `t` the memory, shape, strides, offset and dtype of `like`, while nobody reads it (Note [Changing tensors in
+// place]).
+void replace_contents(const Tensor& t, const Tensor& like);
 // How settle() copies; set by the backend.
 extern void (*copy_elements)(const Tensor& to, const Tensor& from);
 // A new tensor over existing storage. Checks that every element lies inside the storage.

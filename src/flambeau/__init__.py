@@ -54,6 +54,7 @@ from flambeau._core import (
     sparse_csr,
     strided,
 )
+from flambeau._lazy import load as _load
 from flambeau.errors import OutOfMemoryError
 
 __version__ = "0.1.0"
@@ -155,9 +156,9 @@ _FROM |= dict.fromkeys(
 
 def __getattr__(name: str):
     if name in _LAZY:
-        return _importlib.import_module(f"flambeau.{name}")
+        return _load(f"flambeau.{name}")
     if name in _FROM:
-        return getattr(_importlib.import_module(f"flambeau.{_FROM[name]}"), name)
+        return getattr(_load(f"flambeau.{_FROM[name]}"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_NamesLike(name))
 
 

@@ -9,7 +9,6 @@ Example:
 
 from __future__ import annotations
 
-import importlib as _importlib
 import sys as _sys
 import typing as _typing
 import warnings
@@ -17,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
 
 from flambeau import _C, Tensor
+from flambeau._lazy import load as _load
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
 from flambeau.autograd.grad_mode import (
@@ -275,7 +275,7 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name in _LAZY:
-            return _importlib.import_module(f"flambeau.autograd.{name}")
+            return _load(f"flambeau.autograd.{name}")
         raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
     def __dir__() -> list[str]:

@@ -13,10 +13,10 @@ Example:
     tensor([ 0.6840, -0.6840])
 """
 
-import importlib as _importlib
 import sys as _sys
 import typing as _typing
 
+from flambeau._lazy import load as _load
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
 from flambeau.optim._muon import Muon
@@ -66,7 +66,7 @@ else:
     def __getattr__(name: str) -> _typing.Any:
         # swa_utils needs nn, which most uses of optimizers have not loaded yet.
         if name == "swa_utils":
-            return _importlib.import_module("flambeau.optim.swa_utils")
+            return _load("flambeau.optim.swa_utils")
         raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
     def __dir__() -> list[str]:

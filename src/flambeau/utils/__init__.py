@@ -7,12 +7,12 @@ Example:
     tensor([2.7183, 2.7183])
 """
 
-import importlib as _importlib
 import importlib.util as _finder
 import sys as _sys
 import typing as _typing
 
 from flambeau import Tensor as _Tensor
+from flambeau._lazy import load as _load
 
 
 def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
@@ -58,7 +58,7 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         if not name.startswith("__") and _finder.find_spec(f"{__name__}.{name}"):
-            return _importlib.import_module(f"{__name__}.{name}")
+            return _load(f"{__name__}.{name}")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
     def __dir__() -> list[str]:
