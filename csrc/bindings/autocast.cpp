@@ -16,6 +16,7 @@ struct Kept {
     uint64_t version;
 };
 thread_local std::vector<Kept> kept;
+constexpr size_t most_kept = 4096;  // a block that never ends may see more: then it begins anew
 
 bool eligible(const Tensor& t) {
     return t && !t.is_wrapped_number() &&
@@ -32,6 +33,7 @@ Tensor cast_once(const Tensor& t, DType to) {
         if (k.version != version || k.cast.dtype() != to) k = {t, cast(Var(t), to).tensor, version};
         return k.cast;
     }
+    if (kept.size() >= most_kept) kept.clear();
     kept.push_back({t, cast(Var(t), to).tensor, version});
     return kept.back().cast;
 }

@@ -34,14 +34,18 @@ PyObject* py_set_grad(PyObject*, PyObject* on) {
 }
 // set_module_path(text or None): returns what it was.
 PyObject* set_module_path(PyObject*, PyObject* o) {
+    // Nodes point to these for as long as they live. A program that makes up names without end gets a common one.
+    constexpr size_t most_names = 65536;
     static auto* known = new std::unordered_set<std::string>;
+    static auto* other = new std::string("a module");
     const std::string* previous = module_path;
     if (o == Py_None) {
         module_path = nullptr;
     } else {
         const char* text = PyUnicode_AsUTF8(o);
         if (!text) return nullptr;
-        module_path = &*known->insert(text).first;
+        bool full = known->size() >= most_names && !known->contains(text);
+        module_path = full ? other : &*known->insert(text).first;
     }
     if (!previous) Py_RETURN_NONE;
     return PyUnicode_FromString(previous->c_str());

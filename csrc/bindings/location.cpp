@@ -1,5 +1,4 @@
 // Where the user called: read straight from the interpreter's frames, because it is asked for at every recorded op.
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -15,9 +14,11 @@ namespace fb::py {
 namespace {
 
 struct Code {
-    PyCodeObject* code;  // kept alive: bounded by the amount of source that calls ops
+    PyCodeObject* code;  // kept alive
     bool ours;           // a file of this package
 };
+// A program has some thousands. One that compiles code without end has places that are unknown from here on.
+constexpr size_t most_codes = 65536;
 std::vector<Code>& codes() {
     static auto* table = new std::vector<Code>{{nullptr, false}};
     return *table;
@@ -25,8 +26,8 @@ std::vector<Code>& codes() {
 
 bool is_ours(PyCodeObject* code) {
     static const std::string package = [] {
-        Owned module(PyImport_ImportModule("flambeau"));
-        Owned file(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
+        Owned module(in_python<PyImport_ImportModule>("flambeau"));
+        Owned file(module ? in_python<PyObject_GetAttrString>(module.get(), "__file__") : nullptr);
         const char* path = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
         PyErr_Clear();
         std::string text = path ? path : "";
@@ -43,6 +44,7 @@ uint32_t number_of(PyCodeObject* code) {
     static uint32_t last_number = 0;
     if (code == last) return last_number;
     static auto* numbers = new std::unordered_map<PyCodeObject*, uint32_t>;
+    if (codes().size() >= most_codes && !numbers->contains(code)) return 0;
     auto [it, fresh] = numbers->try_emplace(code, static_cast<uint32_t>(codes().size()));
     if (fresh) {
         Py_INCREF(code);

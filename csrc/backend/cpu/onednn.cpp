@@ -1,11 +1,13 @@
 #include "backend/cpu/onednn.h"
 
+#include <cstring>
 #include <dnnl.hpp>
 #include <list>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/fork.h"
 #include "base/parallel.h"
+#include "base/pool.h"
 
 namespace fb::cpu {
 namespace {
@@ -25,6 +27,8 @@ struct Plan {
     std::shared_ptr<dnnl::reorder> weight_in, weight_out;
 };
 
+constexpr size_t most_plans = 1024, most_kept_kernels = 2048;
+
 // The plans used last; a training step of a large network has a few hundred.
 class Cache {
   public:
@@ -37,26 +41,57 @@ class Cache {
                 return it->second.first;
             }
         }
-        auto plan = std::make_shared<Plan>(make());
-        std::lock_guard lock(mutex_);
-        if (plans_.contains(key)) return plans_[key].first;
-        order_.push_front(key);
-        plans_[key] = {plan, order_.begin()};
-        if (plans_.size() > 1024) {
-            plans_.erase(order_.back());
-            order_.pop_back();
+        std::shared_ptr<Plan> plan, oldest;
+        {
+            // oneDNN has locks of its own, which a fork must not find taken.
+            std::lock_guard lock(making_);
+            plan = std::make_shared<Plan>(make());
+        }
+        {
+            std::lock_guard lock(mutex_);
+            if (plans_.contains(key)) return plans_[key].first;
+            order_.push_front(key);
+            plans_[key] = {plan, order_.begin()};
+            if (plans_.size() > most_plans) {
+                auto last = plans_.find(order_.back());
+                oldest = std::move(last->second.first);
+                plans_.erase(last);
+                order_.pop_back();
+            }
+        }
+        if (oldest) {
+            std::lock_guard lock(making_);
+            oldest.reset();
         }
         return plan;
     }
+    size_t size() {
+        std::lock_guard lock(mutex_);
+        return plans_.size();
+    }
 
   private:
-    std::mutex mutex_;
+    Mutex mutex_, making_;
     std::list<std::string> order_;
     std::unordered_map<std::string, std::pair<std::shared_ptr<Plan>, std::list<std::string>::iterator>> plans_;
 };
 Cache& cache() {
     static auto* c = new Cache;
     return *c;
+}
+
+// oneDNN keeps the code of its "brgemm" kernels, some 20 kB for each new shape, until the process ends (its version 3.2
+// does, whatever the capacity of its cache). Programs use a few hundred shapes. One whose shapes never end gets the
+// next best implementation after this many: that one's memory is freed with the plan.
+std::atomic<size_t> kept_kernels{0};
+template <class PrimitiveDesc>
+void choose_implementation(PrimitiveDesc& pd) {
+    auto keeps_code = [&] { return std::strstr(pd.impl_info_str(), "brg") != nullptr; };
+    if (!keeps_code()) return;
+    if (kept_kernels.fetch_add(1) < most_kept_kernels) return;
+    kept_kernels = most_kept_kernels;
+    while (keeps_code() && pd.next_impl()) {
+    }
 }
 
 std::string key_of(char kind, const ConvShape& s, bool bias) {
@@ -147,6 +182,7 @@ void run(const Plan& plan, const Layouts& l, std::unordered_map<int, memory> arg
     plan.primitive.execute(stream, args);
     if (plan.weight_out) plan.weight_out->execute(stream, used, plain);
     stream.wait();
+    pool::rethrow_team_error();
 }
 
 memory at(const Desc& d, const Tensor& t) { return memory(d, engine(), t.raw()); }
@@ -167,6 +203,7 @@ void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Te
         Layouts l(s);
         auto plan = cache().get(key_of('f', s, bias.defined()), [&] {
             auto pd = forward_desc(l, bias.defined());
+            choose_implementation(pd);
             Plan p{dnnl::convolution_forward(pd), pd.weights_desc(), pd.scratchpad_desc(), nullptr, nullptr};
             if (p.weight != l.w_plain)
                 p.weight_in = std::make_shared<dnnl::reorder>(
@@ -187,6 +224,7 @@ void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy,
             dnnl::convolution_backward_data::primitive_desc pd(engine(), dnnl::algorithm::convolution_direct, l.x_desc,
                                                                l.w_any, l.y_desc, l.stride, l.dilation, l.low, l.high,
                                                                hint, attributes());
+            choose_implementation(pd);
             Plan p{dnnl::convolution_backward_data(pd), pd.weights_desc(), pd.scratchpad_desc(), nullptr, nullptr};
             if (p.weight != l.w_plain)
                 p.weight_in = std::make_shared<dnnl::reorder>(
@@ -207,6 +245,7 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
             dnnl::convolution_backward_weights::primitive_desc pd(
                 engine(), dnnl::algorithm::convolution_direct, l.x_desc, l.w_any, gbias.defined() ? l.b_desc : Desc(),
                 l.y_desc, l.stride, l.dilation, l.low, l.high, hint, attributes());
+            choose_implementation(pd);
             Plan p{dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(), pd.scratchpad_desc(), nullptr,
                    nullptr};
             if (p.weight != l.w_plain)
@@ -219,6 +258,8 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
         run(*plan, l, std::move(args), DNNL_ARG_DIFF_WEIGHTS, gweight);
     });
 }
+
+ConvPlans conv_plans() { return {cache().size(), most_plans, kept_kernels, most_kept_kernels}; }
 
 std::string onednn_version() {
     const dnnl_version_t* v = dnnl_version();

@@ -30,6 +30,12 @@ bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor&
 bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
+// What is kept for shapes seen before, and how much may be.
+struct ConvPlans {
+    size_t plans, most_plans;      // ready to run, the ones used last
+    size_t kernels, most_kernels;  // whose code oneDNN never frees
+};
+ConvPlans conv_plans();
 std::string onednn_version();
 
 }  // namespace fb::cpu

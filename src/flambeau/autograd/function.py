@@ -221,7 +221,7 @@ def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict
     return bound.args if separate else bound.args[1:], bound.kwargs
 
 
-@functools.cache
+@functools.lru_cache(4096)  # keeps the classes alive
 def _context_type(cls: type[Function]) -> type[FunctionCtx]:
     """Contexts see the static helpers and constants of their Function, as in ctx.scale."""
     names = {

@@ -113,7 +113,7 @@ class Placeholder(type):
         return f"<{cls.__stands_for__}, not in flambeau>"
 
 
-@functools.cache  # one object per name, so that it can be a key and compared
+@functools.lru_cache(65536)  # one object per name, so that it can be a key and compared
 def _value(full: str) -> Any:
     if full in harmless.TABLE:
         return harmless.TABLE[full]

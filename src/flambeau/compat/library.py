@@ -311,7 +311,7 @@ _INNER: dict[str, Callable[..., Any]] = {
 }
 
 
-@functools.cache  # one object per op, so that tables keyed by ops find it again
+@functools.lru_cache(4096)  # one object per op, so that tables keyed by ops find it again
 def _aten(op: str) -> _Aten | None:
     if op in _INNER:
         return _Aten(op, _INNER[op])

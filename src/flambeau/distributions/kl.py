@@ -14,6 +14,7 @@ __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY: dict[tuple[type[Any], type[Any]], Callable[[Any, Any], Tensor]] = {}
 _KL_MEMOIZE: dict[tuple[type[Any], type[Any]], Any] = {}
+_KL_MOST = 1024  # pairs remembered; they keep their classes alive
 
 
 def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[Callable[[Any, Any], Tensor]], Any]:
@@ -98,9 +99,11 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         tensor(0.5000)
     """
     types = type(p), type(q)
-    if types not in _KL_MEMOIZE:
-        _KL_MEMOIZE[types] = _dispatch(*types)
-    f = _KL_MEMOIZE[types]
+    f = _KL_MEMOIZE.get(types, ...)
+    if f is ...:
+        if len(_KL_MEMOIZE) >= _KL_MOST:
+            _KL_MEMOIZE.clear()
+        f = _KL_MEMOIZE[types] = _dispatch(*types)
     if f is None:
         raise NotImplementedError(f"kl_divergence: no formula is registered for {_names(types)}; register_kl adds one")
     return f(p, q)

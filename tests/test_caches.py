@@ -1,0 +1,110 @@
+"""Every cache has a bound. Here each is filled beyond it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import flambeau as fb
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.slow_sanitized
+def test_plans_of_convolutions():
+    """oneDNN never frees the code of some kernels: after a number of shapes others are used, with the same results."""
+    F = fb.nn.functional
+    bounds = fb._C.convolution_plans()
+    w = fb.ones(8, 16, 1, 3)
+
+    def shape(n):
+        return 1, 16, 1 + n // 40, 4 + n % 40
+
+    for n in range(bounds["most_kernels"] + bounds["most_plans"] // 4):
+        F.conv2d(fb.ones(shape(n)), w, stride=2)
+    filled = fb._C.convolution_plans()
+    assert filled["plans"] == bounds["most_plans"]
+    assert filled["kernels"] <= bounds["most_kernels"]
+    x, w = fb.randn(3, 16, 21, 33, requires_grad=True), fb.randn(8, 16, 3, 3, requires_grad=True)
+    y = F.conv2d(x, w, stride=2)
+    y.sum().backward()
+    z = F.conv2d(x.double(), w.double(), stride=2)
+    gx, gw = fb.autograd.grad(z.sum(), (x, w))
+    fb.testing.assert_close(y.double(), z, rtol=1e-4, atol=1e-4)
+    fb.testing.assert_close(x.grad, gx, rtol=1e-4, atol=1e-4)
+    fb.testing.assert_close(w.grad, gw, rtol=1e-4, atol=1e-3)
+
+
+def test_places_of_compiled_code():
+    """A program that compiles code without end: the first 65536 pieces are remembered, for messages."""
+    x = fb.ones(2, requires_grad=True)
+    for n in range(66_000):
+        exec(compile("x * 2", f"piece{n}", "exec"), {"x": x})
+    y = x * 2
+    assert isinstance(y.grad_fn._location, str)
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_names_of_modules():
+    before = fb._C.set_module_path("net")
+    try:
+        for n in range(66_000):
+            fb._C.set_module_path(f"net.layer{n}")
+        assert fb._C.set_module_path("another one") == "a module"
+        assert fb._C.set_module_path("net.layer7") == "a module"
+        assert fb._C.set_module_path("net") == "net.layer7"
+    finally:
+        fb._C.set_module_path(before)
+
+
+def test_casts_of_an_endless_autocast_block():
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        for _ in range(3):
+            before = fb.memory_stats()["allocated_bytes"]
+            for _ in range(4500):
+                fb.mm(fb.ones(2, 2, requires_grad=True), fb.ones(2, 2))
+            grown = fb.memory_stats()["allocated_bytes"] - before
+    assert grown < 4500 * 2 * 512
+
+
+def test_divergences_of_endless_classes():
+    from flambeau.distributions import kl
+
+    q = fb.distributions.Normal(0.0, 1.0)
+    for n in range(1100):
+        p = type(f"Normal{n}", (fb.distributions.Normal,), {})(0.0, 1.0)
+        assert fb.distributions.kl_divergence(p, q) == 0
+    assert len(kl._KL_MEMOIZE) <= kl._KL_MOST
+
+
+def test_memory_of_the_allocator_is_bounded_by_the_cap():
+    stats = fb.memory_stats()
+    fb.empty_cache()
+    held = fb.memory_stats()["reserved_bytes"]
+    try:
+        fb.set_memory_cap(held + (64 << 20))
+        for n in range(300):
+            fb.empty(100_000 + 7919 * n)
+        assert fb.memory_stats()["reserved_bytes"] <= held + (64 << 20)
+    finally:
+        fb.set_memory_cap(stats["cap_bytes"] or None)
+
+
+def test_no_unbounded_cache_decorators():
+    """functools.cache is for functions without arguments; one local to a call dies with it."""
+    wrong = []
+    for path in sorted((ROOT / "src/flambeau").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            bodies = node.body if isinstance(node, ast.ClassDef) else [node]
+            for f in bodies:
+                if not isinstance(f, ast.FunctionDef):
+                    continue
+                takes = f.args.args or f.args.posonlyargs or f.args.kwonlyargs or f.args.vararg or f.args.kwarg
+                for d in f.decorator_list:
+                    text = ast.unparse(d)
+                    if takes and re.search(r"^(functools\.)?cache$|maxsize=None|lru_cache\(None", text):
+                        wrong.append(f"{path.relative_to(ROOT)}:{f.lineno}: {f.name}")
+    assert not wrong, "give it a bound, functools.lru_cache(n):\n" + "\n".join(wrong)
