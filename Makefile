@@ -10,7 +10,7 @@ TESTS ?= tests
 # Calls per op that the fuzzer makes in `make guard` (several overloads and forms each).
 FUZZ ?= 100
 
-.PHONY: help tools dev build test lint types format check-format demo sanitize guard bench docs wheel clean stubs
+.PHONY: help tools dev build test lint types format check-format demo sanitize guard tsan bench docs wheel clean stubs
 
 help:
 	@echo "make demo      build, then train a network on handwritten digits and draw what it predicts"
@@ -18,6 +18,7 @@ help:
 	@echo "make dev       editable install in .venv; run it again for a fast rebuild"
 	@echo "make sanitize  the tests on a build with AddressSanitizer and UBSan"
 	@echo "make guard     adversarial tests and the fuzzer on memory with guard pages (FUZZ=1000 digs deeper)"
+	@echo "make tsan      the thread tests on a build with ThreadSanitizer"
 	@echo "make bench     benchmark tables (against PyTorch when it is installed)"
 	@echo "make docs      HTML documentation in site/"
 	@echo "make wheel     a wheel in dist/ that other x86-64 machines run"
@@ -116,5 +117,25 @@ guard: build
 	@echo "caught"
 	FLAMBEAU_GUARD=1 FLAMBEAU_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q -n $(JOBS) --max-worker-restart 1000 tests/adversarial tests/ops
 
+# The same with ThreadSanitizer. Python, NumPy, OpenBLAS and oneDNN are not instrumented: tools/tsan.supp names them.
+TSAN := build-tsan
+THREAD_TESTS = $(if $(filter tests,$(TESTS)),$(wildcard tests/test_threads*.py),$(TESTS))
+TSAN_FLAGS = suppressions=$(CURDIR)/tools/tsan.supp:exitcode=66:report_signal_unsafe=0:die_after_fork=0
+TSAN_ENV = PYTHONPATH=$(CURDIR)/$(TSAN)/package LD_PRELOAD="$(shell $(CXX) -print-file-name=libtsan.so) $(shell $(CXX) -print-file-name=libstdc++.so.6)"
+tsan: $(VENV)/.ready
+	$(BIN)/cmake -S . -B $(TSAN) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_CXX_COMPILER=$(CXX) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DFLAMBEAU_THREAD_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
+	CCACHE_BASEDIR=$(CURDIR) $(BIN)/cmake --build $(TSAN) -j $(JOBS)
+	@mkdir -p $(TSAN)/package/flambeau
+	@for f in src/flambeau/*; do case $$f in *.so) ;; *) ln -sfn $(CURDIR)/$$f $(TSAN)/package/flambeau/; esac; done
+	@cp $(TSAN)/_C*.so $(TSAN)/package/flambeau/
+	@echo "a deliberate race must be reported:"
+	@if $(TSAN_ENV) TSAN_OPTIONS=$(TSAN_FLAGS) OMP_NUM_THREADS=2 $(BIN)/python -c 'import flambeau as fb; fb._C.deliberate_race()' 2>$(TSAN)/race.log; then \
+	   echo "the sanitizer is off: a data race went unnoticed"; exit 1; fi
+	@grep -q "data race" $(TSAN)/race.log && echo "reported"
+	@rm -f $(TSAN)/report.*
+	$(TSAN_ENV) TSAN_OPTIONS=$(TSAN_FLAGS):log_path=$(CURDIR)/$(TSAN)/report $(BIN)/python -m pytest -q -x -p no:cacheprovider --timeout 900 \
+	  $(THREAD_TESTS) -m "not slow_sanitized" || { cat $(TSAN)/report.* 2>/dev/null; exit 1; }
+
 clean:
-	rm -rf build build-sanitize dist site src/flambeau/*.so
+	rm -rf build build-sanitize build-tsan dist site src/flambeau/*.so
