@@ -22,7 +22,7 @@ from typing import Any
 
 from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree
 from flambeau._files.problems import FileError, ForbiddenError, translated
-from flambeau._strict import is_lenient
+from flambeau._strict import is_lenient, strict_or_warn
 from flambeau.errors import ArgumentError
 
 __all__ = [
@@ -188,7 +188,7 @@ def _format_of(f: Any) -> str:
 
 def _check_pickle_module(op: str, module: Any) -> None:
     if module is not None and module is not pickle:
-        raise ArgumentError(f"{op}: pickle_module must be None or the standard pickle; no other module is used")
+        strict_or_warn(f"{op}: pickle_module must be None or the standard pickle; no other module is used")
 
 
 # ---- classes a file may name -----------------------------------------------------------------------------------------------

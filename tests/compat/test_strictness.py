@@ -1,5 +1,6 @@
 """Rules that PyTorch does not have: errors under `import flambeau`, warnings in programs written for PyTorch."""
 
+import io
 import warnings
 
 import pytest
@@ -47,3 +48,17 @@ def test_the_warning_names_the_line_of_the_call():
         warnings.simplefilter("always")
         F.mse_loss(fb.ones(3, 1), fb.ones(3))
     assert caught[0].filename == __file__
+
+
+def test_options_without_effect_only_warn():
+    import json
+
+    for options in ({"with_flops": True}, {"with_modules": True}):
+        with pytest.raises(ValueError, match="not supported"):
+            fb.profiler.profile(**options)
+        with fb.compat.torch(), pytest.warns(StrictnessWarning, match="has no effect"):
+            fb.profiler.profile(**options)
+    with pytest.raises(ValueError, match="pickle_module"):
+        fb.save([1], io.BytesIO(), json)
+    with fb.compat.torch(), pytest.warns(StrictnessWarning, match="pickle_module"):
+        fb.save([1], io.BytesIO(), json)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau import _C
+from flambeau._strict import strict_or_warn
 from flambeau.errors import ArgumentError, StateError
 from flambeau.profiler._events import EventList, nested
 
@@ -214,7 +215,7 @@ class profile:
             ("experimental_config", experimental_config),
         ):
             if value:
-                raise ArgumentError(f"profile: {name} is not supported; leave it away")
+                strict_or_warn(f"profile: {name} is not supported and has no effect; leave it away")
         chosen = set(supported_activities() if activities is None else activities)
         if not all(isinstance(activity, ProfilerActivity) for activity in chosen):
             raise TypeError(f"profile: activities must be ProfilerActivity members, got {activities}")
