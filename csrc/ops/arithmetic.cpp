@@ -360,7 +360,7 @@ struct MinFn {
 Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) {
     static const Kernels both = ternary_kernels<ClampFn, BIF>(), below = binary_kernels<MaxFn, BIF>(),
                          above = binary_kernels<MinFn, BIF>();
-    check(low.defined() || high.defined(), "at least one of min and max must not be None");
+    check(low.defined() || high.defined(), "At least one of 'min' or 'max' must not be None");
     if (is_complex(x.dtype())) fail_type("clamp is not supported for complex tensors");
     if (low.defined() && high.defined()) return ternary(a, x, low, high, both);
     return low.defined() ? binary(a, x, low, below, Result::Same) : binary(a, x, high, above, Result::Same);

@@ -135,7 +135,7 @@ Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::op
 Tensor unfold(const Tensor& t, int64_t dim, int64_t size, int64_t step) {
     dim = wrap_dim(dim, t.dim());
     int64_t have = t.dim() ? t.shape()[dim] : 1, stride = t.dim() ? t.strides()[dim] : 1;
-    check(size >= 0, "size must not be negative, got ", size);
+    check(size >= 0, "size is ", size, " but must be >= 0");
     check(size <= have, "maximum size for a tensor at dimension ", dim, " is ", have, " but size is ", size);
     check(step > 0, "step must be greater than 0, got ", step);
     Dims shape = t.shape(), strides = t.strides();
