@@ -8,7 +8,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, OutOfRangeError
 from flambeau.func._batching import Level, enter, leave, levels, load_rules, wrap
 from flambeau.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 
@@ -125,6 +125,9 @@ def _unwrap(results, level, out_dims, name):
         raise ArgumentError(f"vmap({name}): out_dims is not compatible with the structure of `outputs`: {out_dims} for {out_spec}")
     plain = []
     for out, dim in zip(outputs, dims, strict=True):
+        if dim is None and not isinstance(out, Tensor):
+            plain.append(out)  # the same for all examples, whatever it is
+            continue
         if not isinstance(out, Tensor):
             raise ArgumentError(f"vmap({name}): must only return Tensors: the function must return tensors, got type {type(out)}")
         if getattr(out, "level", None) is not level:
@@ -143,7 +146,7 @@ def _out_dim(dim: Any, rank: int, name: str) -> int:
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise ArgumentError(f"vmap({name}): out_dims must be an int, None or a python collection of ints, got {dim!r}")
     if not -rank <= dim < rank:
-        raise ArgumentError(
+        raise OutOfRangeError(
             f"vmap({name}): Dimension out of range: out_dims has {dim} for a result of {rank} dimensions, expected {-rank}..{rank - 1}"
         )
     return dim % rank
