@@ -98,6 +98,8 @@ def test_as_strided_is_relative_to_the_example():
     x = fb.arange(24.0).view(2, 12)
     close(vmap(lambda t: t.as_strided((3, 2), (2, 1)))(x), looped(lambda t: t.view(6, 2)[:3], x))
     close(vmap(lambda t: t.as_strided((2,), (3,), 4))(x), x[:, [4, 7]])
+    with pytest.raises(ValueError, match="mismatch in length of strides and shape"):
+        vmap(lambda t: t.as_strided((2, 2), (1,)))(x)
     with pytest.raises(ValueError, match="must stay within its example"):
         vmap(lambda t: t.as_strided((13,), (1,)))(x)
     close(vmap(lambda t, s: t.as_strided_scatter(s, (2,), (3,), 1))(x, -fb.ones(2, 2)), looped(

@@ -20,6 +20,8 @@ def as_strided(frame: Frame, arguments: dict[str, Any]) -> Any:
     """Example i reads from where it begins itself: the offset counts from the first example."""
     x = frame.physical(arguments["input"])
     size, stride, offset = (arguments[key] for key in ("size", "stride", "storage_offset"))
+    if len(size) != len(stride):
+        raise ArgumentError(f"as_strided: mismatch in length of strides and shape: size {tuple(size)}, stride {tuple(stride)}")
     start = x.storage_offset() if offset is None else offset
     step = x.stride(0)
     first, last = start - x.storage_offset(), start - x.storage_offset() + _span(size, stride)
