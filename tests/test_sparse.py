@@ -174,3 +174,11 @@ def test_refusals_say_the_way_out():
             call()
     with pytest.raises(DTypeError, match="one dtype"):
         coo() @ fb.ones(3, 1, dtype=fb.float64)
+
+
+def test_checking_invariants_is_a_block_and_a_decorator():
+    @fb.sparse.check_sparse_tensor_invariants(enable=True)
+    def made():
+        return fb.sparse.check_sparse_tensor_invariants.is_enabled()
+
+    assert made()

@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import flambeau as fb
@@ -128,7 +129,7 @@ def _sparse(op: str, x: Tensor) -> SparseTensor:
     return x
 
 
-class check_sparse_tensor_invariants:
+class check_sparse_tensor_invariants(contextlib.ContextDecorator):
     """Whether indices are checked when a sparse tensor is made: they always are, so this block changes nothing.
 
     Example:
