@@ -171,8 +171,11 @@ def test_iterable_that_gives_more_than_its_length():
         def __len__(self):
             return 2
 
+    loader = DataLoader(Liar(4), 1)
+    assert len([*iter(loader)]) == 4  # nobody has asked for the length yet
+    assert len(loader) == 2
     with pytest.warns(UserWarning, match="reported to be 2"):
-        assert len(list(DataLoader(Liar(4), 1))) == 4
+        assert len(list(loader)) == 4
 
 
 def init_fn(number):

@@ -120,6 +120,7 @@ class DataLoader(Generic[T_co]):
         self.multiprocessing_context = multiprocessing_context
         self._pool: Any = None
         self._iterator: Any = None
+        self._length_given: int | None = None
         self._progress: Progress | None = None
         self._resume: dict[Any, Any] | None = None
         self._epochs = 0
@@ -151,7 +152,8 @@ class DataLoader(Generic[T_co]):
         if num_workers > cores and worker_type == "process":
             warnings.warn(
                 f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in "
-                f"current system is {cores}, which is smaller than what this DataLoader is going to create.",
+                f"current system is {cores}, which is smaller than what this DataLoader is going to create. Please be aware that "
+                "excessive worker creation might get DataLoader running slow or even freeze; lower the worker number to avoid it.",
                 stacklevel=3,
             )
 
@@ -258,17 +260,17 @@ class DataLoader(Generic[T_co]):
         return pool
 
     def _expected_length(self) -> int | None:
-        if not self._iterable or not hasattr(self.dataset, "__len__"):
-            return None
-        return len(self)
+        return self._length_given
 
     def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)
         count = len(self.dataset)
-        if self.batch_size is None:
-            return count
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        if self.batch_size is not None:
+            count = count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        # Somebody relies on the length from now on: an epoch that is longer warns.
+        self._length_given = count
+        return count
 
     def _progress_bar(self, done: int):
         try:

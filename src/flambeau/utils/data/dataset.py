@@ -138,7 +138,7 @@ def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
     items = batch(indices)
     if len(items) != len(indices):
         raise ValueError(
-            f"__getitems__: {type(dataset).__name__} was asked for {len(indices)} samples and gave {len(items)}"
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}: __getitems__ of {type(dataset).__name__}"
         )
     return items
 
@@ -214,7 +214,7 @@ class ChainDataset(IterableDataset[Any]):
     def _checked(self):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise DatasetError(f"ChainDataset: only IterableDataset is supported, got {type(dataset).__name__}")
+                raise DatasetError(f"ChainDataset only supports IterableDataset, got {type(dataset).__name__}")
             yield dataset
 
     def __iter__(self) -> Iterator[Any]:
