@@ -4,10 +4,13 @@ The layout is PyTorch's, character for character. Only the elements that will be
 columns are aligned on the widest of those, and a tensor with more than `threshold` elements shows its edges only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import math
 import numbers
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +37,14 @@ _PROFILES = {
 _options = _Options()
 
 
-def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Chooses how tensors are printed, for the whole process.
 
     Args:
@@ -86,7 +96,7 @@ def _checked_sci_mode(value):
     return value
 
 
-def get_printoptions():
+def get_printoptions() -> dict[str, Any]:
     """Returns the print options in use, as a dictionary.
 
     Example:

@@ -131,7 +131,7 @@ def test_prelu():
     t = fb.tensor([[-1.0, -1.0], [2.0, 2.0]])
     assert F.prelu(t, fb.tensor([0.5, 0.1])).tolist() == [[-0.5, pytest.approx(-0.1)], [2.0, 2.0]]
     assert nn.PReLU()(t).tolist()[0] == [-0.25, -0.25]
-    with pytest.raises(ValueError, match="expected 1 or 2"):
+    with pytest.raises(ValueError, match="Mismatch of parameter numbers"):
         F.prelu(t, fb.ones(3))
     w = fb.rand(2, dtype=fb.float64, requires_grad=True)
     assert fb.autograd.gradcheck(F.prelu, (fb.randn(3, 2, 4, dtype=fb.float64, requires_grad=True), w))
