@@ -329,7 +329,7 @@ def test_callable_objects_are_saved_and_functions_are_not():
 def test_warnings():
     optimizer = sgd(1.0)
     scheduler = S.StepLR(optimizer, 2)
-    with pytest.warns(UserWarning, match="came before"):
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
         scheduler.step()
     with pytest.warns(UserWarning, match="get_last_lr"):
         scheduler.get_lr()
@@ -340,7 +340,7 @@ def test_warnings():
     optimizer = sgd(1.0)
     scheduler = S.StepLR(optimizer, 2)
     optimizer.step = lambda closure=None: None
-    with pytest.warns(UserWarning, match="replaced"):
+    with pytest.warns(UserWarning, match="overridden"):
         scheduler.step()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -406,8 +406,8 @@ def test_errors_name_the_scheduler_and_the_argument():
         (TypeError, "StepLR: step_size must be a number", lambda o: S.StepLR(o, "a")),
         (TypeError, "MultiStepLR: a milestone must be a number", lambda o: S.MultiStepLR(o, "35")),
         (TypeError, "CosineAnnealingLR: T_max must be a number", lambda o: S.CosineAnnealingLR(o, None)),
-        (TypeError, "LambdaLR: lr_lambda must be a function", lambda o: S.LambdaLR(o, 3)),
-        (TypeError, "MultiplicativeLR: lr_lambda must be a function", lambda o: S.MultiplicativeLR(o, [0.5])),
+        (TypeError, "LambdaLR: lr_lambda should be a function", lambda o: S.LambdaLR(o, 3)),
+        (TypeError, "MultiplicativeLR: lr_lambda should be a function", lambda o: S.MultiplicativeLR(o, [0.5])),
     ):
         with pytest.raises(error, match=words):
             make(sgd(1.0))
@@ -418,6 +418,30 @@ def test_errors_name_the_scheduler_and_the_argument():
         optimizer.step()
         with pytest.raises(ValueError, match=words):
             scheduler.step()
+
+
+def test_messages_have_the_words_that_people_search_for():
+    optimizer = sgd(1.0)
+    scheduler = S.StepLR(optimizer, 2)
+    with pytest.warns(UserWarning, match=r"call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`.*how-to-adjust"):
+        scheduler.step()
+    with pytest.warns(UserWarning) as caught:
+        scheduler.step(3)
+    assert [str(w.message) for w in caught] == [S.EPOCH_DEPRECATION_WARNING]
+    scheduler = S.StepLR(optimizer, 2)
+    optimizer.step = lambda: None
+    with pytest.warns(UserWarning, match=r"`optimizer.step\(\)` has been overridden"):
+        scheduler.step()
+    with pytest.raises(KeyError, match=r"param 'initial_lr' is not specified in param_groups\[0\] when resuming"):
+        S.StepLR(sgd(1.0), 2, last_epoch=3)
+    with pytest.raises(ValueError, match="swa_lr must have one value per parameter group"):
+        fb.optim.swa_utils.SWALR(sgd(1.0), swa_lr=[0.1, 0.2])
+    optimizer = sgd(1.0)
+    plateau = S.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.1])
+    optimizer.add_param_group({"params": [fb.zeros(1)]})
+    with pytest.raises(RuntimeError, match="The number of param groups in the optimizer is 2"):
+        for _ in range(3):
+            plateau.step(1.0)
 
 
 def test_a_scheduler_keeps_no_cycle_alive():

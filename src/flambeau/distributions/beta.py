@@ -31,7 +31,6 @@ class Beta(ExponentialFamily):
     support = constraints.unit_interval
     has_rsample = True
     _parts = {"_dirichlet": 0}
-    _mean_carrier_measure = 0
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         pair = fb.stack(broadcast_all(concentration1, concentration0), -1)
@@ -75,6 +74,10 @@ class Beta(ExponentialFamily):
     @property
     def _natural_params(self) -> tuple[Tensor, Tensor]:
         return self.concentration1, self.concentration0
+
+    @property
+    def _mean_carrier_measure(self) -> Tensor:
+        return self._dirichlet._mean_carrier_measure
 
     def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         return fb.lgamma(x) + fb.lgamma(y) - fb.lgamma(x + y)

@@ -72,5 +72,11 @@ class Dirichlet(ExponentialFamily):
     def _natural_params(self) -> tuple[Tensor]:
         return (self.concentration,)
 
+    @property
+    def _mean_carrier_measure(self) -> Tensor:
+        # The carrier is 1 / ∏ x, its mean logarithm minus that of the parts.
+        a = self.concentration
+        return (fb.digamma(a.sum(-1, True)) - fb.digamma(a)).sum(-1)
+
     def _log_normalizer(self, x: Tensor) -> Tensor:
         return x.lgamma().sum(-1) - fb.lgamma(x.sum(-1))

@@ -63,8 +63,8 @@ class Distribution:
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
-                    f"{type(self).__name__}: parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) must "
-                    f"satisfy {constraint!r}, got invalid values:\n{value}"
+                    f"{type(self).__name__}: Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) "
+                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
     @staticmethod
@@ -228,7 +228,7 @@ class Distribution:
     def _validate_sample(self, value: Tensor) -> None:
         name = type(self).__name__
         if not isinstance(value, Tensor):
-            raise ValueError(f"{name}: the value must be a tensor, got {type(value).__name__}")
+            raise ValueError(f"{name}: The value argument to log_prob must be a Tensor, got {type(value).__name__}")
         event_dims = len(self._event_shape)
         if value.shape[value.dim() - event_dims :] != self._event_shape or value.dim() < event_dims:
             raise ValueError(
@@ -250,7 +250,10 @@ class Distribution:
             )
             return
         if not support.check(value).all():
-            raise ValueError(f"{name}: values must satisfy {support!r}, got invalid values:\n{value}")
+            raise ValueError(
+                f"{name}: Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}), but found invalid values:\n{value}"
+            )
 
     # ---- for subclasses --------------------------------------------------------------------------------------------
 

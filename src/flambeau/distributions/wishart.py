@@ -59,7 +59,8 @@ class Wishart(ExponentialFamily):
         )
         if matrix.dim() < 2:
             raise ValueError(f"Wishart: {name} must have at least two dimensions, got {matrix.dim()}")
-        df = df if isinstance(df, Tensor) else fb.tensor(df, dtype=matrix.dtype, device=matrix.device)
+        if not (isinstance(df, Tensor) and df.is_floating_point()):
+            df = fb.as_tensor(df, dtype=matrix.dtype, device=matrix.device)
         batch_shape, event_shape = fb.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
         self.df = df.expand(batch_shape)
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))

@@ -60,10 +60,10 @@ class GroupOptimizer(Optimizer):
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
         """Refuses a parameter this optimizer cannot change."""
-        if group.get("fused") and not param.is_floating_point():
+        if group.get("fused") and (param.is_meta or not param.is_floating_point()):
             raise errors.StateError(
-                f"{type(self).__name__}: fused=True needs real floating-point parameters, got {param.dtype}; "
-                "pass fused=False"
+                f"{type(self).__name__}: `fused=True` requires all the params to be floating point Tensors with values, got "
+                f"{param.dtype} on {param.device}; pass fused=False"
             )
 
     @overload

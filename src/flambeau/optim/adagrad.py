@@ -139,7 +139,7 @@ def adagrad(
 ) -> None:
     """One step of Adagrad on lists of tensors.
 
-    `has_sparse_grad` and `has_complex` are hints that change nothing: gradients are dense, complex tensors recognised.
+    `has_sparse_grad` and `has_complex` are hints that change nothing: complex tensors are recognised.
 
     Example:
         >>> p, s, t = fb.ones(2), fb.zeros(2), fb.tensor(0.0)

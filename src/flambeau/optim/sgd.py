@@ -123,7 +123,7 @@ def sgd(
 ) -> None:
     """One step of SGD on lists of tensors; entries of `momentum_buffer_list` that are None are filled in.
 
-    `has_sparse_grad` is a hint that changes nothing: gradients are dense.
+    `has_sparse_grad` is a hint that changes nothing.
 
     Example:
         >>> p = fb.ones(2)

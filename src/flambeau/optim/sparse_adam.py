@@ -53,6 +53,8 @@ class SparseAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
+                if p.layout is not fb.strided:
+                    raise errors.ArgumentError(f"SparseAdam requires dense parameter tensors, got a sparse one at index {i}")
                 if p.is_complex():
                     raise errors.ArgumentError(f"SparseAdam does not support complex parameters, got one at index {i}")
 
@@ -93,20 +95,18 @@ class SparseAdam(Optimizer):
         return loss
 
 
-def _update_rows(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+def _update_rows(param: Tensor, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     if param.dim() == 0:
         raise errors.ArgumentError("SparseAdam: expected parameters with rows, got one without dimensions")
     beta1, beta2 = group["betas"]
-    from flambeau.sparse import SparseTensor
-
-    if isinstance(grad, SparseTensor) and grad.sparse_dim() == 1:
+    rows: Any  # an index: the rows, or of a sparse gradient whatever it holds
+    if grad.is_sparse:
         kept = grad.coalesce()
-        rows, new = kept.indices()[0], kept.values()
+        rows, new = tuple(kept.indices()), kept.values()
     else:
-        grad = grad.to_dense() if isinstance(grad, SparseTensor) else grad
         rows = (grad != 0).reshape(grad.shape[0], -1).any(1).nonzero().squeeze(1)
         new = grad[rows]
-    if rows.numel() == 0:
+    if new.numel() == 0:
         return
     exp_avg = state["exp_avg"][rows].lerp_(new, 1 - beta1)
     exp_avg_sq = state["exp_avg_sq"][rows].lerp_(new * new, 1 - beta2)

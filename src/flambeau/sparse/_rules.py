@@ -221,6 +221,12 @@ def _mul_(input, other):
     return input
 
 
+@rule("zero_")
+def _zero_(input):
+    input._index, input._value, input._ordered = input._index[:, :0], input._value[:0], True
+    return input
+
+
 # ---- shapes --------------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ Example:
     0.01
 """
 
+from flambeau.optim.lr_scheduler._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from flambeau.optim.lr_scheduler._base import LRScheduler
 from flambeau.optim.lr_scheduler._base import _LRScheduler as _LRScheduler
 from flambeau.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR

@@ -15,6 +15,11 @@ from flambeau.optim.optimizer import Optimizer
 
 Rate = float | Tensor
 
+EPOCH_DEPRECATION_WARNING = (
+    "scheduler.step: the epoch parameter in `scheduler.step()` is deprecated; call step() without arguments"
+)
+_HOW_TO = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
 
 class LRScheduler:
     """Base class of learning rate schedulers.
@@ -50,8 +55,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"{type(self).__name__}: parameter group {i} has no 'initial_lr', which last_epoch={last_epoch} needs; "
-                    "load the optimizer's state first, or begin with last_epoch=-1"
+                    f"{type(self).__name__}: param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler "
+                    f"with last_epoch >= 0, got last_epoch={last_epoch}; load the optimizer's state first, or begin with -1"
                 )
         self.base_lrs: list[Rate] = rates(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -126,15 +131,15 @@ class LRScheduler:
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
                 warnings.warn(
-                    f"{type(self).__name__}: optimizer.step was replaced after the scheduler was made, so the order of steps "
-                    "cannot be checked; call optimizer.step() before scheduler.step()",
+                    f"{type(self).__name__}: `optimizer.step()` has been overridden after the scheduler was made, so the order "
+                    f"of steps cannot be checked; call optimizer.step() before scheduler.step(), see {_HOW_TO}",
                     UserWarning,
                     stacklevel=2,
                 )
             elif not getattr(self.optimizer, "_opt_called", False):
                 warnings.warn(
-                    f"{type(self).__name__}: scheduler.step() came before optimizer.step(), so the first learning rate is "
-                    "never used; call optimizer.step() first",
+                    f"{type(self).__name__}: Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first "
+                    f"learning rate is never used; call optimizer.step() first, see {_HOW_TO}",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -200,14 +205,12 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     if not isinstance(value, list | tuple):
         return [copied(value) for _ in range(count)]
     if len(value) != count:
-        raise errors.ArgumentError(f"{name}: expected one value per parameter group ({count}), got {len(value)}")
+        raise errors.ArgumentError(f"{name} must have one value per parameter group ({count}), got {len(value)}")
     return [copied(one) for one in value]
 
 
 def warn_about_epoch() -> None:
-    warnings.warn(
-        "scheduler.step: passing the epoch is deprecated; call step() without arguments", UserWarning, stacklevel=3
-    )
+    warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
 
 
 def warn_if_asked_directly(scheduler: LRScheduler) -> None:

@@ -43,7 +43,7 @@ class _FunctionLR(LRScheduler):
             raise errors.ArgumentError(f"{type(self).__name__}: expected {count} functions, got {len(lr_lambda)}")
         for function in lr_lambda:
             if not callable(function):
-                raise TypeError(f"{type(self).__name__}: lr_lambda must be a function, got {type(function).__name__}")
+                raise TypeError(f"{type(self).__name__}: lr_lambda should be a function, got {type(function).__name__}")
         self.lr_lambdas: list[Factor] = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 

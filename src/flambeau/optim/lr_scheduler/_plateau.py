@@ -113,8 +113,8 @@ class ReduceLROnPlateau(LRScheduler):
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
                 raise errors.StateError(
-                    f"ReduceLROnPlateau: the optimizer has {len(groups)} parameter groups and min_lrs {len(self.min_lrs)} "
-                    "values; add one to min_lrs for each new group"
+                    f"ReduceLROnPlateau: The number of param groups in the optimizer is {len(groups)}, and min_lrs has "
+                    f"{len(self.min_lrs)} values; add one to min_lrs for each new group"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, smallest in zip(groups, self.min_lrs, strict=True):
