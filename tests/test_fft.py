@@ -188,7 +188,7 @@ def test_no_dims_is_a_complex_copy():
 def test_line_errors(name):
     function, x = getattr(fb.fft, name), fb.ones((4, 4))
     for n in (0, -1, -(2**40)):
-        with pytest.raises(fb.errors.ArgumentError, match=f"{name}: the number of data points"):
+        with pytest.raises(fb.errors.ArgumentError, match=f"{name}: Invalid number of data points"):
             function(x, n=n)
     for dim in (2, -3):
         with pytest.raises(fb.errors.OutOfRangeError, match=f"{name}: Dimension out of range .*got {dim}"):

@@ -68,3 +68,24 @@ def test_ops_have_signatures():
     for op in fb._C.namespaces[""].values():
         if hasattr(op, "__signature__"):
             inspect.signature(op)
+
+
+# Phrases of PyTorch's that people search for: ours begin with them.
+SEARCHED = {
+    "real transform of complex numbers": (lambda: fb.fft.rfft(fb.ones(4) * 1j), RuntimeError, "rfft expects a real input tensor"),
+    "transform of no points": (lambda: fb.fft.fft(fb.ones(4), n=0), RuntimeError, r"Invalid number of data points \(0\) specified"),
+    "istft of real numbers": (lambda: fb.istft(fb.zeros(3, 5, 2), 4), RuntimeError, "requires a complex-valued input tensor"),
+    "autocast of a tensor": (lambda: fb.autocast("cpu")(fb.ones(1)), TypeError, r"autocast\(\)\(func\) requires a callable, but got"),
+    "autocast on nothing": (lambda: fb.autocast("no such"), RuntimeError, "Invalid device string: 'no such'"),
+    "autocast on a device": (lambda: fb.autocast(fb.device("cpu")), ValueError, "Expected `device_type` of type `str`, got: `<class"),
+    "segments that do not fit": (
+        lambda: fb.segment_reduce(fb.ones(3), "sum", lengths=fb.tensor([1, 1])), RuntimeError, "Expected all rows of lengths along axis",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_words_that_people_search_for(name):
+    call, error, words = SEARCHED[name]
+    with pytest.raises(error, match=words):
+        call()

@@ -132,7 +132,7 @@ def _promoted(name: str, input, takes: str):
     """The input as NumPy's transforms take it: float32, float64, complex64 or complex128."""
     dtype = input.dtype
     if takes == "real" and dtype.is_complex:
-        raise DTypeError(f"{name}: expected a real input, got {dtype}; use x.real, or the transform for complex input")
+        raise DTypeError(f"{name} expects a real input tensor, but got {dtype}; use x.real, or the transform for complex input")
     if not (dtype.is_complex or dtype.is_floating_point):
         dtype = fb.get_default_dtype()
     if dtype not in _NUMPY_COMPLEX:
@@ -202,7 +202,7 @@ def _norm(name: str, norm) -> str:
 
 def _check_length(name: str, n: int) -> None:
     if n < 1:
-        raise ArgumentError(f"{name}: the number of data points must be at least 1, got {n}")
+        raise ArgumentError(f"{name}: Invalid number of data points ({n}) specified; expected at least 1")
     if n > 2**48:
         raise OutOfMemoryError(f"{name}: no memory for {n} data points")
 

@@ -260,7 +260,7 @@ def test_decorator():
 
     assert inside(3) == (True, 3)
     assert inside.__doc__ == "Text."
-    with pytest.raises(TypeError, match="function"):
+    with pytest.raises(TypeError, match="requires a callable"):
         autocast("cpu")(fb.zeros(1))
 
 
@@ -274,9 +274,9 @@ def test_other_threads_are_not_affected():
 
 
 def test_what_autocast_refuses():
-    with pytest.raises(ValueError, match="string"):
+    with pytest.raises(ValueError, match="of type `str`"):
         autocast(3)
-    with pytest.raises(RuntimeError, match="unknown"):
+    with pytest.raises(RuntimeError, match="Invalid device string"):
         autocast("abacus")
     with pytest.warns(UserWarning, match="dtype"), autocast("cpu", dtype=fb.float32):
         assert not state.is_autocast_enabled("cpu")
@@ -286,7 +286,7 @@ def test_what_autocast_refuses():
         warnings.simplefilter("error")
         autocast("cuda", enabled=False)
     for decorator in (fb.amp.custom_fwd, fb.amp.custom_bwd):
-        with pytest.raises(ValueError, match="string"):
+        with pytest.raises(ValueError, match="of type `str`"):
             decorator(device_type=3)
 
 

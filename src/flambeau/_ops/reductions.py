@@ -153,7 +153,9 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     given = given.to(fb.int64)
     if offsets is None:
         if not unsafe and bool((given < 0).any() | (given.sum(-1) != n).any()):
-            raise ArgumentError(f"segment_reduce: lengths must not be negative and sum to {n}, the size of data along axis {axis}")
+            raise ArgumentError(
+                f"segment_reduce: Expected all rows of lengths along axis {axis} to sum to {n}, the size of data, none negative"
+            )
         given = fb.cat([given.new_zeros((*given.shape[:-1], 1)), given.cumsum(-1)], -1)
     elif given.shape[-1] == 0:
         raise ArgumentError("segment_reduce: offsets must not be empty: they end with the end of the last stretch")

@@ -7,7 +7,7 @@ import builtins
 import flambeau as fb
 from flambeau import _C
 from flambeau._core import composite
-from flambeau.errors import ArgumentError, OutOfRangeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 
 
 @composite("unravel_index(Tensor indices, any shape) -> Tensor[]")
@@ -159,7 +159,7 @@ def istft(input, n_fft, hop_length, win_length, window, center, normalized, ones
     hop = n_fft // 4 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length
     if not input.is_complex():
-        raise TypeError("istft: requires a complex-valued input tensor matching the output from stft with return_complex=True")
+        raise DTypeError("istft: requires a complex-valued input tensor matching the output from stft with return_complex=True")
     if input.ndim not in (2, 3) or input.numel() == 0:
         raise ArgumentError(f"istft: expected a non-empty 2-d or 3-d tensor, got shape {tuple(input.shape)}")
     if onesided is None:

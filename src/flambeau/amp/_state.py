@@ -27,7 +27,7 @@ _state = _State()
 def _check(device_type: str) -> str:
     if device_type not in DEFAULT_DTYPES:
         raise errors.StateError(
-            f"autocast: unknown device_type {device_type!r}; expected one of {sorted(DEFAULT_DTYPES)}"
+            f"autocast: Invalid device string: {device_type!r}; expected one of {sorted(DEFAULT_DTYPES)}"
         )
     return device_type
 

@@ -58,7 +58,9 @@ class autocast:
         self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
-            raise errors.ArgumentError(f"autocast: device_type must be a string, got {type(device_type).__name__}")
+            raise errors.ArgumentError(
+                f"autocast: Expected `device_type` of type `str`, got: `{type(device_type)}`; pass its type, as 'cpu'"
+            )
         self.device = device_type
         self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
@@ -98,7 +100,7 @@ class autocast:
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):
             raise TypeError(
-                f"autocast: a decorator takes a function, got {type(func).__name__}; for a block, write `with autocast(...):`"
+                f"autocast()(func) requires a callable, but got {type(func).__name__}; for a block, write `with autocast(...):`"
             )
         return autocast_decorator(self, func)
 
@@ -192,4 +194,4 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
 
 def _check_device_type(name: str, device_type: str) -> None:
     if not isinstance(device_type, str):
-        raise errors.ArgumentError(f"{name}: device_type must be a string, got {type(device_type).__name__}")
+        raise errors.ArgumentError(f"{name}: Expected `device_type` of type `str`, got: `{type(device_type)}`")
