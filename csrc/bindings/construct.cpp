@@ -1,4 +1,5 @@
 // tensor(data): nested sequences of numbers to a tensor, and back with tolist().
+#include "base/bool.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
 #include "ops/common.h"
@@ -235,7 +236,7 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* at) {
     if (dim == t.dim()) {
         return dispatch_all(t.dtype(), [&](auto tag) -> PyObject* {
             using T = typename decltype(tag)::type;
-            T x = *reinterpret_cast<const T*>(at);
+            T x = *reinterpret_cast<const Stored<T>*>(at);
             if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(x);
             else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(x);
             else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(x);

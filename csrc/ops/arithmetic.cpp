@@ -299,13 +299,13 @@ OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { re
 template <class T>
 void where_tile(char** data, int64_t n, const void*) {
     T* z = reinterpret_cast<T*>(data[0]);
-    const bool* c = reinterpret_cast<const bool*>(data[1]);
+    const Bool* c = reinterpret_cast<const Bool*>(data[1]);
     const T *x = reinterpret_cast<const T*>(data[2]), *y = reinterpret_cast<const T*>(data[3]);
     // Without a branch: masks are often random.
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            T keep = static_cast<T>(-static_cast<T>(c[i]));
+            T keep = static_cast<T>(-static_cast<T>(bool(c[i])));
             z[i] = static_cast<T>((x[i] & keep) | (y[i] & static_cast<T>(~keep)));
         }
     } else {

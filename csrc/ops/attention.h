@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bool.h"
 #include "ops/common.h"
 #include "ops/scan_exp.h"
 
@@ -64,7 +65,7 @@ void hide(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m, int64_
         const Dims& step = p.mask.strides();
         int64_t at = b * step[0] + h * step[1] + (i + r) * step[2] + j * step[3];
         if (p.mask.dtype() == DType::Bool) {
-            const bool* keep = p.mask.data<bool>() + at;
+            const Bool* keep = p.mask.data<Bool>() + at;
             for (int64_t s = 0; s < n; s++) row[s] = keep[s * step[3]] ? row[s] : out;
         } else {
             const T* add = p.mask.data<T>() + at;

@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/winograd.h"
+#include "base/bool.h"
 #include "base/wording.h"
 #include "ops/create.h"
 #include "ops/free_layout.h"
@@ -142,7 +143,7 @@ Tensor fold(const ConvShape& s, const Tensor& columns, const Dims& shape) {
     Tensor from = contiguous(columns);
     dispatch_all(columns.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        const T* source = from.data<T>();
+        const Stored<T>* source = from.data<Stored<T>>();
         T* target = result.data<T>();
         parallel_for(s.batch * s.in_channels, 1, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; i++)

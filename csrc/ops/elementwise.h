@@ -4,6 +4,7 @@
 #include "backend/cpu/halves.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/math.h"
+#include "base/bool.h"
 #include "ops/common.h"
 
 namespace fb::ew {
@@ -65,21 +66,23 @@ inline void in_blocks(R* out, const T* const (&in)[inputs], int64_t n, F f) {
 template <class Fn, class T>
 void unary_tile(char** data, int64_t n, const void*) {
     using R = decltype(Fn::f(T()));
-    const T* in[] = {reinterpret_cast<const T*>(data[1])};
-    in_blocks<R, T, 1>(reinterpret_cast<R*>(data[0]), in, n, [](R* y, const T* const(&p)[1], int64_t count) {
-        const T* x = p[0];
+    using S = Stored<T>;
+    const S* in[] = {reinterpret_cast<const S*>(data[1])};
+    in_blocks<R, S, 1>(reinterpret_cast<R*>(data[0]), in, n, [](R* y, const S* const(&p)[1], int64_t count) {
+        const S* x = p[0];
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(x[i]);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(T(x[i]));
     });
 }
 template <class Fn, class T>
 void binary_tile(char** data, int64_t n, const void*) {
     using R = decltype(Fn::f(T(), T()));
-    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2])};
-    in_blocks<R, T, 2>(reinterpret_cast<R*>(data[0]), in, n, [](R* z, const T* const(&p)[2], int64_t count) {
-        const T *x = p[0], *y = p[1];
+    using S = Stored<T>;
+    const S* in[] = {reinterpret_cast<const S*>(data[1]), reinterpret_cast<const S*>(data[2])};
+    in_blocks<R, S, 2>(reinterpret_cast<R*>(data[0]), in, n, [](R* z, const S* const(&p)[2], int64_t count) {
+        const S *x = p[0], *y = p[1];
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) z[i] = Fn::f(x[i], y[i]);
+        for (int64_t i = 0; i < count; i++) z[i] = Fn::f(T(x[i]), T(y[i]));
     });
 }
 // Halves without a tile in between, for formulas that work on vectors. Tails as in Note [Tails].
@@ -121,12 +124,13 @@ void fixed_tile(char** data, int64_t n, const void*) {
 }
 template <class Fn, class T>
 void ternary_tile(char** data, int64_t n, const void*) {
-    const T* in[] = {reinterpret_cast<const T*>(data[1]), reinterpret_cast<const T*>(data[2]),
-                     reinterpret_cast<const T*>(data[3])};
-    in_blocks<T, T, 3>(reinterpret_cast<T*>(data[0]), in, n, [](T* y, const T* const(&p)[3], int64_t count) {
-        const T *a = p[0], *b = p[1], *c = p[2];
+    using S = Stored<T>;
+    const S* in[] = {reinterpret_cast<const S*>(data[1]), reinterpret_cast<const S*>(data[2]),
+                     reinterpret_cast<const S*>(data[3])};
+    in_blocks<T, S, 3>(reinterpret_cast<T*>(data[0]), in, n, [](T* y, const S* const(&p)[3], int64_t count) {
+        const S *a = p[0], *b = p[1], *c = p[2];
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(a[i], b[i], c[i]);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(T(a[i]), T(b[i]), T(c[i]));
     });
 }
 // With a context: Fn::f(x, const Context&).
@@ -134,11 +138,12 @@ template <class Fn, class Context, class T>
 void context_tile(char** data, int64_t n, const void* context) {
     using R = decltype(Fn::f(T(), std::declval<const Context&>()));
     const Context c = *static_cast<const Context*>(context);
-    const T* in[] = {reinterpret_cast<const T*>(data[1])};
-    in_blocks<R, T, 1>(reinterpret_cast<R*>(data[0]), in, n, [&c](R* y, const T* const(&p)[1], int64_t count) {
-        const T* x = p[0];
+    using S = Stored<T>;
+    const S* in[] = {reinterpret_cast<const S*>(data[1])};
+    in_blocks<R, S, 1>(reinterpret_cast<R*>(data[0]), in, n, [&c](R* y, const S* const(&p)[1], int64_t count) {
+        const S* x = p[0];
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(x[i], c);
+        for (int64_t i = 0; i < count; i++) y[i] = Fn::f(T(x[i]), c);
     });
 }
 

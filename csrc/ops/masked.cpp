@@ -1,6 +1,7 @@
 // Ops over masks, and the coordinates of what is not zero.
 #include <cmath>
 
+#include "base/bool.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/index_advanced.h"
@@ -107,7 +108,7 @@ Example:
               a.out.dtype());
     check_apart(a, {t, mask});
     Dims shape = broadcast_shapes(t.shape(), mask.shape());
-    if (shape.empty()) return *mask.data<bool>() ? clone(view(t, {1})) : empty({0}, t.dtype());
+    if (shape.empty()) return *mask.data<Bool>() ? clone(view(t, {1})) : empty({0}, t.dtype());
     return advanced_get(expand(t, shape), {{0, expand(mask, shape)}});
 }
 

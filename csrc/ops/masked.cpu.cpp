@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/loops.h"
+#include "base/bool.h"
 #include "ops/index_kernels.h"
 
 namespace fb::cpu {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int64_t mask_block = 16384;
 
-int64_t count_bytes(const uint8_t* mask, int64_t n) {
+int64_t count_bytes(const Bool* mask, int64_t n) {
     int64_t total = 0;
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < n; i++) total += mask[i];
@@ -21,7 +22,7 @@ int64_t count_bytes(const uint8_t* mask, int64_t n) {
 std::vector<int64_t> block_starts(const Tensor& mask) {
     int64_t n = mask.numel(), blocks = (n + mask_block - 1) / mask_block;
     std::vector<int64_t> starts(static_cast<size_t>(blocks) + 1, 0);
-    const uint8_t* m = mask.data<uint8_t>();
+    const Bool* m = mask.data<Bool>();
     parallel_for(blocks, 16, [&](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; b++)
             starts[b + 1] = count_bytes(m + b * mask_block, std::min(mask_block, n - b * mask_block));
@@ -40,7 +41,7 @@ void each_block(int64_t n, F&& f) {
 }
 
 // Positions (relative to begin) of the true elements of a piece of ≤ 256; branch-free because masks are unpredictable.
-int64_t positions(const uint8_t* mask, int64_t n, int32_t* at) {
+int64_t positions(const Bool* mask, int64_t n, int32_t* at) {
     int64_t k = 0;
     for (int64_t i = 0; i < n; i++) {
         at[k] = static_cast<int32_t>(i);
@@ -51,10 +52,10 @@ int64_t positions(const uint8_t* mask, int64_t n, int32_t* at) {
 
 constexpr int64_t piece = 256;
 
-bool all_false(const uint8_t* mask, int64_t n) {
+bool all_false(const Bool* mask, int64_t n) {
     uint8_t any = 0;
 #pragma omp simd reduction(| : any)
-    for (int64_t i = 0; i < n; i++) any |= mask[i];
+    for (int64_t i = 0; i < n; i++) any |= mask[i].byte;
     return !any;
 }
 
@@ -72,7 +73,7 @@ Tensor mask_offsets(const Tensor& mask, const Dims& strides) {
     const Dims& shape = mask.shape();
     int64_t inner = mask.dim() - 1, run = shape[inner], step = strides[inner];
     while (inner > 0 && strides[inner - 1] == step * run) run *= shape[--inner];
-    const uint8_t* m = mask.data<uint8_t>();
+    const Bool* m = mask.data<Bool>();
     int64_t* to = result.data<int64_t>();
     each_block(mask.numel(), [&](int64_t b, int64_t begin, int64_t end) {
         if (starts[b] == starts[b + 1]) return;
@@ -103,7 +104,7 @@ Tensor mask_offsets(const Tensor& mask, const Dims& strides) {
 Tensor mask_select(const Tensor& t, const Tensor& mask) {
     std::vector<int64_t> starts = block_starts(mask);
     Tensor result = empty({starts.back()}, t.dtype(), t.device());
-    const uint8_t* m = mask.data<uint8_t>();
+    const Bool* m = mask.data<Bool>();
     dispatch_size(t.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* from = t.data<T>();
@@ -137,7 +138,7 @@ Tensor mask_coordinates(const Tensor& mask) {
     if (ndim == 0) return transpose(result, 0, 1);
     const Dims& shape = mask.shape();
     int64_t inner = shape[ndim - 1];
-    const uint8_t* m = mask.data<uint8_t>();
+    const Bool* m = mask.data<Bool>();
     int64_t* to = result.data<int64_t>();
     each_block(mask.numel(), [&](int64_t b, int64_t begin, int64_t end) {
         if (starts[b] == starts[b + 1]) return;
@@ -174,7 +175,7 @@ template <class T>
 void fill_tile(char** data, int64_t n, const void* context) {
     T* to = reinterpret_cast<T*>(data[0]);
     const T* from = reinterpret_cast<const T*>(data[1]);
-    const uint8_t* mask = reinterpret_cast<const uint8_t*>(data[2]);
+    const Bool* mask = reinterpret_cast<const Bool*>(data[2]);
     T value = *static_cast<const T*>(context);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] = mask[i] ? value : from[i];

@@ -9,7 +9,7 @@ template <class T>
 void masked_tile(char** data, int64_t n, const void*) {
     T* __restrict y = reinterpret_cast<T*>(data[0]);
     const T* x = reinterpret_cast<const T*>(data[1]);
-    const uint8_t* mask = reinterpret_cast<const uint8_t*>(data[2]);
+    const Bool* mask = reinterpret_cast<const Bool*>(data[2]);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = mask[i] ? x[i] : T(0);
 }

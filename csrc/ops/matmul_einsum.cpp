@@ -4,6 +4,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/loops.h"
+#include "base/bool.h"
 #include "ops/matmul.h"
 
 namespace fb {
@@ -115,7 +116,7 @@ struct Groups {
 template <class T>
 void multiply_tile(char** data, int64_t n, const void*) {
     T* out = reinterpret_cast<T*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
+    const Stored<T>*x = reinterpret_cast<const Stored<T>*>(data[1]), *y = reinterpret_cast<const Stored<T>*>(data[2]);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         if constexpr (std::is_integral_v<T>)

@@ -7,8 +7,11 @@
 namespace fb {
 namespace {
 
+// Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises those.
 template <class X>
-using LaneOf = std::conditional_t<is_half_type<X>, float, X>;
+using LaneOf = std::conditional_t<is_half_type<X>, float, std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>>;
+template <class X>
+using ResultOf = std::conditional_t<std::is_same_v<X, bool>, bool, LaneOf<X>>;
 
 template <class L, bool largest>
 inline L better(L a, L x) {
@@ -32,14 +35,14 @@ struct Extreme {
     using T = X;
     using L = LaneOf<X>;
     using A = L;
-    using R = L;
-    static L unit() { return worst<L, largest>(); }
+    using R = ResultOf<X>;
+    static L unit() { return worst<std::conditional_t<std::is_same_v<X, bool>, bool, L>, largest>(); }
     static A neutral() { return unit(); }
     static L step(L l, T x) { return better<L, largest>(l, L(x)); }
     static L fold(L a, L b) { return better<L, largest>(a, b); }
     static A join(A a, A b) { return better<L, largest>(a, b); }
     static A widen(L l) { return l; }
-    static R result(A a, const void*) { return a; }
+    static R result(A a, const void*) { return static_cast<R>(a); }
 };
 
 // Both ends: each block is looked at twice while it lies in cache.
@@ -82,8 +85,8 @@ struct MinMax {
     static void finish(char* const* out, const char* acc, int64_t n, const void*) {
         const Range* a = reinterpret_cast<const Range*>(acc);
         for (int64_t i = 0; i < n; i++) {
-            reinterpret_cast<L*>(out[0])[i] = a[i].low;
-            reinterpret_cast<L*>(out[1])[i] = a[i].high;
+            reinterpret_cast<ResultOf<X>*>(out[0])[i] = static_cast<ResultOf<X>>(a[i].low);
+            reinterpret_cast<ResultOf<X>*>(out[1])[i] = static_cast<ResultOf<X>>(a[i].high);
         }
     }
 };
@@ -109,7 +112,7 @@ ReduceKernel aminmax_kernel(DType d) {
         using T = typename decltype(tag)::type;
         using M = MinMax<T>;
         return ReduceKernel{
-            dtype_of<T>(), dtype_of<typename M::L>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
+            dtype_of<T>(), dtype_of<ResultOf<T>>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
             M::finish};
     });
 }

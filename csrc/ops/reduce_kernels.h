@@ -3,6 +3,7 @@
 //   unit()   neutral lane, step(lane, x), fold(lane, lane), neutral() accumulator, join(acc, acc), widen(lane),
 //   result(acc, context)
 #pragma once
+#include "base/bool.h"
 #include "ops/reduce_driver.h"
 
 namespace fb {
@@ -17,14 +18,14 @@ inline constexpr int64_t row_lanes = 256;
 // cols lanes take in rows × cols elements.
 template <class Op>
 inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t stride, int64_t rows, int64_t cols) {
-    using T = typename Op::T;
+    using S = Stored<typename Op::T>;
     using L = typename Op::L;
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4) {
-        const T* __restrict a = reinterpret_cast<const T*>(x + r * stride);
-        const T* __restrict b = reinterpret_cast<const T*>(x + (r + 1) * stride);
-        const T* __restrict c = reinterpret_cast<const T*>(x + (r + 2) * stride);
-        const T* __restrict d = reinterpret_cast<const T*>(x + (r + 3) * stride);
+        const S* __restrict a = reinterpret_cast<const S*>(x + r * stride);
+        const S* __restrict b = reinterpret_cast<const S*>(x + (r + 1) * stride);
+        const S* __restrict c = reinterpret_cast<const S*>(x + (r + 2) * stride);
+        const S* __restrict d = reinterpret_cast<const S*>(x + (r + 3) * stride);
 #pragma omp simd
         for (int64_t j = 0; j < cols; j++) {
             L l = Op::step(lanes[j], a[j]);
@@ -34,7 +35,7 @@ inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t
         }
     }
     for (; r < rows; r++) {
-        const T* __restrict a = reinterpret_cast<const T*>(x + r * stride);
+        const S* __restrict a = reinterpret_cast<const S*>(x + r * stride);
 #pragma omp simd
         for (int64_t j = 0; j < cols; j++) lanes[j] = Op::step(lanes[j], a[j]);
     }
@@ -52,12 +53,12 @@ inline void fold_halves(typename Op::L* lanes) {
 
 // n contiguous elements, one lane per place of a short row, then folded into the first `left` lanes.
 template <class Op, int64_t width, int64_t left>
-inline void gather_row(typename Op::L* to, const typename Op::T* x, int64_t n) {
+inline void gather_row(typename Op::L* to, const Stored<typename Op::T>* x, int64_t n) {
     alignas(64) typename Op::L lanes[width];
     for (int64_t j = 0; j < width; j++) lanes[j] = Op::unit();
     int64_t rows = n / width;
     gather_rows<Op>(lanes, reinterpret_cast<const char*>(x), width * static_cast<int64_t>(sizeof(*x)), rows, width);
-    const typename Op::T* rest = x + rows * width;
+    const Stored<typename Op::T>* rest = x + rows * width;
     int64_t tail = n - rows * width;
 #pragma omp simd
     for (int64_t j = 0; j < tail; j++) lanes[j] = Op::step(lanes[j], rest[j]);
@@ -81,6 +82,7 @@ inline void fold_neighbours(const typename Op::L* __restrict from, typename Op::
 template <class Op>
 struct KernelOf {
     using T = typename Op::T;
+    using S = Stored<T>;
     using L = typename Op::L;
     using A = typename Op::A;
     using R = typename Op::R;
@@ -93,7 +95,7 @@ struct KernelOf {
 
     static void row(char* acc, const char* p, int64_t n) {
         A& a = *reinterpret_cast<A*>(acc);
-        const T* x = reinterpret_cast<const T*>(p);
+        const S* x = reinterpret_cast<const S*>(p);
         L lane = Op::unit();
         if (n >= 16 * width) gather_row<Op, width, 1>(&lane, x, n);
         else if (n >= width) gather_row<Op, width / 2, 1>(&lane, x, n);
@@ -109,7 +111,7 @@ struct KernelOf {
         for (int64_t first = 0; first < whole; first += group) {
             alignas(64) L lanes[group * few], folded[group];
             for (int64_t r = 0; r < group; r++) {
-                const T* __restrict p = reinterpret_cast<const T*>(x + (first + r) * stride);
+                const S* __restrict p = reinterpret_cast<const S*>(x + (first + r) * stride);
                 L* __restrict to = lanes + r * few;
                 if (n > 16 * few) {
                     gather_row<Op, std::max(width / 2, few), few>(to, p, n);

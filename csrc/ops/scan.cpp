@@ -11,13 +11,13 @@ DType scan_dtype(DType result) { return is_integral_or_bool(result) ? DType::I64
 using Kernel = void (*)(const Tensor&, const Tensor&, int64_t);
 
 // Integer inputs that the kernels widen on the fly.
-bool widens(DType d) { return d == DType::Bool || d == DType::U8 || d == DType::I32 || d == DType::I64; }
+bool widens(DType d) { return d == DType::U8 || d == DType::I32 || d == DType::I64; }
 
 Tensor scan(Kernel kernel, const Tensor& t, int64_t dim, DType result) {
     int64_t d = wrap_dim(dim, t.dim());
     DType compute = scan_dtype(result);
-    Tensor in = t;
-    if (result != DType::I64 || !widens(t.dtype())) in = to_dtype(to_dtype(t, result), compute);
+    Tensor in = t.dtype() == DType::Bool ? to_dtype(t, DType::U8) : t;
+    if (result != DType::I64 || !widens(in.dtype())) in = to_dtype(to_dtype(in, result), compute);
     in = contiguous(in);
     Tensor out = empty(t.shape(), compute, t.device());
     kernel(in, out, d);

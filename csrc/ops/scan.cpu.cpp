@@ -179,13 +179,12 @@ template <class Op>
 void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
-    dispatch<bool, uint8_t, int32_t, int64_t, float, double, c64, c128>(
-        in.dtype(), "a dtype that scans", [&](auto tag) {
-            using S = typename decltype(tag)::type;
-            using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
-            if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
-            else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
-        });
+    dispatch<uint8_t, int32_t, int64_t, float, double, c64, c128>(in.dtype(), "a dtype that scans", [&](auto tag) {
+        using S = typename decltype(tag)::type;
+        using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
+        if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
+        else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
+    });
 }
 
 // log Σ exp as m + log(s): m the largest so far, s the sum scaled by it.

@@ -11,8 +11,9 @@ void check_real(const Tensor& t) {
     if (is_complex(t.dtype())) fail_type("complex numbers have no order, got ", t.dtype());
 }
 
-// The wanted dimension last, contiguous.
-Tensor rows_of(const Tensor& t, int64_t dim) {
+// The wanted dimension last, contiguous; bools as the numbers 0 and 1.
+Tensor rows_of(const Tensor& given, int64_t dim) {
+    Tensor t = given.dtype() == DType::Bool ? to_dtype(given, DType::U8) : given;
     if (t.dim() == 0) return contiguous(t);
     return contiguous(dim == t.dim() - 1 ? t : transpose(t, dim, t.dim() - 1));
 }

@@ -116,8 +116,9 @@ template <class T>
 void close_tile(char** data, int64_t n, const void* context) {
     const Tolerance t = *static_cast<const Tolerance*>(context);
     bool* z = reinterpret_cast<bool*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *y = reinterpret_cast<const T*>(data[2]);
-    for (int64_t i = 0; i < n; i++) z[i] = close(x[i], y[i], t);
+    using S = Stored<T>;
+    const S *x = reinterpret_cast<const S*>(data[1]), *y = reinterpret_cast<const S*>(data[2]);
+    for (int64_t i = 0; i < n; i++) z[i] = close(T(x[i]), T(y[i]), t);
 }
 
 Tensor is_close(Args& a, const Tensor& x, const Tensor& y, const Tolerance& t) {

@@ -136,9 +136,12 @@ Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, b
     return result;
 }
 
-Value run(const Tensor& t, bool ordered, bool inverse, bool counts, std::optional<int64_t> dim) {
-    if (is_complex(t.dtype())) fail_type("complex numbers have no order, got ", t.dtype());
+Value run(const Tensor& given, bool ordered, bool inverse, bool counts, std::optional<int64_t> dim) {
+    if (is_complex(given.dtype())) fail_type("complex numbers have no order, got ", given.dtype());
+    bool truth = given.dtype() == DType::Bool;  // compared as the numbers 0 and 1
+    Tensor t = truth ? to_dtype(given, DType::U8) : given;
     Unique u = dim ? unique_slices(t, *dim, ordered, inverse, counts) : unique_elements(t, ordered, inverse, counts);
+    if (truth) u.values = reinterpret_view(u.values, DType::Bool, u.values.shape(), u.values.strides(), 0);
     if (!inverse && !counts) return u.values;
     std::vector<Tensor> results{u.values};
     if (inverse) results.push_back(u.inverse);

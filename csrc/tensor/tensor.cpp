@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/bool.h"
 #include "base/exclusive.h"
 #include "base/wording.h"
 #include "memory/allocator.h"
@@ -368,7 +369,7 @@ Scalar item(const Tensor& t) {
           " elements cannot be converted to Scalar: expected one element, shape is ", t.shape());
     return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
-        T x = *t.data<T>();
+        T x = *t.data<Stored<T>>();
         if constexpr (std::is_same_v<T, bool>) return Scalar(x);
         else if constexpr (std::is_same_v<T, uint64_t>) return Scalar(x);
         else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(x));

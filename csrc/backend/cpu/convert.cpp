@@ -1,6 +1,7 @@
 #include "backend/cpu/convert.h"
 
 #include "backend/cpu/halves.h"
+#include "base/bool.h"
 
 namespace fb::cpu {
 namespace {
@@ -42,18 +43,21 @@ template <class To, class From>
 void convert_loop(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
     if (to_stride == sizeof(To) && from_stride == sizeof(From)) {
         To* __restrict y = reinterpret_cast<To*>(to);
-        const From* __restrict x = reinterpret_cast<const From*>(from);
+        const Stored<From>* __restrict x = reinterpret_cast<const Stored<From>*>(from);
         int64_t done = 0;
         if constexpr (std::is_same_v<To, int32_t> && std::is_same_v<From, float>) done = int_from_float(y, x, n);
         if constexpr (is_half_type<To> && std::is_same_v<From, float>) done = half_from_float(y, x, n);
         if constexpr (std::is_same_v<To, float> && is_half_type<From>) done = float_from_half(y, x, n);
 #pragma omp simd
-        for (int64_t i = done; i < n; i++) y[i] = convert<To>(x[i]);
+        for (int64_t i = done; i < n; i++) {
+            if constexpr (std::is_same_v<From, bool>) y[i] = x[i].byte ? convert<To>(1) : convert<To>(0);
+            else y[i] = convert<To>(x[i]);
+        }
         return;
     }
     for (int64_t i = 0; i < n; i++)
         *reinterpret_cast<To*>(to + i * to_stride) =
-            convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
+            convert<To>(From(*reinterpret_cast<const Stored<From>*>(from + i * from_stride)));
 }
 
 using ConvertFn = void (*)(char*, int64_t, const char*, int64_t, int64_t);

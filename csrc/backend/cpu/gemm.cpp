@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "backend/cpu/loops.h"
+#include "base/bool.h"
 #include "base/parallel.h"
 
 // OpenBLAS, from the wheel scipy-openblas32: C names with the prefix "scipy_".
@@ -153,9 +154,16 @@ void matrix_vector(const Product& p, const T* a, const T* x, T* y, int64_t first
     a += first * p.a.row;
     y += first * p.c.row;
     int incx = int(p.k == 1 ? 1 : p.b.row), incy = int(p.m == 1 ? 1 : p.c.row);
-    if (la.transposed)
-        blas_gemv(trans, int(p.k), int(rows), p.alpha.to<T>(), a, int(la.ld), x, incx, p.beta.to<T>(), y, incy);
-    else blas_gemv(no_trans, int(rows), int(p.k), p.alpha.to<T>(), a, int(la.ld), x, incx, p.beta.to<T>(), y, incy);
+    T beta = p.beta.to<T>();
+    if constexpr (is_complex_type<T>) {
+        // OpenBLAS would scale y with a look at the element after the last.
+        if (beta != T(0) && beta != T(1)) {
+            for (int64_t i = 0; i < rows; i++) y[i * incy] *= beta;
+            beta = T(1);
+        }
+    }
+    if (la.transposed) blas_gemv(trans, int(p.k), int(rows), p.alpha.to<T>(), a, int(la.ld), x, incx, beta, y, incy);
+    else blas_gemv(no_trans, int(rows), int(p.k), p.alpha.to<T>(), a, int(la.ld), x, incx, beta, y, incy);
 }
 
 // Integers are summed unsigned, where overflow is defined.
@@ -173,7 +181,7 @@ struct Wrapping<T> {
 constexpr int64_t dot_block = 8192;
 
 template <class T>
-T dot_run(const T* x, int64_t incx, const T* y, int64_t incy, int64_t n, bool conjugate) {
+T dot_run(const Stored<T>* x, int64_t incx, const Stored<T>* y, int64_t incy, int64_t n, bool conjugate) {
     using A = typename Wrapping<T>::type;
     if constexpr (std::is_same_v<T, bool>) {
         for (int64_t i = 0; i < n; i++) {
@@ -233,9 +241,10 @@ Pointers locate(const Product& p, int64_t index) {
 
 template <class T>
 void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
-    T sum = dot_run(reinterpret_cast<const T*>(at.a) + row * p.a.row, p.a.col, reinterpret_cast<const T*>(at.b),
-                    p.b.row, p.k, false);
-    T& y = reinterpret_cast<T*>(at.c)[row * p.c.row];
+    using S = Stored<T>;
+    T sum = dot_run<T>(reinterpret_cast<const S*>(at.a) + row * p.a.row, p.a.col, reinterpret_cast<const S*>(at.b),
+                       p.b.row, p.k, false);
+    S& y = reinterpret_cast<S*>(at.c)[row * p.c.row];
     if constexpr (std::is_same_v<T, bool>) y = (sum && p.alpha.to<T>()) || (p.beta.to<T>() && y);
     else {
         using A = typename Wrapping<T>::type;
@@ -250,6 +259,7 @@ void row_times_vector(const Product& p, const Pointers& at, int64_t row) {
 static void large_gemm(const OwnGemm& g) { rows_gemm_fits(g) ? rows_gemm(g) : packed_gemm(g); }
 
 void float_gemm(const OwnGemm& g) {
+    if (g.m == 0 || g.n == 0) return;
     if (!direct_gemm_fits(g.dtype, g.n, g.k, g.b_col)) return large_gemm(g);
     // Rows of c cost their sums, and the writing of a row even when the sums are short.
     int64_t row_work = g.n * (g.k + 8), size = itemsize(g.dtype);
@@ -412,7 +422,7 @@ void scale(const Tensor& c, const Scalar& beta) {
     dispatch_compute(c.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         T factor = beta.to<T>();
-        T* x = scaled.data<T>();
+        Stored<T>* x = scaled.data<Stored<T>>();
         for (int64_t i = 0; i < scaled.numel(); i++) x[i] = static_cast<T>(x[i] * factor);
     });
     copy(c, scaled);
@@ -476,9 +486,9 @@ void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
     int64_t incx = n ? x.strides().back() : 1, incy = n ? y.strides().back() : 1;
     dispatch_compute(x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        const T *p = x.data<T>(), *q = y.data<T>();
+        const Stored<T>*p = x.data<Stored<T>>(), *q = y.data<Stored<T>>();
         if (blocks <= 1) {
-            *out.data<T>() = dot_run(p, incx, q, incy, n, conjugate);
+            *out.data<T>() = dot_run<T>(p, incx, q, incy, n, conjugate);
             return;
         }
         Tensor partial = empty({blocks}, x.dtype());
@@ -486,8 +496,8 @@ void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
         parallel_for(blocks, 8, [&](int64_t begin, int64_t end) {
             for (int64_t b = begin; b < end; b++) {
                 int64_t first = b * dot_block;
-                sums[b] =
-                    dot_run(p + first * incx, incx, q + first * incy, incy, std::min(dot_block, n - first), conjugate);
+                sums[b] = dot_run<T>(p + first * incx, incx, q + first * incy, incy, std::min(dot_block, n - first),
+                                     conjugate);
             }
         });
         T total = sums[0];

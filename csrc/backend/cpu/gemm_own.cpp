@@ -27,6 +27,7 @@ struct Lanes {
 
 // Ordinary sums of products, and the "or" of "and"s for bool.
 struct Arithmetic {
+    static constexpr bool plain_elements = true;
     template <class V, class T>
     static void step(V& sum, T a, const V& b) {
         sum += a * b;
@@ -37,15 +38,22 @@ struct Arithmetic {
     }
 };
 struct Logic {
+    static constexpr bool plain_elements = false;  // any byte but 0 is true: see Note [Bytes of bools]
     template <class V, class T>
     static void step(V& sum, T a, const V& b) {
         sum |= a & b;
     }
     template <class V, class T>
     static V finish(const V& sum, T alpha, const V& c, T beta) {
-        return (alpha & sum) | (beta & c);
+        return (alpha & sum) | (beta & V(c != 0));
     }
 };
+
+template <class Ops, class T>
+inline T element(T x) {
+    if constexpr (Ops::plain_elements) return x;
+    else return x != 0;
+}
 
 template <class T>
 struct Block {
@@ -73,7 +81,7 @@ void row_block(const Block<T>& g) {
             V line[Wide];
             for (int v = 0; v < Wide; v++) line[v] = *reinterpret_cast<const V*>(b + v * width);
             for (int r = 0; r < rows; r++) {
-                T x = g.a[r * g.a_row + p * g.a_col];
+                T x = element<Ops>(g.a[r * g.a_row + p * g.a_col]);
                 for (int v = 0; v < Wide; v++) Ops::step(sum[r][v], x, line[v]);
             }
         }
@@ -113,14 +121,14 @@ void all_rows(Block<T> g, int64_t m) {
     if (m) row_block<T, Ops, 1, Wide>(g);
 }
 
-template <class T>
+template <class Ops, class T>
 void pack(T* panel, int64_t panel_row, const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n) {
     for (int64_t p = 0; p < k; p++) {
         T* to = panel + p * panel_row;
         const T* from = b + p * b_row;
-        if (b_col == 1) std::memcpy(to, from, n * sizeof(T));
+        if (Ops::plain_elements && b_col == 1) std::memcpy(to, from, n * sizeof(T));
         else {
-            for (int64_t j = 0; j < n; j++) to[j] = from[j * b_col];
+            for (int64_t j = 0; j < n; j++) to[j] = element<Ops>(from[j * b_col]);
         }
         for (int64_t j = n; j < panel_row; j++) to[j] = 0;
     }
@@ -142,7 +150,7 @@ void run(const OwnGemm& g, T alpha, T beta) {
                 large.resize(panel_depth * panel_row_bytes / vector_bytes);
                 panel = reinterpret_cast<T*>(large.data());
             }
-            pack(panel, row, b + p * g.b_row + j * g.b_col, g.b_row, g.b_col, k, n);
+            pack<Ops>(panel, row, b + p * g.b_row + j * g.b_col, g.b_row, g.b_col, k, n);
             T keep = p == 0 ? beta : T(1);
             Block<T> block{n,
                            k,
