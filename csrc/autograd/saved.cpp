@@ -17,6 +17,7 @@ Saved::Saved(const Tensor& t, bool is_result) {
         fail_state(
             "Inference tensors cannot be saved for backward. Please use clone() outside of inference_mode to make a "
             "normal tensor, or use no_grad instead of inference_mode");
+    device_ = t.device();
     Tensor kept = is_result ? without_history(t) : t;
     // A number of the user's is not for hooks, though it is kept as a tensor.
     if (!saved_hooks.empty() && saved_hooks.back() && !t.impl()->wrapped_number) {
@@ -34,9 +35,22 @@ void Saved::reset() {
     hooks_ = nullptr;
 }
 
-Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::string& maker, Location kept_at) const {
+void Saved::check_unchanged(const Tensor& t, const Expected& expected, const std::string& what,
+                            const std::string& maker, Location kept_at) const {
+    if (t.shape() == expected.shape && t.dtype() == expected.dtype && t.device() == device_) return;
+    std::string kept = describe_location(kept_at);
+    fail_state(what, " of ", maker, kept.empty() ? "" : " at " + kept, " was kept for backward with shape ",
+               expected.shape, ", dtype ", expected.dtype, " on ", to_string(device_), " and now has shape ", t.shape(),
+               ", dtype ", t.dtype(), " on ", to_string(t.device()), "; ",
+               packed_ ? "an unpack hook must return what pack was given: convert it back there"
+                       : "it was replaced (.data =, set_, resize_): change it after backward(), or change a clone()");
+}
+
+Tensor Saved::unpack(const Edge& edge, const Expected& expected, const std::string& what, const std::string& maker,
+                     Location kept_at) const {
     if (packed_) {
         Tensor t = hooks_->unpack(*packed_);
+        check_unchanged(t, expected, what, maker, kept_at);
         if (!grad_enabled()) return t;
         // Its history is that of the tensor that was kept, whatever the hook did to it.
         if (edge.node || requires_grad(t)) t = without_history(t);
@@ -54,6 +68,7 @@ Tensor Saved::unpack(const Edge& edge, const std::string& what, const std::strin
             writer ? writer : "another operation", changed.empty() ? "" : " at " + changed,
             ". Change a clone() instead, or use the form of the operation that is not in place");
     }
+    check_unchanged(tensor_, expected, what, maker, kept_at);
     if (!grad_enabled()) return tensor_;
     // The tensor's own history may have gone on since (detach_, requires_grad_); the edge is as it was.
     GradMeta* meta = grad_meta(tensor_.impl());

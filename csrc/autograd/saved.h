@@ -19,13 +19,21 @@ class Saved {
     Saved(const Tensor& t, bool is_result);
 
     bool defined() const { return tensor_.defined() || packed_; }
-    // `what`: how messages call it; `maker`: the op that kept it. `edge`: where its history is found.
-    Tensor unpack(const Edge& edge, const std::string& what, const std::string& maker, Location kept_at) const;
+    // The shape and dtype a tensor had when it was kept; whoever keeps tensors remembers them.
+    using Expected = Node::Output;
+    // `what`: how messages call it; `maker`: the op that kept it. `edge`: where its history is found. Formulas trust
+    // what they get: a tensor of another shape, dtype or device than the one kept is an error.
+    Tensor unpack(const Edge& edge, const Expected& expected, const std::string& what, const std::string& maker,
+                  Location kept_at) const;
     void reset();
 
   private:
+    void check_unchanged(const Tensor& t, const Expected& expected, const std::string& what, const std::string& maker,
+                         Location kept_at) const;
+
     Tensor tensor_;
     uint64_t version_ = 0;
+    Device device_;
     Ref<RefCounted> packed_;
     Ref<SavedHooks> hooks_;
 };

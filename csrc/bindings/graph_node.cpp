@@ -107,14 +107,14 @@ PyObject* node_saved(PyObject* o, PyObject*) {
             auto at = static_cast<size_t>(node->op.place[i]);
             for (uint32_t s = node->first[at]; s < node->first[at + 1]; s++) {
                 if (!node->slots[s].saved.defined()) continue;
-                add(p.name, node->slots[s].saved.unpack(node->next[s], "the argument '" + p.name + "'",
+                add(p.name, node->slots[s].saved.unpack(node->next[s], node->slots[s], "the argument '" + p.name + "'",
                                                         node->op.entry->name, node->where));
             }
         }
         for (size_t i = 0; i < node->results.size(); i++) {
             if (node->results[i].defined())
-                add("result", node->results[i].unpack({Ref<Node>(node), static_cast<uint32_t>(i)}, "the result",
-                                                      node->op.entry->name, node->where));
+                add("result", node->results[i].unpack({Ref<Node>(node), static_cast<uint32_t>(i)}, node->outputs[i],
+                                                      "the result", node->op.entry->name, node->where));
         }
         return list.release();
     });
@@ -157,7 +157,7 @@ PyObject* saved_attribute(OpNode* node, std::string key) {
         refuse_released();
         if (k >= node->results.size() || !node->results[k].defined()) return nullptr;
         Edge edge{Ref<Node>(node), static_cast<uint32_t>(k)};
-        return wrap(node->results[k].unpack(edge, "the result", node->op.entry->name, node->where));
+        return wrap(node->results[k].unpack(edge, node->outputs[k], "the result", node->op.entry->name, node->where));
     }
     for (size_t i = 0; i < node->op.signature.params.size(); i++) {
         const Param& p = node->op.signature.params[i];
@@ -171,8 +171,8 @@ PyObject* saved_attribute(OpNode* node, std::string key) {
         refuse_released();
         auto one = [&](uint32_t s) {
             if (!node->slots[s].saved.defined()) return Py_NewRef(Py_None);
-            Tensor t = node->slots[s].saved.unpack(node->next[s], "the argument '" + p.name + "'", node->op.entry->name,
-                                                   node->where);
+            Tensor t = node->slots[s].saved.unpack(node->next[s], node->slots[s], "the argument '" + p.name + "'",
+                                                   node->op.entry->name, node->where);
             return t.is_wrapped_number() ? wrap(item(t)) : wrap(t);
         };
         uint32_t first = node->first[at], last = node->first[at + 1];

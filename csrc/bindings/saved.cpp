@@ -58,6 +58,7 @@ PyObject* pop_saved_hooks(PyObject*, PyObject*) {
 // SavedTensor: what a Function keeps through its context.
 struct PySaved {
     PyObject_HEAD Saved* saved;
+    Saved::Expected* expected;
     Edge* edge;  // where the kept tensor's history is found; filled in for results once the node exists
     std::string* maker;
     Location where;
@@ -67,6 +68,7 @@ void saved_dealloc(PyObject* o) {
     PyTypeObject* type = Py_TYPE(o);
     auto* self = reinterpret_cast<PySaved*>(o);
     delete self->saved;
+    delete self->expected;
     delete self->edge;
     delete self->maker;
     type->tp_free(o);
@@ -80,7 +82,8 @@ PyObject* saved_unpack(PyObject* o, PyObject* args) {
     return guarded([&]() -> PyObject* {
         auto* self = reinterpret_cast<PySaved*>(o);
         Edge edge = is_node(node) ? Edge{Ref<Node>(as_node(node)->node), output} : *self->edge;
-        return wrap(self->saved->unpack(edge, "a tensor saved by save_for_backward", *self->maker, self->where));
+        return wrap(self->saved->unpack(edge, *self->expected, "a tensor saved by save_for_backward", *self->maker,
+                                        self->where));
     });
 }
 PyMethodDef saved_methods[] = {{"unpack", saved_unpack, METH_VARARGS, "The tensor, if nobody changed it since."}, {}};
@@ -97,6 +100,7 @@ PyObject* save_tensor(PyObject*, PyObject* args) {
         Owned o(ok(saved_type->tp_alloc(saved_type, 0)));
         auto* self = reinterpret_cast<PySaved*>(o.get());
         self->saved = new Saved(tensor, is_result != 0);
+        self->expected = new Saved::Expected{tensor.shape(), tensor.dtype()};
         self->edge = new Edge(is_result ? Edge{} : gradient_edge(tensor));
         self->maker = new std::string(maker);
         self->where = here();

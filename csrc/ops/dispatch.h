@@ -31,10 +31,8 @@ extern thread_local const char* composite_op;
 // A recorded call of an op of the table.
 class OpNode final : public Node {
   public:
-    struct Slot {  // a tensor argument
+    struct Slot : Output {  // a tensor argument: its shape and dtype, and itself where the formula needs it
         Saved saved;
-        Dims shape;
-        DType dtype = DType::F32;
     };
 
     explicit OpNode(const OpOverload& overload) : op(overload) {}
@@ -69,6 +67,11 @@ class OpNode final : public Node {
     std::atomic<uint32_t> uses_{0};
     std::atomic<bool> dropped_{false}, keeps_{false};  // keeps_: known after the formula ran
 };
+
+// Whether out= of this op must have the dtype of the result; and whether that holds for the op that runs on this
+// thread.
+bool takes_exact_out(const std::string& op);
+extern thread_local bool exact_out;
 
 // An in-place change of `t` is about to be recorded: refuses leaves.
 void check_inplace(const Tensor& t);

@@ -67,8 +67,9 @@ Var GradCall::in(int arg, int k) const {
     const Saved& saved = node_.slots[slot].saved;
     if (!saved.defined())
         fail_state("the formula reads argument '", node_.op.signature.params[arg].name, "', which it does not declare");
-    return saved.unpack(node_.next[slot], "the argument '" + node_.op.signature.params[arg].name + "'",
-                        node_.op.entry->name, node_.where);
+    return saved.unpack(node_.next[slot], node_.slots[slot],
+                        "the argument '" + node_.op.signature.params[arg].name + "'", node_.op.entry->name,
+                        node_.where);
 }
 Var GradCall::out(int result) const {
     if (static_cast<size_t>(result) >= node_.results.size() || !node_.results[result].defined())
@@ -77,7 +78,7 @@ Var GradCall::out(int result) const {
     Edge edge;
     if (DType type = out_dtype(result); is_floating(type) || is_complex(type))
         edge = {Ref<Node>(const_cast<OpNode*>(&node_)), static_cast<uint32_t>(result)};
-    return node_.results[result].unpack(edge, "the result", node_.op.entry->name, node_.where);
+    return node_.results[result].unpack(edge, node_.outputs[result], "the result", node_.op.entry->name, node_.where);
 }
 static bool is_tensor_param(const OpOverload& op, int arg) {
     ArgType type = op.signature.params[arg].type;

@@ -14,7 +14,7 @@ class KeptItems {
     explicit KeptItems(const std::vector<IndexItem>& items) : items_(items) {
         for (IndexItem& item : items_) {
             if (item.type != IndexItem::Type::Tensor) continue;
-            indices_.push_back(Saved(item.indices, false));
+            indices_.push_back({{item.indices.shape(), item.indices.dtype()}, Saved(item.indices, false)});
             item.indices = Tensor();
             advanced_ = true;
         }
@@ -23,7 +23,9 @@ class KeptItems {
         std::vector<IndexItem> items = items_;
         size_t next = 0;
         for (IndexItem& item : items) {
-            if (item.type == IndexItem::Type::Tensor) item.indices = indices_[next++].unpack({}, "an index", op, where);
+            if (item.type != IndexItem::Type::Tensor) continue;
+            const auto& [expected, saved] = indices_[next++];
+            item.indices = saved.unpack({}, expected, "an index", op, where);
         }
         return items;
     }
@@ -31,7 +33,7 @@ class KeptItems {
 
   private:
     std::vector<IndexItem> items_;
-    std::vector<Saved> indices_;
+    std::vector<std::pair<Saved::Expected, Saved>> indices_;
     bool advanced_ = false;
 };
 
