@@ -1,5 +1,9 @@
 """Decompositions against their definitions, NumPy, and inputs that must end in an error."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -325,3 +329,28 @@ def test_vander_needs_two_powers_and_numbers():
             fb.linalg.vander(x)
     with pytest.raises(RuntimeError, match="bool"):
         fb.linalg.vander(fb.tensor([True, False]))
+
+
+COMPLEX_CALLS = """
+import flambeau as fb
+fb.set_num_threads(1)
+for dtype in (fb.complex64, fb.complex128):
+    for m, n in ((17, 1), (1, 17), (17, 17), (33, 5), (5, 33), (9, 8), (16, 16)):
+        a, b = fb.randn(m, n, dtype=dtype), fb.randn(n, dtype=dtype)
+        fb.pca_lowrank(a, q=1)
+        fb.linalg.qr(a, mode="complete")
+        fb.linalg.svd(a)
+        fb.addmv(fb.randn(m, dtype=dtype), a, b, beta=0.5)
+        fb.linalg.lstsq(a, fb.randn(m, 3, dtype=dtype))
+        fb.linalg.lu(a)
+        if m == n:
+            fb.linalg.eig(a), fb.linalg.eigh(a), fb.linalg.inv(a), fb.linalg.det(a), fb.linalg.solve(a, b)
+print("done")
+"""
+
+
+def test_complex_matrices_before_a_protected_page():
+    """OpenBLAS looks at the element after the last of complex vectors that it scales: it must be ours."""
+    environment = {**os.environ, "FLAMBEAU_GUARD": "1"}
+    done = subprocess.run([sys.executable, "-c", COMPLEX_CALLS], env=environment, capture_output=True, text=True)
+    assert done.stdout == "done\n", f"exit code {done.returncode}: {done.stderr[-500:]}"

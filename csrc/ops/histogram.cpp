@@ -12,6 +12,14 @@ namespace {
 
 constexpr int64_t piece = 1 << 16;
 
+// How far v lies between low and high, in bins. Neither the width of the range nor its product may overflow.
+template <class T>
+int64_t bin_between(T v, T low, T high, int64_t bins) {
+    T width = high - low, scale = static_cast<T>(bins), part = (v - low) * scale / width;
+    if (!std::isfinite(width * scale)) part = (v / 2 - low / 2) / (high / 2 - low / 2) * scale;
+    return part >= 0 ? std::min(static_cast<int64_t>(part), bins - 1) : 0;
+}
+
 template <class T>
 void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
     int64_t pieces = (n + piece - 1) / piece;
@@ -24,12 +32,10 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
         for (int64_t s = begin; s < end; s++) {
             auto& table = tables[static_cast<size_t>(s)];
             table.assign(static_cast<size_t>(bins), 0);
-            T width = high - low, scale = static_cast<T>(bins);
             for (int64_t i = n * s / shares; i < n * (s + 1) / shares; i++) {
                 T v = x[i];
                 if (!(v >= low && v <= high)) continue;
-                int64_t at = static_cast<int64_t>((v - low) * scale / width);
-                table[static_cast<size_t>(std::min(at, bins - 1))]++;
+                table[static_cast<size_t>(bin_between(v, low, high, bins))]++;
             }
         }
     });
@@ -43,8 +49,7 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
 template <class T>
 int64_t bin_of(T v, const T* edges, int64_t bins, bool even) {
     if (!even) return std::min<int64_t>(std::upper_bound(edges, edges + bins + 1, v) - edges, bins) - 1;
-    T width = edges[bins] - edges[0];
-    int64_t at = std::clamp<int64_t>(static_cast<int64_t>((v - edges[0]) * static_cast<T>(bins) / width), 0, bins - 1);
+    int64_t at = bin_between(v, edges[0], edges[bins], bins);
     while (at > 0 && v < edges[at]) at--;
     while (at < bins - 1 && v >= edges[at + 1]) at++;
     return at;

@@ -53,8 +53,15 @@ Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype
     constexpr int64_t most = std::numeric_limits<int>::max();
     check(rows <= most && cols <= most, "matrices of ", rows, " × ", cols, " are too large for LAPACK");
     Columns c;
-    c.tensor = transpose(empty(with(batch, {cols, rows}), dtype), -1, -2);
+    Dims shape = with(batch, {cols, rows});
     c.count = checked_numel(batch);
+    if (is_complex(dtype)) {
+        // OpenBLAS scales complex vectors (cscal, which QR and LU call) with a look at the element after the last.
+        Tensor room = empty({checked_numel(shape) + 1}, dtype);
+        c.tensor = transpose(make_view(room.storage_ref(), dtype, shape, contiguous_strides(shape), 0), -1, -2);
+    } else {
+        c.tensor = transpose(empty(shape, dtype), -1, -2);
+    }
     c.rows = static_cast<int>(rows);
     c.cols = static_cast<int>(cols);
     return c;

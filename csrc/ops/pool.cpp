@@ -54,13 +54,27 @@ void check_input(const Tensor& x, int64_t spatial) {
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
+// The one window of a missing dimension.
+void whole(Spans& spans) {
+    spans.resize(1);
+    spans[0] = {0, 1, 1};
+}
+
+// The shape of the result.
+Dims with_places(const Dims& x, const PoolShape& s) {
+    Dims shape = x;
+    for (int64_t d = 2; d < x.size(); d++) shape[d] = s.out[3 - (x.size() - 2) + d - 2];
+    checked_numel(shape);
+    return shape;
+}
+
 // Sizes and windows; `include_pad` counts padding in averages.
 PoolShape pool_shape(const Dims& x, const Windows& w, bool include_pad) {
     PoolShape s;
     s.batch = x[0];
     s.channels = x[1];
     int64_t spatial = x.size() - 2, missing = 3 - spatial;
-    for (int64_t i = 0; i < missing; i++) s.spans[i] = {{0, 1, 1}};
+    for (int64_t i = 0; i < missing; i++) whole(s.spans[i]);
     for (int64_t d = 0; d < spatial; d++) {
         int64_t i = missing + d, in = x[2 + d], stride = w.stride[d], pad = w.padding[d], step = w.dilation[d];
         int64_t reach = step * (w.kernel[d] - 1) + 1, room;
@@ -74,12 +88,12 @@ PoolShape pool_shape(const Dims& x, const Windows& w, bool include_pad) {
         s.in[i] = in;
         s.out[i] = out;
         s.step[i] = step;
-        s.spans[i].resize(static_cast<size_t>(out));
+        s.spans[i].resize(out);
         for (int64_t o = 0; o < out; o++) {
             int64_t begin = o * stride - pad, end = std::min(begin + reach, in);
             int64_t padded = std::min(begin + reach, in + pad) - begin;
             if (begin < 0) begin += (-begin + step - 1) / step * step;
-            s.spans[i][static_cast<size_t>(o)] = {begin, end, include_pad ? padded : end - begin};
+            s.spans[i][o] = {begin, end, include_pad ? padded : end - begin};
         }
     }
     s.stride = w.stride[spatial - 1];
@@ -94,19 +108,25 @@ PoolShape adaptive_shape(const Dims& x, const Dims& output_size) {
     s.channels = x[1];
     int64_t spatial = x.size() - 2, missing = 3 - spatial;
     Dims sizes = per_dimension(output_size, spatial, "output_size");
-    for (int64_t i = 0; i < missing; i++) s.spans[i] = {{0, 1, 1}};
+    for (int64_t i = 0; i < missing; i++) whole(s.spans[i]);
     for (int64_t d = 0; d < spatial; d++) {
         int64_t i = missing + d, in = x[2 + d], out = sizes[d];
         check(out >= 0,
               "elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
               "dimension ",
               out, "), but received ", output_size);
+        check(out < INT64_MAX, "output_size is out of range: ", output_size);
         checked_mul(in, out + 1, "the windows");
         s.in[i] = in;
         s.out[i] = out;
+    }
+    with_places(x, s);
+    for (int64_t i = missing; i < 3; i++) {
+        int64_t in = s.in[i], out = s.out[i];
+        s.spans[i].resize(out);
         for (int64_t o = 0; o < out; o++) {
             int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-            s.spans[i].push_back({begin, end, end - begin});
+            s.spans[i][o] = {begin, end, end - begin};
         }
     }
     return s;
@@ -123,13 +143,6 @@ PoolShape sizes_of(const Dims& big, const Dims& small) {
         s.out[3 - spatial + d] = small[2 + d];
     }
     return s;
-}
-
-Dims with_places(const Dims& x, const PoolShape& s) {
-    Dims shape = x;
-    for (int64_t d = 2; d < x.size(); d++) shape[d] = s.out[3 - (x.size() - 2) + d - 2];
-    checked_numel(shape);
-    return shape;
 }
 
 // Half types compute in float32, small integers in int64.

@@ -11,12 +11,31 @@ struct Span {
     int64_t begin, end, count;
 };
 
+// The windows of one dimension. Their number can be the caller's choice, so they lie in memory of the allocator, which
+// refuses what there is not.
+class Spans {
+  public:
+    void resize(int64_t n) {
+        memory_ = empty({n, 3}, DType::I64);
+        begin_ = memory_.data<Span>();
+        end_ = begin_ + n;
+    }
+    Span& operator[](int64_t i) { return begin_[i]; }
+    const Span& operator[](int64_t i) const { return begin_[i]; }
+    const Span* begin() const { return begin_; }
+    const Span* end() const { return end_; }
+
+  private:
+    Tensor memory_;
+    Span *begin_ = nullptr, *end_ = nullptr;
+};
+
 // Missing dimensions have size 1 and come first.
 struct PoolShape {
     int64_t batch = 1, channels = 1;
     int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
     int64_t step[3] = {1, 1, 1};  // dilation
-    std::vector<Span> spans[3];
+    Spans spans[3];
     // Along the last dimension window i begins at i * stride - padding and has kernel taps; stride 0: irregular.
     int64_t stride = 0, padding = 0, kernel = 0;
     double divisor = 0;  // of averages, instead of what the windows count; 0: none

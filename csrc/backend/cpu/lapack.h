@@ -2,8 +2,11 @@
 // All matrices are column-major. Every function returns LAPACK's info. Fortran wants the lengths of its text arguments
 // behind the others: they are always 1.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "base/dtype.h"
@@ -13,13 +16,21 @@ namespace fb::cpu::lapack {
 template <class T>
 using Real = decltype(std::abs(T()));
 
+// A size that a routine asked for, in a floating point number that may have been rounded down. One element more is
+// allocated: see empty_columns().
+template <class R>
+int workspace_size(R size) {
+    constexpr R most = R(std::numeric_limits<int>::max() / 2);
+    return std::max(1, static_cast<int>(std::min(most, std::ceil(size * (1 + std::numeric_limits<R>::epsilon())))));
+}
+
 // Calls a routine twice: first for the size of its workspace, then for real. call(work, lwork) returns info.
 template <class T, class F>
 int with_workspace(F call) {
     T size{};
     if (int info = call(&size, -1)) return info;
-    int lwork = std::max(1, static_cast<int>(std::real(size)));
-    std::vector<T> work(static_cast<size_t>(lwork));
+    int lwork = workspace_size(std::real(size));
+    std::vector<T> work(static_cast<size_t>(lwork) + 1);
     return call(work.data(), lwork);
 }
 
@@ -156,8 +167,8 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
         T size = 0;                                                                                                    \
         int isize = 0, ask = -1, info = 0;                                                                             \
         scipy_##p##syevd_(&job, &uplo, &n, a, &lda, w, &size, &ask, &isize, &ask, &info, 1, 1);                        \
-        int lwork = std::max(1, static_cast<int>(size)), liwork = std::max(1, isize);                                  \
-        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        int lwork = workspace_size(size), liwork = std::max(1, isize);                                                 \
+        std::vector<T> work(static_cast<size_t>(lwork) + 1);                                                           \
         std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
         scipy_##p##syevd_(&job, &uplo, &n, a, &lda, w, work.data(), &lwork, iwork.data(), &liwork, &info, 1, 1);       \
         return info;                                                                                                   \
@@ -177,8 +188,8 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
         T size = 0;                                                                                                    \
         int isize = 0, ask = -1, info = 0;                                                                             \
         scipy_##p##stedc_(&job, &n, d, e, z, &ldz, &size, &ask, &isize, &ask, &info, 1);                               \
-        int lwork = std::max(1, static_cast<int>(size)), liwork = std::max(1, isize);                                  \
-        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        int lwork = workspace_size(size), liwork = std::max(1, isize);                                                 \
+        std::vector<T> work(static_cast<size_t>(lwork) + 1);                                                           \
         std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
         scipy_##p##stedc_(&job, &n, d, e, z, &ldz, work.data(), &lwork, iwork.data(), &liwork, &info, 1);              \
         return info;                                                                                                   \
@@ -238,8 +249,8 @@ FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
         T size = 0;                                                                                                    \
         int isize = 0, ask = -1, info = 0;                                                                             \
         scipy_##p##gelsd_(&m, &n, &k, a, &lda, b, &ldb, s, &rcond, rank, &size, &ask, &isize, &info);                  \
-        int lwork = std::max(1, static_cast<int>(size));                                                               \
-        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        int lwork = workspace_size(size);                                                                              \
+        std::vector<T> work(static_cast<size_t>(lwork) + 1);                                                           \
         std::vector<int> iwork(static_cast<size_t>(std::max(1, isize)));                                               \
         scipy_##p##gelsd_(&m, &n, &k, a, &lda, b, &ldb, s, &rcond, rank, work.data(), &lwork, iwork.data(), &info);    \
         return info;                                                                                                   \
@@ -276,9 +287,9 @@ FB_REAL_ROUTINES(d, double)
         R rsize = 0;                                                                                                   \
         int isize = 0, ask = -1, info = 0;                                                                             \
         scipy_##p##heevd_(&job, &uplo, &n, a, &lda, w, &size, &ask, &rsize, &ask, &isize, &ask, &info, 1, 1);          \
-        int lwork = std::max(1, static_cast<int>(size.real())), lrwork = std::max(1, static_cast<int>(rsize)),         \
+        int lwork = workspace_size(size.real()), lrwork = std::max(1, static_cast<int>(rsize)),                        \
             liwork = std::max(1, isize);                                                                               \
-        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        std::vector<T> work(static_cast<size_t>(lwork) + 1);                                                           \
         std::vector<R> rwork(static_cast<size_t>(lrwork));                                                             \
         std::vector<int> iwork(static_cast<size_t>(liwork));                                                           \
         scipy_##p##heevd_(&job, &uplo, &n, a, &lda, w, work.data(), &lwork, rwork.data(), &lrwork, iwork.data(),       \
@@ -322,8 +333,8 @@ FB_REAL_ROUTINES(d, double)
         R rsize = 0;                                                                                                   \
         int isize = 0, ask = -1, info = 0;                                                                             \
         scipy_##p##gelsd_(&m, &n, &k, a, &lda, b, &ldb, s, &rcond, rank, &size, &ask, &rsize, &isize, &info);          \
-        int lwork = std::max(1, static_cast<int>(size.real()));                                                        \
-        std::vector<T> work(static_cast<size_t>(lwork));                                                               \
+        int lwork = workspace_size(size.real());                                                                       \
+        std::vector<T> work(static_cast<size_t>(lwork) + 1);                                                           \
         std::vector<R> rwork(static_cast<size_t>(std::max(1, static_cast<int>(rsize))));                               \
         std::vector<int> iwork(static_cast<size_t>(std::max(1, isize)));                                               \
         scipy_##p##gelsd_(&m, &n, &k, a, &lda, b, &ldb, s, &rcond, rank, work.data(), &lwork, rwork.data(),            \

@@ -258,9 +258,14 @@ inline T div_floor(T x, T y) {
         return q;
     }
 }
+// |x|, also of the lowest number, whose magnitude T cannot hold.
+template <class T>
+inline wrap_t<T> magnitude(T x) {
+    return x < 0 ? wrap_t<T>(0) - static_cast<wrap_t<T>>(x) : static_cast<wrap_t<T>>(x);
+}
 template <class T>
 inline T gcd(T x, T y) {
-    wrap_t<T> a = static_cast<wrap_t<T>>(abs(x)), b = static_cast<wrap_t<T>>(abs(y));
+    wrap_t<T> a = magnitude(x), b = magnitude(y);
     while (b) {
         wrap_t<T> r = a % b;
         a = b;
@@ -270,8 +275,8 @@ inline T gcd(T x, T y) {
 }
 template <class T>
 inline T lcm(T x, T y) {
-    T g = gcd(x, y);
-    return g == 0 ? T(0) : abs(mul(static_cast<T>(x / g), y));
+    wrap_t<T> g = magnitude(gcd(x, y));
+    return g == 0 ? T(0) : abs(static_cast<T>(magnitude(x) / g * magnitude(y)));
 }
 template <class T>
 inline T shift_left(T x, T y) {

@@ -128,6 +128,8 @@ def _target_sizes(
         raise ArgumentError(f"{op}: expected {dims} sizes for shape {tuple(input.shape)}, got {tuple(sizes)}")
     if min(sizes) < 1:
         raise ArgumentError(f"{op}: input and output sizes should be greater than 0, got output {tuple(sizes)}")
+    if math.prod(input.shape[:2]) * math.prod(sizes) >= 2**59:
+        raise ArgumentError(f"{op}: the output size {tuple(sizes)} has too many elements to address")
     return sizes, factors
 
 
