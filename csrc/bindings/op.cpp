@@ -324,6 +324,42 @@ void store(const Tensor& to, bool inplace, const Tensor& result) {
     call<"copy_">(Var(to), Var(result));
 }
 
+// For the duration of a call with out=: whether it must have the dtype of the result.
+struct ExactOut {
+    bool previous = exact_out;
+    ExactOut(const std::string& name, const Overload& o) {
+        exact_out = takes_exact_out(name) || (!o.python && takes_exact_out(o.op->entry->name));
+    }
+    ~ExactOut() { exact_out = previous; }
+    ExactOut(const ExactOut&) = delete;
+    ExactOut& operator=(const ExactOut&) = delete;
+};
+
+// Tensors given as out=, and the shapes they had: elements that a resize takes from the caller's sight deserve a word.
+class Outs {
+  public:
+    std::vector<Tensor> tensors;
+
+    void remember() {
+        for (const Tensor& t : tensors) before_.push_back(t.shape());
+    }
+    // Ops that make tensors from nothing resize without a word, as in PyTorch.
+    void warn_if_resized(bool creates) const {
+        for (size_t i = 0; i < tensors.size() && !creates; i++) {
+            const Dims &was = before_[i], &is = tensors[i].shape();
+            if (was == is || checked_numel(was) == 0) continue;
+            std::ostringstream text;
+            text << "An output with one or more elements was resized since it had shape " << was
+                 << ", which does not match the required output shape " << is
+                 << "; give out= that shape, or empty it first with resize_(0)";
+            if (PyErr_WarnEx(PyExc_UserWarning, text.str().c_str(), 1) < 0) throw PythonError{};
+        }
+    }
+
+  private:
+    std::vector<Dims> before_;
+};
+
 PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
     const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
@@ -339,13 +375,22 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         cast_arguments(h->cast, a, [&](int i) { b.raw[i] = nullptr; });
         without.emplace();
     }
-    std::vector<Tensor> outs;
+    Outs given;
+    std::optional<ExactOut> exact;
+    std::vector<Tensor>& outs = given.tensors;
     if (mode == Mode::Inplace) {
         a.out = a.tensor(0);
         a.inplace = true;
     } else if (b.out) {
         outs = out_tensors(b.out, o.signature.result == Signature::Result::Named ? o.signature.fields.size() : 1,
                            h->short_name.c_str());
+        given.remember();
+        exact.emplace(h->name, o);
+        for (const Tensor& t : outs)
+            if (grad_enabled() && requires_grad(t.impl()))
+                fail_state(
+                    "functions with out=... arguments don't support automatic differentiation, but one of the "
+                    "arguments requires grad: out; detach() it, or call it under no_grad()");
         if (outs.size() == 1) a.out = outs[0];
         else if (recorded && !o.python)
             fail_state(
@@ -403,6 +448,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         if (composed) {
             if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, false, *t);
         }
+        given.warn_if_resized(o.device_at >= 0);
         return Py_NewRef(b.out);
     }
     if (outs.size() > 1) {
@@ -411,6 +457,11 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         for (size_t i = 0; i < outs.size(); i++) {
             for (size_t j = 0; j < i; j++)
                 check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
+            for (int k = 0; k < a.count; k++) {
+                const Tensor* in = std::get_if<Tensor>(&a.values[k]);
+                check(!in || !*in || !in->is_same(outs[i]) || outs[i].shape() == results[i].shape(),
+                      "unsupported operation: out= is an input of another shape than the result; clone() it first");
+            }
             bool wider = !o.python && (o.op->flags & WIDER) && can_cast(results[i].dtype(), outs[i].dtype());
             if (outs[i].dtype() != results[i].dtype() && !wider)
                 fail_type("out for '", o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
@@ -419,6 +470,7 @@ PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, Py
         for (size_t i = 0; i < outs.size(); i++) {
             if (!outs[i].is_same(results[i])) store(outs[i], false, results[i]);
         }
+        given.warn_if_resized(o.device_at >= 0);
         return wrap_result(o, Value(outs));
     }
     return wrap_result(o, value);

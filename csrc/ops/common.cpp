@@ -1,6 +1,7 @@
 #include "ops/common.h"
 
 #include "backend/cpu/loops.h"
+#include "ops/dispatch.h"
 #include "tensor/layout.h"
 
 namespace fb {
@@ -61,6 +62,8 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
         check(out.shape() == shape, "the in-place target has shape ", out.shape(), " but the result has shape ", shape,
               ": the output shape of an in-place op cannot change by broadcasting");
     }
+    if (!inplace && exact_out && dtype != out.dtype())
+        fail_type("Expected out tensor to have dtype ", dtype, ", but got ", out.dtype(), " instead");
     if (!can_cast(dtype, out.dtype())) {
         fail_type("result type ", dtype, " can't be cast to the desired output type ", out.dtype());
     }
@@ -154,9 +157,10 @@ Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
               "memory location; clone() one of them");
     }
     if (a.out.shape() != shape) {
-        for (const Tensor& t : inputs) {
-            if (t.is_same(a.out)) return empty(shape, dtype);  // must not resize what is still to be read
-        }
+        for (const Tensor& t : inputs)
+            check(!t.is_same(a.out), "unsupported operation: out= is an input of shape ", t.shape(),
+                  " but the result has shape ", shape,
+                  ", so that it would be resized before it is read; clone() it first");
         resize_output(a.out, shape);
     }
     a.out.will_write();

@@ -16,11 +16,13 @@ void generate(const Tensor& t, F f) {
     });
 }
 
-// Where a sequence of n is written: straight into out= when that is contiguous.
+// Where a sequence of n is written, in row-major order: straight into out= when that is contiguous. An out= of another
+// shape with n elements keeps it.
 Tensor sequence_output(Args& a, int64_t n, DType dtype, Device device) {
     if (!a.out) return empty({n}, dtype, device);
-    Tensor t = a.out.dim() != 1 && a.out.numel() == n ? a.out : output(a, {n}, dtype, {});
-    return t.is_contiguous() ? t : empty({n}, dtype, device);
+    Dims shape = a.out.numel() == n ? a.out.shape() : Dims{n};
+    Tensor t = output(a, shape, dtype, {});
+    return t.is_contiguous() ? t : empty(shape, dtype, device);
 }
 
 bool finite(const Scalar& s) { return s.is_integral() || (std::isfinite(s.re) && std::isfinite(s.im)); }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -118,11 +119,17 @@ def _into(name: str, y, out):
         raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
     if out.dtype.is_complex != y.dtype.is_complex or not (out.dtype.is_complex or out.dtype.is_floating_point):
         raise DTypeError(f"{name}: out has dtype {out.dtype}, but the result has {y.dtype}; pass an out of that dtype")
+    if out.requires_grad and fb.is_grad_enabled():
+        raise StateError(
+            f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad: out; detach() it, or call it under no_grad()"
+        )
     if tuple(out.shape) != tuple(y.shape):
         if out.numel() != 0:
-            raise ArgumentError(
-                f"{name}: out has shape {tuple(out.shape)}, but the result has {tuple(y.shape)}; "
-                "pass an out of that shape or an empty one"
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {tuple(out.shape)}, which does not "
+                f"match the required output shape {tuple(y.shape)}; give out= that shape, or empty it first with resize_(0)",
+                stacklevel=4,
             )
         out.resize_(y.shape)
     return out.copy_(y)
