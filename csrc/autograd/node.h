@@ -190,7 +190,7 @@ class GradMeta final : public AutogradMeta {
 inline GradMeta* grad_meta(const TensorImpl* t) { return static_cast<GradMeta*>(t->autograd.get()); }
 GradMeta& own_meta(const Tensor& t);
 
-inline bool differentiable(DType d) { return is_floating(d) || is_complex(d); }
+inline bool differentiable(DType d) { return kind(d) >= Kind::Floating; }
 
 inline bool has_history(const TensorImpl* t) {
     const GradMeta* m = grad_meta(t);

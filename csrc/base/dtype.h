@@ -1,4 +1,9 @@
-// The fifteen element types, their properties, promotion, and dispatch from a run-time dtype to a C++ type.
+// The element types, their properties, promotion, and dispatch from a run-time dtype to a C++ type.
+//
+// Note [Storage dtypes]: complex32 and the 8-bit floats are for keeping numbers, not for computing. Whatever moves
+// elements by size (copies, views, indexing, joining) works on them, and the conversion table connects them to their
+// value_dtype(). Kernels do not list them, so dispatch() refuses them by itself; an op that takes them nevertheless
+// converts first. complex32 has complex64 as its compute_dtype(), so elementwise ops work on it.
 #pragma once
 #include <complex>
 #include <cstdint>
@@ -6,12 +11,17 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/float8.h"
 #include "base/half.h"
 
 namespace fb {
 
-enum class DType : uint8_t { Bool, U8, U16, U32, U64, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128 };
-inline constexpr int dtype_count = 15;
+// The storage dtypes come last.
+enum class DType : uint8_t {
+    Bool, U8, U16, U32, U64, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128,
+    C32, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU
+};
+inline constexpr int dtype_count = 21;
 
 // Categories in promotion order.
 enum class Kind : uint8_t { Bool, Integral, Floating, Complex };
@@ -24,6 +34,7 @@ struct DTypeInfo {
     int itemsize;
     Kind kind;
     bool is_signed;
+    const char* torch_name;  // as PyTorch's error messages call it
 };
 extern const DTypeInfo dtype_infos[dtype_count];
 
@@ -31,7 +42,11 @@ inline const DTypeInfo& info(DType d) { return dtype_infos[static_cast<int>(d)];
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline const char* name(DType d) { return info(d).name; }
 inline Kind kind(DType d) { return info(d).kind; }
-inline bool is_floating(DType d) { return kind(d) == Kind::Floating; }
+// Real floating point dtypes that ops compute with, which the 8-bit ones are not.
+inline bool is_floating(DType d) { return d >= DType::F16 && d <= DType::F64; }
+inline bool is_float8(DType d) { return d >= DType::F8E4M3FN; }
+inline bool is_storage(DType d) { return d >= DType::C32; }
+inline bool is_floating_point(DType d) { return kind(d) == Kind::Floating; }  // the 8-bit ones included
 inline bool is_complex(DType d) { return kind(d) == Kind::Complex; }
 inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }  // bool not included
 inline bool is_integral_or_bool(DType d) { return kind(d) <= Kind::Integral; }
@@ -40,7 +55,7 @@ inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name
 
 // The dtype of |z|: real part type of a complex dtype, itself otherwise.
 DType real_of(DType d);
-// Complex counterpart of a real floating dtype (float16 and bfloat16 go to complex64).
+// Complex counterpart of a real floating dtype (bfloat16 goes to complex64).
 DType complex_of(DType d);
 // PyTorch's promotion of two dtypes of equal standing.
 DType promote(DType a, DType b);
@@ -51,8 +66,10 @@ bool can_cast(DType from, DType to);
 DType default_dtype();
 void set_default_dtype(DType d);
 
-// Arithmetic type in which a dtype computes: half types compute in float.
-inline DType compute_dtype(DType d) { return is_half(d) ? DType::F32 : d; }
+// Arithmetic type in which a dtype computes: half types compute in float, complex32 in complex64.
+inline DType compute_dtype(DType d) { return is_half(d) ? DType::F32 : d == DType::C32 ? DType::C64 : d; }
+// As compute_dtype(), for 8-bit floats too: a type that holds all values and that kernels know.
+inline DType value_dtype(DType d) { return is_float8(d) ? DType::F32 : compute_dtype(d); }
 
 template <class T>
 struct TypeTag {
@@ -75,18 +92,29 @@ constexpr DType dtype_of() {
     else if constexpr (std::is_same_v<T, float>) return DType::F32;
     else if constexpr (std::is_same_v<T, double>) return DType::F64;
     else if constexpr (std::is_same_v<T, c64>) return DType::C64;
+    else if constexpr (std::is_same_v<T, c128>) return DType::C128;
+    else if constexpr (std::is_same_v<T, c32>) return DType::C32;
+    else if constexpr (std::is_same_v<T, Float8E4M3FN>) return DType::F8E4M3FN;
+    else if constexpr (std::is_same_v<T, Float8E4M3FNUZ>) return DType::F8E4M3FNUZ;
+    else if constexpr (std::is_same_v<T, Float8E5M2>) return DType::F8E5M2;
+    else if constexpr (std::is_same_v<T, Float8E5M2FNUZ>) return DType::F8E5M2FNUZ;
     else {
-        static_assert(std::is_same_v<T, c128>);
-        return DType::C128;
+        static_assert(std::is_same_v<T, Float8E8M0FNU>);
+        return DType::F8E8M0FNU;
     }
 }
 
 template <class T>
-inline constexpr bool is_complex_type = std::is_same_v<T, c64> || std::is_same_v<T, c128>;
+inline constexpr bool is_complex_type = std::is_same_v<T, c64> || std::is_same_v<T, c128> || std::is_same_v<T, c32>;
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+// Types that convert to and from float only.
+template <class T>
+inline constexpr bool is_narrow_type = is_half_type<T> || (dtype_of<T>() >= DType::F8E4M3FN);
 
 [[noreturn]] void fail_dtype(DType d, const char* expected);
+// The refusal of a storage dtype, in the words PyTorch uses.
+[[noreturn]] void fail_storage(DType d);
 
 // dispatch<float, double>(dtype, "float32 or float64", [&](auto tag) { using T = typename decltype(tag)::type; … });
 // Instantiates the body for the listed types only and raises a TypeError for any other dtype.
@@ -98,10 +126,17 @@ decltype(auto) dispatch(DType d, const char* expected, F&& f) {
 }
 
 // Ready-made sets. "compute" sets leave out the half types (convert them to float first).
+#define FB_FLOAT8 Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0FNU
 #define FB_INTS uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t
 template <class F>
 decltype(auto) dispatch_all(DType d, F&& f) {
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>(d, "any dtype", std::forward<F>(f));
+}
+// With the storage dtypes: for reading and writing single values.
+template <class F>
+decltype(auto) dispatch_values(DType d, F&& f) {
+    return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128, c32, FB_FLOAT8>(d, "any dtype",
+                                                                                             std::forward<F>(f));
 }
 template <class F>
 decltype(auto) dispatch_real(DType d, F&& f) {  // bool, integers, all floats
@@ -141,14 +176,14 @@ decltype(auto) dispatch_size(DType d, F&& f) {
 template <class To, class From>
 inline To convert(From x) {
     if constexpr (std::is_same_v<To, From>) return x;
-    else if constexpr (is_half_type<From>) return convert<To>(static_cast<float>(x));
+    else if constexpr (is_narrow_type<From>) return convert<To>(static_cast<float>(x));
     else if constexpr (is_complex_type<From>) {
         if constexpr (is_complex_type<To>)
             return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
         else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
         else return convert<To>(x.real());
     } else if constexpr (is_complex_type<To>) return To(convert<typename To::value_type>(x), 0);
-    else if constexpr (is_half_type<To>) {
+    else if constexpr (is_narrow_type<To>) {
         if constexpr (std::is_same_v<From, double>) return To(x);
         else return To(static_cast<float>(x));
     } else if constexpr (std::is_same_v<To, bool>) return x != From(0);

@@ -227,21 +227,21 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
         }
         NestedData nested(data);
         Tensor t = empty(nested.shape(), wanted ? *wanted : nested.dtype());
-        dispatch_all(t.dtype(), [&](auto tag) { nested.fill(t.data<typename decltype(tag)::type>()); });
+        dispatch_values(t.dtype(), [&](auto tag) { nested.fill(t.data<typename decltype(tag)::type>()); });
         return wrap(t);
     });
 }
 
 PyObject* list_of(const Tensor& t, int64_t dim, const char* at) {
     if (dim == t.dim()) {
-        return dispatch_all(t.dtype(), [&](auto tag) -> PyObject* {
+        return dispatch_values(t.dtype(), [&](auto tag) -> PyObject* {
             using T = typename decltype(tag)::type;
             T x = *reinterpret_cast<const Stored<T>*>(at);
             if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(x);
             else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(x);
             else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(x);
             else if constexpr (is_complex_type<T>) return PyComplex_FromDoubles(x.real(), x.imag());
-            else return PyFloat_FromDouble(static_cast<double>(x));
+            else return PyFloat_FromDouble(convert<double>(x));
         });
     }
     int64_t n = t.shape()[dim], step = t.strides()[dim] * t.itemsize();

@@ -38,6 +38,8 @@ struct DLManagedTensorVersioned {
 constexpr uint64_t flag_read_only = 1, flag_copied = 2;
 constexpr int32_t device_cpu = 1, device_cuda_host = 3, device_rocm_host = 11;
 enum Code : uint8_t { code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_complex = 5, code_bool = 6 };
+// One code for each 8-bit float, in the order of DType.
+constexpr uint8_t code_float8 = 10;
 
 constexpr const char *legacy_name = "dltensor", *versioned_name = "dltensor_versioned";
 constexpr const char *legacy_used = "used_dltensor", *versioned_used = "used_dltensor_versioned";
@@ -51,6 +53,8 @@ constexpr const char *legacy_used = "used_dltensor", *versioned_used = "used_dlt
 // ------------------------------------------------------------------------------------------------------------
 
 DLDataType type_code(DType dtype) {
+    if (is_float8(dtype))
+        return {static_cast<uint8_t>(code_float8 + static_cast<int>(dtype) - static_cast<int>(DType::F8E4M3FN)), 8, 1};
     uint8_t code = dtype == DType::Bool    ? code_bool
                    : dtype == DType::BF16  ? code_bfloat
                    : is_complex(dtype)     ? code_complex

@@ -330,7 +330,7 @@ PyObject* m_storage_nbytes(PyObject* o, PyObject*) {
 PyObject* m_storage_ptr(PyObject* o, PyObject*) {
     return guarded([&] { return PyLong_FromVoidPtr(settled(o).storage().data()); });
 }
-PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(cast(o)->impl->dtype)); }
+PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating_point(cast(o)->impl->dtype)); }
 PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
 PyObject* m_is_signed(PyObject* o, PyObject*) { return PyBool_FromLong(info(cast(o)->impl->dtype).is_signed); }
 PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

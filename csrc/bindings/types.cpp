@@ -45,10 +45,12 @@ PyObject* dtype_reduce(PyObject* self, PyObject*) {
 }
 PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(self_dtype(self))); }
 PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(name(self_dtype(self))); }
-PyObject* dtype_floating(PyObject* self, void*) { return PyBool_FromLong(is_floating(self_dtype(self))); }
+PyObject* dtype_floating(PyObject* self, void*) { return PyBool_FromLong(is_floating_point(self_dtype(self))); }
 PyObject* dtype_complex(PyObject* self, void*) { return PyBool_FromLong(is_complex(self_dtype(self))); }
 PyObject* dtype_signed(PyObject* self, void*) { return PyBool_FromLong(info(self_dtype(self)).is_signed); }
-PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap(complex_of(self_dtype(self))); }
+PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+    return guarded([&] { return wrap(complex_of(self_dtype(self))); });
+}
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(real_of(self_dtype(self))); }
 
 PyGetSetDef dtype_getset[] = {

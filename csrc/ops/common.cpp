@@ -176,7 +176,7 @@ void store_output(const Tensor& out, bool inplace, const Tensor& result) {
 // A lower-ranked group (0-d tensors, Python numbers) only counts when its kind is higher.
 static DType combine(DType higher, DType lower) {
     if (is_complex(higher)) return higher;
-    if (is_floating(higher)) return is_complex(lower) ? complex_of(higher) : higher;
+    if (is_floating_point(higher)) return is_complex(lower) ? complex_of(higher) : higher;
     if (higher == DType::Bool || kind(lower) >= Kind::Floating) return promote(higher, lower);
     return higher;
 }

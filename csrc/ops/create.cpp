@@ -88,7 +88,7 @@ Tensor filled(const Tensor& t, const Scalar& value) {
         return t;
     }
     alignas(16) char bits[16];
-    dispatch_all(t.dtype(), [&](auto tag) {
+    dispatch_values(t.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         T x = value.to<T>();
         std::memcpy(bits, &x, sizeof(T));

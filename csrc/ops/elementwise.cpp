@@ -4,8 +4,22 @@
 
 namespace fb::ew {
 
+[[noreturn]] static void fail_kernel(DType d) {
+    if (is_storage(d)) fail_storage(d);
+    fail(ErrorKind::NotImplemented, "\"", current_op, "\" not implemented for '", scalar_type(d), "' (", d,
+         "); convert with to() to a dtype it works on");
+}
+static const TileForms& kernel_for(const Kernels& kernels, DType compute, DType shown) {
+    const TileForms& fn = kernels[compute];
+    if (!fn) [[unlikely]]
+        fail_kernel(shown);
+    return fn;
+}
+
 Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::initializer_list<DType> compute,
               const TileForms& fn, const void* context, double cost) {
+    if (!fn) [[unlikely]]
+        fail_kernel((*inputs.begin())->dtype());
     int n = static_cast<int>(inputs.size());
     const Tensor* in[max_operands] = {};
     for (int i = 0; i < n; i++) in[i] = &static_cast<const Tensor&>(inputs.begin()[i]);
@@ -39,17 +53,10 @@ Tensor launch(Args& a, Tensors inputs, DType out_dtype, DType out_compute, std::
     return out;
 }
 
-static const TileForms& kernel_for(const Kernels& kernels, DType compute, DType shown) {
-    const TileForms& fn = kernels[compute];
-    if (!fn) [[unlikely]]
-        fail(ErrorKind::NotImplemented, "\"", current_op, "\" not implemented for '", scalar_type(shown), "' (", shown,
-             "); convert with to() to a dtype it works on");
-    return fn;
-}
-
-static void result_dtypes(DType common, Result result, DType& compute, DType& out, DType& out_compute) {
+static void result_dtypes(DType common, Result result, const Kernels& kernels, DType& compute, DType& out,
+                          DType& out_compute) {
     if (result == Result::Float || result == Result::FloatReal) common = float_result(common);
-    compute = compute_dtype(common);
+    compute = kernels.float8 ? value_dtype(common) : compute_dtype(common);
     switch (result) {
         case Result::Bool:
             out = out_compute = DType::Bool;
@@ -67,7 +74,7 @@ static void result_dtypes(DType common, Result result, DType& compute, DType& ou
 
 Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, double cost, const void* context) {
     DType compute, out, out_compute;
-    result_dtypes(x.dtype(), result, compute, out, out_compute);
+    result_dtypes(x.dtype(), result, kernels, compute, out, out_compute);
     if (a.inplace && result == Result::Real && is_complex(x.dtype()))
         fail_type("the in-place form is not supported for complex tensors: the result is real");
     return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
@@ -81,7 +88,7 @@ Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels,
         !y.is_wrapped_number())
         return launch(a, {x, y}, common, common, {common, common}, kernels[common], nullptr, cost);
     DType compute, out, out_compute;
-    result_dtypes(common, result, compute, out, out_compute);
+    result_dtypes(common, result, kernels, compute, out, out_compute);
     return launch(a, {x, y}, out, out_compute, {compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);
 }
 

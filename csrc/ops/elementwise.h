@@ -21,7 +21,8 @@ enum Domain : unsigned {
     BIF = B | I | F,
     FC = F | C,
     IFC = I | F | C,
-    ALL = 15
+    ALL = 15,
+    E = 16  // 8-bit floats too, computed in float32; see Note [Storage dtypes]
 };
 
 // What comes out: the common dtype; a float of it; bool; the real part's dtype; a float, real.
@@ -30,6 +31,7 @@ enum class Result { Same, Float, Bool, Real, FloatReal };
 // One kernel per compute type, outputs of one type; nullptr where the domain excludes it.
 struct Kernels {
     TileForms by_dtype[dtype_count] = {};
+    bool float8 = false;
     const TileForms& operator[](DType d) const { return by_dtype[static_cast<int>(d)]; }
 };
 
@@ -157,6 +159,7 @@ constexpr Kernels make_kernels(Make make) {
         put(TypeTag<uint64_t>{});
     put(TypeTag<int8_t>{}), put(TypeTag<int16_t>{}), put(TypeTag<int32_t>{}), put(TypeTag<int64_t>{});
     put(TypeTag<float>{}), put(TypeTag<double>{}), put(TypeTag<c64>{}), put(TypeTag<c128>{});
+    k.float8 = (domain & E) != 0;
     return k;
 }
 template <class Fn, unsigned domain>

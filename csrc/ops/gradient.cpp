@@ -76,7 +76,7 @@ Var GradCall::out(int result) const {
         fail_state("the formula reads result ", result, ", which it does not declare");
     // Indices have no gradient: what a formula makes of them alone must not look as if it had one.
     Edge edge;
-    if (DType type = out_dtype(result); is_floating(type) || is_complex(type))
+    if (DType type = out_dtype(result); differentiable(type))
         edge = {Ref<Node>(const_cast<OpNode*>(&node_)), static_cast<uint32_t>(result)};
     return node_.results[result].unpack(edge, node_.outputs[result], "the result", node_.op.entry->name, node_.where);
 }

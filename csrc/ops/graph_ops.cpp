@@ -48,7 +48,7 @@ struct Count {
 Count count_bad(const Tensor& t) {
     Count count;
     if (!differentiable(t.dtype()) || !t.numel() || t.impl()->functorial) return count;
-    Tensor flat = contiguous(is_half(t.dtype()) ? to_dtype(t, DType::F32) : t);
+    Tensor flat = contiguous(to_dtype(t, value_dtype(t.dtype())));
     auto look = [&](const auto* p, int64_t n) {
         for (int64_t i = 0; i < n; i++) {
             count.nan += std::isnan(p[i]);

@@ -213,7 +213,7 @@ void shuffle(T* x, int64_t n, uint64_t seed, uint64_t counter) {
 
 // mean + std * z with z standard normal; any of the two may be a number.
 Tensor normal_of(const Tensor& mean, const Tensor& std, const Dims& shape, DType dtype, Generator& generator) {
-    DType wide = is_complex(dtype) ? complex_of(real_of(dtype)) : compute_dtype(dtype);
+    DType wide = compute_dtype(dtype);
     Tensor z = empty(shape, wide);
     if (z.numel() == 0) return to_dtype(z, dtype);
     Tensor scale = spread(std, shape, real_of(wide)), center = spread(mean, shape, wide);

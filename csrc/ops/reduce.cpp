@@ -132,10 +132,12 @@ Tensor mean(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std:
 }
 
 Tensor count_nonzero(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) {
+    if (is_storage(t.dtype())) return count_nonzero(to_dtype(t, DType::Bool), dims, keepdim);
     return reduce_one(count_kernel(t.dtype()), t, reduce_mask(t, dims), keepdim, DType::I64);
 }
 
 static Tensor truth(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, bool every) {
+    if (is_storage(t.dtype())) return truth(to_dtype(t, DType::Bool), dims, keepdim, every);
     DType result = t.dtype() == DType::U8 ? DType::U8 : DType::Bool;
     return reduce_one(truth_kernel(t.dtype(), every), t, reduce_mask(t, dims), keepdim, result);
 }

@@ -84,7 +84,9 @@ Tensor view_as_real(const Tensor& t) {
 }
 
 Tensor view_as_complex(const Tensor& t) {
-    check(t.dtype() == DType::F32 || t.dtype() == DType::F64, "expected float32 or float64, got ", t.dtype());
+    check(t.dtype() == DType::F16 || t.dtype() == DType::F32 || t.dtype() == DType::F64,
+          "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: ",
+          info(t.dtype()).torch_name);
     check(t.dim() > 0, "expected a tensor with at least one dimension, of size 2");
     check(t.shape().back() == 2, "expected the last dimension to have size 2, got shape ", t.shape());
     check(t.strides().back() == 1, "expected the last dimension to have stride 1, got strides ", t.strides());

@@ -127,7 +127,7 @@ Tensor is_close(Args& a, const Tensor& x, const Tensor& y, const Tolerance& t) {
         fail_value("the dtypes differ: ", x.dtype(), " did not match ", y.dtype(), "; convert one with to()");
     check(t.rtol >= 0, "rtol must be greater than or equal to zero, but got ", t.rtol);
     check(t.atol >= 0, "atol must be greater than or equal to zero, but got ", t.atol);
-    DType compute = compute_dtype(x.dtype());
+    DType compute = value_dtype(x.dtype());
     return launch(a, {x, y}, DType::Bool, DType::Bool, {compute, compute}, kernels[compute], &t, 4);
 }
 Tolerance tolerance(Args& a) { return {a.number(2), a.number(3), a.flag(4)}; }

@@ -346,7 +346,7 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
     } else {
         t = empty({}, dtype);
     }
-    dispatch_all(dtype, [&](auto tag) {
+    dispatch_values(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         *t.data<T>() = value.to<T>();
     });
@@ -367,14 +367,14 @@ Scalar item(const Tensor& t) {
     check_readable(t);
     check(t.numel() == 1, "a Tensor with ", t.numel(),
           " elements cannot be converted to Scalar: expected one element, shape is ", t.shape());
-    return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
+    return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
         T x = *t.data<Stored<T>>();
         if constexpr (std::is_same_v<T, bool>) return Scalar(x);
         else if constexpr (std::is_same_v<T, uint64_t>) return Scalar(x);
         else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(x));
-        else if constexpr (is_complex_type<T>) return Scalar(c128(x));
-        else return Scalar(static_cast<double>(x));
+        else if constexpr (is_complex_type<T>) return Scalar(convert<c128>(x));
+        else return Scalar(convert<double>(x));
     });
 }
 

@@ -19,10 +19,16 @@ from flambeau._C import (
     bfloat16,
     bool,
     can_cast,
+    complex32,
     complex64,
     complex128,
     device,
     dtype,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -65,6 +71,7 @@ double = float64
 short = int16
 int = int32
 long = int64
+chalf = complex32
 cfloat = complex64
 cdouble = complex128
 

@@ -22,6 +22,7 @@ from . import distributions as distributions
 from . import errors as errors
 from . import fft as fft
 from . import func as func
+from . import functional as functional
 from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg
@@ -37,12 +38,12 @@ from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
+from . import storage as storage
 from . import testing as testing
+from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
-from ._storage import TypedStorage as TypedStorage
-from ._storage import UntypedStorage as UntypedStorage
 from .amp.autocast_mode import autocast as autocast
 from .amp.grad_scaler import GradScaler as GradScaler
 from .autograd.grad_mode import enable_grad as enable_grad
@@ -50,6 +51,20 @@ from .autograd.grad_mode import inference_mode as inference_mode
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .errors import OutOfMemoryError as OutOfMemoryError
+from .storage import BFloat16Storage as BFloat16Storage
+from .storage import BoolStorage as BoolStorage
+from .storage import ByteStorage as ByteStorage
+from .storage import CharStorage as CharStorage
+from .storage import ComplexDoubleStorage as ComplexDoubleStorage
+from .storage import ComplexFloatStorage as ComplexFloatStorage
+from .storage import DoubleStorage as DoubleStorage
+from .storage import FloatStorage as FloatStorage
+from .storage import HalfStorage as HalfStorage
+from .storage import IntStorage as IntStorage
+from .storage import LongStorage as LongStorage
+from .storage import ShortStorage as ShortStorage
+from .storage import TypedStorage as TypedStorage
+from .storage import UntypedStorage as UntypedStorage
 
 class dtype:
     @property
@@ -547,6 +562,7 @@ class Tensor:
     def ceil(self, *, out: Tensor | None = None) -> Tensor: ...
     def ceil_(self) -> Tensor: ...
     def cfloat(self, memory_format: _memory_format = ...) -> Tensor: ...
+    def chalf(self, memory_format: _memory_format = ...) -> Tensor: ...
     def char(self, memory_format: _memory_format = ...) -> Tensor: ...
     def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
     def cholesky_inverse(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
@@ -4832,9 +4848,11 @@ bfloat16: _dtype
 bool: _dtype
 cdouble: _dtype
 cfloat: _dtype
+chalf: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
 complex128: _dtype
+complex32: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
 double: _dtype
@@ -4843,6 +4861,11 @@ float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
+float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 half: _dtype
 inf: _float
 int: _dtype

@@ -15,6 +15,12 @@ _FROM_NUMPY = {
     "<f2": _C.float16, "<f4": _C.float32, "<f8": _C.float64, "<c8": _C.complex64, "<c16": _C.complex128,
 }  # fmt: skip
 _TO_NUMPY = {d: s for s, d in _FROM_NUMPY.items()}
+# NumPy has none of these; the package ml_dtypes gives it all but complex32. Elsewhere they become the dtype on the right.
+_NOT_IN_NUMPY = {
+    _C.bfloat16: _C.float32, _C.complex32: _C.complex64, _C.float8_e4m3fn: _C.float32, _C.float8_e4m3fnuz: _C.float32,
+    _C.float8_e5m2: _C.float32, _C.float8_e5m2fnuz: _C.float32, _C.float8_e8m0fnu: _C.float32,
+}  # fmt: skip
+_ML_DTYPES = {d.name: d for d in _NOT_IN_NUMPY if d != _C.complex32}
 
 
 def is_array(data: Any) -> builtins.bool:
@@ -106,12 +112,12 @@ def from_numpy(array):
     if plain is not None:
         return plain
     kind = _FROM_NUMPY.get(array.dtype.str)
-    if kind is None and array.dtype.name == "bfloat16":
-        kind = _C.bfloat16
+    if kind is None:
+        kind = _ML_DTYPES.get(array.dtype.name)
     if kind is None:
         raise TypeError(
             f"from_numpy: can't convert an array of dtype {array.dtype}; supported are bool, integers, float16/32/64, "
-            "complex64/128 and ml_dtypes.bfloat16 in native byte order"
+            "complex64/128 and bfloat16 and float8_* of ml_dtypes, in native byte order"
         )
     size = array.itemsize
     steps = []
@@ -220,7 +226,7 @@ def _check_may_leave(self):
 def _numpy(self, *, force=False):
     """numpy(force=False)
 
-    The tensor as a NumPy array on the same memory; bfloat16 needs the ml_dtypes package.
+    The tensor as a NumPy array on the same memory; bfloat16 and 8-bit floats need the ml_dtypes package.
 
     Args:
         force: of a tensor that requires gradients: the array of detach() instead of an error; under no_grad() there is none.
@@ -234,23 +240,36 @@ def _numpy(self, *, force=False):
     if not force:
         _check_may_leave(self)
     self = self.detach() if self.requires_grad else self
-    if self.dtype == _C.bfloat16:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError(
-                "numpy: NumPy has no bfloat16 of its own; convert with .float() or install the package ml_dtypes"
-            ) from None
-        return np.asarray(self.view(_C.uint16)).view(ml_dtypes.bfloat16)
+    if self.dtype in _NOT_IN_NUMPY:
+        return _through_ml_dtypes(self)
     # Through the buffer protocol: the array's base keeps the memory.
     return np.asarray(self)
+
+
+def _through_ml_dtypes(t):
+    """The array of a tensor whose dtype NumPy does not have itself."""
+    import numpy as np
+
+    wide = _NOT_IN_NUMPY[t.dtype].name
+    unsupported = f"Got unsupported ScalarType {_TORCH_NAMES.get(t.dtype, t.dtype.name.capitalize())}: numpy: NumPy has no {t.dtype.name}"
+    if t.dtype == _C.complex32:
+        raise TypeError(f"{unsupported}; convert with .to({wide})")
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(f"{unsupported} of its own; convert with .to({wide}) or install the package ml_dtypes") from None
+    return np.asarray(t.view(_C.uint16 if t.itemsize == 2 else _C.uint8)).view(getattr(ml_dtypes, t.dtype.name))
+
+
+_TORCH_NAMES = {_C.bfloat16: "BFloat16", _C.complex32: "ComplexHalf"}
 
 
 def _array_interface(self):
     """NumPy's array interface: address, shape, strides and type of the memory."""
     _check_may_leave(self)
-    if self.dtype == _C.bfloat16:
-        raise AttributeError("__array_interface__: NumPy has no bfloat16; convert with .float()")
+    if self.dtype in _NOT_IN_NUMPY:
+        wide = _NOT_IN_NUMPY[self.dtype].name
+        raise AttributeError(f"__array_interface__: NumPy has no {self.dtype.name}; convert with .to({wide})")
     _C.lend(self)
     address = self.data_ptr() or self._storage_ptr()
     known = {
@@ -265,22 +284,23 @@ def _array_interface(self):
 
 
 def _array(self, dtype=None, copy=None):
-    """Converts to a NumPy array (NumPy calls this); bfloat16 becomes float32."""
+    """Converts to a NumPy array (NumPy calls this); bfloat16 and 8-bit floats become float32, complex32 complex64."""
     _check_may_leave(self)
     import numpy as np
 
     wanted = None if dtype is None else np.dtype(dtype)
-    if self.dtype == _C.bfloat16:
-        if wanted is not None and wanted.name == "bfloat16":
+    converted = self.dtype in _NOT_IN_NUMPY
+    if converted:
+        if wanted is not None and wanted.name == self.dtype.name:
             array = _numpy(self)
         elif copy is False:
-            raise ArgumentError("__array__: copy=False, but NumPy has no bfloat16: converting it needs a copy")
+            raise ArgumentError(f"__array__: copy=False, but NumPy has no {self.dtype.name}: converting it needs a copy")
         else:
-            array, copy = _numpy(self.float()), False
+            array, copy = _numpy(self.to(_NOT_IN_NUMPY[self.dtype])), False
     else:
         array = _numpy(self)
     if wanted is not None and array.dtype != wanted:
-        if copy is False and self.dtype != _C.bfloat16:
+        if copy is False and not converted:
             raise ArgumentError(f"__array__: copy=False, but converting {self.dtype} to {wanted} needs a copy")
         return array.astype(wanted)
     return array.copy() if copy else array

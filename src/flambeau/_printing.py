@@ -170,13 +170,33 @@ def _shown_values(t, summarize):
     if t.device.type != "cpu":
         t = t.cpu()
     is_bfloat16 = str(t.dtype).endswith("bfloat16")
-    values = _bits(t) if is_bfloat16 else t.numpy()
+    stored = _storage_dtype(t.dtype)
+    values = _bits(t) if is_bfloat16 else t.view(stored).numpy() if stored else t.numpy()
     if summarize and t.dim() > 0:
         values = values[np.ix_(*(_edge_indices(size) for size in values.shape))]
+    if stored:
+        return _value_of(values, t.dtype)
     if is_bfloat16:
         # bfloat16 is the upper half of a float32, and NumPy has no such type.
         return (values.astype(np.uint32) << 16).view(np.float32)
     return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def _storage_dtype(dtype):
+    """Of a dtype that NumPy lacks and that converts as a whole: an integer dtype of its size; None for the others."""
+    import flambeau as fb
+
+    if dtype == fb.complex32:
+        return fb.int32
+    return fb.uint8 if dtype.is_floating_point and dtype.itemsize == 1 else None
+
+
+def _value_of(bits, dtype):
+    """The few elements that are shown, from their bits, as float32 or complex64."""
+    import flambeau as fb
+
+    wide = fb.complex64 if dtype.is_complex else fb.float32
+    return fb.from_numpy(np.ascontiguousarray(bits)).view(dtype).to(wide).numpy()
 
 
 def _bits(t):

@@ -294,7 +294,7 @@ PARAMETERS = {
 }
 _TENSOR_RESULTS = """
     as_tensor asarray detach_ from_dlpack from_file from_numpy frombuffer tensor get_rng_state type_as cpu cuda detach
-    resolve_conj resolve_neg float double half bfloat16 int long short char byte bool cfloat cdouble
+    resolve_conj resolve_neg float double half bfloat16 int long short char byte bool chalf cfloat cdouble
     T mT H mH
 """
 RETURNS = {

@@ -27,9 +27,10 @@ _FLOATS = {  # bits, mantissa bits, minimum exponent, maximum exponent
     _C.float16: (16, 10, -14, 15), _C.bfloat16: (16, 7, -126, 127),
     _C.float32: (32, 23, -126, 127), _C.float64: (64, 52, -1022, 1023),
 }  # fmt: skip
-_FLOAT8 = {  # eps, max, smallest normal: limits are known of formats that no tensor has, and libraries ask for them
-    "torch.float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6), "torch.float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7),
-    "torch.float8_e5m2": (2.0**-2, 57344.0, 2.0**-14), "torch.float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15),
+_FLOAT8 = {  # eps, max, smallest normal, smallest subnormal; eps of float8_e5m2fnuz is PyTorch's
+    _C.float8_e4m3fn: (2.0**-3, 448.0, 2.0**-6, 2.0**-9), _C.float8_e4m3fnuz: (2.0**-3, 240.0, 2.0**-7, 2.0**-10),
+    _C.float8_e5m2: (2.0**-2, 57344.0, 2.0**-14, 2.0**-16), _C.float8_e5m2fnuz: (2.0**-3, 57344.0, 2.0**-15, 2.0**-17),
+    _C.float8_e8m0fnu: (1.0, 2.0**127, 2.0**-127, 2.0**-127),
 }  # fmt: skip
 
 
@@ -46,11 +47,10 @@ class finfo:
 
     def __init__(self, dtype=None) -> None:
         kind = _C.get_default_dtype() if dtype is None else dtype
-        stands_for = getattr(kind, "__stands_for__", None)
-        if stands_for in _FLOAT8:
-            self.eps, self.max, self.tiny = _FLOAT8[stands_for]
-            self.bits, self.min, self.smallest_normal, self.resolution = 8, -self.max, self.tiny, 1.0
-            self.smallest_subnormal, self.dtype = self.tiny * self.eps, stands_for[len("torch.") :]
+        if isinstance(kind, _C.dtype) and kind in _FLOAT8:
+            self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOAT8[kind]
+            self.min = -self.max if kind.is_signed else self.tiny
+            self.bits, self.smallest_normal, self.resolution, self.dtype = 8, self.tiny, 1.0, kind.name
             return
         if not isinstance(kind, _C.dtype) or not (kind.is_floating_point or kind.is_complex):
             raise TypeError(f"finfo: expected a floating point or complex dtype, got {kind}; use iinfo for integers")
@@ -126,7 +126,7 @@ def is_storage(obj) -> builtins.bool:
         >>> fb.is_storage(fb.zeros(1)), fb.is_storage(fb.zeros(1).untyped_storage())
         (False, True)
     """
-    from flambeau._storage import TypedStorage, UntypedStorage
+    from flambeau.storage import TypedStorage, UntypedStorage
 
     return isinstance(obj, (TypedStorage, UntypedStorage))
 

@@ -219,7 +219,8 @@ def _type(self, dtype=None, non_blocking=False):
         'flambeau.FloatTensor'
     """
     if dtype is None:
-        return f"{str(self.dtype).partition('.')[0]}.{_TYPE_NAMES[self.dtype]}"
+        name = _TYPE_NAMES.get(self.dtype) or f"{self.dtype.name.capitalize()}Tensor"
+        return f"{str(self.dtype).partition('.')[0]}.{name}"
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2]
         for kind, name in _TYPE_NAMES.items():
@@ -235,7 +236,7 @@ _TYPE_NAMES = {
     _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
     _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor", _C.int64: "LongTensor",
     _C.bool: "BoolTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
-    _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor",
+    _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor", _C.complex32: "ComplexHalfTensor",
 }  # fmt: skip
 
 
@@ -424,7 +425,7 @@ def _methods() -> dict[str, Any]:
     for name, kind in {
         "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32,
         "long": _C.int64, "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool,
-        "cfloat": _C.complex64, "cdouble": _C.complex128,
+        "chalf": _C.complex32, "cfloat": _C.complex64, "cdouble": _C.complex128,
     }.items():  # fmt: skip
         table[name] = _converter(name, kind)
     return table

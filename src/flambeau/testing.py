@@ -17,7 +17,7 @@ __all__ = ["assert_close", "make_tensor"]
 
 _TOLERANCES = {
     fb.float16: (1e-3, 1e-5), fb.bfloat16: (1.6e-2, 1e-5), fb.float32: (1.3e-6, 1e-5), fb.float64: (1e-7, 1e-7),
-    fb.complex64: (1.3e-6, 1e-5), fb.complex128: (1e-7, 1e-7),
+    fb.complex32: (1e-3, 1e-5), fb.complex64: (1.3e-6, 1e-5), fb.complex128: (1e-7, 1e-7),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from .spec import ALL, D, T, dtype_of
 
 Make = Callable[[], Any]
 SHAPES = ((2, 3), (3,), (), (3, 3), (0,), (2, 3, 4), (3, 0), (2, 3, 3), (1,), (1, 1, 1, 1, 1, 1))
-COMMON = ("float32", "int64", "bool", "float64", "complex64", "bfloat16")
+COMMON = ("float32", "int64", "bool", "float64", "complex64", "bfloat16", "float8_e4m3fn", "complex32")
 BIG = 2**62
 
 

@@ -61,11 +61,16 @@ def to_bfloat16(values: Any) -> np.ndarray:
     return np.where(np.isnan(exact), exact, rounded).astype(np.float32).reshape(exact.shape)
 
 
+STORAGE = {"float8_e4m3fn": "float32", "complex32": "complex64"}
+
+
 def rounded_to(values: Any, dtype: str) -> np.ndarray:
-    """`values` as NumPy would hold them in `dtype`; bfloat16 lives in float32."""
+    """`values` as NumPy would hold them in `dtype`; bfloat16 lives in float32, storage dtypes in what holds them."""
     with np.errstate(all="ignore"):
         if dtype == "bfloat16":
             return to_bfloat16(values)
+        if dtype in STORAGE:
+            return np.asarray(values).astype(STORAGE[dtype])
         return np.asarray(values).astype(dtype)
 
 
@@ -107,7 +112,7 @@ class T:
 
 def _contiguous(values: np.ndarray, dtype: str) -> Any:
     tensor = fb.from_numpy(np.array(values, order="C"))
-    return tensor.to(fb.bfloat16) if dtype == "bfloat16" else tensor
+    return tensor.to(getattr(fb, dtype)) if dtype == "bfloat16" or dtype in STORAGE else tensor
 
 
 def _transposed(values: np.ndarray, dtype: str) -> Any:

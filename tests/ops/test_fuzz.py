@@ -166,7 +166,7 @@ def consistent(result: Any) -> None:
         assert len(shape) == len(stride) == t.ndim, f"shape {shape}, strides {stride}, ndim {t.ndim}"
         assert all(n >= 0 for n in shape), f"a negative size in {shape}"
         assert t.numel() == math.prod(shape), f"numel {t.numel()} for shape {shape}"
-        assert t.dtype in lib.BY_DTYPE, f"unknown dtype {t.dtype}"
+        assert t.dtype in lib.BY_DTYPE or t.dtype.name in lib.STORAGE, f"unknown dtype {t.dtype}"
         if not t.numel():
             continue
         offset, size = t.storage_offset(), storage_size(t)

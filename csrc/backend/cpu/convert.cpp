@@ -71,17 +71,49 @@ void fill_row(Table& table) {
 }
 template <class... All>
 Table make_table() {
-    Table table;
+    Table table{};
     (fill_row<All, All...>(table), ...);
     return table;
+}
+// A storage dtype and its value dtype, both ways.
+template <class Storage, class Value>
+void fill_pair(Table& table) {
+    fill_row<Storage, Value>(table);
+    fill_row<Value, Storage>(table);
+}
+template <class... All>
+void fill_float8(Table& table) {
+    (fill_pair<All, float>(table), ...);
+}
+Table whole_table() {
+    Table table = make_table<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>();
+    fill_pair<c32, c64>(table);
+    fill_float8<FB_FLOAT8>(table);
+    return table;
+}
+
+// Storage dtypes meet others by way of their value dtype.
+void convert_through(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype,
+                     int64_t from_stride, int64_t n) {
+    constexpr int64_t chunk = 256;
+    alignas(64) char values[chunk * sizeof(c64)];
+    DType between = is_storage(from_dtype) ? value_dtype(from_dtype) : value_dtype(to_dtype);
+    int64_t step = itemsize(between);
+    for (int64_t i = 0; i < n; i += chunk) {
+        int64_t count = std::min(chunk, n - i);
+        convert_strided(values, between, step, from + i * from_stride, from_dtype, from_stride, count);
+        convert_strided(to + i * to_stride, to_dtype, to_stride, values, between, step, count);
+    }
 }
 
 }  // namespace
 
 void convert_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype,
                      int64_t from_stride, int64_t n) {
-    static const Table table = make_table<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>();
-    table.at[static_cast<int>(to_dtype)][static_cast<int>(from_dtype)](to, to_stride, from, from_stride, n);
+    static const Table table = whole_table();
+    ConvertFn direct = table.at[static_cast<int>(to_dtype)][static_cast<int>(from_dtype)];
+    if (direct) direct(to, to_stride, from, from_stride, n);
+    else convert_through(to, to_dtype, to_stride, from, from_dtype, from_stride, n);
 }
 
 }  // namespace fb::cpu

@@ -433,10 +433,10 @@ void scale(const Tensor& c, const Scalar& beta) {
 void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta) {
     if (c.numel() == 0) return;
     DType dtype = c.dtype();
-    if (is_half(dtype)) {
-        Tensor wide = empty(c.shape(), DType::F32, c.device());
+    if (DType value = value_dtype(dtype); value != dtype) {
+        Tensor wide = empty(c.shape(), value, c.device());
         if (!zero(beta)) copy(wide, c);
-        gemm(wide, packed(a, DType::F32), packed(b, DType::F32), alpha, beta);
+        gemm(wide, packed(a, value), packed(b, value), alpha, beta);
         copy(c, wide);
         return;
     }
@@ -476,9 +476,9 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
 }
 
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
-    if (is_half(x.dtype())) {
-        Tensor wide = empty({}, DType::F32);
-        dot(wide, packed(unsqueeze(x, 0), DType::F32), packed(unsqueeze(y, 0), DType::F32), conjugate);
+    if (DType value = value_dtype(x.dtype()); value != x.dtype()) {
+        Tensor wide = empty({}, value);
+        dot(wide, packed(unsqueeze(x, 0), value), packed(unsqueeze(y, 0), value), conjugate);
         copy(out, wide);
         return;
     }

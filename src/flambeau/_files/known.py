@@ -29,8 +29,7 @@ STORAGES = {
     "BoolStorage": fb.bool, "ComplexFloatStorage": fb.complex64, "ComplexDoubleStorage": fb.complex128,
 }  # fmt: skip
 _FOREIGN = (  # dtypes of PyTorch that flambeau has no kernels for
-    "qint8 qint32 quint8 quint4x2 quint2x4 bits16 bits8 bits1x8 bits2x4 bits4x2 complex32 float8_e5m2 float8_e8m0fnu "
-    "float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz float4_e2m1fn_x2"
+    "qint8 qint32 quint8 quint4x2 quint2x4 bits16 bits8 bits1x8 bits2x4 bits4x2 float4_e2m1fn_x2"
 ).split()
 _NEW_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64", "short": "int16"}

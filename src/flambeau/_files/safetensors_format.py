@@ -29,7 +29,8 @@ VERSION = 1
 DTYPES = {
     fb.bool: "BOOL", fb.uint8: "U8", fb.int8: "I8", fb.int16: "I16", fb.uint16: "U16", fb.int32: "I32", fb.uint32: "U32",
     fb.int64: "I64", fb.uint64: "U64", fb.float16: "F16", fb.bfloat16: "BF16", fb.float32: "F32", fb.float64: "F64",
-    fb.complex64: "C64",
+    fb.complex64: "C64", fb.float8_e4m3fn: "F8_E4M3", fb.float8_e5m2: "F8_E5M2", fb.float8_e8m0fnu: "F8_E8M0",
+    fb.float8_e4m3fnuz: "F8_E4M3FNUZ", fb.float8_e5m2fnuz: "F8_E5M2FNUZ",
 }  # fmt: skip
 BY_CODE = {code: dtype for dtype, code in DTYPES.items()}
 

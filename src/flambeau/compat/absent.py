@@ -80,9 +80,8 @@ _NAMES = {
     # Dtypes are mentioned in tables; a tensor of one of these cannot be made.
     "torch": frozenset(
         """
-        ByteStorage DoubleStorage Event FloatStorage LongStorage PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
-        _make_per_tensor_quantized_tensor bits16 bits8 complex32
-        float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu
+        Event PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
+        _make_per_tensor_quantized_tensor bits16 bits8 float4_e2m1fn_x2
         int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc
         sparse_csc_tensor while_loop
         quint2x4 quint4x2 quint8 uint1
