@@ -60,3 +60,50 @@ def test_swap_tensors():
     assert a.tolist() == [1, 1, 1] and b.tolist() == [0, 0]
     with pytest.raises(RuntimeError, match="swap_tensors"):
         fb.utils.swap_tensors(a * 2, b)
+
+
+def test_classes_by_dtype():
+    s = fb.FloatStorage([1, 2, 3])
+    assert s.tolist() == [1.0, 2.0, 3.0] and s.dtype is fb.float32 and s.type() == "flambeau.FloatStorage" and len(fb.LongStorage(4)) == 4
+    assert isinstance(fb.ones(2).storage(), fb.FloatStorage) and not isinstance(fb.ones(2).storage(), fb.LongStorage)
+    assert isinstance(s, fb.FloatStorage) and isinstance(s, fb.TypedStorage) and fb.is_storage(s)
+    wrapped = fb.IntStorage(wrap_storage=fb.tensor([1, 0], dtype=fb.int32).untyped_storage())
+    assert wrapped.tolist() == [1, 0] and wrapped.complex_float().tolist() == [1, 0] and wrapped.float8_e5m2().element_size() == 1
+    assert fb.TypedStorage(2, dtype=fb.float8_e4m3fn).size() == 2 and fb.TypedStorage([True], dtype=fb.bool).tolist() == [True]
+    assert fb.zeros(1).set_(s).tolist() == [1, 2, 3] and s.type("torch.IntStorage").tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="Too many positional arguments"):
+        fb.FloatStorage(1, 2)
+    with pytest.raises(TypeError, match="Argument type not recognized: str"):
+        fb.FloatStorage("ab")
+    with pytest.raises(RuntimeError, match="No positional arguments should be given when using 'wrap_storage'"):
+        fb.TypedStorage(1, wrap_storage=fb.UntypedStorage(4), dtype=fb.int32)
+
+
+def test_storages_grow_and_do_not_shrink():
+    x = fb.tensor([1.0, 2.0])
+    s = x.storage()
+    assert s.resize_(4) is s and x.untyped_storage().nbytes() == 16 and s.tolist()[:2] == [1.0, 2.0] and x.tolist() == [1.0, 2.0]
+    with pytest.raises(RuntimeError, match="resize_: a storage of 4 elements cannot shrink to 0"):
+        s.resize_(0)
+    assert s.new().size() == 0 and s.get_device() == -1 and s.resizable() and not s.is_pinned()
+
+
+def test_storages_are_copied_and_pickled(tmp_path):
+    import copy
+    import pickle
+
+    s = fb.tensor([1, 2]).storage()
+    for other in (copy.copy(s), copy.deepcopy(s), pickle.loads(pickle.dumps(s))):
+        assert other.tolist() == [1, 2] and other.dtype is fb.int64 and other.data_ptr() != s.data_ptr()
+    assert pickle.loads(pickle.dumps(s.untyped())).tolist()[:9] == [1, 0, 0, 0, 0, 0, 0, 0, 2]
+    pair = copy.deepcopy([s, s])
+    assert pair[0] is pair[1]
+    assert fb.ShortStorage.from_buffer(b"\x00\x01\x02\x00", "big").tolist() == [1, 512]
+    assert fb.UntypedStorage.from_buffer(b"abc", offset=1).tolist() == [98, 99]
+    with pytest.raises(ValueError, match="byte_order must be"):
+        fb.ShortStorage.from_buffer(b"ab")
+    path = tmp_path / "numbers"
+    path.write_bytes(fb.tensor([1.5, 2.5]).numpy().tobytes())
+    assert fb.FloatStorage.from_file(path, size=2).tolist() == [1.5, 2.5]
+    assert repr(fb.ByteStorage([7])) == " 7\n[flambeau.storage.TypedStorage(dtype=flambeau.uint8, device=cpu) of size 1]"
+    assert repr(fb.UntypedStorage([7])) == " 7\n[flambeau.storage.UntypedStorage(device=cpu) of size 1]"

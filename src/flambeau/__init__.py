@@ -80,7 +80,6 @@ pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 from flambeau import autograd
 from flambeau._legacy import *
 from flambeau._memory import *
-from flambeau._storage import *
 from flambeau._system import *
 from flambeau._tensor import *
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled
@@ -92,6 +91,7 @@ from flambeau.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from flambeau.storage import *
 
 
 def _load_ops() -> None:
@@ -124,9 +124,9 @@ if "linalg" in globals():
 
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
-    "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
-    "func", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal",
-    "sparse", "testing", "utils", "version", "xpu",
+    "__future__", "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
+    "func", "functional", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
+    "signal", "sparse", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}

@@ -352,8 +352,8 @@ def default_restore_location(storage: Any, location: str) -> Any:
         location: the device's name in the file.
 
     Example:
-        >>> fb.serialization.default_restore_location(fb.zeros(2).untyped_storage(), "cpu")
-        UntypedStorage of 8 bytes on cpu
+        >>> fb.serialization.default_restore_location(fb.zeros(2).untyped_storage(), "cpu").nbytes()
+        8
     """
     return locations.default_restore_location(storage, location)
 

@@ -1,4 +1,11 @@
-"""What `torch.types` offers: names for annotations."""
+"""Names for annotations, as `torch.types` has them.
+
+Example:
+    >>> isinstance(3, fb.types.Number), isinstance("cpu", fb.types.Device)
+    (True, True)
+"""
+
+from __future__ import annotations
 
 import builtins
 import os
@@ -8,7 +15,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor, device, dtype, layout
 
-__all__ = ["BoolLikeType", "Device", "FileLike", "FloatLikeType", "IntLikeType", "Number", "Storage"]
+__all__ = ["Device", "FileLike", "Number", "Storage"]
 
 _TensorOrTensors = Tensor | Sequence[Tensor]
 _bool, _int, _float, _complex = builtins.bool, builtins.int, builtins.float, builtins.complex
@@ -20,4 +27,4 @@ _Number = (builtins.int, builtins.float, builtins.bool)
 Device = device | str | builtins.int | None
 FileLike = str | os.PathLike[str] | Any
 IntLikeType, FloatLikeType, BoolLikeType = builtins.int, builtins.float, builtins.bool
-Storage = Any
+Storage = fb.TypedStorage | fb.UntypedStorage
