@@ -10,6 +10,7 @@ import typing as _typing
 
 from flambeau.nn import attention as attention
 from flambeau.nn import functional as functional
+from flambeau.nn import grad as grad
 from flambeau.nn import init as init
 from flambeau.nn import modules as modules
 from flambeau.nn import parallel as parallel
@@ -24,7 +25,7 @@ from flambeau.nn.parameter import UninitializedParameter as UninitializedParamet
 
 if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
     __all__ = [
-        "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init",
+        "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "grad", "init",
         "modules", "parallel", "parameter", "utils",
     ]  # fmt: skip
     __all__ += modules.__all__

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau import __future__ as future
 from flambeau.nn.modules._calling import Calling
 from flambeau.nn.modules._hooks import (
     register_module_buffer_registration_hook,
@@ -115,8 +116,11 @@ class Module(Tree, Calling, State):
             for module in self.children():
                 module._apply(fn)
         with fb.no_grad():
-            for param in self._parameters.values():
+            for name, param in self._parameters.items():
                 if param is None:
+                    continue
+                if future.get_swap_module_params_on_conversion() or future.get_overwrite_module_params_on_conversion():
+                    self._replace_parameter(name, param, fn)
                     continue
                 gradient = param.grad
                 param.data = fn(param.data)
@@ -126,6 +130,19 @@ class Module(Tree, Calling, State):
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
         return self
+
+    def _replace_parameter(self, name: str, param: Any, fn: Callable[[Tensor], Tensor]) -> None:
+        """Puts a new parameter where the old one is, or exchanges the two; see flambeau.__future__."""
+        made = fb.nn.Parameter(fn(param), param.requires_grad)
+        if param.grad is not None:
+            made.grad = fn(param.grad.detach()).requires_grad_(param.grad.requires_grad)
+        if future.get_swap_module_params_on_conversion():
+            try:
+                fb.utils.swap_tensors(param, made)
+            except RuntimeError as error:
+                raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
+        else:
+            self._parameters[name] = made
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Calls a function with every submodule, then with the module itself.

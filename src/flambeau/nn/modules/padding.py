@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
@@ -18,45 +19,40 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pad(Module):
-    """Pads the last dimensions; a subclass says how many (`_dims`) and how (`_mode`).
+class _PadNd(Module):
+    """Pads by `padding`, which a subclass sets, in the way that `_mode` says. Classes outside the library derive from these."""
 
-    Args:
-        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
-    """
-
-    _dims: int
+    padding: Sequence[int]
     _mode: str
 
-    def __init__(self, padding: int | Sequence[int]) -> None:
-        super().__init__()
-        self.padding = _ntuple(2 * self._dims)(padding)
-        if len(self.padding) != 2 * self._dims:
-            raise ArgumentError(
-                f"{type(self).__name__}: padding must be a number or {2 * self._dims} numbers, got {self.padding}"
-            )
-
     def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in (self._dims + 1, self._dims + 2):
-            raise ArgumentError(
-                f"{type(self).__name__}: expected {self._dims + 1}D or {self._dims + 2}D input (got {input.ndim}D input)"
-            )
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+
+class _ConstantPadNd(_PadNd):
     """Pads with one value, whatever the number of dimensions.
 
     Args:
-        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
         value: the value.
     """
 
-    def __init__(self, padding: int | Sequence[int], value: float) -> None:
-        super().__init__(padding)
+    def __init__(self, value: float) -> None:
+        super().__init__()
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -64,6 +60,50 @@ class _ConstantPad(_Pad):
 
     def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
+
+
+def _sides(module: Any, padding: int | Sequence[int]) -> tuple[int, ...]:
+    """Two numbers for each of the module's dimensions."""
+    sides = _ntuple(2 * module._dims)(padding)
+    if len(sides) != 2 * module._dims:
+        raise ArgumentError(f"{type(module).__name__}: padding must be a number or {2 * module._dims} numbers, got {sides}")
+    return sides
+
+
+class _Pad(_PadNd):
+    """Pads the last dimensions; a subclass says how many (`_dims`).
+
+    Args:
+        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
+    """
+
+    _dims: int
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__()
+        self.padding = _sides(self, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (self._dims + 1, self._dims + 2):
+            raise ArgumentError(
+                f"{type(self).__name__}: expected {self._dims + 1}D or {self._dims + 2}D input (got {input.ndim}D input)"
+            )
+        return super().forward(input)
+
+
+class _ConstantPad(_ConstantPadNd):
+    """Pads with one value.
+
+    Args:
+        padding: (left, right), then (top, bottom) and (front, back) as dimensions go; or one number for all.
+        value: the value.
+    """
+
+    _dims: int
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(value)
+        self.padding = _sides(self, padding)
 
 
 class _ZeroPad(_ConstantPad):
@@ -149,7 +189,7 @@ class ZeroPad3d(_ZeroPad):
 
 
 @inherit_args
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(_Pad, _ReflectionPadNd):
     """Adds margins that mirror the input at its border, which is not repeated, to the last dimension.
 
     Example:
@@ -158,11 +198,10 @@ class ReflectionPad1d(_Pad):
     """
 
     _dims = 1
-    _mode = "reflect"
 
 
 @inherit_args
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_Pad, _ReflectionPadNd):
     """Adds margins that mirror the input at its border, which is not repeated, to the last two dimensions.
 
     Example:
@@ -171,11 +210,10 @@ class ReflectionPad2d(_Pad):
     """
 
     _dims = 2
-    _mode = "reflect"
 
 
 @inherit_args
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_Pad, _ReflectionPadNd):
     """Adds margins that mirror the input at its border, which is not repeated, to the last three dimensions.
 
     Example:
@@ -184,11 +222,10 @@ class ReflectionPad3d(_Pad):
     """
 
     _dims = 3
-    _mode = "reflect"
 
 
 @inherit_args
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_Pad, _ReplicationPadNd):
     """Adds margins that repeat the border, to the last dimension.
 
     Example:
@@ -197,11 +234,10 @@ class ReplicationPad1d(_Pad):
     """
 
     _dims = 1
-    _mode = "replicate"
 
 
 @inherit_args
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_Pad, _ReplicationPadNd):
     """Adds margins that repeat the border, to the last two dimensions.
 
     Example:
@@ -210,11 +246,10 @@ class ReplicationPad2d(_Pad):
     """
 
     _dims = 2
-    _mode = "replicate"
 
 
 @inherit_args
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_Pad, _ReplicationPadNd):
     """Adds margins that repeat the border, to the last three dimensions.
 
     Example:
@@ -223,11 +258,10 @@ class ReplicationPad3d(_Pad):
     """
 
     _dims = 3
-    _mode = "replicate"
 
 
 @inherit_args
-class CircularPad1d(_Pad):
+class CircularPad1d(_Pad, _CircularPadNd):
     """Adds margins taken from the opposite side, to the last dimension.
 
     Example:
@@ -236,11 +270,10 @@ class CircularPad1d(_Pad):
     """
 
     _dims = 1
-    _mode = "circular"
 
 
 @inherit_args
-class CircularPad2d(_Pad):
+class CircularPad2d(_Pad, _CircularPadNd):
     """Adds margins taken from the opposite side, to the last two dimensions.
 
     Example:
@@ -249,11 +282,10 @@ class CircularPad2d(_Pad):
     """
 
     _dims = 2
-    _mode = "circular"
 
 
 @inherit_args
-class CircularPad3d(_Pad):
+class CircularPad3d(_Pad, _CircularPadNd):
     """Adds margins taken from the opposite side, to the last three dimensions.
 
     Example:
@@ -262,4 +294,3 @@ class CircularPad3d(_Pad):
     """
 
     _dims = 3
-    _mode = "circular"
