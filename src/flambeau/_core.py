@@ -37,7 +37,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How elements are stored: fb.strided, or fb.sparse_coo and fb.sparse_csr (see flambeau.sparse).
+    """How elements are stored: fb.strided, fb.sparse_coo, or compressed: fb.sparse_csr, sparse_csc, sparse_bsr, sparse_bsc.
 
     Example:
         >>> fb.zeros(2).layout
@@ -57,6 +57,9 @@ class memory_format(_Named):
 strided = layout("strided", 0)
 sparse_coo = layout("sparse_coo", 1)
 sparse_csr = layout("sparse_csr", 2)
+sparse_csc = layout("sparse_csc", 4)
+sparse_bsr = layout("sparse_bsr", 5)
+sparse_bsc = layout("sparse_bsc", 6)
 contiguous_format = memory_format("contiguous_format", 0)
 preserve_format = memory_format("preserve_format", 1)
 channels_last = memory_format("channels_last", 2)

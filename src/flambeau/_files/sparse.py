@@ -7,7 +7,7 @@ from typing import Any
 import flambeau as fb
 from flambeau._files.problems import FileError
 
-LAYOUTS = ("sparse_coo", "sparse_csr")
+LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
 def is_sparse(t: fb.Tensor) -> bool:
@@ -19,14 +19,16 @@ def parts(t: Any) -> tuple[str, tuple[Any, ...]]:
     """The name of its layout and its parts, in the order in which PyTorch's files have them."""
     if t.layout is fb.sparse_coo:
         return "sparse_coo", (t._indices(), t._values().detach(), fb.Size(t.shape), t.is_coalesced())
-    return "sparse_csr", (t.crow_indices(), t.col_indices(), t.values().detach(), fb.Size(t.shape))
+    name = str(t.layout).rpartition(".")[2]
+    starts, plain = (t.crow_indices, t.col_indices) if name in ("sparse_csr", "sparse_bsr") else (t.ccol_indices, t.row_indices)
+    return name, (starts(), plain(), t.values().detach(), fb.Size(t.shape))
 
 
 def rebuilt(layout: Any, data: Any) -> fb.Tensor:
     """The tensor of such parts; the error when they do not fit each other."""
     known = next((name for name in LAYOUTS if layout in (name, getattr(fb, name))), None)
     if known is None:
-        raise FileError(f"a sparse tensor of the layout {layout}; sparse_coo and sparse_csr are read")
+        raise FileError(f"a sparse tensor of the layout {layout}; {', '.join(LAYOUTS)} are read")
     dense = [t for t in data if isinstance(t, fb.Tensor)] if isinstance(data, (tuple, list)) else []
     if any(is_sparse(t) for t in dense) or len(dense) != (2 if known == "sparse_coo" else 3) or len(data) not in (3, 4):
         raise FileError("a sparse tensor that is not made of its indices, values and size")
@@ -36,8 +38,8 @@ def rebuilt(layout: Any, data: Any) -> fb.Tensor:
     if type(size) not in (fb.Size, tuple, list) or len(size) > 64 or any(type(n) is not int or not 0 <= n < 1 << 62 for n in size):
         raise FileError(f"a sparse tensor of size {size}")
     try:
-        if known == "sparse_csr":
-            return fb.sparse_csr_tensor(dense[0], dense[1], dense[2], size=tuple(size))
+        if known != "sparse_coo":
+            return fb.sparse_compressed_tensor(dense[0], dense[1], dense[2], size=tuple(size), layout=getattr(fb, known))
         coalesced = data[3] is True if len(data) == 4 else None
         made: Any = fb.sparse_coo_tensor(dense[0], dense[1], size=tuple(size), is_coalesced=coalesced)
     except (ValueError, TypeError, IndexError, RuntimeError) as error:

@@ -24,7 +24,10 @@ from flambeau.errors import ArgumentError
 
 FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}
 SPACES = {"Namespace": argparse.Namespace, "SimpleNamespace": types.SimpleNamespace}
-_CONSTANTS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d", "strided", "sparse_coo", "sparse_csr")
+_CONSTANTS = (
+    "contiguous_format", "preserve_format", "channels_last", "channels_last_3d", "strided", "sparse_coo", "sparse_csr", "sparse_csc",
+    "sparse_bsr", "sparse_bsc",
+)  # fmt: skip
 
 
 def parameter_class() -> Any:

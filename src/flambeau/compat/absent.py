@@ -82,8 +82,7 @@ _NAMES = {
         """
         Event PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
         _make_per_tensor_quantized_tensor bits16 bits8 float4_e2m1fn_x2
-        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 sparse_bsc sparse_bsr sparse_csc
-        sparse_csc_tensor while_loop
+        int1 int2 int3 int4 int5 int6 int7 per_channel_affine per_tensor_affine qint32 qint8 while_loop
         quint2x4 quint4x2 quint8 uint1
         uint2 uint3 uint4 uint5 uint6 uint7
         """.split()

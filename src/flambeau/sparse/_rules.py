@@ -8,6 +8,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.sparse._compressed import LAYOUTS, as_layout, block_size, elements, transposed
 from flambeau.sparse._tensor import SparseTensor, flatten, make
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -27,7 +28,25 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Answers an op that met a sparse tensor."""
     if name not in RULES:
         raise DTypeError(f"{name}: not available for sparse tensors; use .to_dense() first")
-    return RULES[name](**arguments)
+    first = next((x for x in arguments.values() if isinstance(x, SparseTensor) and x._layout in LAYOUTS), None)
+    if first is None or name in _OWN_LAYOUT or name in _ZERO_TO_ZERO:
+        return RULES[name](**arguments)
+    # Rules know coordinates only; a matrix goes back to the layout its operand had.
+    plain = {key: elements(x) if isinstance(x, SparseTensor) else x for key, x in arguments.items()}
+    result = RULES[name](**plain)
+    if not isinstance(result, SparseTensor) or name in _TO_COORDINATES or result.ndim < 2 or result.sparse_dim() != 2:
+        return result
+    if LAYOUTS[first._layout].blocks:
+        return as_layout(result, first._layout, block_size(first))
+    # The product of compressed columns comes as compressed rows, as in PyTorch.
+    rows = name in ("matmul", "mm") and first._layout is fb.sparse_csc
+    return as_layout(result, fb.sparse_csr if rows else first._layout)
+
+
+_OWN_LAYOUT = frozenset(
+    "t transpose swapaxes swapdims permute clone contiguous _convert neg zeros_like empty_like copy_ mul_".split()
+)
+_TO_COORDINATES = frozenset("sum unsqueeze cat concat concatenate index_select getitem select".split())
 
 
 # ---- products ------------------------------------------------------------------------------------------------------------
@@ -68,8 +87,7 @@ def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
     before = (meetings.cumsum(0) - meetings).repeat_interleave(meetings)
     right = starts[columns].repeat_interleave(meetings) + fb.arange(left.shape[0]) - before
     indices = fb.stack([rows[left], b_columns[right]])
-    product = make(indices, values[left] * b_values[right], (a.shape[0], b.shape[1]), False, fb.sparse_coo).coalesce()
-    return product.to_sparse_csr() if a.is_sparse_csr else product
+    return make(indices, values[left] * b_values[right], (a.shape[0], b.shape[1]), False, fb.sparse_coo).coalesce()
 
 
 def product(op: str, a: Any, b: Any) -> Tensor:
@@ -181,14 +199,17 @@ def _elementwise(name: str) -> None:
 
     @rule(name)
     def apply(input, **arguments):
-        x = input if name == "neg" else input.coalesce()
+        x = input if name == "neg" or not input.is_sparse else input.coalesce()
         return x._with(function(x._value, **arguments))
 
 
-for _name in (
-    "abs", "asin", "asinh", "atan", "atanh", "ceil", "erf", "expm1", "floor", "log1p", "neg", "nan_to_num", "relu", "round",
-    "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "deg2rad", "rad2deg",
-):  # fmt: skip
+_ZERO_TO_ZERO = frozenset(
+    """
+    abs angle asin asinh atan atanh ceil conj conj_physical deg2rad erf erfinv expm1 floor frac isinf isnan isneginf isposinf log1p
+    nan_to_num neg positive rad2deg relu round sgn sign signbit sin sinh sqrt square tan tanh trunc
+    """.split()
+)
+for _name in sorted(_ZERO_TO_ZERO):
     _elementwise(_name)
 
 
@@ -199,7 +220,7 @@ def _convert(input, dtype):
 
 @rule("clone")
 def _clone(input, memory_format=None):
-    return make(input._index.clone(), input._value.clone(), tuple(input.shape), input._ordered, input._layout)
+    return make(input._index.clone(), input._value.clone(), tuple(input.shape), input._ordered, input._layout, input._index_dtype)
 
 
 @rule("contiguous")
@@ -210,7 +231,7 @@ def _contiguous(input, memory_format=None):
 @rule("zeros_like", "empty_like")
 def _zeros_like(input, dtype=None, requires_grad=False, **options):
     values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
-    return make(input._index[:, :0], values, tuple(input.shape), True, input._layout)
+    return make(input._index[:, :0], values, tuple(input.shape), True, input._layout, input._index_dtype)
 
 
 @rule("mul_")
@@ -235,10 +256,15 @@ def _permute(x: SparseTensor, order: Any) -> SparseTensor:
     order = [d % x.ndim for d in order]
     if sorted(order) != list(range(x.ndim)) or sorted(order[:rank]) != list(range(rank)):
         raise ArgumentError(f"permute: sparse and dense dimensions cannot be mixed, got dims {order} for {rank} sparse dimension(s)")
+    if x._layout in LAYOUTS:
+        if order == list(range(x.ndim)):
+            return x
+        if order == [1, 0, *range(2, x.ndim)]:
+            return transposed(x)
+        raise ArgumentError(f"permute: a compressed tensor is transposed only, got dims {order}; use .to_sparse_coo() first")
     size = tuple(x.shape[d] for d in order)
     values = x._value.permute(0, *(d - rank + 1 for d in order[rank:])) if order[rank:] else x._value
-    turned = make(x._index[order[:rank]], values, size, x._nnz() < 2, fb.sparse_coo)
-    return turned.to_sparse_csr() if x.is_sparse_csr else turned
+    return make(x._index[order[:rank]], values, size, x._nnz() < 2, fb.sparse_coo)
 
 
 @rule("permute")

@@ -3,11 +3,12 @@
 A `SparseTensor` has the shape and dtype of the matrix it stands for, and holds two ordinary tensors: `indices`, one column
 of coordinates per kept element, and `values`. Every op that meets one is handed to the rules in `_rules.py`, which answer
 with a few ordinary ops on those two; so gradients flow into the values with no formula of their own. Compressed rows
-(CSR) are the same two tensors, with the row starts counted when somebody asks.
+(CSR) and the other compressed layouts are the same two tensors in another order; see `_compressed.py`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from flambeau import _C, Tensor
 from flambeau._core import Device
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
 
-__all__ = ["SparseTensor", "make", "sparse_coo_tensor", "sparse_csr_tensor", "spmm", "to_sparse"]
+__all__ = ["SparseTensor", "make", "sparse_coo_tensor", "spmm", "to_sparse"]
 
 
 class SparseTensor(Tensor):
@@ -33,6 +34,7 @@ class SparseTensor(Tensor):
     _value: Tensor
     _ordered: bool
     _layout: Any
+    _index_dtype: Any
 
     __torch_function__: Any = _C._disabled_torch_function_impl
 
@@ -55,7 +57,7 @@ class SparseTensor(Tensor):
     def grad(self) -> Any:
         """The gradient of the kept elements, at the same places."""
         inner = self._value.grad
-        return None if inner is None else make(self._index, inner, tuple(self.shape), self._ordered, self._layout)
+        return None if inner is None else self._with(inner)
 
     @grad.setter
     def grad(self, value: Any) -> Any:
@@ -76,33 +78,37 @@ class SparseTensor(Tensor):
         return self._when_coalesced("indices", self._index)
 
     def values(self) -> Any:
-        """The kept elements of a coalesced tensor, in the order of indices()."""
-        return self._value if self.is_sparse_csr else self._when_coalesced("values", self._value)
+        """The kept elements: of a coalesced tensor in the order of indices(), of a compressed one row by row or column by column."""
+        return self._when_coalesced("values", self._value) if self.is_sparse else self._value
 
     def _when_coalesced(self, name: str, what: Tensor) -> Tensor:
-        if self.is_sparse_csr:
-            raise StateError(f"{name}: a tensor of compressed rows has crow_indices(), col_indices() and values()")
+        if not self.is_sparse:
+            got = torch_name(self._layout)
+            raise StateError(f"{name} expected sparse coordinate tensor layout but got {got}; convert it with .to_sparse_coo()")
         if not self._ordered:
-            raise StateError(f"{name}: the tensor is uncoalesced, its places may repeat; call .coalesce() first, or ._{name}()")
+            raise StateError(f"{name}: Cannot get {name} on an uncoalesced tensor, please call .coalesce() first, or use ._{name}()")
         return what
 
     def crow_indices(self) -> Any:
         """Where each row begins among the values of a tensor of compressed rows; the last number is their count."""
-        self._need_rows("crow_indices")
-        counts = fb.bincount(self._index[0], minlength=self.shape[0])
-        return fb.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return _compressed().part(self, "crow_indices")
 
     def col_indices(self) -> Any:
         """The columns of the values of a tensor of compressed rows."""
-        self._need_rows("col_indices")
-        return self._index[1]
+        return _compressed().part(self, "col_indices")
 
-    def _need_rows(self, name: str) -> None:
-        if not self.is_sparse_csr:
-            raise StateError(f"{name}: expected a tensor of compressed rows; convert it with .to_sparse_csr()")
+    def ccol_indices(self) -> Any:
+        """Where each column begins among the values of a tensor of compressed columns; the last number is their count."""
+        return _compressed().part(self, "ccol_indices")
+
+    def row_indices(self) -> Any:
+        """The rows of the values of a tensor of compressed columns."""
+        return _compressed().part(self, "row_indices")
 
     def is_coalesced(self) -> Any:
         """Whether the places are sorted and none repeats."""
+        if not self.is_sparse:
+            raise StateError(f"is_coalesced expected sparse coordinate tensor layout but got {torch_name(self._layout)}")
         return self._ordered
 
     def _nnz(self):
@@ -115,12 +121,14 @@ class SparseTensor(Tensor):
 
     def dense_dim(self) -> Any:
         """How many dimensions each kept element has."""
-        return self._value.ndim - 1
+        return self.ndim - self.sparse_dim()
 
     # ---- conversion ------------------------------------------------------------------------------------------------------
 
     def coalesce(self) -> Any:
         """The same tensor with its places sorted and the values of repeated places added."""
+        if not self.is_sparse:
+            raise StateError(f"coalesce expected sparse coordinate tensor layout but got {torch_name(self._layout)}")
         if self._ordered:
             return self
         sizes, rank = tuple(self.shape), self.sparse_dim()
@@ -131,6 +139,8 @@ class SparseTensor(Tensor):
 
     def to_dense(self, dtype: fb.dtype | None = None, *, masked_grad: bool | None = None) -> Any:
         """The tensor with all its elements."""
+        if not self.is_sparse:
+            return _compressed().elements(self).to_dense(dtype)
         sizes, rank = tuple(self.shape), self.sparse_dim()
         count = 1
         for size in sizes[:rank]:
@@ -139,22 +149,29 @@ class SparseTensor(Tensor):
         dense = zeros.index_add(0, flatten(self._index, sizes[:rank]), self._value).view(sizes)
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(self, *args: Any, layout: Any = None) -> Any:
+    def to_sparse(self, *args: Any, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None) -> Any:
         """Itself, or the same tensor in another sparse layout."""
-        return to_sparse(self, *args, layout=layout)
+        return to_sparse(self, *args, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
 
     def to_sparse_coo(self) -> Any:
         """The same elements as coordinates."""
-        return make(self._index, self._value, tuple(self.shape), self._ordered, fb.sparse_coo)
+        return self if self.is_sparse else _compressed().elements(self).coalesce()
 
     def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
         """The same elements as compressed rows."""
-        if self.is_sparse_csr:
-            return self
-        if self.sparse_dim() != 2 or self.dense_dim():
-            raise ArgumentError(f"to_sparse_csr: expected a matrix, got shape {tuple(self.shape)}")
-        c = self.coalesce()
-        return make(c._index, c._value, tuple(self.shape), True, fb.sparse_csr)
+        return _compressed().as_layout(self, fb.sparse_csr, None, dense_dim)
+
+    def to_sparse_csc(self, dense_dim: int | None = None) -> Any:
+        """The same elements as compressed columns."""
+        return _compressed().as_layout(self, fb.sparse_csc, None, dense_dim)
+
+    def to_sparse_bsr(self, blocksize: Any = None, dense_dim: int | None = None) -> Any:
+        """The same elements as compressed rows of blocks."""
+        return _compressed().as_layout(self, fb.sparse_bsr, blocksize, dense_dim)
+
+    def to_sparse_bsc(self, blocksize: Any = None, dense_dim: int | None = None) -> Any:
+        """The same elements as compressed columns of blocks."""
+        return _compressed().as_layout(self, fb.sparse_bsc, blocksize, dense_dim)
 
     def detach(self) -> Any:
         """The same elements without history."""
@@ -166,28 +183,33 @@ class SparseTensor(Tensor):
         return self
 
     def _with(self, values: Tensor) -> SparseTensor:
-        return make(self._index, values, tuple(self.shape), self._ordered, self._layout)
+        return make(self._index, values, tuple(self.shape), self._ordered, self._layout, self._index_dtype)
 
     def is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
         """Whether the values are contiguous."""
         return self._value.is_contiguous()
 
     def __repr__(self, **kwargs: Any) -> str:
-        if self.is_sparse_csr:
-            parts = [("crow_indices", self.crow_indices()), ("col_indices", self.col_indices())]
-        else:
+        if self.is_sparse:
             parts = [("indices", self._index)]
+        else:
+            known = _compressed().LAYOUTS[self._layout]
+            parts = [(name, _compressed().part(self, name)) for name in (known.starts, known.plain)]
         parts.append(("values", self._value.detach()))
-        newline = "\n"
-        lines = [f"{name}={repr(part).replace(newline, newline + ' ' * (len(name) + 8))}" for name, part in parts]
-        tail = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self._layout!r}"
+        text = "tensor(" + ",\n       ".join(_shown(name, part) for name, part in parts)
+        suffixes = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}", f"layout={self._layout!r}"]
         if self.dtype != fb.get_default_dtype():
-            tail += f", dtype={self.dtype!r}"
+            suffixes.append(f"dtype={self.dtype!r}")
         if self.grad_fn is not None:
-            tail += f", grad_fn=<{self.grad_fn.name()}>"
+            suffixes.append(f"grad_fn=<{self.grad_fn.name()}>")
         elif self.requires_grad:
-            tail += ", requires_grad=True"
-        return "tensor(" + ",\n       ".join([*lines, tail]) + ")"
+            suffixes.append("requires_grad=True")
+        if self.is_sparse:
+            return f"{text},\n       {', '.join(suffixes)})"
+        for suffix in suffixes:
+            full = len(text.rpartition("\n")[2]) + len(suffix) + 3 > fb.get_printoptions()["linewidth"]
+            text += (",\n       " if full else ", ") + suffix
+        return text + ")"
 
     __str__ = __repr__
 
@@ -198,13 +220,35 @@ class SparseTensor(Tensor):
         return self._with(self._value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return make(self._index.clone(), self._value.detach().clone(), tuple(self.shape), self._ordered, self._layout)
+        index, values = self._index.clone(), self._value.detach().clone()
+        return make(index, values, tuple(self.shape), self._ordered, self._layout, self._index_dtype)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return make, (self._index, self._value.detach(), tuple(self.shape), self._ordered, self._layout)
+        return make, (self._index, self._value.detach(), tuple(self.shape), self._ordered, self._layout, self._index_dtype)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(self.shape[0]))
+
+
+def torch_name(layout: Any) -> str:
+    """How PyTorch's messages call a layout: SparseCsr."""
+    return "".join(word.capitalize() for word in str(layout).rpartition(".")[2].split("_"))
+
+
+def _shown(name: str, part: Tensor) -> str:
+    """One of the tensors a sparse one is made of; its dtype is told at the end, if at all."""
+    if part.numel() == 0:
+        return f"{name}=tensor([], size={tuple(part.shape)})"
+    text = re.sub(r",\s*dtype=[\w.]+\)$", ")", repr(part))
+    return f"{name}=" + "\n".join(" " * (len(name) + 8) * (i > 0) + line for i, line in enumerate(text.split("\n"))).replace(
+        " " * (len(name) + 8) + "\n", "\n"
+    )
+
+
+def _compressed() -> Any:
+    from flambeau.sparse import _compressed
+
+    return _compressed
 
 
 def _dense_only(name: str):
@@ -246,12 +290,15 @@ def unflatten(flat: Tensor, sizes: Sequence[int]) -> Tensor:
 # ---- construction --------------------------------------------------------------------------------------------------------
 
 
-def make(indices: Tensor, values: Tensor, size: tuple[int, ...], ordered: bool, layout: Any) -> SparseTensor:
-    """A sparse tensor of parts that are known to fit."""
+def make(
+    indices: Tensor, values: Tensor, size: tuple[int, ...], ordered: bool, layout: Any, index_dtype: Any = None
+) -> SparseTensor:
+    """A sparse tensor of parts that are known to fit; `index_dtype` is what compressed layouts show their indices in."""
     # Any op that a rule missed would read this stand-in: nan, so that a mistake shows.
     inert = _C.tensor_from_data(float("nan") if values.dtype.is_floating_point else 0, values.dtype)
     result = inert.expand(size).as_subclass(SparseTensor)
     result._index, result._value, result._ordered, result._layout = indices, values, ordered, layout
+    result._index_dtype = index_dtype or fb.int64
     return result
 
 
@@ -328,65 +375,29 @@ def sparse_coo_tensor(
     return make(index, values, size, ordered, fb.sparse_coo)
 
 
-def sparse_csr_tensor(
-    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: fb.dtype | None = None,
-    device: Device = None, pin_memory: bool = False, requires_grad: bool = False, check_invariants: Any = None,
-) -> Any:  # fmt: skip
-    """A sparse matrix of compressed rows: where each row begins, the column of each value, the values.
-
-    Args:
-        crow_indices: one more number than there are rows, beginning with 0, ending with the number of values.
-        col_indices: the column of each value.
-        values: the kept elements, row by row.
-        size: shape of the matrix; by default the smallest that holds every index.
-        dtype: element type, that of the values by default.
-        device: where to put it.
-        pin_memory: not available without an accelerator, must be False.
-        requires_grad: whether operations on the tensor are recorded for backward.
-        check_invariants: indices are checked in any case.
-
-    Example:
-        >>> fb.sparse_csr_tensor([0, 1, 2], [1, 0], [3.0, 4.0], (2, 2)).to_dense()
-        tensor([[0., 3.],
-                [4., 0.]])
-    """
-    op = "sparse_csr_tensor"
-    starts, columns = fb.as_tensor(crow_indices).to(fb.int64), fb.as_tensor(col_indices).to(fb.int64)
-    if starts.ndim != 1 or columns.ndim != 1 or starts.shape[0] < 1:
-        shapes = f"{tuple(starts.shape)} and {tuple(columns.shape)}"
-        raise ArgumentError(f"{op}: expected vectors of row starts and columns, got shapes {shapes}")
-    counts = starts.diff()
-    if int(starts[0]) != 0 or int(starts[-1]) != columns.shape[0] or bool((counts < 0).any()):
-        raise ArgumentError(f"{op}: crow_indices must rise from 0 to {columns.shape[0]}, the number of columns given")
-    rows = fb.arange(counts.shape[0]).repeat_interleave(counts)
-    if size is None:
-        size = (counts.shape[0], int(columns.max()) + 1 if columns.shape[0] else 0)
-    if len(size) != 2 or size[0] != counts.shape[0]:
-        raise ArgumentError(f"{op}: size {tuple(size)} does not fit {counts.shape[0]} rows")
-    coo = sparse_coo_tensor(
-        fb.stack([rows, columns]), values, size, dtype=dtype, device=device, pin_memory=pin_memory, requires_grad=requires_grad
-    )
-    return make(coo._index, coo._value, tuple(coo.shape), True, fb.sparse_csr)
-
-
-def to_sparse(input: Tensor, *args: Any, layout: Any = None, sparse_dim: int | None = None) -> SparseTensor:
+def to_sparse(
+    input: Tensor, *args: Any, layout: Any = None, sparse_dim: int | None = None, blocksize: Any = None, dense_dim: int | None = None
+) -> SparseTensor:
     """The elements of a tensor that are not zero, with their places."""
     if args and sparse_dim is None and isinstance(args[0], int):
         sparse_dim = args[0]
-    if layout not in (None, fb.sparse_coo, fb.sparse_csr):
-        raise ArgumentError(f"to_sparse: expected the layout fb.sparse_coo or fb.sparse_csr, got {layout}")
-    if not isinstance(input, SparseTensor):
-        rank = input.ndim if sparse_dim is None else sparse_dim
-        if not 0 <= rank <= input.ndim:
-            raise ArgumentError(f"to_sparse: sparse_dim {rank} is out of range for shape {tuple(input.shape)}")
-        kept = input.detach() != 0
-        kept = kept.flatten(rank).any(-1) if rank < input.ndim else kept
-        indices = kept.nonzero().t().contiguous()
-        values = input[tuple(indices)] if rank else input.unsqueeze(0)
-        input = make(indices, values, tuple(input.shape), True, fb.sparse_coo)
-    if layout is None:
-        return input
-    return input.to_sparse_csr() if layout is fb.sparse_csr else input.to_sparse_coo()
+    layouts = _compressed().LAYOUTS
+    if layout not in (None, fb.sparse_coo, *layouts):
+        raise ArgumentError(f"to_sparse: expected a sparse layout such as fb.sparse_coo or fb.sparse_csr, got {layout}")
+    if layout in layouts:
+        return _compressed().as_layout(input, layout, blocksize, dense_dim)
+    if blocksize is not None:
+        raise ArgumentError(f"to_sparse: blocksize is for the layouts fb.sparse_bsr and fb.sparse_bsc, got {layout}")
+    if isinstance(input, SparseTensor):
+        return input.to_sparse_coo()
+    rank = input.ndim if sparse_dim is None else sparse_dim
+    if not 0 <= rank <= input.ndim:
+        raise ArgumentError(f"to_sparse: sparse_dim {rank} is out of range for shape {tuple(input.shape)}")
+    kept = input.detach() != 0
+    kept = kept.flatten(rank).any(-1) if rank < input.ndim else kept
+    indices = kept.nonzero().t().contiguous()
+    values = input[tuple(indices)] if rank else input.unsqueeze(0)
+    return make(indices, values, tuple(input.shape), True, fb.sparse_coo)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
