@@ -34,10 +34,11 @@ def interpolate(
         input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
         size: the new sizes, one number or one for each dimension.
         scale_factor: factors in place of sizes.
-        mode: "nearest", "nearest-exact", "linear" (3-d), "bilinear", "bicubic" (4-d), "trilinear" (5-d) or "area".
+        mode: "nearest", "nearest-exact", "linear" (3-d), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area", or
+            "lanczos" (4-d, with antialias), which is Pillow's filter of that name.
         align_corners: whether the centres of the corner pixels, and not the corners, stay in place.
         recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
-        antialias: whether a filter is applied when shrinking; for "bilinear" and "bicubic".
+        antialias: whether a filter is applied when shrinking; for "bilinear", "bicubic" and "lanczos".
 
     Example:
         >>> fb.nn.functional.interpolate(fb.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -70,8 +71,7 @@ def _resized(
             result = result.index_select(d + first, places.floor().long().clamp(0, lengths[d] - 1))
         return result if result is not input else input.clone()
     if antialias:
-        reach, a = (2, _CUBIC_ANTIALIAS) if mode == "bicubic" else (1, None)
-        matrices = [_filter_matrix(n, m, s, reach, a) for n, m, s in zip(lengths, sizes, scales, strict=True)]
+        matrices = [_filter_matrix(n, m, s, mode) for n, m, s in zip(lengths, sizes, scales, strict=True)]
         return _through_matrices(input, matrices, first)
     taps = _cubic_taps if mode == "bicubic" else _linear_taps
     result = _computable(input)
@@ -84,7 +84,7 @@ def _resized(
 
 
 def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool, input: Tensor) -> None:
-    needed = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+    needed = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4}
     if input.ndim not in (3, 4, 5):
         raise ArgumentError(f"{op}: expected 3, 4 or 5 dimensions (N, C, …), got shape {tuple(input.shape)}")
     if mode in ("nearest", "nearest-exact", "area"):
@@ -96,8 +96,14 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
         raise ArgumentError(f"{op}: mode {mode!r} is not one of nearest, nearest-exact, area, {', '.join(needed)}")
     elif input.ndim != needed[mode]:
         raise ArgumentError(f"{op}: mode {mode!r} needs {needed[mode]} dimensions, got shape {tuple(input.shape)}")
-    if antialias and not (mode in ("bilinear", "bicubic") and input.ndim == 4):
-        raise ArgumentError(f"{op}: antialias=True is for modes bilinear and bicubic, got {mode!r}")
+    if antialias and not (mode in _FILTERS and input.ndim == 4):
+        raise ArgumentError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input: "
+            f"{op} got mode {mode!r} and shape {tuple(input.shape)}"
+        )
+    if mode == "lanczos" and (not antialias or align_corners):
+        wrong = "does not support align_corners=True" if antialias else "requires antialias=True"
+        raise ArgumentError(f"Lanczos mode {wrong}: {op}")
     if 0 in input.shape[1:]:
         raise ArgumentError(f"{op}: expected elements in every dimension but the batch, got shape {tuple(input.shape)}")
 
@@ -238,16 +244,29 @@ def _area_matrix(n: int, m: int) -> Tensor:
     return weights / weights.sum(1, keepdim=True)
 
 
-def _filter_matrix(n: int, m: int, scale: float, reach: int, a: float | None) -> Tensor:
-    """Weights of a linear or cubic filter that widens when shrinking."""
+def _lanczos(x: Tensor) -> Tensor:
+    """sinc times a wider sinc, three zeros on each side, at distances x >= 0."""
+    return fb.where(x < 3, fb.sinc(x) * fb.sinc(x / 3), fb.zeros_like(x))
+
+
+# How far each filter reaches, and its weight at a distance.
+_FILTERS: dict[str, tuple[int, Callable[[Tensor], Tensor]]] = {
+    "bilinear": (1, lambda x: (1 - x).clamp(min=0)),
+    "bicubic": (2, lambda x: _cubic(x, _CUBIC_ANTIALIAS)),
+    "lanczos": (3, _lanczos),
+}
+
+
+def _filter_matrix(n: int, m: int, scale: float, mode: str) -> Tensor:
+    """Weights of a filter that widens when shrinking."""
+    reach, weight = _FILTERS[mode]
     stretch = max(scale, 1.0)
     centre = (fb.arange(m, dtype=fb.float64) + 0.5) * scale
     low = (centre - reach * stretch + 0.5).trunc().clamp(min=0)
     high = (centre + reach * stretch + 0.5).trunc().clamp(max=n)
     j = fb.arange(n, dtype=fb.float64).unsqueeze(0)
     distance = ((j - centre.unsqueeze(1) + 0.5) / stretch).abs()
-    weights = (1 - distance).clamp(min=0) if a is None else _cubic(distance, a)
-    weights = weights.masked_fill((j < low.unsqueeze(1)) | (j >= high.unsqueeze(1)), 0)
+    weights = weight(distance).masked_fill((j < low.unsqueeze(1)) | (j >= high.unsqueeze(1)), 0)
     return weights / weights.sum(1, keepdim=True)
 
 
