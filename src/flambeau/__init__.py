@@ -56,7 +56,10 @@ from flambeau._core import (
     layout,
     memory_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
     sparse_coo,
+    sparse_csc,
     sparse_csr,
     strided,
 )
@@ -82,7 +85,7 @@ from flambeau._legacy import *
 from flambeau._memory import *
 from flambeau._system import *
 from flambeau._tensor import *
-from flambeau.autograd.anomaly_mode import is_anomaly_enabled
+from flambeau.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -130,7 +133,10 @@ _LAZY = (
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
-_FROM |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse._tensor")
+_FROM |= dict.fromkeys(("sparse_coo_tensor", "spmm"), "sparse._tensor")
+_FROM |= dict.fromkeys(
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor".split(), "sparse._compressed"
+)
 _FROM |= dict.fromkeys(
     """
     alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
@@ -149,6 +155,13 @@ _FROM |= dict.fromkeys(
 _FROM |= dict.fromkeys(
     "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm native_layer_norm".split(),
     "nn._native_norms",
+)
+_FROM |= dict.fromkeys(
+    """
+    affine_grid_generator conv_tbc embedding_renorm_ feature_dropout feature_dropout_ native_channel_shuffle native_dropout
+    rnn_relu_cell rnn_tanh_cell
+    """.split(),
+    "nn._native_layers",
 )
 _FROM |= dict.fromkeys(
     """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from flambeau import _core
 from flambeau._C import Tensor
 from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, DTypeError, StateError
 
 
 class _TensorType(type):
@@ -75,6 +76,22 @@ def _get_device(self) -> builtins.int:
     return -1 if self.device.index is None else self.device.index
 
 
+def _elementwise(op, self, others, callable):
+    """self[i] = callable(self[i], others[0][i], …), with one Python call per element."""
+    for t in (self, *others):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{op}(): argument 'other' must be Tensor, not {builtins.type(t).__name__}")
+        if t.requires_grad:
+            raise StateError(f"Can't call {op}() on Variable that requires grad. Use var.detach().{op}() instead.")
+        if t.dtype != self.dtype:
+            raise DTypeError(f"{op}: expected {self.type()} for 'other' (got {t.type()}); convert it with .to()")
+    if not builtins.callable(callable):
+        raise TypeError(f"{op}: '{builtins.type(callable).__name__}' object is not callable")
+    columns = [self.reshape(-1).tolist(), *(t.expand(self.shape).reshape(-1).tolist() for t in others)]
+    flat = [callable(*row) for row in zip(*columns, strict=True)]
+    return self.copy_(tensor(flat, dtype=self.dtype).view(self.shape))
+
+
 def _apply_(self, callable):
     """apply_(callable)
 
@@ -84,8 +101,7 @@ def _apply_(self, callable):
         >>> fb.tensor([1.0, 2.0]).apply_(lambda x: x * 10)
         tensor([10., 20.])
     """
-    flat = [callable(x) for x in self.reshape(-1).tolist()]
-    return self.copy_(tensor(flat, dtype=self.dtype).view(self.shape))
+    return _elementwise("apply_", self, (), callable)
 
 
 def _map_(self, tensor2, callable):
@@ -97,9 +113,19 @@ def _map_(self, tensor2, callable):
         >>> fb.tensor([1.0, 2.0]).map_(fb.tensor([3.0, 4.0]), lambda a, b: a * b)
         tensor([3., 8.])
     """
-    other = tensor2.expand(self.shape).reshape(-1).tolist()
-    flat = [callable(a, b) for a, b in zip(self.reshape(-1).tolist(), other, strict=True)]
-    return self.copy_(tensor(flat, dtype=self.dtype).view(self.shape))
+    return _elementwise("map_", self, (tensor2,), callable)
+
+
+def _map2_(self, x, y, callable):
+    """map2_(x, y, callable)
+
+    Replaces each element by callable(element, of x, of y); slow, one Python call per element.
+
+    Example:
+        >>> fb.zeros(2).map2_(fb.tensor([3.0, 4.0]), fb.ones(2), lambda a, b, c: b - c)
+        tensor([2., 3.])
+    """
+    return _elementwise("map2_", self, (x, y), callable)
 
 
 def _pin_memory(self, device=None):
@@ -128,8 +154,8 @@ def _to_dense(self, dtype=None, *, masked_grad=None):
     return self if dtype is None else self.to(dtype)
 
 
-def _to_sparse(self, sparse_dim=None, *, layout=None):
-    """to_sparse(sparse_dim=None, *, layout=None)
+def _to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """to_sparse(sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None)
 
     The elements that are not zero, with their places; see flambeau.sparse.
 
@@ -139,7 +165,7 @@ def _to_sparse(self, sparse_dim=None, *, layout=None):
     """
     from flambeau.sparse._tensor import to_sparse
 
-    return to_sparse(self, layout=layout, sparse_dim=sparse_dim)
+    return to_sparse(self, layout=layout, sparse_dim=sparse_dim, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def _to_sparse_coo(self):
@@ -163,7 +189,51 @@ def _to_sparse_csr(self, dense_dim=None):
         >>> fb.eye(2).to_sparse_csr().crow_indices()
         tensor([0, 1, 2])
     """
-    return _to_sparse(self).to_sparse_csr(dense_dim)
+    return _to_sparse(self, layout=_core.sparse_csr, dense_dim=dense_dim)
+
+
+def _to_sparse_csc(self, dense_dim=None):
+    """to_sparse_csc(dense_dim=None)
+
+    The elements of a matrix that are not zero, as compressed columns; see flambeau.sparse.
+
+    Example:
+        >>> fb.eye(2).to_sparse_csc().ccol_indices()
+        tensor([0, 1, 2])
+    """
+    return _to_sparse(self, layout=_core.sparse_csc, dense_dim=dense_dim)
+
+
+def _to_sparse_bsr(self, blocksize, dense_dim=None):
+    """to_sparse_bsr(blocksize, dense_dim=None)
+
+    The blocks of a matrix that are not all zero, as compressed rows of blocks; see flambeau.sparse.
+
+    Args:
+        blocksize: rows and columns of a block.
+        dense_dim: how many trailing dimensions every element has.
+
+    Example:
+        >>> fb.eye(4).to_sparse_bsr((2, 2)).values().shape
+        flambeau.Size([2, 2, 2])
+    """
+    return _to_sparse(self, layout=_core.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+
+def _to_sparse_bsc(self, blocksize, dense_dim=None):
+    """to_sparse_bsc(blocksize, dense_dim=None)
+
+    The blocks of a matrix that are not all zero, as compressed columns of blocks; see flambeau.sparse.
+
+    Args:
+        blocksize: rows and columns of a block.
+        dense_dim: how many trailing dimensions every element has.
+
+    Example:
+        >>> fb.eye(4).to_sparse_bsc((2, 2)).row_indices()
+        tensor([0, 1])
+    """
+    return _to_sparse(self, layout=_core.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def _is_same_size(self, other) -> builtins.bool:
@@ -324,9 +394,10 @@ def get_float32_matmul_precision() -> str:
 def _install() -> None:
     table = {
         "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
-        "map_": _map_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
+        "map_": _map_, "map2_": _map2_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
         "dim_order": _dim_order, "hardshrink": _hardshrink, "prelu": _prelu,
         "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo, "to_sparse_csr": _to_sparse_csr,
+        "to_sparse_csc": _to_sparse_csc, "to_sparse_bsr": _to_sparse_bsr, "to_sparse_bsc": _to_sparse_bsc,
     }  # fmt: skip
     for name, method in table.items():
         setattr(Tensor, name, method)

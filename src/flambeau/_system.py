@@ -12,12 +12,13 @@ from flambeau.errors import ArgumentError
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "broadcast_shapes", "compiled_with_cxx11_abi", "default_generator", "detach_",
-    "finfo", "get_deterministic_debug_mode", "get_device", "get_num_interop_threads", "get_printoptions", "get_rng_state",
-    "iinfo", "initial_seed", "is_complex", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point",
+    "finfo", "get_deterministic_debug_mode", "get_device", "get_device_module", "get_num_interop_threads", "get_printoptions",
+    "get_rng_state",
+    "iinfo", "initial_seed", "is_complex", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point", "is_warn_always_enabled",
     "is_inference", "is_nonzero", "is_signed", "is_storage", "is_tensor", "manual_seed", "numel", "printoptions", "result_type",
     "seed", "set_default_tensor_type",
     "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads", "set_printoptions",
-    "set_rng_state", "show_config", "typename", "use_deterministic_algorithms",
+    "set_rng_state", "set_warn_always", "show_config", "typename", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 
@@ -336,6 +337,61 @@ def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
         >>> fb.use_deterministic_algorithms(False)
     """
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
+
+
+_always = ("always", None, UserWarning, None, 0)
+
+
+def set_warn_always(b) -> None:
+    """Whether warnings appear every time; Python shows one for each place in the program otherwise.
+
+    Args:
+        b: True for every time.
+
+    Example:
+        >>> fb.set_warn_always(True)
+        >>> fb.is_warn_always_enabled()
+        True
+        >>> fb.set_warn_always(False)
+    """
+    import warnings
+
+    filters: Any = warnings.filters
+    while _always in filters:
+        filters.remove(_always)
+    if b:
+        warnings.filterwarnings("always", category=UserWarning)
+    vars(warnings)["_filters_mutated"]()  # filters are remembered by place; forget what was shown
+
+
+def is_warn_always_enabled() -> builtins.bool:
+    """What set_warn_always() was last told, as long as no other filter of warnings has replaced it.
+
+    Example:
+        >>> fb.is_warn_always_enabled()
+        False
+    """
+    import warnings
+
+    return _always in warnings.filters
+
+
+def get_device_module(device=None) -> Any:
+    """The module for devices of a kind: fb.cpu, fb.cuda or fb.xpu.
+
+    Args:
+        device: a device or the name of one; the CPU by default.
+
+    Example:
+        >>> fb.get_device_module("cpu") is fb.cpu
+        True
+    """
+    import flambeau as fb
+
+    kind = fb.device(device or "cpu").type
+    if kind not in ("cpu", "cuda", "xpu"):
+        raise RuntimeError(f"get_device_module: Device '{device}' does not have a corresponding module; there are 'cpu', 'cuda' and 'xpu'")
+    return getattr(fb, kind)
 
 
 def are_deterministic_algorithms_enabled() -> builtins.bool:

@@ -131,6 +131,36 @@ class set_detect_anomaly(detect_anomaly):
         _C.set_modes(grad, inference, *self._outer[2:])
 
 
+_checks_nan = [True]
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switches detect_anomaly on or off for what follows.
+
+    Args:
+        mode: True to switch it on.
+        check_nan: look at every gradient.
+
+    Example:
+        >>> fb.set_anomaly_enabled(True)
+        >>> fb.is_anomaly_enabled()
+        True
+        >>> fb.set_anomaly_enabled(False)
+    """
+    _checks_nan[0] = bool(check_nan)
+    set_detect_anomaly(mode, check_nan)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether detect_anomaly, when it is on, looks at every gradient: what set_anomaly_enabled() was last told.
+
+    Example:
+        >>> fb.is_anomaly_check_nan_enabled()
+        True
+    """
+    return _checks_nan[0]
+
+
 def is_anomaly_enabled() -> bool:
     """Whether detect_anomaly is on in this thread.
 

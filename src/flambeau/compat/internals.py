@@ -56,13 +56,6 @@ def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose
     return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
 
 
-def _get_device_module(device: Any = None) -> Any:
-    kind = fb.device(device or "cpu").type
-    if kind in ("cpu", "cuda", "xpu"):
-        return getattr(fb, kind)
-    raise StateError(f"get_device_module: no module for devices of kind {kind!r}; there are 'cpu', 'cuda' and 'xpu'")
-
-
 # ---- others --------------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +122,6 @@ TABLE: dict[str, dict[str, Any]] = {
         "_check_with": _check_with,
         "_convert_indices_from_coo_to_csr": _coo_to_csr,
         "_convert_indices_from_csr_to_coo": _csr_to_coo,
-        "get_device_module": _get_device_module,
         "legacy_contiguous_format": fb.contiguous_format,
         "sym_float": float,
         "sym_int": int,
