@@ -1,7 +1,9 @@
 // Creation: empty, zeros, ones, full, their _like and new_ forms.
 #include "ops/create.h"
 
+#include <atomic>
 #include <cstring>
+#include <limits>
 
 namespace fb {
 
@@ -108,6 +110,28 @@ Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, c
     return filled(make(a, shape, dtype, o), value);
 }
 
+// While deterministic algorithms are asked for, memory that nobody has set shows: NaN, True, the largest integer.
+std::atomic<bool> shows_unset{false};
+
+void show_unset(const Tensor& t) {
+    if (!t.numel()) return;
+    DType d = t.dtype();
+    uint64_t bits = static_cast<uint64_t>(itemsize(d)) * 8 - info(d).is_signed;
+    uint64_t most = bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
+    Scalar mark = kind(d) >= Kind::Floating ? Scalar(std::numeric_limits<double>::quiet_NaN())
+                  : d == DType::Bool        ? Scalar(true)
+                                            : Scalar(most);
+    fill(t, mark);
+}
+
+Tensor unset(const Tensor& t) {
+    if (!shows_unset.load(std::memory_order_relaxed) || t.device().type == DeviceType::Meta) [[likely]]
+        return t;
+    int64_t all = static_cast<int64_t>(t.storage().bytes()) / t.itemsize();
+    show_unset(make_view(t.storage_ref(), t.dtype(), {all}, {1}, 0));
+    return t;
+}
+
 // input, then the five options, then memory_format.
 Tensor make_like(const Args& a, int first) {
     const Tensor& t = a.tensor(0);
@@ -124,6 +148,12 @@ Tensor make_new(const Args& a, const Dims& shape, int first) {
 }
 
 }  // namespace
+
+// _show_unset(on): how empty() and its kin behave from now on; see flambeau.utils.deterministic.
+OP("_show_unset(bool on) -> None", FUNCTION) {
+    shows_unset.store(a.flag(0));
+    return {};
+}
 
 #define FB_LIKE_OPTIONS FB_OPTIONS ", memory_format? memory_format=None"
 
@@ -148,7 +178,7 @@ Example:
     MemoryFormat format = format_or(a, 6, MemoryFormat::Contiguous);
     check(format != MemoryFormat::Preserve, "preserve_format needs a tensor to follow; use empty_like");
     if (a.out) return make(a, a.dims(0), dtype, o);
-    return empty_format(a.dims(0), dtype, o.device, format);
+    return unset(empty_format(a.dims(0), dtype, o.device, format));
 }
 
 OP("zeros(*int[] size, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(A tensor of zeros.
@@ -226,7 +256,7 @@ Example:
     >>> fb.empty_like(fb.zeros(2, 3)).shape
     flambeau.Size([2, 3])
 )") {
-    return make_like(a, 1);
+    return unset(make_like(a, 1));
 }
 
 OP("zeros_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(Zeros with the shape of another tensor.
@@ -300,7 +330,7 @@ Example:
     >>> fb.tensor([1]).new_empty(2, 3).shape
     flambeau.Size([2, 3])
 )") {
-    return make_new(a, a.dims(1), 2);
+    return unset(make_new(a, a.dims(1), 2));
 }
 
 OP("new_zeros(Tensor input, *int[] size, *, " FB_OPTIONS ") -> Tensor", METHOD,
@@ -375,7 +405,7 @@ Example:
     (1, 2)
 )") {
     Options o = options(a, 3, a.tensor(0).device());
-    return empty_strided(a.dims(1), a.dims(2), o.dtype.value_or(a.tensor(0).dtype()), o.device);
+    return unset(empty_strided(a.dims(1), a.dims(2), o.dtype.value_or(a.tensor(0).dtype()), o.device));
 }
 
 OP("empty_strided(int[] size, int[] stride, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
@@ -395,7 +425,7 @@ Example:
     (1, 2)
 )") {
     Options o = options(a, 2);
-    return empty_strided(a.dims(0), a.dims(1), o.dtype.value_or(default_dtype()), o.device);
+    return unset(empty_strided(a.dims(0), a.dims(1), o.dtype.value_or(default_dtype()), o.device));
 }
 
 OP("empty_permuted(int[] size, int[] physical_layout, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
@@ -426,7 +456,7 @@ Example:
         shape.push_back(a.dims(0)[order[i]]);
         back[order[i]] = i;
     }
-    return permute(empty(shape, o.dtype.value_or(default_dtype()), o.device), back);
+    return permute(unset(empty(shape, o.dtype.value_or(default_dtype()), o.device)), back);
 }
 
 OP("scalar_tensor(Scalar s, *, " FB_OPTIONS ") -> Tensor", FUNCTION, R"(A 0-d tensor of one number.

@@ -6,7 +6,7 @@ namespace fb {
 NO_GRAD(
     "empty|zeros|ones|full|empty_like|zeros_like|ones_like|full_like|new_empty|new_zeros|new_ones|new_full|"
     "new_empty_strided|empty_strided|empty_permuted|scalar_tensor|arange|linspace|logspace|eye|tril_indices|"
-    "triu_indices|_result_type");
+    "triu_indices|_result_type|_show_unset");
 NO_GRAD(
     "where(Tensor condition) |nonzero|nonzero_static|nonzero_numpy|argwhere|isclose|allclose|equal|gcd|lcm|"
     "bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift");

@@ -326,7 +326,7 @@ _deterministic = 0  # as set_deterministic_debug_mode() has it: 0 default, 1 war
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Accepted for PyTorch's sake: every op here is deterministic already.
+    """Every op here is deterministic already; memory that nobody has set is filled, see fb.utils.deterministic.
 
     Args:
         mode: whether only deterministic algorithms are wanted.
@@ -428,6 +428,9 @@ def set_deterministic_debug_mode(debug_mode) -> None:
     if debug_mode not in modes:
         raise ArgumentError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
     _deterministic = modes[debug_mode]
+    from flambeau.utils import deterministic
+
+    deterministic._update()
 
 
 def get_deterministic_debug_mode() -> builtins.int:

@@ -72,7 +72,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """A tensor from anything array-like: tensors, NumPy arrays, DLPack producers, buffers, nested sequences.
+    """A tensor from anything array-like: tensors, NumPy arrays, DLPack producers and capsules, buffers, nested sequences.
 
     Args:
         obj: the data.
@@ -92,17 +92,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         shared = obj.untyped()._flat.view(dtype or _C.uint8)
     elif is_array(obj):
         shared = from_array(obj)
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         shared = from_dlpack(obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         shared = frombuffer(obj, dtype=dtype or _C.uint8)
     else:
         if copy is False:
-            raise ArgumentError("asarray: copy=False, but a sequence can only be copied; pass an array or tensor")
+            raise ArgumentError("can't alias arbitrary sequence into a tensor: asarray with copy=False takes an array or tensor")
         return _C.tensor_from_data(obj, dtype).requires_grad_(requires_grad)
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
-        raise ArgumentError(f"asarray: copy=False, but converting {shared.dtype} to {dtype} needs a copy")
+        raise ArgumentError(
+            f"can't alias tensor with dtype '{shared.dtype.name}' into dtype '{dtype.name}': asarray with copy=False does not convert"
+        )
     result = result.clone() if copy and result is shared else result
     if requires_grad and not result.requires_grad:
         return (result.detach() if result is obj else result).requires_grad_()

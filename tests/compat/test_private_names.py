@@ -77,6 +77,12 @@ def test_type_names(torch):
         assert f.__annotations__["b"] == list[int]
 
 
+def test_the_type_of_tensors(torch):
+    from torch import TensorType
+
+    assert TensorType.get() is TensorType.get() and str(TensorType.get()) == "Tensor"
+
+
 def test_ops_defined_outside(torch):
     @torch.library.custom_op("tests::scale", mutates_args=())
     def scale(x: fb.Tensor, factor: float = 3.0) -> fb.Tensor:

@@ -282,3 +282,19 @@ def test_lazy_convolutions():
     assert m(fb.zeros(1, 3, 5, 5)).shape == (1, 6, 5, 5) and type(m) is nn.Conv2d and m.weight.shape == (6, 1, 3, 3)
     up = nn.LazyConvTranspose1d(6, 2, stride=2)
     assert up(fb.zeros(1, 3, 5), output_size=(10,)).shape == (1, 6, 10)
+
+
+def test_lanczos():
+    x = fb.arange(16.0).view(1, 1, 4, 4)
+    got = F.interpolate(x, (2, 2), mode="lanczos", antialias=True)
+    # As Pillow's Image.LANCZOS and PyTorch 2.13 have it.
+    close(got, np.array([[[[2.690632, 4.614423], [10.385577, 12.309368]]]]), 1e-4)
+    close(F.interpolate(fb.ones(1, 1, 5, 7), (9, 3), mode="lanczos", antialias=True), np.ones((1, 1, 9, 3)))
+    small = F.interpolate(x.to(fb.uint8), (3, 3), mode="lanczos", antialias=True)
+    assert small.dtype == fb.uint8 and small.flatten().tolist() == [1, 3, 4, 6, 8, 9, 11, 13, 14]
+    with pytest.raises(ValueError, match="Lanczos mode requires antialias=True"):
+        F.interpolate(x, (2, 2), mode="lanczos")
+    with pytest.raises(ValueError, match="Lanczos mode does not support align_corners=True"):
+        F.interpolate(x, (2, 2), mode="lanczos", antialias=True, align_corners=True)
+    with pytest.raises(ValueError, match="Anti-alias option is restricted to bilinear, bicubic, and lanczos modes"):
+        F.interpolate(x, (2, 2), mode="nearest", antialias=True)

@@ -200,6 +200,10 @@ RANGES = [
     OpSpec("arange", _arange, _arange_samples, REAL, method=False, errors=(bad("a step of zero", RuntimeError, 0, 5, 0),
            bad("the wrong direction", RuntimeError, 0, 5, -1), bad("an endless range", RuntimeError, 0, np.inf),
            bad("nan", RuntimeError, np.nan), bad("too many", RuntimeError, 0, 2**62))),
+    OpSpec("range", lambda start, end, step=1, dtype=None: np.arange(int((end - start) / step) + 1) * step + start,
+           lambda d: [S(0, 4, dtype=D(d)), S(1, 9, 3, dtype=D(d)), S(5, 1, -2, dtype=D(d)), S(2, 2, dtype=D(d))],
+           ("int64", "float32", "float64", "float16"), method=False, out=True, errors=(
+           bad("a step of zero", RuntimeError, 0, 5, 0), bad("the wrong direction", RuntimeError, 0, 5, -1), bad("no end", TypeError, 3))),
     OpSpec("linspace", _linspace, _linspace_samples, FULL_FLOATS + COMPLEX + ("int64", "bfloat16"), method=False,
            errors=(bad("a negative count", RuntimeError, 0, 1, -1), bad("no count", TypeError, 0, 1))),
     OpSpec("logspace", _logspace, lambda d: [S(0, 3, 4, dtype=D(d)), S(-1, 1, 5, base=2.0, dtype=D(d))], FULL_FLOATS,

@@ -235,6 +235,11 @@ def _vector_norms(dtype):
     yield S(x, dim=(0, 2), keepdim=True)
 
 
+def _norm_except_dim(v, pow=2, dim=0):
+    rest = tuple(d for d in range(v.ndim) if dim == -1 or d != dim)
+    return (np.abs(v) ** pow).sum(axis=rest, keepdims=dim != -1) ** (1 / pow)
+
+
 def _matrix_norms(dtype):
     x = make(dtype, (2, 4, 3))
     for p in ("fro", "nuc", np.inf, -np.inf, 1, -1, 2, -2):
@@ -490,6 +495,16 @@ ROWS = [
            bad("the same dim twice", RuntimeError, WIDE, dim=(0, 0)))),
     OpSpec("linalg.norm", _norm, _norms, LAPACK, "real", method=False, out=True, tolerance=LOOSE, errors=(
            bad("an integer tensor", RuntimeError, INTEGER), bad("an unknown norm", RuntimeError, WIDE, "best"))),
+    OpSpec("nuclear_norm", lambda x, dim=None, keepdim=False: _matrix_norm(x, "nuc", dim or (-2, -1), keepdim),
+           lambda d: [S(make(d, (3, 2))), S(make(d, (2, 3, 4)), (0, 2)), S(make(d, (3, 3)), keepdim=True)], LAPACK, "real",
+           method=False, out=True, tolerance=LOOSE, errors=(
+           bad("a vector", RuntimeError, T([1.0, 2.0], "float32")), bad("the same dim twice", RuntimeError, WIDE, (0, 0)))),
+    OpSpec("frobenius_norm", lambda x, dim, keepdim=False: _vector_norm(x, 2, dim, keepdim),
+           lambda d: [S(make(d, (3, 2)), 1), S(make(d, (2, 3, 4)), (0, 2), True)], LAPACK, "real",
+           method=False, out=True, tolerance=LOOSE, errors=(
+           bad("three dimensions", RuntimeError, WIDE, (0, 1, 2)), bad("an integer tensor", RuntimeError, INTEGER, 0))),
+    OpSpec("norm_except_dim", _norm_except_dim, lambda d: [S(make(d, (3, 2))), S(make(d, (3, 2)), 2, 1), S(make(d, (2, 3, 4)), 1, -1)],
+           LAPACK, "real", method=False, tolerance=LOOSE, errors=(bad("an integer tensor", RuntimeError, INTEGER),)),
     OpSpec("linalg.cond", _cond, lambda d: [S(well_conditioned(d, 3), p) for p in (None, 2, 1, "fro", np.inf)], LAPACK,
            "real",
            method=False, out=True, tolerance=LOOSE, expand=False, errors=matrix_errors(square=False)),

@@ -58,6 +58,28 @@ def _ops() -> Any:
     return importlib.import_module("flambeau.compat.library").ops
 
 
+class TensorType:
+    """The type of tensors in TorchScript's annotations; there is one, which get() returns."""
+
+    _one: Any = None
+
+    @classmethod
+    def get(cls) -> Any:
+        """The type."""
+        if cls._one is None:
+            cls._one = cls()
+        return cls._one
+
+    def __repr__(self) -> str:
+        return "Tensor"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, TensorType)
+
+    def __hash__(self) -> int:
+        return hash("Tensor")
+
+
 # ---- torch._C ------------------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +180,7 @@ def _value_of(x: Any) -> Any:
 
 _TABLE: dict[str, dict[str, Any]] = {
     "torch": {
+        "TensorType": TensorType,
         "_assert": _assert,
         "_check": _check_with(RuntimeError, "_check"),
         "_check_index": _check_with(IndexError, "_check_index"),
