@@ -354,3 +354,30 @@ def test_complex_matrices_before_a_protected_page():
     environment = {**os.environ, "FLAMBEAU_GUARD": "1"}
     done = subprocess.run([sys.executable, "-c", COMPLEX_CALLS], env=environment, capture_output=True, text=True)
     assert done.stdout == "done\n", f"exit code {done.returncode}: {done.stderr[-500:]}"
+
+
+def test_lobpcg():
+    fb.manual_seed(0)
+    a = fb.randn(30, 30, dtype=fb.float64)
+    A, B = a @ a.t() + fb.eye(30), fb.diag(fb.linspace(1, 2, 30, dtype=fb.float64))
+    exact = fb.linalg.eigvalsh(A)
+    for largest, expected in ((True, exact.flip(0)[:3]), (False, exact[:3])):
+        values, vectors = fb.lobpcg(A, k=3, largest=largest, tol=1e-10)
+        assert values.shape == (3,) and vectors.shape == (30, 3) and fb.allclose(values, expected, rtol=1e-7)
+        assert fb.allclose(A @ vectors, vectors * values, atol=1e-6)
+    seen = []
+    values, vectors = fb.lobpcg(A.to_sparse_csr(), k=2, B=B, X=fb.randn(30, 4, dtype=fb.float64), tracker=seen.append)
+    assert fb.allclose(A @ vectors, B @ vectors * values, atol=1e-3) and len(seen) > 1 and seen[-1].ivars["converged_count"] == 2
+    root = B.sqrt().inverse()
+    assert fb.allclose(values, fb.linalg.eigvalsh(root @ A @ root).flip(0)[:2], rtol=1e-6)
+    both, _ = fb.lobpcg(fb.stack([A, 2 * A]), k=1)
+    assert both.shape == (2, 1) and fb.allclose(both[1], 2 * both[0], rtol=1e-5)
+    A.requires_grad_()
+    fb.lobpcg(A, k=1)[0].sum().backward()
+    assert fb.allclose(A.grad.trace(), fb.ones((), dtype=fb.float64))  # a projection onto one vector
+    with pytest.raises(ValueError, match="LOBPCG algorithm is not applicable when the number of A rows"):
+        fb.lobpcg(A, k=11)
+    with pytest.raises(ValueError, match="A must be square"):
+        fb.lobpcg(A[:3])
+    with pytest.raises(ValueError, match="floating point"):
+        fb.lobpcg(fb.eye(9, dtype=fb.int64))

@@ -133,6 +133,7 @@ _LAZY = (
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
+_FROM["lobpcg"] = "_lobpcg"
 _FROM |= dict.fromkeys(("sparse_coo_tensor", "spmm"), "sparse._tensor")
 _FROM |= dict.fromkeys(
     "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor".split(), "sparse._compressed"

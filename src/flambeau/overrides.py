@@ -23,7 +23,8 @@ import flambeau as fb
 from flambeau import _C, Tensor
 
 __all__ = [
-    "BaseTorchFunctionMode", "TorchFunctionMode", "get_default_nowrap_functions", "get_overridable_functions",
+    "BaseTorchFunctionMode", "TorchFunctionMode", "get_default_nowrap_functions", "get_ignored_functions",
+    "get_overridable_functions",
     "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
@@ -355,6 +356,22 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
         True
     """
     return _overridable()[0]
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Functions of the library that classes and modes are never asked about: they make tensors of no other, or take none.
+
+    Example:
+        >>> ignored = fb.overrides.get_ignored_functions()
+        >>> fb.is_tensor in ignored, fb.add in ignored
+        (True, False)
+    """
+    asked = {f for functions in get_overridable_functions().values() for f in functions}
+    return {
+        value
+        for short, value in vars(fb).items()
+        if callable(value) and not isinstance(value, type) and not short.startswith("_") and value not in asked
+    }
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

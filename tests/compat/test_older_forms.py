@@ -159,6 +159,10 @@ def test_switches():
         assert fb.is_warn_always_enabled()
         fb.set_warn_always(False)
         assert not fb.is_warn_always_enabled()
+    with fb.autograd.set_multithreading_enabled(False):
+        x = fb.ones(2, requires_grad=True)
+        x.sum().backward()
+    assert x.grad.tolist() == [1, 1] and fb.is_tensor in fb.overrides.get_ignored_functions()
     assert fb.get_device_module() is fb.cpu and fb.get_device_module("cuda") is fb.cuda
     with pytest.raises(RuntimeError, match="get_device_module"):
         fb.get_device_module("meta")
