@@ -101,4 +101,19 @@ def _reduce(self, protocol):
     return _rebuild, args, dict(self.__dict__) or None
 
 
-METHODS = {"__copy__": _shallow, "__deepcopy__": _deep, "__reduce_ex__": _reduce}
+def _setstate(self, state):
+    """What follows a tensor in a pickle: its attributes; in old ones of PyTorch its storage, offset, size and strides."""
+    if isinstance(state, dict):
+        self.__dict__.update(state)
+    elif isinstance(state, tuple) and len(state) == 4:
+        self.set_(*state)
+    else:
+        raise TypeError(f"__setstate__: expected a dictionary of attributes, or storage, offset, size and strides, got {state!r}")
+
+
+def _dir(self):
+    """Names of methods and properties, and the attributes of this tensor."""
+    return sorted({*dir(type(self)), *self.__dict__})
+
+
+METHODS = {"__copy__": _shallow, "__deepcopy__": _deep, "__dir__": _dir, "__reduce_ex__": _reduce, "__setstate__": _setstate}

@@ -26,7 +26,8 @@ from flambeau._strict import is_lenient, strict_or_warn
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "FileError", "ForbiddenError", "LoadEndianness", "add_safe_globals", "clear_safe_globals", "default_restore_location",
+    "FileError", "ForbiddenError", "LoadEndianness", "SourceChangeWarning", "add_safe_globals", "clear_safe_globals",
+    "default_restore_location",
     "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
     "register_package", "remove_safe_globals", "safe_globals", "save", "set_default_load_endianness",
 ]  # fmt: skip
@@ -370,6 +371,15 @@ def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
         >>> fb.serialization.register_package(20, lambda s: None, lambda s, name: s if name == "toy" else None)
     """
     locations.register(priority, tagger, deserializer)
+
+
+class SourceChangeWarning(Warning):
+    """For a class whose source is not what it was when a model of it was saved as a whole. Never given: no file is trusted to say so.
+
+    Example:
+        >>> issubclass(fb.serialization.SourceChangeWarning, Warning)
+        True
+    """
 
 
 class LoadEndianness(enum.Enum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,14 @@ def test_integers_at_their_limits():
         assert fb.iinfo(dtype_of(dtype)).max == info.max and fb.iinfo(dtype_of(dtype)).min == info.min
         with pytest.raises((OverflowError, RuntimeError)):
             fb.tensor([info.max + 1], dtype=dtype_of(dtype))
+
+
+def test_attributes_are_listed_and_restored():
+    x = fb.ones(2)
+    x.note = 1
+    assert "note" in dir(x) and "add_" in dir(x) and pickle.loads(pickle.dumps(x)).note == 1
+    y = fb.zeros(1)
+    y.__setstate__((x.untyped_storage(), 1, (1,), (1,)))
+    assert y.tolist() == [1] and y.data_ptr() == x.data_ptr() + 4
+    with pytest.raises(TypeError, match="__setstate__"):
+        y.__setstate__(3)
