@@ -29,7 +29,7 @@ struct Float8 {
 
   private:
     static constexpr uint8_t encode(uint32_t f) {
-        constexpr uint32_t largest = kind == Float8Kind::Ieee ? 0x7f - (1 << mantissa)
+        constexpr uint32_t largest = kind == Float8Kind::Ieee       ? 0x7f - (1 << mantissa)
                                      : kind == Float8Kind::Saturate ? 0x7e
                                                                     : 0x7f;
         // Adding a power of two whose last place is the spacing of subnormal results rounds to that spacing.

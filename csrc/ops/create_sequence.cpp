@@ -251,8 +251,9 @@ Example:
 )") {
     const Tensor &re = a.tensor(0), &im = a.tensor(1);
     for (DType d : {re.dtype(), im.dtype()})
-        check(d == DType::F16 || d == DType::F32 || d == DType::F64, "Expected both inputs to be Half, Float or Double tensors but got ",
-              scalar_type(re.dtype()), " and ", scalar_type(im.dtype()));
+        check(d == DType::F16 || d == DType::F32 || d == DType::F64,
+              "Expected both inputs to be Half, Float or Double tensors but got ", scalar_type(re.dtype()), " and ",
+              scalar_type(im.dtype()));
     check(re.dtype() == im.dtype(), "Expected object of scalar type ", scalar_type(re.dtype()), " but got scalar type ",
           scalar_type(im.dtype()), " for second argument; convert one with .to(dtype)");
     Tensor t = output(a, broadcast_shapes(re.shape(), im.shape()), complex_of(re.dtype()), {});
