@@ -44,7 +44,7 @@ def test_factors_around_the_first(name, tensors):
         assert close(function(2, first, *others), one)
         assert close(getattr(first, name)(2, 3, *others), both) and close(getattr(first, name)(2, *others), one)
         assert close(getattr(first.clone(), f"{name}_")(2, 3, *others), both)
-    with pytest.raises(TypeError, match="the arguments fit none of these"):
+    with pytest.raises(TypeError, match=name):
         function(first, *others[:1])
 
 
