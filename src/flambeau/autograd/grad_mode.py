@@ -229,27 +229,3 @@ def is_inference_mode_enabled() -> bool:
         False
     """
     return _C.modes()[1]
-
-
-class set_multithreading_enabled(_Scope):
-    """Accepted, but without effect: backward runs on the thread that calls it, with or without.
-
-    Args:
-        mode: whether more threads would be welcome.
-
-    Example:
-        >>> with fb.autograd.set_multithreading_enabled(False):
-        ...     fb.ones(1, requires_grad=True).sum().backward()
-    """
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-
-    def _fresh(self) -> set_multithreading_enabled:
-        return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: Any) -> None:
-        return None
