@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -64,13 +65,14 @@ def lobpcg(
         return (values.flip(-1)[..., :k], vectors.flip(-1)[..., :k]) if largest else (values[..., :k], vectors[..., :k])
     if A.ndim > 2:
         batch = tuple(A.shape[:-2])
-        pick = [None if t is None else t.expand(*batch, *t.shape[-2:]).flatten(0, -3) for t in (A, B, X, iK)]
-        rest = (n, niter, tol, largest, method, tracker)
+
+        def at(t: Any, i: int) -> Any:
+            return None if t is None else t.expand(*batch, *t.shape[-2:]).flatten(0, -3)[i]
+
         pairs = [
-            lobpcg(*(None if t is None else t[i] for t in pick[:1]), k, *(None if t is None else t[i] for t in pick[1:3]), rest[0],
-                   None if pick[3] is None else pick[3][i], *rest[1:])
-            for i in range(A.shape[:-2].numel())
-        ]  # fmt: skip
+            lobpcg(at(A, i), k, at(B, i), at(X, i), n, at(iK, i), niter, tol, largest, method, tracker)
+            for i in range(math.prod(batch))
+        ]
         values, vectors = (fb.stack(each).unflatten(0, batch) for each in zip(*pairs, strict=True))
         return values, vectors
     with fb.no_grad():

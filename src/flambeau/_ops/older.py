@@ -35,14 +35,14 @@ def range(start, end, step, *, dtype, layout, device, pin_memory, requires_grad)
         stacklevel=2,
     )
     if step == 0:
-        raise ArgumentError("step must be nonzero: range")
+        raise ArgumentError("range: step must be nonzero")
     if (end - start) * step < 0:
-        raise ArgumentError(f"upper bound and lower bound inconsistent with step sign: range({start}, {end}, {step})")
+        raise ArgumentError(f"range: upper bound and lower bound inconsistent with step sign, got ({start}, {end}, {step})")
     whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
     if whole:
         start, end, step = int(start), int(end), int(step)
         if step == 0:
-            raise ArgumentError(f"step must be nonzero: range of dtype {dtype} rounds it to 0")
+            raise ArgumentError(f"range: step must be nonzero, and dtype {dtype} rounds it to 0")
     count = int((end - start) / step) + 1
     numbers = fb.arange(count, dtype=fb.int64 if whole else fb.float64, device=device) * step + start
     return numbers.to(dtype or fb.get_default_dtype()).requires_grad_(bool(requires_grad))
@@ -61,12 +61,20 @@ def nuclear_norm(input, keepdim):
         >>> fb.nuclear_norm(fb.eye(3))
         tensor(3.)
     """
-    return fb.linalg.matrix_norm(input, "nuc", keepdim=keepdim)
+    return _nuclear(input, (-2, -1), keepdim)
 
 
 @composite("nuclear_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor", out=True)
 def nuclear_norm_along(input, dim, keepdim):
-    return fb.linalg.matrix_norm(input, "nuc", tuple(dim), keepdim)
+    return _nuclear(input, tuple(dim), keepdim)
+
+
+def _nuclear(input, dim, keepdim):
+    if input.ndim < 2:
+        raise ArgumentError(f"nuclear_norm: The input tensor A must have at least 2 dimensions, got shape {tuple(input.shape)}")
+    if len(dim) != 2 or dim[0] % input.ndim == dim[1] % input.ndim:
+        raise ArgumentError(f"nuclear_norm: dim must be two different dimensions, got {dim}")
+    return fb.linalg.matrix_norm(input, "nuc", dim, keepdim)
 
 
 @composite("frobenius_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor", out=True)

@@ -18,7 +18,8 @@ _fill = True
 
 def _update() -> None:
     """Tells the core; called when one of the two switches has changed."""
-    fb._show_unset(_fill and fb.are_deterministic_algorithms_enabled())
+    switch: Any = vars(fb)["_show_unset"]
+    switch(_fill and fb.are_deterministic_algorithms_enabled())
 
 
 class _Module(types.ModuleType):
