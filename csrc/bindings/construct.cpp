@@ -79,10 +79,11 @@ class NestedData {
     void read_sequence(PyObject* o, int64_t depth) {
         // Python's own numbers are read where they are: that runs no code. Most data is such lists.
         if (is_tuple_or_list(o) && all_items(o, is_plain_number)) {
-            begin(PySequence_Size(o), depth);
+            Py_ssize_t n = count_items(o);
+            begin(n, depth);
             shape_known_ = true;
-            check(depth + 1 == shape_.size() || PySequence_Size(o) == 0, "the data is ragged: a number at depth ",
-                  depth + 1, " where a sequence was expected");
+            check(depth + 1 == shape_.size() || n == 0, "the data is ragged: a number at depth ", depth + 1,
+                  " where a sequence was expected");
             all_items(o, [&](PyObject* item) { return read_number(item), true; });
             return;
         }

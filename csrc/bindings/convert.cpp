@@ -13,6 +13,13 @@ bool is_numpy_array(PyObject* o) {
 
 static bool has_numpy_scalar_type(PyObject* o) { return std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0; }
 
+// Whether a conversion that failed means that the object does not fit. An error of the user's own code passes.
+static bool does_not_fit() {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
+    PyErr_Clear();
+    return false;
+}
+
 static Scalar scalar_of_long(PyObject* o) {
     int overflow = 0;
     long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -48,10 +55,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
         // Any other object that is an integer by protocol (Fraction and Decimal are not: be explicit with float()).
         if (!is_tensor(o) && PyIndex_Check(o) && !is_numpy_array(o)) {
             Owned number(in_python<PyNumber_Index>(o));
-            if (!number) {
-                PyErr_Clear();
-                return false;
-            }
+            if (!number) return does_not_fit();
             out = scalar_of_long(number.get());
             return true;
         }
@@ -59,10 +63,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
     }
     // NumPy scalars: item() gives the Python number of the same kind.
     Owned item(in_python<PyObject_CallMethod>(o, "item", nullptr));
-    if (!item) {
-        PyErr_Clear();
-        return false;
-    }
+    if (!item) return does_not_fit();
     if (has_numpy_scalar_type(item.get())) return false;  // longdouble returns itself
     return scalar_of(item.get(), out);
 }
@@ -86,10 +87,7 @@ bool int_of(PyObject* o, int64_t& out) {
     }
     if (!PyIndex_Check(o)) return false;
     Owned number(in_python<PyNumber_Index>(o));
-    if (!number) {
-        PyErr_Clear();
-        return false;
-    }
+    if (!number) return does_not_fit();
     return int_of(number.get(), out);
 }
 
@@ -113,10 +111,7 @@ bool dims_of(PyObject* o, Dims& out) {
         Tensor t = tensor_of(o);
         if (t.dim() == 1 && is_integral(t.dtype())) {
             Owned list(in_python<PySequence_List>(o));
-            if (!list) {
-                PyErr_Clear();
-                return false;
-            }
+            if (!list) return does_not_fit();
             return dims_of(list.get(), out);
         }
     }

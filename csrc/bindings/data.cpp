@@ -52,7 +52,7 @@ void fill_twister(uint32_t* words, uint64_t seed, uint32_t salt) {
 
 struct Argument {
     PyObject* const* given;
-    uint64_t number(int i) const { return PyLong_AsUnsignedLongLongMask(given[i]); }
+    uint64_t number(int i) const { return PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLongMask(given[i]); }
     template <class T>
     T* address(int i) const {
         return static_cast<T*>(PyLong_AsVoidPtr(given[i]));

@@ -29,6 +29,9 @@ class Items {
     Owned tuple_;
 };
 
+// How many items a tuple or list holds at this moment, whatever the __len__ of a subclass says.
+inline Py_ssize_t count_items(PyObject* sequence) { return PySequence_Fast_GET_SIZE(sequence); }
+
 // Whether `f` holds for every item of a tuple or list; `f` must not run Python code.
 template <class F>
 bool all_items(PyObject* sequence, F f) {

@@ -77,6 +77,10 @@ PyObject* class_handles(PyObject*, PyObject* object) { return PyBool_FromLong(ha
 PyObject* disabled_impl(PyObject*, PyObject* args) {
     PyObject *func, *types, *arguments = nullptr, *keywords = nullptr;
     if (!PyArg_ParseTuple(args, "OO|OO", &func, &types, &arguments, &keywords)) return nullptr;
+    if ((arguments && !PyTuple_Check(arguments)) || (keywords && keywords != Py_None && !PyDict_Check(keywords))) {
+        PyErr_SetString(PyExc_TypeError, "__torch_function__: args must be a tuple and kwargs a dict");
+        return nullptr;
+    }
     Owned none(PyTuple_New(0));
     int before = std::exchange(off, std::max(off, static_cast<int>(Classes)));
     PyObject* result =

@@ -92,7 +92,12 @@ extern PyTypeObject* size_type;  // flambeau.Size, a tuple
 extern PyObject* error_classes[8];
 
 inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
-inline Tensor tensor_of(PyObject* o) { return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl)); }
+[[noreturn]] void not_a_tensor(PyObject* o);
+// Raises for other objects: what Python code gave back need not be what it should be, whatever isinstance() says.
+inline Tensor tensor_of(PyObject* o) {
+    if (!is_tensor(o)) not_a_tensor(o);
+    return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl));
+}
 // For those who look at strides or memory.
 inline Tensor settled(PyObject* o) {
     Tensor t = tensor_of(o);

@@ -15,6 +15,8 @@ namespace fb::py {
 
 PyTypeObject* tensor_type;
 
+void not_a_tensor(PyObject* o) { fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name); }
+
 namespace {
 
 PyTensor* cast(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
@@ -381,6 +383,10 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
         Tensor to = settled(o), from = settled(other);
+        // A class that takes over calls keeps in its objects what the memory does not tell.
+        if (from.impl()->functorial && Py_TYPE(o) != Py_TYPE(other))
+            fail_type("the data of a ", Py_TYPE(other)->tp_name, " cannot become that of a ", Py_TYPE(o)->tp_name,
+                      "; convert it first, say with to_dense()");
         replace_contents(to, from);
         to.impl()->functorial = from.impl()->functorial;
         Py_RETURN_NONE;

@@ -51,6 +51,15 @@ void check_window(const Window& o) {
     for (int64_t d : o.dilation) check(d > 0, "dilation should be greater than zero, got ", o.dilation);
     for (int64_t p : o.padding) check(p >= 0, "negative padding is not supported, got ", o.padding);
     check(o.groups > 0, "non-positive groups is not supported, got ", o.groups);
+    // Sums and products of sizes below stay within 64 bits.
+    constexpr int64_t limit = int64_t(1) << 31;
+    auto below = [](const Dims& values, const char* name) {
+        for (int64_t v : values) check(v < limit, name, " must be less than 2**31, got ", values);
+    };
+    below(o.stride, "stride");
+    below(o.padding, "padding");
+    below(o.dilation, "dilation");
+    check(o.groups < limit, "groups must be less than 2**31, got ", o.groups);
 }
 
 // The problem of a forward convolution from x to y with this weight.
@@ -71,6 +80,7 @@ ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const Window& 
         s.padding[i] = there ? o.padding[d] : 0;
         s.dilation[i] = there ? o.dilation[d] : 1;
     }
+    for (const auto& sizes : {s.in, s.kernel, s.out}) checked_numel({sizes[0], sizes[1], sizes[2]});
     return s;
 }
 
@@ -226,7 +236,8 @@ void check_types(const Tensor& x, const Tensor& w) {
 Dims out_shape(const Dims& x, const Dims& w, const Window& o) {
     Dims y = {x[0], w[0]};
     for (int64_t d = 0; d + 2 < x.size(); d++) {
-        int64_t reach = o.dilation[d] * (w[2 + d] - 1) + 1, room = x[2 + d] + 2 * o.padding[d];
+        int64_t reach = checked_mul(o.dilation[d], w[2 + d] - 1, "the kernel size") + 1,
+                room = x[2 + d] + 2 * o.padding[d];
         check(reach <= room,
               "the kernel size can't be greater than the actual input size: calculated padded input size ", room,
               " and kernel size ", reach, " in dimension ", d, " (input ", x, ", weight ", w, ")");
@@ -361,12 +372,13 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Wi
           x.shape(), ", got ", w.shape());
     check(w.shape()[0] >= o.groups, "Given groups=", o.groups, ", expected weight to be at least ", o.groups,
           " at dimension 0, but got weight of size ", Bracketed{w.shape()}, " instead");
-    int64_t into = transposed ? w.shape()[0] : w.shape()[1] * o.groups;
+    int64_t grouped = checked_mul(w.shape()[1], o.groups, "the number of channels");
+    int64_t into = transposed ? w.shape()[0] : grouped;
     check(x.shape()[1] == into, "Given groups=", o.groups, ", weight of size ", w.shape(), ", expected input ",
           x.shape(), " to have ", into, " channels, but got ", x.shape()[1], " channels instead");
     check(w.shape()[0] % o.groups == 0, "expected the first size of weight ", w.shape(),
           " to be divisible by groups=", o.groups);
-    int64_t from = transposed ? w.shape()[1] * o.groups : w.shape()[0];
+    int64_t from = transposed ? grouped : w.shape()[0];
     if (bias) {
         check(bias.dtype() == x.dtype(), "Input type (", x.dtype(), ") and bias type (", bias.dtype(),
               ") should be the same; convert one with .to(dtype)");
@@ -384,8 +396,10 @@ Dims transposed_shape(const Dims& x, const Dims& w, const Window& o) {
         check(o.output_padding[d] >= 0 && (o.output_padding[d] < o.stride[d] || o.output_padding[d] < o.dilation[d]),
               "output padding must be smaller than either stride or dilation, got output_padding ", o.output_padding,
               ", stride ", o.stride, ", dilation ", o.dilation);
-        int64_t size =
-            (x[2 + d] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w[2 + d] - 1) + o.output_padding[d] + 1;
+        int64_t first = checked_mul(x[2 + d] - 1, o.stride[d], "the output size");
+        int64_t reach = checked_mul(o.dilation[d], w[2 + d] - 1, "the output size"), size;
+        check(!__builtin_add_overflow(first - 2 * o.padding[d], reach + o.output_padding[d] + 1, &size),
+              "the output size in dimension ", d, " does not fit in 64 bits");
         check(size > 0, "Given input size ", x, ": calculated output size ", size, " in dimension ", d,
               " is too small");
         y.push_back(size);

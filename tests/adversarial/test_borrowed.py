@@ -177,3 +177,48 @@ def test_entry_points_check_their_tensors():
         core.run_backward((fb.ones(1, requires_grad=True),), (), False, False, None)
     with pytest.raises(ValueError, match="names output"):
         core.run_backward(((node, 7),), (fb.ones(1),), False, False, None)
+
+
+def test_data_of_another_class():
+    """A sparse tensor keeps its parts in its object; its data alone means nothing."""
+    x = fb.ones(3, 3)
+    with pytest.raises(TypeError, match="cannot become"):
+        x.data = fb.eye(3).to_sparse()
+    assert x.sum() == 9
+
+
+def test_objects_that_claim_to_be_tensors():
+    class Impostor:
+        @property
+        def __class__(self):
+            return fb.Tensor
+
+    x = fb.zeros(3)
+    for call in (lambda: x.__setitem__(0, Impostor()), lambda: fb.stack([Impostor()]), lambda: fb.tensor([x, Impostor()])):
+        with pytest.raises((TypeError, ValueError, AttributeError)):
+            call()
+
+
+def test_lengths_that_lie():
+    class Short(tuple):
+        def __len__(self):
+            return 0
+
+    class Long(list):
+        def __len__(self):
+            return 1 << 40
+
+    assert fb.tensor(Short((1, 2))).tolist() == [1, 2]
+    assert fb.tensor([Long([1, 2]), Short((3, 4))]).tolist() == [[1, 2], [3, 4]]
+    assert fb.zeros(Long([2, 3])).shape == (2, 3)
+
+
+def test_errors_of_an_argument_are_passed_on():
+    class Stubborn:
+        def __index__(self):
+            raise KeyError("stubborn")
+
+    x = fb.ones(2)
+    for call in (lambda: fb.zeros(Stubborn()), lambda: fb.tensor([1, Stubborn()]), lambda: x.sum(Stubborn()), lambda: x[Stubborn()]):
+        with pytest.raises(KeyError, match="stubborn"):
+            call()

@@ -111,7 +111,8 @@ class T:
 
 
 def _contiguous(values: np.ndarray, dtype: str) -> Any:
-    tensor = fb.from_numpy(np.array(values, order="C"))
+    # In memory of our own, not NumPy's: `make guard` protects what is behind it.
+    tensor = fb.from_numpy(np.asarray(values)).clone(memory_format=fb.contiguous_format)
     return tensor.to(getattr(fb, dtype)) if dtype == "bfloat16" or dtype in STORAGE else tensor
 
 

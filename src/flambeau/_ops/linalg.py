@@ -323,8 +323,9 @@ def lu(A, pivot, get_infos, out):
     result = result if get_infos else (result.LU, result.pivots)
     if out is None:
         return result
-    if len(out) != len(result):
-        raise ArgumentError(f"lu: expected {len(result)} tensors as out, got {len(out)}")
+    if not isinstance(out, (tuple, list)) or not all(isinstance(t, fb.Tensor) for t in out) or len(out) != len(result):
+        given = f"{len(out)} objects" if isinstance(out, (tuple, list)) else type(out).__name__
+        raise ArgumentError(f"lu: expected a tuple of {len(result)} tensors as out, got {given}")
     for target, value in zip(out, result, strict=True):
         target.resize_(value.shape).copy_(value)
     return tuple(out)
