@@ -112,38 +112,48 @@ def test_under_no_grad():
 
 
 def test_independent_outputs():
+    G = X.clone().requires_grad_()  # noqa: N806
     f = lambda x, y: x * 2  # noqa: E731
     close(vjp(f, (X, Y), U)[1][1], fb.zeros_like(Y))
     close(jacobian(f, (X, Y))[1], fb.zeros(3, 3, dtype=fb.float64))
     constant = lambda x: Y * 1  # noqa: E731
-    for call in (
-        lambda: vjp(f, (X, Y), U, strict=True),
-        lambda: vjp(constant, X, U, strict=True),
-        lambda: jvp(constant, X, U, strict=True),
-        lambda: jacobian(f, (X, Y), strict=True),
-        lambda: jacobian(constant, X, strict=True),
-        lambda: hessian(lambda x: x.sum(), X, strict=True),
-        lambda: vhp(lambda x: x.sum(), X, U, strict=True),
-        lambda: hvp(lambda x: x.sum(), X, U, strict=True),
+    unused, flat = "The output of the user-provided function is independent of input ", "Output 0 .* does not require gradients"
+    loose = lambda x: x.long().double().requires_grad_().clone()  # noqa: E731
+    by_slope = "The jacobian of the user-provided function with respect to input 0 is"
+    for words, call in (
+        (unused + "1", lambda: vjp(f, (X, Y), U, strict=True)),
+        (flat, lambda: vjp(constant, X, U, strict=True)),
+        (unused + "0", lambda: vjp(loose, X, U, strict=True)),
+        ("jacobian .* is independent of input 0", lambda: vjp(lambda x: x.clone(), G, U, create_graph=True, strict=True)),
+        (flat, lambda: jvp(constant, X, U, strict=True)),
+        (unused + "0", lambda: jvp(loose, X, U, strict=True)),
+        ("Output 0 .* is independent of input 1", lambda: jacobian(f, (X, Y), strict=True)),
+        (flat, lambda: jacobian(constant, X, strict=True)),
+        ("jacobian .* is independent of input 0", lambda: jacobian(lambda x: x.clone(), G, create_graph=True, strict=True)),
+        (by_slope, lambda: hessian(lambda x: x.sum(), X, strict=True)),
+        (by_slope, lambda: vhp(lambda x: x.sum(), X, U, strict=True)),
+        (unused + "0", lambda: vhp(lambda x: loose(x).sum(), X, U, strict=True)),
+        (by_slope, lambda: hvp(lambda x: x.sum(), X, U, strict=True)),
     ):
-        with pytest.raises(RuntimeError, match="strict=True"):
+        with pytest.raises(RuntimeError, match=f"{words}.*strict=True"):
             call()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: vjp(lambda x: x, X), ValueError, "v may be left out"),
-        (lambda: jvp(lambda x: x, X), ValueError, "v may be left out"),
-        (lambda: vjp(lambda x: x, X, X[:1]), ValueError, "shape"),
-        (lambda: vjp(lambda x: x, X, (X, X)), ValueError, "expected 1"),
-        (lambda: vjp(lambda x: 3, X), TypeError, "result of the function"),
-        (lambda: vjp(lambda x: x, 3.0), TypeError, "inputs"),
-        (lambda: vhp(lambda x: x, X, X), ValueError, "single element"),
-        (lambda: hessian(lambda x: (x.sum(), x.sum()), X), ValueError, "one tensor"),
+        (lambda: vjp(lambda x: x, X), ValueError, "The vector v can only be None if the user-provided function returns"),
+        (lambda: jvp(lambda x: x, X), ValueError, "The vector v can only be None if the input to the user-provided function"),
+        (lambda: vjp(lambda x: x, X, X[:1]), ValueError, "v has invalid size: should be .*Size"),
+        (lambda: vjp(lambda x: x, X, (X, X)), ValueError, "The given v should contain a single Tensor"),
+        (lambda: vjp(lambda x: 3, X), TypeError, "The outputs of the user-provided function given to vjp must be"),
+        (lambda: vjp(lambda x: x, (X, 3.0)), TypeError, "The inputs given to vjp must be either a Tensor.*float as entry 1"),
+        (lambda: hvp(lambda x: x.sum(), X, "v"), TypeError, "The v given to hvp must be either a Tensor"),
+        (lambda: vhp(lambda x: x, X, X), ValueError, "The Tensor returned by the function given to vhp should contain a single"),
+        (lambda: hessian(lambda x: (x.sum(), x.sum()), X), ValueError, "The function given to hessian should return a single"),
         (lambda: jacobian(lambda x: x, X, strategy="sideways"), ValueError, "strategy"),
         (lambda: jacobian(lambda x: x, X, strategy="forward-mode"), ValueError, "vectorize"),
-        (lambda: jacobian(lambda x: x, X, vectorize=True, strict=True), ValueError, "strict"),
+        (lambda: jacobian(lambda x: x, X, vectorize=True, strict=True), ValueError, "not supported together"),
         (lambda: jacobian(lambda x: x, X, vectorize=True, strategy="forward-mode", create_graph=True), ValueError, "reverse-mode"),
         (lambda: hessian(lambda x: x.sum(), X, outer_jacobian_strategy="up"), ValueError, "outer_jacobian_strategy"),
     ],

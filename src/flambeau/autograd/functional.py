@@ -24,8 +24,9 @@ def _tuple(value: Any, op: str, what: str) -> tuple[bool, tuple[Tensor, ...]]:
     tensors = tuple(value) if several else (value,)
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            where = f"entry {i} of {what}" if several else what
-            raise TypeError(f"{op}: {where} must be a tensor, got {type(x).__name__}")
+            of = " of the user-provided function" if what == "outputs" else ""
+            got = type(x).__name__ + (f" as entry {i} of the {type(value).__name__}" if several else "")
+            raise TypeError(f"The {what}{of} given to {op} must be either a Tensor or a tuple of Tensors, got {got}")
     return several, tensors
 
 
@@ -57,14 +58,22 @@ def _vector(op: str, v: Any, like: Sequence[Tensor], several: bool, what: str) -
     """The given vector, checked against what it multiplies; ones by default for a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise ArgumentError(f"{op}: v may be left out only if there is a single {what} with a single element")
+            subject = "the user-provided function returns" if what == "output" else "the input to the user-provided function is"
+            raise ArgumentError(
+                f"The vector v can only be None if {subject} a single Tensor with a single element; {op} got {len(like)} {what}(s), "
+                f"the first of shape {tuple(like[0].shape)}; give v"
+            )
         return (fb.ones_like(like[0]),)
     vectors = _tuple(v, op, "v")[1]
     if len(vectors) != len(like):
-        raise ArgumentError(f"{op}: v has {len(vectors)} tensor(s), expected {len(like)}, one per {what}")
+        count = "a single Tensor" if len(like) == 1 else f"{len(like)} Tensors"
+        raise ArgumentError(f"The given v should contain {count}. {op} takes one per {what}, got {len(vectors)}")
     for i, (vector, x) in enumerate(zip(vectors, like, strict=True)):
         if vector.shape != x.shape:
-            raise ArgumentError(f"{op}: v[{i}] has shape {tuple(vector.shape)}, expected {tuple(x.shape)}, that of the {what}")
+            entry = f"Entry {i} in " if len(like) > 1 else ""
+            raise ArgumentError(
+                f"{entry}v has invalid size: should be {x.shape} but got {vector.shape}; {op} takes v in the shape of the {what}"
+            )
     return vectors
 
 
@@ -78,12 +87,28 @@ def _gradients(outputs, inputs, vectors, create_graph, retain=True) -> tuple[Ten
     )
 
 
-def _check_dependent(op: str, tensors: Sequence[Tensor | None], strict: bool, what: str) -> None:
+def _strict(op: str, create_graph: bool = False) -> str:
+    """How messages of strict mode end."""
+    return f". {op}: strict=True{' and create_graph=True make' if create_graph else ' makes'} that an error"
+
+
+_UNUSED = "The output of the user-provided function is independent of input {i}"
+
+
+def _check_dependent(op: str, tensors: Sequence[Tensor | None], strict: bool, constant: str, unused: str = _UNUSED) -> None:
+    """With strict, an error for what has no gradient (unused), or one without history (constant)."""
     if not strict:
         return
     for i, x in enumerate(tensors):
         if x is None or not x.requires_grad:
-            raise StateError(f"{op}: {what} {i} does not depend on the inputs, and strict=True makes that an error")
+            raise StateError((unused if x is None else constant).format(i=i) + _strict(op))
+
+
+def _check_outputs(op: str, outputs: Sequence[Tensor], strict: bool) -> None:
+    _check_dependent(op, outputs, strict, "Output {i} of the user-provided function does not require gradients. It is constant")
+
+
+_SLOPE = "The jacobian of the user-provided function with respect to input {i} is independent of the input"
 
 
 def _filled(op: str, found, like, strict: bool, create_graph: bool, what: str) -> tuple[Tensor, ...]:
@@ -91,17 +116,24 @@ def _filled(op: str, found, like, strict: bool, create_graph: bool, what: str) -
     result = []
     for i, (g, x) in enumerate(zip(found, like, strict=True)):
         if g is None and strict:
-            raise StateError(f"{op}: {what} {i} has no influence, and strict=True makes that an error")
+            kind = "jacobian" if op in ("vhp", "hvp") else "output"
+            words = f"The {kind}" if what == "input" else f"Output {i}"
+            of = f"input {i}" if what == "input" else "the inputs"
+            raise StateError(f"{words} of the user-provided function is independent of {of}" + _strict(op))
         if g is not None and strict and create_graph and not g.requires_grad:
-            raise StateError(f"{op}: the result for {what} {i} is constant, and strict=True makes that an error with create_graph=True")
+            kind = "hessian" if op in ("vhp", "hvp") else "jacobian"
+            raise StateError(f"The {kind} of the user-provided function is independent of input {i}" + _strict(op, create_graph))
         result.append(fb.zeros_like(x) if g is None else g)
     return tuple(result)
 
 
 def _scalar(op: str, outputs: tuple[Tensor, ...], several: bool) -> None:
-    if several or outputs[0].numel() != 1:
-        got = f"{len(outputs)} outputs" if several else f"shape {tuple(outputs[0].shape)}"
-        raise ArgumentError(f"{op}: the function must return one tensor with a single element, got {got}")
+    if several:
+        raise ArgumentError(f"The function given to {op} should return a single Tensor, got {len(outputs)} in a tuple")
+    if outputs[0].numel() != 1:
+        raise ArgumentError(
+            f"The Tensor returned by the function given to {op} should contain a single element, got shape {tuple(outputs[0].shape)}"
+        )
 
 
 def _transforms() -> Any:
@@ -131,8 +163,8 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     several_in, given = _tuple(inputs, "vjp", "inputs")
     with fb.enable_grad():
         points = _prepared(given, create_graph)
-        several_out, outputs = _tuple(func(*points), "vjp", "the result of the function")
-        _check_dependent("vjp", outputs, strict, "output")
+        several_out, outputs = _tuple(func(*points), "vjp", "outputs")
+        _check_outputs("vjp", outputs, strict)
         vectors = _vector("vjp", v, outputs, several_out, "output")
         found = _gradients(outputs, points, vectors, create_graph)
         products = _filled("vjp", found, points, strict, create_graph, "input")
@@ -157,12 +189,12 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with fb.enable_grad():
         vectors = _vector("jvp", v, given, several_in, "input")
         points = _prepared(given, create_graph)
-        several_out, outputs = _tuple(func(*points), "jvp", "the result of the function")
-        _check_dependent("jvp", outputs, strict, "output")
+        several_out, outputs = _tuple(func(*points), "jvp", "outputs")
+        _check_outputs("jvp", outputs, strict)
         # The product with the transpose is linear in its vector; its derivative by the vector is the product wanted.
         dummies = tuple(fb.zeros_like(out).requires_grad_() for out in outputs)
         pulled = _gradients(outputs, points, dummies, create_graph=True)
-        _check_dependent("jvp", pulled, strict, "the derivative by input")
+        _check_dependent("jvp", pulled, strict, "The gradient with respect to input {i} is independent of the inputs")
         found = _gradients(pulled, dummies, vectors, create_graph)
         products = _filled("jvp", found, outputs, strict, create_graph, "output")
     return _same_form(_released(outputs, create_graph), several_out), _same_form(_released(products, create_graph), several_out)
@@ -186,11 +218,11 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with fb.enable_grad():
         vectors = _vector("vhp", v, given, several, "input")
         points = _prepared(given, create_graph)
-        several_out, outputs = _tuple(func(*points), "vhp", "the result of the function")
+        several_out, outputs = _tuple(func(*points), "vhp", "outputs")
         _scalar("vhp", outputs, several_out)
-        _check_dependent("vhp", outputs, strict, "output")
+        _check_outputs("vhp", outputs, strict)
         first = _gradients(outputs, points, [fb.ones_like(outputs[0])], create_graph=True)
-        _check_dependent("vhp", first, strict, "the gradient by input")
+        _check_dependent("vhp", first, strict, _SLOPE)
         found = _gradients(first, points, vectors, create_graph)
         products = _filled("vhp", found, points, strict, create_graph, "input")
     return _released(outputs[0], create_graph), _same_form(_released(products, create_graph), several)
@@ -214,11 +246,11 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with fb.enable_grad():
         vectors = _vector("hvp", v, given, several, "input")
         points = _prepared(given, create_graph)
-        several_out, outputs = _tuple(func(*points), "hvp", "the result of the function")
+        several_out, outputs = _tuple(func(*points), "hvp", "outputs")
         _scalar("hvp", outputs, several_out)
-        _check_dependent("hvp", outputs, strict, "output")
+        _check_outputs("hvp", outputs, strict)
         first = _gradients(outputs, points, [fb.ones_like(outputs[0])], create_graph=True)
-        _check_dependent("hvp", first, strict, "the gradient by input")
+        _check_dependent("hvp", first, strict, _SLOPE)
         slopes = [fb.zeros_like(x) if g is None else g for g, x in zip(first, points, strict=True)]
         dummies = tuple(fb.zeros_like(g).requires_grad_() for g in slopes)
         pulled = _gradients(slopes, points, dummies, create_graph=True)
@@ -260,15 +292,15 @@ def jacobian(
     if strategy == "forward-mode" and not vectorize:
         raise ArgumentError("jacobian: strategy='forward-mode' needs vectorize=True")
     if vectorize and strict:
-        raise ArgumentError("jacobian: strict=True is not available with vectorize=True")
+        raise ArgumentError("jacobian: `strict=True` and `vectorize=True` are not supported together; leave one out")
     several_in, given = _tuple(inputs, "jacobian", "inputs")
     with fb.enable_grad():
         points = _prepared(given, create_graph)
         if vectorize:
             several_out, blocks = _all_at_once(func, points, strategy)
         else:
-            several_out, outputs = _tuple(func(*points), "jacobian", "the result of the function")
-            _check_dependent("jacobian", outputs, strict, "output")
+            several_out, outputs = _tuple(func(*points), "jacobian", "outputs")
+            _check_outputs("jacobian", outputs, strict)
             blocks = [_rows(i, out, points, strict, create_graph) for i, out in enumerate(outputs)]
     blocks = [_released(tuple(row), create_graph) for row in blocks]
     return _same_form([_same_form(row, several_in) for row in blocks], several_out)
@@ -282,10 +314,11 @@ def _rows(number: int, out: Tensor, points: Sequence[Tensor], strict: bool, crea
         seed[i] = 1
         found = _gradients([out], points, [seed.reshape(out.shape)], create_graph)
         for k, (row, g, x) in enumerate(zip(rows, found, points, strict=True)):
-            if strict and (g is None or create_graph and not g.requires_grad):
+            if strict and g is None:
+                raise StateError(f"Output {number} of the user-provided function is independent of input {k}" + _strict("jacobian"))
+            if strict and create_graph and not g.requires_grad:
                 raise StateError(
-                    f"jacobian: output {number} does not depend on input {k}, or only linearly with create_graph=True, and "
-                    "strict=True makes that an error"
+                    f"The jacobian of the user-provided function is independent of input {k}" + _strict("jacobian", create_graph)
                 )
             row.append(fb.zeros_like(x) if g is None else g)
     return [
@@ -298,10 +331,10 @@ def _all_at_once(func: Callable[..., Any], points: Sequence[Tensor], strategy: s
     """The same by vmap: blocks[output][input]."""
     transforms = _transforms()
     with fb.no_grad():
-        several_out, outputs = _tuple(func(*points), "jacobian", "the result of the function")
+        several_out, outputs = _tuple(func(*points), "jacobian", "outputs")
 
     def plain(*xs):
-        return _tuple(func(*xs), "jacobian", "the result of the function")[1]
+        return _tuple(func(*xs), "jacobian", "outputs")[1]
 
     if strategy == "reverse-mode":
         size = max(2, sum(out.numel() for out in outputs))
@@ -349,7 +382,7 @@ def hessian(
         raise ArgumentError(f"hessian: outer_jacobian_strategy is 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}")
 
     def gradient(*xs):
-        several_out, outputs = _tuple(func(*xs), "hessian", "the result of the function")
+        several_out, outputs = _tuple(func(*xs), "hessian", "outputs")
         _scalar("hessian", outputs, several_out)
         return outputs[0].reshape(())
 
@@ -357,9 +390,9 @@ def hessian(
         if vectorize:
             return _transforms().grad(gradient, argnums=tuple(range(len(xs))))(*xs)
         out = gradient(*xs)
-        _check_dependent("hessian", [out], strict, "output")
+        _check_outputs("hessian", [out], strict)
         found = _gradients([out], xs, [fb.ones_like(out)], create_graph=True)
-        _check_dependent("hessian", found, strict, "the gradient by input")
+        _check_dependent("hessian", found, strict, _SLOPE, _SLOPE)
         return tuple(fb.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True))
 
     result = jacobian(slope, given, create_graph, strict, vectorize, outer_jacobian_strategy)
