@@ -49,8 +49,10 @@ Ref<Node> grad_fn(const Tensor& t) {
         // Someone wrote to the memory since: the history that counts is the base's.
         // Several threads may come here at once: they find the same.
         uint64_t now = impl->storage->version();
-        if (has_history(impl->base.get())) own_meta(t).set_history(graph_ops.view_node(Tensor(impl->base), t), 0);
+        bool history = has_history(impl->base.get());
+        if (history) own_meta(t).set_history(graph_ops.view_node(Tensor(impl->base), t), 0);
         impl->version_seen.store(now, std::memory_order_release);
+        if (history && own_meta(t).retains()) retain_grad(t);
     }
     GradMeta* meta = grad_meta(impl);
     return meta ? meta->grad_fn() : Ref<Node>();

@@ -63,11 +63,8 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
                 if (!edge.node)
                     fail_state("One of the differentiated Tensors does not require grad (input ", task.inputs.size(),
                                ")");
-                if (accumulate && !edge.node->accumulates) {
-                    if (!is_tensor(input))
-                        fail_state(
-                            "backward: a GradientEdge of a non-leaf tensor has nowhere to put its gradient; give ",
-                            "the tensor, or use autograd.grad");
+                // The edge of a tensor that is no leaf has nowhere to put its gradient: backward only goes there.
+                if (accumulate && !edge.node->accumulates && is_tensor(input)) {
                     if (Tensor t = tensor_of(input); !grad_meta(t.impl())->retains())
                         exclusively([&] { retain_grad(t); });
                 }
@@ -117,7 +114,7 @@ PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
         return nullptr;
     return guarded([&]() -> PyObject* {
         Tensor t = tensor_of(o);
-        bool plain = inputs == Py_None && !t.impl()->functorial && requires_grad(t) && PyBool_Check(create) &&
+        bool plain = inputs == Py_None && !t.impl()->functorial && requires_grad(t) && create == Py_False &&
                      (retain == Py_None || PyBool_Check(retain));
         Tensor g;
         if (plain && gradient == Py_None) {
@@ -139,8 +136,7 @@ PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
         }
         OpScope scope(nullptr);
         BackwardTask task;
-        task.create_graph = create == Py_True;
-        task.keep_graph = retain == Py_None ? task.create_graph : retain == Py_True;
+        task.keep_graph = retain == Py_True;
         task.roots.push_back(gradient_edge(t));
         task.gradients.push_back(std::move(g));
         without_lock(task);

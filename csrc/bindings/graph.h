@@ -18,12 +18,13 @@ Ref<GradientHook> node_hook(PyObject* f);    // hook(grads) or hook(grad_inputs,
 Ref<GradientHook> leaf_hook(PyObject* f);    // hook(tensor), the leaf whose .grad is complete
 int64_t new_hook_id();
 bool erase_hook(NodeHooks* hooks, int64_t id);
+int visit_hooks(const NodeHooks* hooks, visitproc visit, void* arg);
+PyObject* metadata_of(Node& node);  // a dictionary that lives as long as the node
 
 // ---- nodes as Python objects (graph_node.cpp) ----------------------------------------------------------------------
 
 struct PyGraphNode {
     PyObject_HEAD Node* node;
-    PyObject* metadata;
 };
 extern PyTypeObject* node_type;
 inline PyGraphNode* as_node(PyObject* o) { return reinterpret_cast<PyGraphNode*>(o); }

@@ -42,14 +42,27 @@ class PythonNode final : public Node {
     std::string name_;
 };
 
+// The collector sees what only this object keeps alive: hooks, metadata and the context of a Function.
+int node_traverse(PyObject* o, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(o));
+    Node* node = as_node(o)->node;
+    if (!node || node->use_count() != 1) return 0;
+    if (auto* python = dynamic_cast<PythonNode*>(node)) Py_VISIT(python->context.get());
+    return visit_hooks(node->hooks.get(), visit, arg);
+}
+int node_clear(PyObject* o) {
+    Node* node = as_node(o)->node;
+    if (node && node->use_count() == 1) auto last = std::move(node->hooks);
+    return 0;
+}
 void node_dealloc(PyObject* o) {
     PyTypeObject* type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     PyGraphNode* self = as_node(o);
     if (self->node) {
         if (self->node->pyobj == self) self->node->pyobj = nullptr;
         self->node->release();
     }
-    Py_CLEAR(self->metadata);
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -71,8 +84,7 @@ PyObject* node_next(PyObject* o, void*) {
     });
 }
 PyObject* node_metadata(PyObject* o, void*) {
-    if (!as_node(o)->metadata) as_node(o)->metadata = PyDict_New();
-    return Py_XNewRef(as_node(o)->metadata);
+    return guarded([&] { return metadata_of(*as_node(o)->node); });
 }
 PyObject* node_where(PyObject* o, void*) {
     return PyUnicode_FromString(describe_location(as_node(o)->node->where).c_str());
@@ -222,6 +234,8 @@ PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "name(): the op's
                               {"_remove_hook", node_remove_hook, METH_O, nullptr},
                               {}};
 PyType_Slot node_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                            {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                             {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                             {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
                             {Py_tp_getset, node_getset},
@@ -317,8 +331,9 @@ PyObject* wrap_node(const Ref<Node>& node) {
 }
 
 void add_nodes(PyObject* module) {
-    PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(PyGraphNode), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+    PyType_Spec spec = {
+        "flambeau.autograd.graph.Node", sizeof(PyGraphNode), 0,
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC, node_slots};
     node_type = reinterpret_cast<PyTypeObject*>(ok(PyType_FromSpec(&spec)));
     ok(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)));
     ok(PyModule_AddFunctions(module, functions));

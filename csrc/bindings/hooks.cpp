@@ -1,4 +1,6 @@
 // Python callables as hooks of the graph.
+#include <algorithm>
+
 #include "bindings/convert.h"
 #include "bindings/graph.h"
 #include "bindings/items.h"
@@ -78,11 +80,23 @@ struct LeafHook final : PythonHook {
         Owned argument(ok(wrap(gradients[0])));
         Owned result(ok(in_python<PyObject_CallOneArg>(function.get(), argument.get())));
         if (result.get() != Py_None) {
-            PyErr_SetString(PyExc_RuntimeError, "a post-accumulate hook must return None");
+            PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
             throw PythonError{};
         }
     }
 };
+
+// Node.metadata: no hook, but it lives where hooks do, as long as the node.
+struct Metadata final : PythonHook {
+    using PythonHook::PythonHook;
+    static constexpr int64_t id = 0;  // no hook has it
+    void call(Gradients&, const Gradients*) override {}
+};
+
+int visit_each(const auto& list, visitproc visit, void* arg) {
+    for (auto& entry : list) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
+    return 0;
+}
 
 // The hook itself dies later: it may run Python.
 template <class List>
@@ -120,12 +134,31 @@ bool erase_hook(NodeHooks* hooks, int64_t id) {
     return found;
 }
 
+PyObject* metadata_of(Node& node) {
+    PyObject* found = nullptr;
+    Owned fresh(ok(PyDict_New()));
+    exclusively([&] {
+        auto& list = node.own_hooks().before;
+        auto at = std::find_if(list.begin(), list.end(), [](auto& entry) { return entry.id == Metadata::id; });
+        if (at == list.end()) {
+            list.push_back({Metadata::id, Ref<GradientHook>(new Metadata(fresh.get()))});
+            at = list.end() - 1;
+        }
+        found = Py_NewRef(static_cast<PythonHook*>(at->hook.get())->function.get());
+    });
+    return found;
+}
+
+int visit_hooks(const NodeHooks* hooks, visitproc visit, void* arg) {
+    if (!hooks) return 0;
+    if (int stop = visit_each(hooks->tensor, visit, arg)) return stop;
+    if (int stop = visit_each(hooks->before, visit, arg)) return stop;
+    return visit_each(hooks->after, visit, arg);
+}
+
 int visit_hooks(TensorImpl* impl, visitproc visit, void* arg) {
     GradMeta* meta = impl && impl->use_count() == 1 ? grad_meta(impl) : nullptr;
-    if (!meta || !meta->hooks) return 0;
-    for (auto& entry : meta->hooks->tensor) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
-    for (auto& entry : meta->hooks->after) Py_VISIT(static_cast<PythonHook*>(entry.hook.get())->function.get());
-    return 0;
+    return meta ? visit_hooks(meta->hooks.get(), visit, arg) : 0;
 }
 
 void clear_hooks(TensorImpl* impl) {

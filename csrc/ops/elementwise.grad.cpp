@@ -195,8 +195,9 @@ static void power(GradCall& c) {
     }
     if (c.needs(1)) {
         Var zero = logical_and(x == 0, is_complex(p.dtype()) ? real(p) >= 0 : p >= 0);
-        Var slope = c.g() * conj(pow(x, p) * log(masked_fill(x, x == 0, 1)));
-        Var bare = c.g() * conj(pow(x, p) * log(x));
+        Var base = is_complex(c.out_dtype()) ? cast(x, c.out_dtype()) : x;  // the logarithm of -1 is a complex number
+        Var slope = c.g() * conj(pow(x, p) * log(masked_fill(base, x == 0, 1)));
+        Var bare = c.g() * conj(pow(x, p) * log(base));
         c.set(1, where(zero, zeros_like(slope), where(x == 0, bare, slope)));
     }
 }

@@ -50,11 +50,11 @@ def test_misuse():
     with pytest.raises(RuntimeError, match="no dual level"):
         fwd.make_dual(fb.ones(1), fb.ones(1))
     with fwd.dual_level():
-        with pytest.raises(RuntimeError, match="nested"):
+        with pytest.raises(RuntimeError, match="Nested forward mode AD is not supported at the moment"):
             fwd.enter_dual_level()
-        with pytest.raises(ValueError, match="like the tensor"):
+        with pytest.raises(ValueError, match="Trying to set a forward gradient that has a different size"):
             fwd.make_dual(fb.ones(1), fb.ones(2))
-        with pytest.raises(ValueError, match="floating"):
+        with pytest.raises(ValueError, match="to be floating point or complex"):
             fwd.make_dual(fb.ones(1, dtype=fb.int64), fb.ones(1, dtype=fb.int64))
         with fb.no_grad(), pytest.raises(RuntimeError, match="no_grad"):
             fwd.make_dual(fb.ones(1), fb.ones(1))

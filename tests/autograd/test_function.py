@@ -37,8 +37,20 @@ def test_forward_and_backward_to_second_order():
     equal(g, [60])
     g.sum().backward()
     equal(x.grad, [60])
-    with pytest.raises(RuntimeError, match="should not be instantiated"):
-        Cube()
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        old = Cube()
+    equal(old.apply(x, 5), [40])
+    with pytest.raises(RuntimeError, match="Legacy autograd function.*Cube.apply"):
+        old(x, 5)
+
+
+def test_backward_and_vjp_are_one():
+    class Both(Cube):
+        vjp = Cube.backward
+
+    y = Both.apply(leaf(2), 5)
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'.*BothBackward"):
+        y.sum().backward()
 
 
 def test_setup_context():

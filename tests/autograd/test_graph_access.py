@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import warnings
+import weakref
 
 import pytest
 
@@ -162,3 +165,122 @@ def test_batches_of_gradients_are_told_from_gradients():
     x = fb.ones(2, 2, requires_grad=True)
     with pytest.raises(RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"):
         fb.autograd.grad(x * x, x, fb.ones(2, 2), is_grads_batched=True)
+
+
+def test_metadata_lives_as_long_as_the_node():
+    y = fb.ones(2, requires_grad=True).exp()
+    y.grad_fn.metadata["note"] = "mine"
+    gc.collect()
+    assert y.grad_fn.metadata == {"note": "mine"}
+    y.sum().backward(retain_graph=True)
+    assert y.grad_fn.metadata == {"note": "mine"}
+
+
+class Through(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class Sentinel:
+    pass
+
+
+@pytest.mark.parametrize("call", [fb.clone, Through.apply])
+@pytest.mark.parametrize("where", ["tensor", "hook", "prehook", "metadata"])
+def test_cycles_through_nodes_are_collected(call, where):
+    calls = []
+
+    def scope():
+        y = call(fb.ones((), requires_grad=True))
+        node, kept = y.grad_fn, Sentinel()
+
+        def hook(*args):
+            calls.append((node, kept))
+
+        match where:
+            case "tensor":
+                y.register_hook(hook)
+            case "hook":
+                node.register_hook(hook)
+            case "prehook":
+                node.register_prehook(hook)
+            case "metadata":
+                node.metadata["hook"] = hook
+        return y.clone(), weakref.ref(kept)
+
+    out, ref = scope()
+    gc.collect()
+    out.backward(retain_graph=True)
+    assert len(calls) == (where != "metadata") and ref() is not None
+    calls.clear()
+    gc.collect()
+    assert ref() is not None  # the graph still needs it
+    del out
+    gc.collect()
+    assert ref() is None
+
+
+def test_views_retain_gradients_over_a_change_in_place():
+    base = fb.ones(2, requires_grad=True).clone()
+    changed, other = base[:], base[:]
+    changed.retain_grad()
+    other.retain_grad()
+    changed.mul_(2)
+    (changed + 3 * other).sum().backward()
+    assert changed.grad.tolist() == [1, 1] and other.grad.tolist() == [3, 3]
+
+
+def test_negative_bases_of_complex_powers():
+    power = fb.tensor([0.3 + 0.2j, -0.5 + 1j], dtype=fb.complex128, requires_grad=True)
+    base = fb.tensor([-1.0, -2.0], dtype=fb.float64)
+    assert fb.autograd.gradcheck(lambda p: fb.pow(base, p), power)
+    assert fb.autograd.gradcheck(lambda p: fb.pow(-1, p), power)
+
+
+def test_edges_of_tensors_that_are_no_leaves():
+    leaf = fb.ones(2, requires_grad=True)
+    x, y = leaf.clone(), leaf.clone()
+    edge, unused = fb.autograd.graph.get_gradient_edge(x), fb.autograd.graph.get_gradient_edge(y)
+    fb.autograd.backward((2 * x).sum(), inputs=(edge, x))
+    assert x.grad.tolist() == [2, 2] and leaf.grad is None
+    with pytest.raises(RuntimeError, match="materialize_grads cannot be used when the given input is a GradientEdge"):
+        fb.autograd.grad((2 * x).sum(), (x, unused), materialize_grads=True)
+
+
+def test_backward_that_is_recorded_warns_of_the_cycle():
+    x = fb.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"Using backward\(\) with create_graph=True will create a reference cycle"):
+        (x * x).sum().backward(create_graph=True)
+    x.grad = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fb.autograd.grad((x * x).sum(), x, create_graph=True)
+
+
+def test_modes_around_generators_and_classes():
+    seen = []
+
+    @fb.no_grad()
+    def steps():
+        try:
+            yield 1
+        finally:
+            seen.append(fb.is_grad_enabled())
+
+    running = steps()
+    next(running)
+    running.close()
+    assert seen == [False] and fb.is_grad_enabled()
+
+    class Plain:
+        def __init__(self):
+            self.recorded = fb.is_grad_enabled()
+
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+        made = fb.no_grad()(Plain)
+    assert not made().recorded

@@ -79,12 +79,12 @@ def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batche
         if tuple(g.shape[1:] if batched else g.shape) != expected:
             if batched:
                 raise RuntimeError(
-                    f"{op}: If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension: "
-                    f"grad_output[{i}] has a shape of {g.shape}, expected a batch of {expected}"
+                    f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension: "
+                    f"grad_output[{i}] of {op} has a shape of {g.shape}, expected a batch of {expected}"
                 )
             raise RuntimeError(
-                f"{op}: Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
-                f"{tuple(expected)}"
+                f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {shape}. {op} takes "
+                "gradients in the shapes of the outputs"
             )
         if g.dtype.is_complex != dtype.is_complex:
             raise RuntimeError(
@@ -136,6 +136,12 @@ def backward(
         )
     gradients = _start(outputs, gradients, "backward")
     keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient: neither is "
+            "freed until .grad is set to None. Use autograd.grad, or reset the .grad of the parameters afterwards",
+            stacklevel=2,
+        )
     if inputs is None:
         _C.run_backward(_edges(outputs), gradients, bool(keep), bool(create_graph), None)
         return
@@ -215,6 +221,11 @@ def grad(
     else:
         found = _C.run_backward(_edges(outs), gradients, keep, bool(create_graph), _edges(wanted))
     if materialize_grads:
+        if any(g is None and not isinstance(x, Tensor) for g, x in zip(found, wanted, strict=True)):
+            raise RuntimeError(
+                "materialize_grads cannot be used when the given input is a GradientEdge: grad does not know what zeros to make; "
+                "give the tensor, or use allow_unused=True"
+            )
         shape = (len(gradients[0]),) if is_grads_batched else ()
         return tuple(
             g if g is not None else _C.namespaces[""]["zeros"](shape + tuple(x.shape), dtype=x.dtype)
@@ -223,8 +234,9 @@ def grad(
     if not allow_unused and any(g is None for g in found):
         missing = [i for i, g in enumerate(found) if g is None]
         raise RuntimeError(
-            f"grad: One of the differentiated Tensors appears to not have been used in the graph (inputs {missing}). "
-            "Set allow_unused=True if this is the desired behavior."
+            f"The differentiated Tensor at index {missing[0]} appears to not have been used in the graph. Set allow_unused=True if "
+            f"this is the desired behavior. grad: no output depends on {'input' if len(missing) == 1 else 'inputs'} "
+            f"{', '.join(map(str, missing))}"
         )
     return found
 

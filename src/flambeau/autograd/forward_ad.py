@@ -56,7 +56,7 @@ def enter_dual_level() -> int:
     """
     if _state.duals is not None:
         raise StateError(
-            "enter_dual_level: a level is open already, and levels cannot be nested; exit_dual_level() ends it"
+            "Nested forward mode AD is not supported at the moment: enter_dual_level found a level open; exit_dual_level() ends it"
         )
     _state.duals = []
     return 0
@@ -118,12 +118,15 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if not isinstance(value, Tensor):
             raise TypeError(f"make_dual: {which} must be a tensor, got {type(value).__name__}")
         if not (value.dtype.is_floating_point or value.dtype.is_complex):
-            raise ArgumentError(f"make_dual: {which} must be of a floating point or complex dtype, got {value.dtype}")
-    if tensor.shape != tangent.shape or tensor.dtype != tangent.dtype:
+            name = "primal" if which == "tensor" else which
+            raise ArgumentError(f"Expected {name} to be floating point or complex, make_dual got {which} of {value.dtype}")
+    if tensor.shape != tangent.shape:
         raise ArgumentError(
-            f"make_dual: the tangent must be like the tensor, {tensor.dtype} {tuple(tensor.shape)}, got {tangent.dtype} "
-            f"{tuple(tangent.shape)}"
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: make_dual got a tangent of "
+            f"shape {tuple(tangent.shape)} for a tensor of shape {tuple(tensor.shape)}"
         )
+    if tensor.dtype != tangent.dtype:
+        raise ArgumentError(f"make_dual: the tangent must have the dtype of the tensor, {tensor.dtype}, got {tangent.dtype}")
     if not fb.is_grad_enabled():
         raise StateError("make_dual: tangents travel along what is recorded, and recording is off; leave no_grad()")
     dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()

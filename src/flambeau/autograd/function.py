@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from typing import Any
 
 from flambeau import _C, Tensor
@@ -149,9 +150,17 @@ class Function(FunctionCtx):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so invoke them "
+            f"on the class itself: {type(self).__name__}.apply(...)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so invoke them "
-            f"on the class itself: {type(self).__name__}.apply(...)"
+            "Legacy autograd function with non-static forward method is deprecated. Write static methods and call "
+            f"{type(self).__name__}.apply(...)"
         )
 
     @staticmethod
@@ -202,7 +211,10 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     ctx.needs_input_grad = tuple(t is not None and t.requires_grad for t in tensors)
     record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
     ctx._inputs = tuple(t is not None for t in tensors)
-    ctx._backward = cls.vjp if cls.backward is Function.backward and cls.vjp is not Function.vjp else cls.backward
+    if cls.vjp is Function.vjp:
+        ctx._backward = cls.backward
+    else:
+        ctx._backward = cls.vjp if cls.backward is Function.backward else _two_backwards
     ctx._boxed = bool(getattr(cls, "boxed_grads_call", False))
     with no_grad():
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
@@ -211,6 +223,13 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     outputs = output if isinstance(output, tuple) else (output,)
     results = _record_outputs(ctx, cls, tensors, outputs, record)
     return results if isinstance(output, tuple) else results[0]
+
+
+def _two_backwards(ctx: Any, *gradients: Any) -> Any:
+    raise RuntimeError(
+        f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed: they are names of the same thing, and {ctx._name} "
+        "cannot know which one to run; keep one"
+    )
 
 
 def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

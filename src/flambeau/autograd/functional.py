@@ -316,7 +316,7 @@ def _rows(number: int, out: Tensor, points: Sequence[Tensor], strict: bool, crea
         for k, (row, g, x) in enumerate(zip(rows, found, points, strict=True)):
             if strict and g is None:
                 raise StateError(f"Output {number} of the user-provided function is independent of input {k}" + _strict("jacobian"))
-            if strict and create_graph and not g.requires_grad:
+            if strict and create_graph and g is not None and not g.requires_grad:
                 raise StateError(
                     f"The jacobian of the user-provided function is independent of input {k}" + _strict("jacobian", create_graph)
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, overload
 
@@ -31,6 +32,12 @@ class _Scope:
 
     def _wrapped(self, function: Any) -> Any:
         if inspect.isclass(function):
+            warnings.warn(
+                f"Decorating classes is deprecated: {type(self).__name__} only wraps the constructor of {function.__name__}; decorate "
+                "functions or methods",
+                FutureWarning,
+                stacklevel=3,
+            )
             cls: Any = function
             cls.__init__ = self._wrapped(cls.__init__)
             return cls
@@ -50,7 +57,8 @@ class _Scope:
                     try:
                         step, value = inner.send, (yield item)
                     except GeneratorExit:
-                        inner.close()
+                        with fresh():
+                            inner.close()
                         raise
                     except BaseException as error:
                         step, value = inner.throw, error
