@@ -94,7 +94,7 @@ def test_inputs_keep_their_values():
 
 
 def test_a_function_that_lost_track():
-    with pytest.raises(RuntimeError, match="requires no gradient, but changes with input 0"):
+    with pytest.raises(RuntimeError, match="Numerical gradient for function expected to be zero.*changes with input 0"):
         gradcheck(lambda x: x.detach() * 2, (X,))
     assert gradcheck(lambda x: fb.ones(2, dtype=fb.float64), (X,))
 
@@ -112,7 +112,7 @@ def test_nondeterministic_backward():
             Drifting.calls += 1
             return g * (1 + 1e-9 * Drifting.calls)
 
-    with pytest.raises(RuntimeError, match="two backward passes differ"):
+    with pytest.raises(RuntimeError, match="Backward is not reentrant.*two backward passes differ"):
         gradcheck(Drifting.apply, (X,))
     assert gradcheck(Drifting.apply, (X,), nondet_tol=1e-3, check_undefined_grad=False)
 
@@ -146,7 +146,7 @@ def test_backward_that_ignores_its_gradient():
             return fb.ones_like(g)
 
     one = fb.tensor([2.0], dtype=fb.float64, requires_grad=True)
-    with pytest.raises(RuntimeError, match="not zero for zero gradients"):
+    with pytest.raises(RuntimeError, match="backward not multiplied by grad_output.*not zero for zero gradients"):
         gradcheck(Constant.apply, (one,), check_undefined_grad=False)
 
 
@@ -175,7 +175,7 @@ def test_forward_mode():
 
 
 def test_arguments():
-    with pytest.raises(ValueError, match="no input requires gradients"):
+    with pytest.raises(ValueError, match="gradcheck expects at least one input tensor to require gradient"):
         gradcheck(fb.sin, (X.detach(),))
     with pytest.raises(ValueError, match="check_backward_ad"):
         gradcheck(fb.sin, (X,), check_backward_ad=False)
@@ -185,7 +185,7 @@ def test_arguments():
         gradcheck(fb.sin, (X,), check_batched_forward_grad=True)
     with pytest.raises(ValueError, match="grad_outputs"):
         gradgradcheck(fb.sin, (X,), [X, X])
-    with pytest.raises(ValueError, match="stride 0"):
+    with pytest.raises(ValueError, match="The 0th input has a dimension with stride 0"):
         gradcheck(fb.sin, (fb.ones(1, dtype=fb.float64).expand(3).requires_grad_(),))
-    with pytest.warns(UserWarning, match="float64 or complex128"):
+    with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision.*float64 or complex128"):
         gradcheck(lambda x: x * 2, (fb.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)

@@ -93,12 +93,18 @@ def gradcheck(
 def _check_inputs(inputs: Sequence[Any]) -> None:
     checked = [(i, x) for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
-        raise ArgumentError("gradcheck: no input requires gradients; pass at least one tensor with requires_grad=True")
+        raise ArgumentError("gradcheck expects at least one input tensor to require gradient, but none has requires_grad=True")
     for i, x in checked:
         if x.dtype not in (fb.float64, fb.complex128):
-            warnings.warn(f"gradcheck: input {i} is {x.dtype}; finite differences need float64 or complex128", stacklevel=3)
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or complex: gradcheck got {x.dtype}, and "
+                "finite differences need float64 or complex128",
+                stacklevel=3,
+            )
         if x.numel() and any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
-            raise ArgumentError(f"gradcheck: input {i} has elements that share memory (stride 0); pass a copy made with clone()")
+            raise ArgumentError(
+                f"The {i}th input has a dimension with stride 0: gradcheck cannot change its elements one by one; pass a clone()"
+            )
         if not x.is_leaf:
             x.retain_grad()
 
@@ -219,7 +225,8 @@ def _check_slow(func, inputs, eps, atol, rtol, nondet_tol) -> None:
                 where = f"{_name(part, out)}output {k} with respect to input {_number(inputs, x)}"
                 if not fb.allclose(first, second, rtol=0.0, atol=nondet_tol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: two backward passes differ for {where}: the backward of some op is not deterministic; "
+                        f"Backward is not reentrant: in gradcheck two backward passes differ for {where}: that of some op is not "
+                        "deterministic; "
                         f"largest difference {_largest(first, second)[0]:g}, nondet_tol is {nondet_tol:g}"
                     )
                 expected = tables[k][p].to(first.dtype)
@@ -263,7 +270,9 @@ def _check_fast(func, inputs, eps, atol, rtol, nondet_tol) -> None:
             first, second = (0.0 if g is None else _inner(g.detach(), direction) for g in found)
             where = f"output {k} with respect to input {_number(inputs, x)}"
             if abs(first - second) > nondet_tol:
-                raise GradcheckError(f"gradcheck: two backward passes differ for {where}: {first:g} and {second:g}")
+                raise GradcheckError(
+                    f"Backward is not reentrant: in gradcheck two backward passes differ for {where}: {first:g} and {second:g}"
+                )
             numerical = _inner((a - b) / (2 * eps), seed)
             # Errors of the entries add up in the product: the tolerance grows with the weights.
             slack = atol * float(direction.abs().sum()) * float(seed.abs().sum()) + rtol * abs(numerical)
@@ -307,8 +316,8 @@ def _check_constant(func, inputs, eps) -> bool:
         for k, parts in enumerate(_numerical(func, inputs, x, eps, _floating)):
             if any(bool((table != 0).any()) for table in parts):
                 raise GradcheckError(
-                    f"gradcheck: output {k} requires no gradient, but changes with input {_number(inputs, x)}: the function lost track of "
-                    "it (detach, no_grad, item), or its gradient is missing"
+                    f"Numerical gradient for function expected to be zero: in gradcheck output {k} requires no gradient, but changes with "
+                    f"input {_number(inputs, x)}: the function lost track of it (detach, no_grad, item), or its gradient is missing"
                 )
     return True
 
@@ -322,7 +331,9 @@ def _check_zero_seed(outputs, inputs, check_dtypes: bool) -> None:
             continue
         name = f"the gradient of input {_number(inputs, x)}"
         if bool((g != 0).any()):
-            raise GradcheckError(f"gradcheck: {name} is not zero for zero gradients of the outputs: backward does not multiply by them")
+            raise GradcheckError(
+                f"backward not multiplied by grad_output: in gradcheck {name} is not zero for zero gradients of the outputs"
+            )
         if g.shape != x.shape:
             raise GradcheckError(f"gradcheck: {name} has shape {tuple(g.shape)}, expected {tuple(x.shape)}")
         if check_dtypes and g.dtype != x.dtype:
@@ -343,7 +354,8 @@ def _check_batched(outputs, inputs) -> None:
             expected = fb.stack([fb.zeros_like(x) if row is None else row for row in rows])
             if not fb.allclose(g, expected):
                 raise GradcheckError(
-                    f"gradcheck: batched gradients of output {k} with respect to input {_number(inputs, x)} differ from single ones:\n"
+                    "gradcheck or gradgradcheck failed while testing batched gradient computation: "
+                    f"batched gradients of output {k} with respect to input {_number(inputs, x)} differ from single ones:\n"
                     f"batched:\n{g}\nsingle:\n{expected}"
                 )
 
