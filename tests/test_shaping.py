@@ -228,3 +228,13 @@ def test_triangle_indices_do_not_walk_empty_rows():
     assert fb.triu_indices(2**50, 2).tolist() == [[0, 0, 1], [0, 1, 1]]
     with pytest.raises(ValueError, match="too many elements"):
         fb.tril_indices(2**40, 2**40)
+
+
+def test_ops_of_many_tensors_take_none():
+    assert fb.block_diag().shape == (1, 0)
+    assert fb.broadcast_tensors() == () and fb.atleast_2d() == ()
+    for op in (fb.meshgrid, fb.cartesian_prod):
+        with pytest.raises(RuntimeError, match="expects a non-empty TensorList"):
+            op()
+    with pytest.raises(RuntimeError, match="at least one operand"):
+        fb.einsum("i")

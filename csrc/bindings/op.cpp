@@ -171,6 +171,10 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             continue;
         }
         if (!b.raw[i]) {
+            if (p.spread && p.type == ArgType::TensorList) {
+                a.values[i] = std::vector<Tensor>();  // no tensors after a star are an empty list
+                continue;
+            }
             if (!p.has_default) return misfit.say("missing required argument '" + p.name + "'");
             a.values[i] = p.default_value;
             continue;

@@ -78,11 +78,12 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
     if (is_one(alpha)) return y;
     DType common = result_type({x, y});
     if (alpha.kind == Kind::Bool && common != DType::Bool)
-        fail_type("boolean alpha is only supported for boolean tensors; the operands are ", common);
+        fail_type("Boolean alpha only supported for Boolean results, the operands are ", common);
     if (alpha.kind > Kind::Integral && kind(common) <= Kind::Integral)
-        fail_type("for integral operands alpha must be an integer, the operands are ", common);
+        fail_type("For integral input tensors, argument alpha must not be a floating point number; the operands are ",
+                  common);
     if (alpha.kind == Kind::Complex && !is_complex(common))
-        fail_type("for real operands alpha must be real, the operands are ", common);
+        fail_type("For non-complex input tensors, argument alpha must not be a complex number; the operands are ", common);
     Args none;
     DType compute = compute_dtype(common);
     Tensor product =
@@ -505,8 +506,8 @@ Example:
     static const Kernels kernels = make_kernels<FC>([]<class T>(TypeTag<T>) -> TileFn { return addcdiv_tile<T>; });
     if (is_integral_or_bool(result_type({a.tensor(0), a.tensor(1), a.tensor(2)}))) {
         fail_type(
-            "integer division with addcdiv is not supported; use addcdiv on floating point tensors, or (input + value "
-            "* div(tensor1, tensor2, rounding_mode='trunc'))");
+            "Integer division with addcdiv is no longer supported; use addcdiv on floating point tensors, or (input + "
+            "value * div(tensor1, tensor2, rounding_mode='trunc'))");
     }
     return addc(a, kernels);
 }

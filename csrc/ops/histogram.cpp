@@ -137,15 +137,15 @@ Example:
     Tensor weights = a.tensor_or_none(1);
     int64_t least = a.integer(2);
     check(least >= 0, "minlength must not be negative, got ", least);
-    if (!is_integral(t.dtype())) fail_type("expected a 1-d tensor of integers, got ", t.dtype());
-    check(t.dim() == 1 || t.numel() == 0, "expected a 1-d tensor, got shape ", t.shape());
+    if (!is_integral(t.dtype())) fail_type("only supports 1-d non-negative integral inputs, got ", t.dtype());
+    check(t.dim() == 1 || t.numel() == 0, "only supports 1-d non-negative integral inputs, got shape ", t.shape());
     check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ",
           weights ? weights.shape() : t.shape(), " and ", t.shape());
     int64_t size = least;
     Tensor x = contiguous(to_dtype(t, DType::I64));
     if (x.numel()) {
         auto [low, high] = aminmax(x);
-        check(item(low).i >= 0, "expected non-negative integers, got ", item(low).i);
+        check(item(low).i >= 0, "only supports 1-d non-negative integral inputs, got ", item(low).i);
         check(item(high).i < INT64_MAX, "the value ", item(high).i, " is too large to count up to");
         size = std::max(size, item(high).i + 1);
     }

@@ -91,6 +91,10 @@ Example:
 // An empty list of dims reduces nothing here, as in PyTorch: every element is tested on its own.
 static Tensor truth(Args& a, bool every) {
     const Tensor& t = a.tensor(0);
+    if (a.out && a.out.dtype() != DType::Bool && a.out.dtype() != DType::U8) {
+        fail_type(every ? "all" : "any", " only supports bool tensor for result, got ", a.out.dtype(),
+                  "; give out= the dtype bool or uint8");
+    }
     auto dims = a.dims_or_none(1);
     Tensor result;
     if (dims && dims->empty() && t.dim()) {

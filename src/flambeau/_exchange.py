@@ -153,28 +153,31 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     try:
         view = memoryview(buffer)
     except TypeError:
-        raise TypeError(
-            f"frombuffer: expected an object with the buffer protocol, got {type(buffer).__name__}"
+        raise ArgumentError(
+            "frombuffer: object does not implement Python buffer protocol: "
+            f"expected bytes, bytearray, memoryview, array.array and the like, got {type(buffer).__name__}"
         ) from None
     if not view.c_contiguous:
         raise ArgumentError("frombuffer: the buffer is not contiguous; copy it first")
     size = dtype.itemsize
     if view.nbytes == 0 or count == 0:
-        raise ArgumentError("frombuffer: both buffer length and count must not be 0")
+        raise ArgumentError(f"frombuffer: both buffer length ({view.nbytes}) and count ({count}) must not be 0")
     if not 0 <= offset < view.nbytes:
         raise ArgumentError(
-            f"frombuffer: offset {offset} must be from 0 to the buffer's {view.nbytes} bytes (excluded)"
+            f"frombuffer: offset ({offset} bytes) must be non-negative and less than the buffer length ({view.nbytes} bytes)"
         )
     room = view.nbytes - offset
     if count < 0:
         if room % size:
             raise ArgumentError(
-                f"frombuffer: {room} bytes after the offset are not a multiple of {size}, the size of {dtype}"
+                f"frombuffer: buffer length ({room} bytes) after offset ({offset} bytes) must be a multiple of {size}, "
+                f"the size of {dtype}"
             )
         count = room // size
     if count * size > room:
         raise ArgumentError(
-            f"frombuffer: {count} elements of {dtype} need {count * size} bytes, the buffer has {room} after the offset"
+            f"frombuffer: requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must fit the "
+            f"buffer length ({view.nbytes} bytes), which leaves room for {room // size} elements of {dtype}"
         )
     array = np.frombuffer(view, dtype=np.uint8)
     address = array.__array_interface__["data"][0] + offset

@@ -71,7 +71,7 @@ def as_tensor(data, dtype=None, device=None):
     return data if dtype is None and device is None else data.to(device, dtype)
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """A tensor from anything array-like: tensors, NumPy arrays, DLPack producers and capsules, buffers, nested sequences.
 
     Args:
@@ -79,7 +79,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         dtype: element type, that of the data by default.
         device: where to put it.
         copy: True always copies, False never does (an error if that is impossible), None copies when needed.
-        requires_grad: whether operations on the tensor are recorded for backward.
+        requires_grad: whether operations on the tensor are recorded for backward; None keeps what a tensor has, with
+            its history, and False leaves it behind.
 
     Example:
         >>> fb.asarray([1, 2])
@@ -99,7 +100,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     else:
         if copy is False:
             raise ArgumentError("can't alias arbitrary sequence into a tensor: asarray with copy=False takes an array or tensor")
-        return _C.tensor_from_data(obj, dtype).requires_grad_(requires_grad)
+        return _C.tensor_from_data(obj, dtype).requires_grad_(bool(requires_grad))
     result = shared if dtype is None else shared.to(dtype)
     if copy is False and result is not shared:
         raise ArgumentError(
@@ -108,7 +109,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     result = result.clone() if copy and result is shared else result
     if requires_grad and not result.requires_grad:
         return (result.detach() if result is obj else result).requires_grad_()
-    return result if requires_grad or not result.requires_grad else result.detach()
+    return result.detach() if requires_grad is False and result.requires_grad else result
 
 
 def legacy_new(*args, size=None, data=None, device=None, dtype=None):
