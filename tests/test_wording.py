@@ -35,6 +35,7 @@ WORDS = [
     (lambda: fb.add(fb.ones(1), fb.ones(1), alpha=1j), "argument alpha must not be a complex number"),
     (lambda: fb.sub(fb.tensor([1]), fb.tensor([1]), alpha=False), "Boolean alpha only supported for Boolean results"),
     (lambda: fb.addcdiv(*[fb.tensor([1])] * 3), "Integer division with addcdiv is no longer supported"),
+    (lambda: fb.linalg.cholesky(fb.ones(2, 3)), r"A must be batches of square matrices, got shape \(2, 3\)"),
     (lambda: fb.bincount(fb.tensor([-1])), "only supports 1-d non-negative integral inputs, got -1"),
     (lambda: fb.bincount(fb.tensor([[1]])), "only supports 1-d non-negative integral inputs, got shape"),
     (lambda: fb.bincount(fb.tensor([1.0])), "only supports 1-d non-negative integral inputs, got .*float32"),

@@ -28,7 +28,8 @@ void check_matrices(const Tensor& a, const char* name) {
 }
 void check_square(const Tensor& a, const char* name) {
     check_matrices(a, name);
-    check(a.shape()[a.dim() - 1] == a.shape()[a.dim() - 2], name, " must be square matrices, got shape ", a.shape());
+    check(a.shape()[a.dim() - 1] == a.shape()[a.dim() - 2], name, " must be batches of square matrices, got shape ",
+          a.shape());
 }
 
 void check_finite(const Tensor& a, const char* name) {
