@@ -36,6 +36,7 @@ WORDS = [
     (lambda: fb.sub(fb.tensor([1]), fb.tensor([1]), alpha=False), "Boolean alpha only supported for Boolean results"),
     (lambda: fb.addcdiv(*[fb.tensor([1])] * 3), "Integer division with addcdiv is no longer supported"),
     (lambda: fb.linalg.cholesky(fb.ones(2, 3)), r"A must be batches of square matrices, got shape \(2, 3\)"),
+    (lambda: fb.linalg.cond(fb.ones(3)), r"The input tensor A must have at least 2 dimensions, got shape \(3,\)"),
     (lambda: fb.bincount(fb.tensor([-1])), "only supports 1-d non-negative integral inputs, got -1"),
     (lambda: fb.bincount(fb.tensor([[1]])), "only supports 1-d non-negative integral inputs, got shape"),
     (lambda: fb.bincount(fb.tensor([1.0])), "only supports 1-d non-negative integral inputs, got .*float32"),

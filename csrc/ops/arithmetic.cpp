@@ -83,7 +83,8 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
         fail_type("For integral input tensors, argument alpha must not be a floating point number; the operands are ",
                   common);
     if (alpha.kind == Kind::Complex && !is_complex(common))
-        fail_type("For non-complex input tensors, argument alpha must not be a complex number; the operands are ", common);
+        fail_type("For non-complex input tensors, argument alpha must not be a complex number; the operands are ",
+                  common);
     Args none;
     DType compute = compute_dtype(common);
     Tensor product =

@@ -26,9 +26,8 @@ void check_range(double from, double to, DType dtype) {
     double most = dtype == DType::F64   ? std::numeric_limits<double>::max()
                   : dtype == DType::F16 ? 65504.0
                                         : double(std::numeric_limits<float>::max());
-    check(std::abs(from) <= most && std::abs(to) <= most && to - from <= most,
-          "uniform_ expects to-from <= ", most, ", the largest number of ", dtype, ", but found from=", from,
-          " and to=", to);
+    check(std::abs(from) <= most && std::abs(to) <= most && to - from <= most, "uniform_ expects to-from <= ", most,
+          ", the largest number of ", dtype, ", but found from=", from, " and to=", to);
 }
 void check_floating(const Tensor& t) {
     if (!is_floating(t.dtype())) fail_type("needs a floating point tensor, got ", t.dtype());
@@ -86,13 +85,15 @@ void check_integers(DType dtype, int64_t low, int64_t high) {
     if (is_complex(dtype)) fail_type("is not defined for ", dtype);
     if (is_integral_or_bool(dtype)) {
         int64_t most = exact_limit(dtype), least = info(dtype).is_signed ? -most - 1 : 0;
-        check(low >= least && low <= most, "from is out of bounds for ", dtype, ": got ", low, ", expected ", least, " to ", most);
-        check(high - 1 >= least && high - 1 <= most, "to - 1 is out of bounds for ", dtype, ": got ", high - 1, ", expected ", least,
+        check(low >= least && low <= most, "from is out of bounds for ", dtype, ": got ", low, ", expected ", least,
               " to ", most);
+        check(high - 1 >= least && high - 1 <= most, "to - 1 is out of bounds for ", dtype, ": got ", high - 1,
+              ", expected ", least, " to ", most);
     } else if (is_half(dtype)) {
         double most = dtype == DType::F16 ? 65504.0 : double(std::numeric_limits<float>::max());
-        check(std::abs(double(low)) <= most && std::abs(double(high - 1)) <= most, std::abs(double(low)) > most ? "from" : "to - 1",
-              " is out of bounds for ", dtype, ": got the range from ", low, " to ", high);
+        check(std::abs(double(low)) <= most && std::abs(double(high - 1)) <= most,
+              std::abs(double(low)) > most ? "from" : "to - 1", " is out of bounds for ", dtype,
+              ": got the range from ", low, " to ", high);
     }
 }
 Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator) {
@@ -309,7 +310,8 @@ OP("random_(Tensor input, int from, int? to, *, Generator? generator=None) -> Te
     if (a.given(2)) return integers(t, a.integer(1), a.integer(2), *a.generator(3));
     if (is_complex(t.dtype())) fail_type("is not defined for ", t.dtype());
     int64_t low = a.integer(1), most = exact_limit(t.dtype());
-    check(low <= most && (low >= 0 || info(t.dtype()).is_signed), "from is out of bounds for ", t.dtype(), ": got ", low);
+    check(low <= most && (low >= 0 || info(t.dtype()).is_signed), "from is out of bounds for ", t.dtype(), ": got ",
+          low);
     return fill_integers(t, low, static_cast<uint64_t>(most) - static_cast<uint64_t>(low) + 1, *a.generator(3));
 }
 OP("random_(Tensor input, int to, *, Generator? generator=None) -> Tensor", METHOD, nullptr) {

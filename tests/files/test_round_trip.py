@@ -97,6 +97,9 @@ def test_every_dtype(there_and_back, name):
 def test_old_format_says_what_it_lacks():
     with pytest.raises(ValueError, match="uint16"):
         save(fb.zeros(1, dtype=fb.uint16), io.BytesIO(), **FORMATS["legacy"])
+    x = fb.zeros(2)
+    with pytest.raises(RuntimeError, match="Cannot save multiple tensors or storages that view the same data as different types"):
+        save([x, x.view(fb.int32)], io.BytesIO(), **FORMATS["legacy"])
 
 
 def test_bits_survive(there_and_back):

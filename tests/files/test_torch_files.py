@@ -112,7 +112,7 @@ def test_a_file_from_another_device(tmp_path):
     # The first storage says where it was; all others refer to that text.
     assert data.count(b"X\x03\x00\x00\x00cpu") == 2
     moved = data.replace(b"X\x03\x00\x00\x00cpu", b"X\x06\x00\x00\x00cuda:0", 1)
-    with pytest.raises(RuntimeError, match="saved on 'cuda:0'.*map_location='cpu'"):
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device.*saved on 'cuda:0'.*map_location='cpu'"):
         load(io.BytesIO(moved))
     assert load(io.BytesIO(moved), map_location="cpu")["scalar"].item() == 5
     assert load(io.BytesIO(moved), map_location={"cuda:0": "cpu"})["scalar"].item() == 5

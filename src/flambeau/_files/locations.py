@@ -46,7 +46,8 @@ def _on(storage: Any, location: str, what: str) -> Any:
             return storage
         return fb.UntypedStorage(_C.storage_bytes(storage._tensor).to(where))
     except RuntimeError as error:
-        raise FileError(f"{what}: {error}; load with map_location='cpu'") from None
+        known = "Attempting to deserialize object on a CUDA device: " if location.startswith("cuda") else ""
+        raise FileError(f"{known}{what}: {error}; load with map_location='cpu'") from None
 
 
 class Mapper:

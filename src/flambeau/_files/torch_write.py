@@ -490,7 +490,8 @@ def write_legacy(writer: Writer, value: Any) -> None:
     data, stored = _planned(value, True)
     if any(s.dtype is None for s in stored):
         raise ArgumentError(
-            "save: uint16, uint32, uint64 and memory seen as two dtypes are unknown to PyTorch's old format; leave "
+            "save: Cannot save multiple tensors or storages that view the same data as different types, nor uint16, uint32 "
+            "and uint64, in PyTorch's old format; leave "
             "_use_new_zipfile_serialization=True"
         )
     machine = {"protocol_version": PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}

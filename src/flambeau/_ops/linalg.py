@@ -16,7 +16,7 @@ def check_floating(name, a):
 
 def check_matrix(name, a):
     if a.dim() < 2:
-        raise ArgumentError(f"{name}: expected a matrix or a batch of matrices, got shape {tuple(a.shape)}")
+        raise ArgumentError(f"{name}: The input tensor A must have at least 2 dimensions, got shape {tuple(a.shape)}")
 
 
 def check_square(name, a):
