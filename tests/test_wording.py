@@ -5,6 +5,7 @@ import pytest
 import flambeau as fb
 
 F = fb.nn.functional
+rnn = fb.nn.utils.rnn
 
 WORDS = [
     (lambda: fb.ones(2, 3) + fb.ones(2, 4), r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-sing"),
@@ -23,6 +24,16 @@ WORDS = [
     (lambda: fb.ones(3).hsplit(2), r"flambeau.hsplit attempted to split along dimension 0"),
     (lambda: fb.movedim(fb.ones(2, 3), (0, 0), (0, 1)), r"repeated dim in `source` \(\[0, 0\]\)"),
     (lambda: F.conv2d(fb.ones(1, 1, 3, 3), fb.ones(1, 1, 2, 2), stride=0), "non-positive stride is not supported"),
+    (lambda: fb.nn.Linear(2, 2).load_state_dict({"weight": 1}), "expected flambeau.Tensor or Tensor-like object from checkpoint but"),
+    (lambda: fb.nn.ReLU().load_state_dict(""), "Expected state_dict to be dict-like, got str"),
+    (lambda: fb.nn.ReLU().add_module(1, None), "module name should be a string. Got int"),
+    (lambda: fb.nn.ReLU().register_buffer(1, None), "buffer name should be a string. Got int"),
+    (lambda: rnn.pack_sequence([fb.ones(1), fb.ones(2)]), r"got \[1, 2\]. You can pass `enforce_sorted=False`"),
+    (lambda: rnn.pad_sequence(3), "Expected iterable for input sequences, but got arg of type int"),
+    (lambda: F.cosine_embedding_loss(fb.ones(2), fb.ones(2), fb.ones(2)), "1D target tensor expects 2D input tensors"),
+    (lambda: F.cosine_embedding_loss(fb.ones(2), fb.ones(2), fb.ones(2, 1)), "0D or 1D target tensor expected"),
+    (lambda: F.binary_cross_entropy(fb.ones(2), fb.ones(2, 1)), r"Using a target size \(flambeau.Size\(\[2, 1\]\)\)"),
+    (lambda: F.embedding(fb.tensor([0]), fb.ones(2, 1), padding_idx=5), "padding_idx must be within the number of embeddings"),
     (lambda: F.layer_norm(fb.ones(2, 3), (4,)), r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\]"),
     (lambda: fb.ones(3).random_(4, 2), "random_ expects 'from' to be less than 'to', but got from=4 >= to=2"),
     (lambda: fb.ones(3, dtype=fb.int8).random_(-300, 5), "from is out of bounds for .*got -300, expected -128 to 127"),

@@ -106,3 +106,10 @@ def test_parameter_dict():
         p["a"]
     with pytest.raises(TypeError):
         p[3] = fb.zeros(1)
+
+
+def test_parameter_dict_adds_plain_mappings_in_the_order_of_names():
+    assert list(fb.nn.ParameterDict({"b": 1, "a": 2})) == ["a", "b"]
+    assert list(fb.nn.ParameterDict(OrderedDict(b=1, a=2))) == ["b", "a"]
+    assert list(fb.nn.ParameterDict([("b", 1), ("a", 2)])) == ["b", "a"]
+    assert list(fb.nn.ParameterDict(fb.nn.ParameterDict([("b", 1), ("a", 2)]))) == ["b", "a"]

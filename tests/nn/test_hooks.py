@@ -163,3 +163,30 @@ def test_older_backward_hooks_leave_the_output_as_it_is():
     pair.register_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10, *grad_input[1:]))
     sum(v.sum() for v in pair(x).values() if isinstance(v, fb.Tensor)).backward()
     assert x.grad.tolist() == [23.0, 23.0]
+
+
+def test_handles_tell_their_tables_and_remove_every_mark():
+    m = fb.nn.ReLU()
+    handle = m.register_forward_hook(lambda *args: None, with_kwargs=True, always_call=True)
+    assert handle.hooks_dict_ref() is m._forward_hooks and len(handle.extra_dict_ref) == 2
+    handle.remove()
+    assert not m._forward_hooks and not m._forward_hooks_with_kwargs and not m._forward_hooks_always_called
+
+
+def test_older_backward_hooks_run_for_all_modules_first():
+    m, order = fb.nn.Sigmoid(), []
+    with fb.nn.modules.module.register_module_backward_hook(lambda *args: order.append("all")):
+        m.register_backward_hook(lambda *args: order.append("own"))
+        m(fb.ones(2, requires_grad=True)).sum().backward()
+    assert order == ["all", "own"]
+
+
+def test_backward_hooks_warn_of_outputs_without_a_place_for_them():
+    class Named(fb.nn.Module):
+        def forward(self, x):
+            return {"x": x * 2}
+
+    m = Named()
+    m.register_full_backward_hook(lambda *args: pytest.fail("called"))
+    with pytest.warns(UserWarning, match="should be a Tensor or a tuple of Tensors, got dict"):
+        m(fb.ones(2, requires_grad=True))["x"].sum().backward()

@@ -384,3 +384,8 @@ def test_losses_of_one_example_each(f):
     assert fb.allclose(fb.func.vmap(f)(x, y), each)
     slopes = fb.func.vmap(fb.func.grad(f))(x, y)
     assert fb.allclose(slopes[1], fb.func.grad(f)(x[1], y[1]))
+
+
+def test_multi_margin_loss_has_the_shape_of_the_target():
+    for target, shape in ((fb.tensor(1), ()), (fb.tensor([1]), (1,))):
+        assert fb.nn.functional.multi_margin_loss(fb.ones(5), target, reduction="none").shape == shape

@@ -338,3 +338,15 @@ def test_what_models_read_of_transformer_layers():
         layer = nn.TransformerEncoderLayer(4, 2, 8, activation=activation)
         assert layer.activation_relu_or_gelu == kind
     assert nn.TransformerEncoder(layer, 1).use_nested_tensor is False
+
+
+def test_packed_sequences_convert_to_small_integers():
+    packed = fb.nn.utils.rnn.pack_sequence([fb.tensor([1.0, 2.0])])
+    assert [getattr(packed, n)().data.dtype for n in ("short", "char", "byte")] == [fb.int16, fb.int8, fb.uint8]
+
+
+def test_packed_sequence_without_steps_is_refused():
+    empty = fb.nn.utils.rnn.PackedSequence(fb.zeros(0, 5), fb.tensor([], dtype=fb.int64))
+    for unpack in (fb.nn.utils.rnn.pad_packed_sequence, fb.nn.utils.rnn.unpack_sequence):
+        with pytest.raises(RuntimeError, match="batch_sizes is empty"):
+            unpack(empty)

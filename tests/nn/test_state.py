@@ -1,5 +1,8 @@
 """state_dict and load_state_dict."""
 
+import copy
+import gc
+
 import numpy as np
 import pytest
 
@@ -48,7 +51,7 @@ def test_the_report_names_everything_that_is_wrong():
     assert m[0].weight.tolist() == [[1.0, 1.0]] * 3
     with pytest.raises(TypeError):
         m.load_state_dict([1])
-    with pytest.raises(RuntimeError, match="expected a tensor, got list"):
+    with pytest.raises(RuntimeError, match="Tensor-like object from checkpoint but received list"):
         m.load_state_dict({**m.state_dict(), "0.bias": [1, 2, 3]})
 
 
@@ -119,3 +122,29 @@ def test_prefix_can_be_removed():
     nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
     assert list(state) == ["weight", "bias"]
     nn.Linear(2, 1).load_state_dict(state)
+
+
+def test_loading_leaves_no_reference_cycle():
+    m = fb.nn.LSTM(2, 2)
+    state = copy.deepcopy(m).state_dict()
+    gc.collect()
+    m.load_state_dict(state)
+    assert gc.collect() == 0
+
+
+def test_loading_values_into_a_meta_module_warns():
+    with fb.device("meta"):
+        m = fb.nn.Linear(3, 5)
+    state = {"weight": fb.zeros(5, 3), "bias": m.bias}
+    with pytest.warns(UserWarning, match="for weight: copying from a non-meta parameter in the checkpoint to a meta"):
+        m.load_state_dict(state)
+
+
+def test_buffers_are_assigned_through_a_register_buffer_of_two_arguments():
+    class Plain(fb.nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    m = Plain()
+    m.mean = fb.nn.Buffer(fb.zeros(2))
+    assert "mean" in m.state_dict()

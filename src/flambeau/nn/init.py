@@ -76,7 +76,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def _empty(op: str, tensor: Tensor) -> bool:
     """Whether there is nothing to fill, which is said in a warning."""
     if tensor.numel() == 0:
-        warnings.warn(f"{op}: initializing zero-element tensors is a no-op", stacklevel=3)
+        warnings.warn(f"{op}: Initializing zero-element tensors is a no-op", stacklevel=3)
         return True
     return False
 

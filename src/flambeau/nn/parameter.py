@@ -8,7 +8,7 @@ from typing import Any, Self
 import flambeau as fb
 from flambeau import _C, Tensor
 from flambeau._core import Device
-from flambeau.errors import StateError
+from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
     "Buffer",
@@ -130,6 +130,16 @@ class Buffer(Tensor, metaclass=_Marked):
 _MARKED["_is_buffer"] = Buffer
 
 
+_WAY_OUT = "run a forward pass of its module first, or call materialize()"
+
+# What can be done with a tensor that has no shape yet: read or write its attributes, move and convert it.
+_OF_PLACEHOLDERS = frozenset(
+    ["__get__", "__set__", "_convert", "as_subclass", "bfloat16", "bool", "byte", "char", "copy_", "cpu", "cuda", "double"]
+    + ["float", "get_device", "half", "int", "is_complex", "is_floating_point", "is_shared", "long", "register_hook"]
+    + ["requires_grad_", "short", "to", "type"]
+)
+
+
 class UninitializedTensorMixin:
     """A tensor without shape or values yet; materialize() gives it both."""
 
@@ -157,16 +167,22 @@ class UninitializedTensorMixin:
         self.__class__ = self._become  # type: ignore[assignment]  # classes are not fixed in Python
         self.data = fb.empty(shape, device=device, dtype=dtype)
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Raises for every op but those that need no values: the placeholder would pass for an empty tensor."""
+        name = getattr(func, "__name__", "")
+        if name in _OF_PLACEHOLDERS:
+            return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
+        raise ArgumentError(f"{name}: attempted to use an uninitialized parameter; {_WAY_OUT}")
+
     @property
     def shape(self) -> Any:
         """Raises: there is no shape before materialize()."""
-        raise StateError(
-            "shape: an uninitialized parameter has none; run a forward pass of the module first, or call materialize()"
-        )
+        raise StateError(f"shape: can't access the shape of an uninitialized parameter or buffer; {_WAY_OUT}")
 
     def share_memory_(self) -> Any:
         """Raises: there is no memory before materialize()."""
-        raise StateError("share_memory_: an uninitialized parameter has no memory; call materialize() first")
+        raise StateError(f"share_memory_: can't share memory on an uninitialized parameter or buffer; {_WAY_OUT}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -218,7 +234,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     _become = Tensor
-    __torch_function__: Any = _C._disabled_torch_function_impl
 
     def __new__(
         cls, requires_grad: bool = False, device: Device = None, dtype: fb.dtype | None = None, persistent: bool = True

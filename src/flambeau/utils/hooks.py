@@ -26,9 +26,9 @@ class RemovableHandle:
 
     def __init__(self, hooks_dict: OrderedDict[Any, Any], *, extra_dict: Any = None) -> None:
         self.id = next(self._ids)
-        self._table: weakref.ref[Any] = weakref.ref(hooks_dict)
+        self.hooks_dict_ref: weakref.ref[Any] = weakref.ref(hooks_dict)
         extras: Any = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
-        self._extras: list[weakref.ref[Any]] = [weakref.ref(extra) for extra in extras]
+        self.extra_dict_ref: tuple[weakref.ref[Any], ...] = tuple(weakref.ref(extra) for extra in extras)
 
     def remove(self) -> None:
         """Takes the hook away; a second call does nothing.
@@ -37,7 +37,7 @@ class RemovableHandle:
             >>> handle = fb.nn.ReLU().register_forward_hook(print)
             >>> handle.remove()
         """
-        for table in (self._table(), *(extra() for extra in self._extras)):
+        for table in (self.hooks_dict_ref(), *(extra() for extra in self.extra_dict_ref)):
             if table is not None:
                 table.pop(self.id, None)
 
@@ -48,9 +48,9 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> Any:
-        return self._table(), self.id
+        return self.hooks_dict_ref(), self.id
 
     def __setstate__(self, state: Any) -> None:
         table, self.id = state
-        self._table = weakref.ref(OrderedDict() if table is None else table)
-        self._extras = []
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if table is None else table)
+        self.extra_dict_ref = ()

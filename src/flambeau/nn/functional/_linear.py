@@ -158,7 +158,7 @@ def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
 
 def _row(op: str, padding_idx: int, rows: int) -> int:
     if not -rows <= padding_idx < rows:
-        raise ArgumentError(f"{op}: padding_idx must be within the {rows} embeddings, got {padding_idx}")
+        raise ArgumentError(f"{op}: padding_idx must be within the number of embeddings, {rows}, got {padding_idx}")
     return padding_idx % rows if rows else padding_idx
 
 

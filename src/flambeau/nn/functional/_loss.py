@@ -309,7 +309,7 @@ def binary_cross_entropy(
     op = "binary_cross_entropy"
     if input.shape != target.shape:
         raise ArgumentError(
-            f"{op}: target size {tuple(target.shape)} is different to the input size {tuple(input.shape)}; they must agree"
+            f"{op}: Using a target size ({target.shape}) that is different to the input size ({input.shape}); they must agree"
         )
     reduction = legacy_reduction(size_average, reduce, reduction)
     least, greatest = input.detach().aminmax() if input.numel() else (0, 1)

@@ -128,11 +128,11 @@ def cosine_embedding_loss(
         tensor(1.)
     """
     op = "cosine_embedding_loss"
-    if target.ndim not in (0, 1) or input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
-        raise ArgumentError(
-            f"{op}: expected inputs (N, D) with target (N,), or (D,) with (), got {tuple(input1.shape)}, "
-            f"{tuple(input2.shape)} and {tuple(target.shape)}"
-        )
+    shapes = f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
+    if target.ndim not in (0, 1):
+        raise ArgumentError(f"{op}: 0D or 1D target tensor expected, got {shapes}")
+    if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
+        raise ArgumentError(f"{op}: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, got {shapes}")
     # a tiny summand keeps the root of a zero vector from an infinite gradient
     tiny = 1e-12
     dot = (input1 * input2).sum(-1)
@@ -200,7 +200,7 @@ def multi_margin_loss(
         terms = terms * weight[truth].unsqueeze(1)
     is_truth = fb.arange(classes).unsqueeze(0) == truth.unsqueeze(1)
     loss = terms.masked_fill(is_truth, 0).sum(1) / classes
-    return reduced(op, loss if input.ndim == 2 and target.ndim else loss.squeeze(0), reduction)
+    return reduced(op, loss if target.ndim else loss.squeeze(0), reduction)
 
 
 def multilabel_margin_loss(

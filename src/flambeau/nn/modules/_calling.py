@@ -148,8 +148,7 @@ class Calling:
             >>> m(fb.zeros(1))
             tensor([1.])
         """
-        extra = self._forward_pre_hooks_with_kwargs if with_kwargs else None
-        return add_hook(self._forward_pre_hooks, hook, prepend, extra)
+        return add_hook(self._forward_pre_hooks, hook, prepend, [(with_kwargs, self._forward_pre_hooks_with_kwargs)])
 
     def register_forward_hook(
         self, hook: Hook3 | Hook4, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -168,11 +167,8 @@ class Calling:
             >>> m(fb.zeros(1))
             tensor([1.])
         """
-        extra = self._forward_hooks_with_kwargs if with_kwargs else None
-        handle = add_hook(self._forward_hooks, hook, prepend, extra)
-        if always_call:
-            self._forward_hooks_always_called[handle.id] = True
-        return handle
+        flags = [(with_kwargs, self._forward_hooks_with_kwargs), (always_call, self._forward_hooks_always_called)]
+        return add_hook(self._forward_hooks, hook, prepend, flags)
 
     def register_full_backward_pre_hook(self, hook: Hook2, prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_output) when the gradients of the outputs are known.

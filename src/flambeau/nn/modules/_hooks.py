@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -20,13 +20,14 @@ registration_hooks: dict[str, OrderedDict[int, Any]] = {
 
 
 def add_hook(
-    table: OrderedDict[Any, Any], hook: Any, prepend: bool = False, extra: OrderedDict[Any, Any] | None = None
+    table: OrderedDict[Any, Any], hook: Any, prepend: bool = False, flags: list[tuple[bool, OrderedDict[int, bool]]] | None = None
 ) -> RemovableHandle:
-    """Puts a hook into a table; an extra table marks it under the same number, for a flag of that hook."""
-    handle = RemovableHandle(table, extra_dict=extra)
+    """Puts a hook into a table; those of the tables of flags whose flag is set hold the hook's number until it is removed."""
+    marked = [marks for flag, marks in flags or () if flag]
+    handle = RemovableHandle(table, extra_dict=marked)
     table[handle.id] = hook
-    if extra is not None:
-        extra[handle.id] = True
+    for marks in marked:
+        marks[handle.id] = True
     if prepend:
         table.move_to_end(handle.id, last=False)
     return handle
@@ -63,12 +64,8 @@ def register_module_forward_hook(
         ...     fb.nn.ReLU()(fb.zeros(1))
         tensor([1.])
     """
-    handle = add_hook(global_hooks["forward"], hook)
-    for flag, table in ((with_kwargs, global_with_kwargs), (always_call, global_always_called)):
-        if flag:
-            table[handle.id] = True
-            handle._extras.append(weakref.ref(table))
-    return handle
+    flags = [(with_kwargs, global_with_kwargs), (always_call, global_always_called)]
+    return add_hook(global_hooks["forward"], hook, flags=flags)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -89,6 +86,18 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
         >>> handle.remove()
     """
     return add_hook(global_hooks["backward"], hook)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls hook(module, grad_input, grad_output) when the op that made any module's output has run backward.
+
+    The older form of register_module_full_backward_hook(), as Module.register_backward_hook() is for one module.
+
+    Example:
+        >>> handle = fb.nn.modules.module.register_module_backward_hook(lambda module, inputs, outputs: None)
+        >>> handle.remove()
+    """
+    return add_hook(global_hooks["forward"], LastOpHook(hook))
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -158,6 +167,11 @@ class BackwardGates:
         single = isinstance(output, Tensor)
         values = (output,) if single else output
         if not isinstance(values, (tuple, list)):
+            warnings.warn(
+                f"backward hooks of {type(self.module).__name__} are not called: the output of forward() should be a Tensor or a "
+                f"tuple of Tensors, got {type(output).__name__}",
+                stacklevel=5,
+            )
             return output
         passed, _ = _behind_gate(tuple(values), self._output_gradients)
         if single:

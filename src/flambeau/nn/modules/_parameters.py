@@ -289,7 +289,8 @@ class ParameterDict(Module):
         """Adds or replaces values.
 
         Args:
-            parameters: a mapping, or pairs of names and values.
+            parameters: a mapping, or pairs of names and values; those of a mapping that is no OrderedDict or ParameterDict are
+                added in the order of their names.
 
         Example:
             >>> p = fb.nn.ParameterDict()
@@ -297,7 +298,10 @@ class ParameterDict(Module):
             >>> p["left"]
             1
         """
-        for key, value in _pairs("ParameterDict.update", parameters):
+        pairs = _pairs("ParameterDict.update", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs.sort(key=lambda pair: pair[0])  # the order optimizers and files see does not depend on who filled the mapping
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:

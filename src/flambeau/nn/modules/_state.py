@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import flambeau as fb
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.nn.modules._hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
 
 EXTRA_STATE = "_extra_state"
+_WAY_OUT = "run a forward pass of the module before saving its state"
 
 
 class _IncompatibleKeys(NamedTuple("IncompatibleKeys", [("missing_keys", list[str]), ("unexpected_keys", list[str])])):
@@ -77,7 +78,7 @@ class State:
             answer = hook(self, destination, prefix, local_metadata)
             if answer is not None:
                 if getattr(hook, "_from_public_api", False):
-                    raise RuntimeError(f"state_dict: a post-hook must return None, got {type(answer).__name__}")
+                    raise RuntimeError(f"state_dict post-hook must return None, got {type(answer).__name__}")
                 destination = answer
         return destination
 
@@ -85,10 +86,10 @@ class State:
         """Puts this module's own tensors, without its submodules', into the dictionary."""
         for name, param in self._parameters.items():
             if param is not None:
-                destination[prefix + name] = param if keep_vars else param.detach()
+                destination[prefix + name] = param if keep_vars or is_lazy(param) else param.detach()
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+                destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
         if type(self).get_extra_state is not State.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
@@ -138,7 +139,7 @@ class State:
             <All keys matched successfully>
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: expected a dictionary, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
@@ -147,7 +148,8 @@ class State:
         if metadata is not None:
             state._metadata = metadata
 
-        def load(module: Any, local: Any, prefix: str) -> None:
+        # The function is an argument of itself: a reference from within would be a cycle that keeps the tensors.
+        def load(again: Any, module: Any, local: Any, prefix: str) -> None:
             info = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 info = {**info, "assign_to_params_buffers": True}
@@ -155,13 +157,13 @@ class State:
             for name, child in module._modules.items():
                 if child is not None:
                     inner = f"{prefix}{name}."
-                    load(child, OrderedDict((k, v) for k, v in local.items() if k.startswith(inner)), inner)
+                    again(again, child, OrderedDict((k, v) for k, v in local.items() if k.startswith(inner)), inner)
             keys = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, keys) is not None:
                     raise RuntimeError("load_state_dict: a post-hook must return None; change the lists in place")
 
-        load(self, state, "")
+        load(load, self, state, "")
         if strict:
             for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
                 if keys:
@@ -195,7 +197,7 @@ class State:
                 if strict:
                     missing_keys.append(key)
                 continue
-            problem = self._load_tensor(name, target, state_dict[key], assign)
+            problem = self._load_tensor(name, key, target, state_dict[key], assign)
             if problem:
                 error_msgs.append(f"{problem[0]} for {key}: {problem[1]}")
         extra = prefix + EXTRA_STATE
@@ -214,11 +216,14 @@ class State:
                     if not known:
                         unexpected_keys.append(key)
 
-    def _load_tensor(self, name: str, target: Tensor, source: Any, assign: bool) -> tuple[str, str] | None:
+    def _load_tensor(self, name: str, key: str, target: Tensor, source: Any, assign: bool) -> tuple[str, str] | None:
         """Copies or assigns one tensor; returns what is wrong, or None."""
         if not isinstance(source, Tensor):
-            return "cannot load", f"expected a tensor, got {type(source).__name__}"
+            wanted = f"expected {_C.shown_package()}.Tensor or Tensor-like object from checkpoint"
+            return "cannot load", f"{wanted} but received {type(source).__name__}; use fb.as_tensor()"
         lazy = is_lazy(target)
+        if is_lazy(source):
+            return None if lazy else ("cannot load", f"the shape of an uninitialized parameter is not known; {_WAY_OUT}")
         if not lazy and target.ndim == 0 and source.ndim == 1 and source.shape[0] == 1:
             source = source[0]  # an old way to store a single number
         if not lazy and source.shape != target.shape:
@@ -226,8 +231,6 @@ class State:
                 "size mismatch",
                 f"copying a param with shape {_shape(source)} from checkpoint, the shape in current model is {_shape(target)}.",
             )
-        if lazy and is_lazy(source):
-            return None
         if lazy and not assign:
             with fb.no_grad():
                 target.materialize(source.shape)  # type: ignore[attr-defined]  # lazy, as is_lazy() said
@@ -238,6 +241,12 @@ class State:
                         source = Parameter(source, requires_grad=target.requires_grad)
                     setattr(self, name, source)
                 else:
+                    if target.is_meta and not source.is_meta:
+                        warnings.warn(
+                            f"load_state_dict: for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+                            "keeps no values; pass assign=True, or make the module on a real device first",
+                            stacklevel=2,
+                        )
                     target.copy_(source)
         except Exception as error:
             return "cannot load", f"{_shape(source)} {source.dtype} into {_shape(target)} {target.dtype}: {error}"

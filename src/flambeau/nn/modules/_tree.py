@@ -71,7 +71,10 @@ class Tree:
                     name not in self._non_persistent_buffers_set if known else getattr(value, "persistent", True)
                 )
                 self._forget(name, keep="_buffers")
-                self.register_buffer(name, value, persistent)
+                if persistent:  # not passed on: a subclass's register_buffer() may take two arguments only
+                    self.register_buffer(name, value)
+                else:
+                    self.register_buffer(name, value, persistent)
                 return
             if name in tables["_buffers"]:
                 if value is not None:
@@ -114,9 +117,10 @@ class Tree:
             self._non_persistent_buffers_set.discard(name)
 
     def _check_name(self, op: str, name: Any, table: str) -> None:
-        self._need_init({"_parameters": "parameters", "_buffers": "buffers", "_modules": "modules"}[table], str(name))
+        kind = table[1:-1]
+        self._need_init(kind + "s", str(name))
         if not isinstance(name, str):
-            raise TypeError(f"{op}: expected a string as name, got {type(name).__name__}")
+            raise TypeError(f"{op}: {kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
             raise KeyError(f"{op}: name '{name}' may not contain a dot, which separates the names of submodules")
         if name == "":

@@ -59,7 +59,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             or sorted(set(cutoffs)) != cutoffs
         ):
             raise ValueError(
-                f"AdaptiveLogSoftmaxWithLoss: cutoffs should be increasing whole numbers between 1 and n_classes - 1, got {cutoffs}"
+                "AdaptiveLogSoftmaxWithLoss: cutoffs should be a sequence of unique, increasing integers between 1 and "
+                f"n_classes - 1, got {cutoffs}"
             )
         self.in_features, self.n_classes = in_features, n_classes
         self.cutoffs = [*cutoffs, n_classes]

@@ -11,6 +11,7 @@ from flambeau import Tensor
 from flambeau import __future__ as future
 from flambeau.nn.modules._calling import Calling
 from flambeau.nn.modules._hooks import (
+    register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -21,6 +22,7 @@ from flambeau.nn.modules._hooks import (
 )
 from flambeau.nn.modules._state import State
 from flambeau.nn.modules._tree import Tree
+from flambeau.nn.parameter import is_lazy
 
 __all__ = [
     "Module",
@@ -33,8 +35,6 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
-
-register_module_backward_hook = register_module_full_backward_hook
 
 _HOOK_TABLES = (
     "_forward_hooks",
@@ -267,6 +267,9 @@ class Module(Tree, Calling, State):
             >>> fb.nn.ReLU().share_memory()
             ReLU()
         """
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                tensor.share_memory_()  # raises: _apply() sees an empty tensor
         return self._apply(lambda t: t.share_memory_())
 
     # ---- mode ----------------------------------------------------------------------------------------------------------

@@ -301,7 +301,7 @@ class RNN(RNNBase):
         dtype: fb.dtype | None = None,
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise ValueError(f"RNN: Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
             device=device, dtype=dtype,

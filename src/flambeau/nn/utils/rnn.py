@@ -92,6 +92,18 @@ class PackedSequence(_PackedSequence):
         """The sequence in float16."""
         return self.to(dtype=fb.float16)
 
+    def short(self) -> PackedSequence:
+        """The sequence in int16."""
+        return self.to(dtype=fb.int16)
+
+    def char(self) -> PackedSequence:
+        """The sequence in int8."""
+        return self.to(dtype=fb.int8)
+
+    def byte(self) -> PackedSequence:
+        """The sequence in uint8."""
+        return self.to(dtype=fb.uint8)
+
     def long(self) -> PackedSequence:
         """The sequence in int64."""
         return self.to(dtype=fb.int64)
@@ -160,7 +172,8 @@ def pack_padded_sequence(
         raise ArgumentError(f"{op}: length of all samples has to be greater than 0, got {min(sizes)}")
     if sizes != sorted(sizes, reverse=True):
         raise ArgumentError(
-            f"{op}: lengths must be sorted in decreasing order, or pass enforce_sorted=False; got {sizes}"
+            f"{op}: `lengths` must be sorted in decreasing order when `enforce_sorted` is True, got {sizes}. "
+            "You can pass `enforce_sorted=False` to have the sequences sorted"
         )
     if sizes[0] > steps.shape[0]:
         raise ArgumentError(f"{op}: a length of {sizes[0]} is more than the {steps.shape[0]} steps of the input")
@@ -191,10 +204,13 @@ def pad_packed_sequence(
     data, batch_sizes, _, back = sequence
     sizes = batch_sizes.tolist()
     steps = len(sizes)
+    if not sizes:
+        raise ArgumentError("pad_packed_sequence: cannot unpack a PackedSequence without steps; batch_sizes is empty")
     if total_length is not None:
         if total_length < steps:
             raise ValueError(
-                f"pad_packed_sequence: total_length {total_length} must be at least the longest sequence, {steps}"
+                "pad_packed_sequence: Expected total_length to be at least the length of the longest sequence in input, "
+                f"{steps}, got {total_length}"
             )
         steps = total_length
     lengths = fb.tensor([sum(n > i for n in sizes) for i in range(sizes[0])])
@@ -229,7 +245,10 @@ def pad_sequence(
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
     elif not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: expected a sequence of tensors, got {type(sequences).__name__}")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type {type(sequences).__name__}; pass a list of "
+            "tensors"
+        )
     tensors = list(sequences)
     if not tensors:
         raise ArgumentError("pad_sequence: received an empty list of sequences")

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.nn import functional as F
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -71,6 +71,10 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"spectral_norm: '{name}' of {type(module).__name__} is None")
+        if is_lazy(weight):
+            raise ValueError(
+                f"spectral_norm: {type(module).__name__} must not have uninitialized parameters; run a forward pass of it first"
+            )
         with fb.no_grad():
             rows, columns = as_matrix(weight, dim).shape
             u = F.normalize(weight.new_empty(rows).normal_(0, 1), dim=0, eps=eps)

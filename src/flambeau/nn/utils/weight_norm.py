@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -46,6 +46,10 @@ class WeightNorm:
             raise RuntimeError(f"weight_norm: '{name}' of {type(module).__name__} has a weight norm already")
         hook = WeightNorm(name, dim)
         weight = getattr(module, name)
+        if is_lazy(weight):
+            raise ValueError(
+                f"weight_norm: {type(module).__name__} must not have uninitialized parameters; run a forward pass of it first"
+            )
         del module._parameters[name]
         module.register_parameter(name + "_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))
         module.register_parameter(name + "_v", Parameter(weight.detach()))
