@@ -55,6 +55,11 @@ def test_conversions_replace_or_exchange_parameters():
         before.tag = 1
         assert m.float().weight is before and before.dtype == fb.float32 and before.grad.dtype == fb.float32
         assert future.get_swap_module_params_on_conversion() and not future.get_overwrite_module_params_on_conversion()
+        before, source = m.weight, fb.full_like(m.weight, 3.0)
+        m.load_state_dict({"weight": source, "bias": m.bias.detach()}, assign=True)
+        assert m.weight is before and before.data_ptr() == source.data_ptr() and before.requires_grad
+        m.load_state_dict({"weight": source * 2, "bias": m.bias.detach()})
+        assert m.weight is before and before.data_ptr() == source.data_ptr() and (before == 6).all()
     finally:
         future.set_overwrite_module_params_on_conversion(False)
         future.set_swap_module_params_on_conversion(False)

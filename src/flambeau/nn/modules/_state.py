@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import flambeau as fb
 from flambeau import _C, Tensor
+from flambeau import __future__ as future
 from flambeau.nn.modules._hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
 
@@ -236,7 +237,12 @@ class State:
                 target.materialize(source.shape)  # type: ignore[attr-defined]  # lazy, as is_lazy() said
         try:
             with fb.no_grad():
-                if assign:
+                if future.get_swap_module_params_on_conversion():
+                    made = source.detach() if assign else target.copy_(source).detach()
+                    fb.utils.swap_tensors(
+                        target, Parameter(made, target.requires_grad) if name in self._parameters else made
+                    )
+                elif assign:
                     if name in self._parameters and not isinstance(source, Parameter):
                         source = Parameter(source, requires_grad=target.requires_grad)
                     setattr(self, name, source)
