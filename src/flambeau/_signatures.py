@@ -28,7 +28,10 @@ def of(texts: tuple[str, ...], method: bool) -> inspect.Signature:
     """
     parsed = [parse_signature(text) for text in texts]
     first = parsed[0]
-    if any([p.name for p in other.parameters] != [p.name for p in first.parameters] for other in parsed):
+    names = [p.name for p in first.parameters]
+    orders = [[p.name for p in other.parameters] for other in parsed]
+    # An older order of the same arguments, add(input, alpha, other), is not what to show.
+    if any(order != names and not set(order) <= set(names) for order in orders):
         raise AttributeError("the op has overloads with different arguments; its docstring lists them")
     parameters = [_parameter(p) for p in first.parameters]
     last = sum(not p.keyword_only for p in first.parameters) - 1

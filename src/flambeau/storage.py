@@ -42,11 +42,26 @@ class _Storage:
         """Where the memory is."""
         return self._tensor.device
 
-    is_cuda = property(lambda self: False, doc="Whether the memory is a CUDA device's.")
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether the memory is a CUDA device's."""
+        return False
 
-    is_hpu = property(lambda self: False, doc="Whether the memory is a Gaudi device's.")
-    is_sparse = property(lambda self: False, doc="False: storages are dense.")
-    is_sparse_csr = property(lambda self: False, doc="False: storages are dense.")
+    @property
+    def is_hpu(self) -> builtins.bool:
+        """Whether the memory is a Gaudi device's."""
+        return False
+
+    @property
+    def is_sparse(self) -> builtins.bool:
+        """False: storages are dense."""
+        return False
+
+    @property
+    def is_sparse_csr(self) -> builtins.bool:
+        """False: storages are dense."""
+        return False
+
     _cdata = property(lambda self: self.data_ptr(), doc="A number that tells storages apart.")
 
     def get_device(self) -> builtins.int:
@@ -335,7 +350,10 @@ class TypedStorage(_Storage):
     # The dtype of a class such as FloatStorage.
     _fixed: Any = None
 
-    dtype = property(lambda self: self._element, doc="The dtype of the elements.")
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self._element
     _untyped_storage = property(_Storage.untyped, doc="The same memory as bytes; what older code asks for.")
 
     def to(self, dtype: Any) -> TypedStorage:
@@ -428,7 +446,10 @@ class _LegacyMeta(type):
 class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
     """The storages PyTorch names after their dtype."""
 
-    dtype = property(lambda self: self._element, doc="The dtype of the elements.")
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self._element
 
 
 def _legacy(dtype: Any) -> Any:
@@ -446,18 +467,18 @@ def _legacy(dtype: Any) -> Any:
     return _LegacyMeta(name, (_LegacyStorage,), {"__doc__": doc, "__module__": __name__, "_fixed": dtype})
 
 
-FloatStorage = _legacy(_C.float32)
-DoubleStorage = _legacy(_C.float64)
-HalfStorage = _legacy(_C.float16)
-BFloat16Storage = _legacy(_C.bfloat16)
-ByteStorage = _legacy(_C.uint8)
-CharStorage = _legacy(_C.int8)
-ShortStorage = _legacy(_C.int16)
-IntStorage = _legacy(_C.int32)
-LongStorage = _legacy(_C.int64)
-BoolStorage = _legacy(_C.bool)
-ComplexFloatStorage = _legacy(_C.complex64)
-ComplexDoubleStorage = _legacy(_C.complex128)
+FloatStorage: Any = _legacy(_C.float32)
+DoubleStorage: Any = _legacy(_C.float64)
+HalfStorage: Any = _legacy(_C.float16)
+BFloat16Storage: Any = _legacy(_C.bfloat16)
+ByteStorage: Any = _legacy(_C.uint8)
+CharStorage: Any = _legacy(_C.int8)
+ShortStorage: Any = _legacy(_C.int16)
+IntStorage: Any = _legacy(_C.int32)
+LongStorage: Any = _legacy(_C.int64)
+BoolStorage: Any = _legacy(_C.bool)
+ComplexFloatStorage: Any = _legacy(_C.complex64)
+ComplexDoubleStorage: Any = _legacy(_C.complex128)
 
 
 def _untyped_storage(self) -> UntypedStorage:

@@ -366,8 +366,10 @@ def is_tensor(value: Any) -> bool:
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
-    """A NumPy copy; bfloat16 comes as float32."""
-    if tensor.dtype == fb.bfloat16:
+    """A NumPy copy; dtypes that NumPy lacks come as float32 or complex64."""
+    if tensor.dtype == fb.complex32:
+        tensor = tensor.to(fb.complex64)
+    elif tensor.dtype == fb.bfloat16 or str(tensor.dtype).rpartition(".")[2].startswith("float8"):
         tensor = tensor.to(fb.float32)
     return np.array(tensor.numpy())
 

@@ -49,7 +49,9 @@ if _typing.TYPE_CHECKING:
     from flambeau.utils import checkpoint as checkpoint
     from flambeau.utils import collect_env as collect_env
     from flambeau.utils import data as data
+    from flambeau.utils import deterministic as deterministic
     from flambeau.utils import dlpack as dlpack
+    from flambeau.utils import file_baton as file_baton
     from flambeau.utils import flop_counter as flop_counter
     from flambeau.utils import hooks as hooks
     from flambeau.utils import model_zoo as model_zoo
