@@ -70,7 +70,7 @@ def test_out_of_another_shape_is_resized_with_a_warning(row, only_dtypes):
 
 
 # Their result takes the shape and dtype of nothing but arguments: as in PyTorch they resize out= without a word.
-CREATES = {"arange", "linspace", "logspace", "eye", "full", "zeros", "ones", "empty", "rand", "randn", "randint", "randperm"}
+CREATES = {"arange", "range", "linspace", "logspace", "eye", "full", "zeros", "ones", "empty", "rand", "randn", "randint", "randperm"}
 
 
 @SINGLE
