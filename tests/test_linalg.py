@@ -306,7 +306,7 @@ def test_results_go_into_wider_tensors():
     packed = fb.empty(0, dtype=fb.float64)
     assert fb.lu(a, out=(packed, fb.empty(0, dtype=fb.int64)))[0] is packed
     assert fb.equal(packed.float(), fb.lu(a)[0])
-    with pytest.raises(ValueError, match="expected 2 tensors as out, got 1"):
+    with pytest.raises(ValueError, match="expected a tuple of 2 tensors as out, got 1"):
         fb.lu(a, out=(packed,))
 
 

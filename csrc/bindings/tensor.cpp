@@ -383,8 +383,10 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
         Tensor to = settled(o), from = settled(other);
-        // A class that takes over calls keeps in its objects what the memory does not tell.
-        if (from.impl()->functorial && Py_TYPE(o) != Py_TYPE(other))
+        // A class that takes over calls keeps in its objects what the memory does not tell; meta tensors have no such
+        // class.
+        bool own_class = from.impl()->functorial && from.device().type != DeviceType::Meta;
+        if (own_class && Py_TYPE(o) != Py_TYPE(other))
             fail_type("the data of a ", Py_TYPE(other)->tp_name, " cannot become that of a ", Py_TYPE(o)->tp_name,
                       "; convert it first, say with to_dense()");
         replace_contents(to, from);
