@@ -37,6 +37,16 @@ MISTAKES = {
     "gradients of integers": (lambda: fb.tensor([1], requires_grad=True), RuntimeError, r"got int64; .* \.float\(\)"),
     "bytes to a convolution": (lambda: nn.Conv2d(1, 1, 1)(fb.ones(1, 1, 2, 2).byte()), ValueError, r"uint8.*\.to\(dtype\)"),
     "text as a tensor": (lambda: fb.tensor("1"), TypeError, "from str; expected numbers"),
+    "padding of nothing": (
+        lambda: F.avg_pool2d(fb.ones(1, 0, 1, 49), 2, padding=-1), RuntimeError, "avg_pool2d: pad must be non-negative"),
+    "too much padding of nothing": (
+        lambda: F.max_pool3d(fb.ones(1, 0, 1, 49, 50), 2, padding=4), RuntimeError, "pad should be at most half"),
+    "a copy of less than nothing": (
+        lambda: fb.narrow_copy(fb.ones(10), 0, 0, -1), RuntimeError, r"start \(0\) \+ length \(-1\) exceeds dimension size \(10\)"),
+    "too many reflectors": (
+        lambda: fb.ormqr(fb.ones(5, 0), fb.ones(5), fb.ones(5, 5)), RuntimeError, r"tau\.shape\[-1\] must be equal to min"),
+    "coordinates on two devices": (
+        lambda: fb.gradient(fb.ones(3, 3), spacing=[fb.ones(3), fb.ones(3, device="meta")]), RuntimeError, "on the same device"),
     "a number as condition": (lambda: fb.where(fb.ones(1), fb.ones(1), fb.ones(1)), TypeError, "condition != 0"),
     "a size in quotes": (lambda: nn.Linear("3", 2), TypeError, "Linear: in_features must be a whole number, got '3'"),
     "a dtype in quotes": (lambda: fb.zeros(2, dtype="float"), TypeError, r"must be dtype \(or None\), say flambeau.float32, not str"),

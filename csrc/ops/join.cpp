@@ -85,7 +85,7 @@ Tensor cat_rows(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
         return result;
     }
     for (const Tensor& t : tensors) {
-        check(!share_memory(a.out, t),
+        check(!share_memory(a.out, t) && !a.out.is_same(t),
               "unsupported operation: the input tensors cannot refer to any of the output memory locations: some "
               "elements "
               "of the input tensor and the written-to tensor refer to a single memory location; clone() one of them");

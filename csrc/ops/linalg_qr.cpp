@@ -106,6 +106,11 @@ void check_reflectors(const Tensor& a, const Tensor& tau) {
 }
 
 Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
+    if (a.dim() >= 2 && other.dim() >= 2 && tau.dim() >= 1) {
+        int64_t most = std::min(left ? other.size(-2) : other.size(-1), a.size(-1));
+        check(tau.size(-1) <= most, "tau.shape[-1] must be equal to min(other.shape[", left ? -2 : -1,
+              "], input.shape[-1]): tau has ", tau.size(-1), " reflectors, there can be ", most);
+    }
     check_matrices(a, "input");
     check_matrices(other, "other");
     check(a.dtype() == tau.dtype() && a.dtype() == other.dtype(), "all tensors must have the same dtype, got ",
@@ -118,8 +123,6 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
     int64_t side = left ? other.size(-2) : other.size(-1), k = tau.size(-1);
     check(a.size(-2) == side, "input of shape ", a.shape(), " does not fit other of shape ", other.shape(), ": sizes ",
           a.size(-2), " and ", side, " differ");
-    check(k <= side, "tau has ", k, " reflectors, more than the size ", side, " of other");
-    check(k <= a.size(-1), "tau has ", k, " reflectors but input only ", a.size(-1), " columns");
     Columns q = to_columns(a), c = to_columns(other);
     Tensor factors = contiguous(tau);
     if (c.rows == 0 || c.cols == 0) return c.tensor;

@@ -203,8 +203,8 @@ Tensor by_index(const Tensor& small, const Tensor& indices, const Dims& shape, b
     return back(big, small.dtype());
 }
 
-PoolShape average_shape(const Args& a, const Dims& shape) {
-    PoolShape s = pool_shape(shape, windows(a, shape.size() - 2, 0, 4), a.flag(5));
+PoolShape average_shape(const Args& a, const Dims& shape, const Windows& w) {
+    PoolShape s = pool_shape(shape, w, a.flag(5));
     if (a.given(6)) {
         check(a.integer(6) != 0, "divisor must be not zero");
         s.divisor = double(a.integer(6));
@@ -283,13 +283,15 @@ std::vector<Tensor> fractional(const Tensor& given, const Dims& kernel_size, con
 // `wide`: int64 indices, for people; int32 is enough for the gradient.
 OP("_max_pool(Tensor input, " MAX_WINDOWS ", bool wide) -> (Tensor values, Tensor indices)", FREE) {
     const Tensor& x = a.tensor(0);
+    Windows w = windows(a, x.dim() - 2, 4, 5);
     check_input(x, x.dim() - 2);
-    return maxima(x, pool_shape(x.shape(), windows(a, x.dim() - 2, 4, 5), false), true, a.flag(6));
+    return maxima(x, pool_shape(x.shape(), w, false), true, a.flag(6));
 }
 OP("_max_pool_values(Tensor input, " MAX_WINDOWS ") -> Tensor", FREE) {
     const Tensor& x = a.tensor(0);
+    Windows w = windows(a, x.dim() - 2, 4, 5);
     check_input(x, x.dim() - 2);
-    return maxima(x, pool_shape(x.shape(), windows(a, x.dim() - 2, 4, 5), false), false, false)[0];
+    return maxima(x, pool_shape(x.shape(), w, false), false, false)[0];
 }
 OP("_adaptive_max_pool(Tensor input, int[] output_size) -> (Tensor values, Tensor indices)", FREE) {
     const Tensor& x = a.tensor(0);
@@ -337,11 +339,14 @@ OP("_max_unpool(Tensor input, Tensor indices, int[] output_size) -> Tensor", FRE
 }
 
 OP("_avg_pool(Tensor input, " AVG_WINDOWS ") -> Tensor", FREE) {
-    check_input(a.tensor(0), a.tensor(0).dim() - 2);
-    return averages(a.tensor(0), average_shape(a, a.tensor(0).shape()));
+    const Tensor& x = a.tensor(0);
+    Windows w = windows(a, x.dim() - 2, 0, 4);
+    check_input(x, x.dim() - 2);
+    return averages(x, average_shape(a, x.shape(), w));
 }
 OP("_avg_pool_gradient(Tensor grad, " AVG_WINDOWS ", int[] shape) -> Tensor", FREE) {
-    return average_gradient(a.tensor(0), a.dims(7), average_shape(a, a.dims(7)));
+    const Dims& shape = a.dims(7);
+    return average_gradient(a.tensor(0), shape, average_shape(a, shape, windows(a, shape.size() - 2, 0, 4)));
 }
 OP("_adaptive_avg_pool(Tensor input, int[] output_size) -> Tensor", FREE) {
     const Tensor& x = a.tensor(0);

@@ -41,7 +41,10 @@ Example:
     >>> fb.narrow_copy(fb.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
 )") {
-    return clone(narrow(a.tensor(0), a.integer(1), a.integer(2), a.integer(3)), MemoryFormat::Contiguous);
+    const Tensor& t = a.tensor(0);
+    check(a.integer(3) >= 0, "start (", a.integer(2), ") + length (", a.integer(3), ") exceeds dimension size (",
+          t.dim() ? t.size(a.integer(1)) : 1, "); the length must be non-negative");
+    return clone(narrow(t, a.integer(1), a.integer(2), a.integer(3)), MemoryFormat::Contiguous);
 }
 
 OP("select(Tensor input, int dim, int index) -> Tensor", FUNCTION | METHOD,

@@ -38,9 +38,11 @@ def test_an_empty_batch():
     assert [tuple(part.shape) for part in parts] == [(0, 4, 3), (0, 2), (0, 2)]
 
 
-def test_statistics_have_gradients(x):
+def test_only_the_first_result_has_gradients(x):
     x.requires_grad_()
-    assert fb.autograd.gradcheck(lambda t: fb.native_layer_norm(t, [5], None, None, 1e-5), (x,))
+    for parts in (fb.native_layer_norm(x, [5], None, None, 1e-5), fb.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)):
+        assert [part.requires_grad for part in parts] == [True, False, False]
+    assert fb.autograd.gradcheck(lambda t: fb.native_layer_norm(t, [5], None, None, 1e-5)[0], (x,))
 
 
 def test_sizes_must_fit(x):

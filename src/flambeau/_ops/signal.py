@@ -230,6 +230,12 @@ def gradient(input, *, spacing, dim, edge_order):
             f"gradient: {_C.shown_package()}.gradient expected spacing to be unspecified, a scalar or a list of {len(dims)} entries, "
             f"one for each dimension, got {len(steps)}"
         )
+    devices = {s.device: None for s in steps if isinstance(s, fb.Tensor)}
+    if len(devices) > 1:
+        raise ArgumentError(
+            f"gradient: {_C.shown_package()}.gradient expected each tensor to be on the same device, "
+            f"but got devices {' and '.join(map(str, devices))}"
+        )
     return tuple(_gradient_along(input, d, s, edge_order) for d, s in zip(dims, steps, strict=True))
 
 

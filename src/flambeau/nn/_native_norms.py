@@ -16,7 +16,8 @@ __all__ = [
 
 
 def _statistics(x: Tensor, dims: list[int], eps: float, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / standard deviation, in the dtype of x."""
+    """Mean and 1 / standard deviation, in the dtype of x; not part of what is differentiated, as in PyTorch."""
+    x = x.detach()
     var, mean = fb.var_mean(wide(x), dims, correction=0, keepdim=keepdim)
     return mean.to(x.dtype), (var + eps).rsqrt().to(x.dtype)
 

@@ -66,7 +66,7 @@ def soft_margin_loss(
         tensor(0.6931)
     """
     check_same_shape("soft_margin_loss", input, target)
-    loss = softplus(-target * input, threshold=float("inf"))
+    loss = softplus(input * -target, threshold=float("inf"))
     return reduced("soft_margin_loss", loss, legacy_reduction(size_average, reduce, reduction))
 
 
