@@ -141,7 +141,7 @@ Tensor ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool h
     check(pivots.shape() == with(own, {n}), "pivots must have shape ", with(own, {n}), ", got ", pivots.shape());
     Tensor order = contiguous(pivots);
     for (int64_t i = 0; i < order.numel(); i++) {
-        int p = std::abs(order.data<int>()[i]);
+        int64_t p = std::abs(int64_t(order.data<int>()[i]));  // of the smallest int too
         check(p >= 1 && p <= n, "pivot ", order.data<int>()[i], " is out of range for matrices of size ", n);
     }
     // A pair of equal negative pivots marks a 2 × 2 block; a lone one would send LAPACK past the end.

@@ -29,3 +29,9 @@ def test_expanded_weights():
         F.conv1d(fb.ones(1, 1, 5), fb.ones(1, 1, 1).expand(1, 1, 2**40), padding=2**30, dilation=2**30)
     with pytest.raises((ValueError, MemoryError, RuntimeError)):
         F.conv_transpose1d(fb.ones(1, 1, 1).expand(1, 1, 2**40), fb.ones(1, 1, 3), stride=2**30)
+
+
+def test_pivots_without_an_absolute_value():
+    for pivots in ([-(2**31)] * 4, [1, 2, -(2**31), -(2**31)], [0, 1, 2, 3], [5, 1, 1, 1], [1, 1, 1, -1]):
+        with pytest.raises(ValueError, match="pivot"):
+            fb.linalg.ldl_solve(fb.eye(4), fb.tensor(pivots, dtype=fb.int32), fb.ones(4, 2))
