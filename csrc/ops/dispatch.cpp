@@ -232,7 +232,7 @@ Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
         node->outputs[i] = {t.shape(), t.dtype()};
         keep_real_base(t, a);
         if (i < most_results && (uses & RESULT(static_cast<int>(i)))) node->results[i] = Saved(t, true);
-        bool constant = gradient && gradient->constants >> i & 1;
+        bool constant = gradient && i < 32 && (gradient->constants >> i & 1);
         if (differentiable(t.dtype()) && !constant) set_history(t, base, i);
     });
     return value;

@@ -96,6 +96,7 @@ struct Polygamma {
     }
 };
 Value polygamma(Args& a, int64_t n, const Tensor& x) {
+    check(n < INT32_MAX, "n must be less than 2**31 - 1, got ", n);
     static const Kernels kernels = special_order_kernels<Polygamma>();
     check(n >= 0, "the order must not be negative, got n = ", n);
     return unary(a, x, kernels, Result::Float, 60, &n);

@@ -100,7 +100,7 @@ struct Round {
         if constexpr (std::is_integral_v<T>) return x;
         else {
             if (decimals == 0) return rint(x);
-            T scale = static_cast<T>(std::pow(10.0, static_cast<double>(decimals < 0 ? -decimals : decimals)));
+            T scale = static_cast<T>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
             return decimals > 0 ? rint(x * scale) / scale : rint(x / scale) * scale;
         }
     }

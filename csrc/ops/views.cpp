@@ -50,8 +50,10 @@ struct Layout {
 std::pair<int64_t, int64_t> reach(const Dims& shape, const Dims& strides, int64_t offset) {
     int64_t low = offset, high = offset;
     for (int64_t d = 0; d < shape.size(); d++) {
-        int64_t way = (shape[d] - 1) * strides[d];
-        (way < 0 ? low : high) += way;
+        check(shape[d] >= 0, "sizes must not be negative, got ", shape);
+        int64_t way = checked_mul(shape[d] - 1, strides[d], "the extent of the view");
+        int64_t& end = way < 0 ? low : high;
+        check(!__builtin_add_overflow(end, way, &end), "the extent of strides ", strides, " does not fit in 64 bits");
     }
     return {low, high + 1};
 }

@@ -35,3 +35,20 @@ def test_pivots_without_an_absolute_value():
     for pivots in ([-(2**31)] * 4, [1, 2, -(2**31), -(2**31)], [0, 1, 2, 3], [5, 1, 1, 1], [1, 1, 1, -1]):
         with pytest.raises(ValueError, match="pivot"):
             fb.linalg.ldl_solve(fb.eye(4), fb.tensor(pivots, dtype=fb.int32), fb.ones(4, 2))
+
+
+def test_numbers_at_the_end_of_the_range():
+    """Sums and negations that would leave 64 bits."""
+    x = fb.ones(2, dtype=fb.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="n must be less"):
+        x.polygamma(2**63 - 1)
+    assert fb.round(x, decimals=-(2**63)).isnan().all() or (fb.round(x, decimals=-(2**63)) == 0).all()
+    with pytest.raises(ValueError):
+        y = (x * 1)._as_strided_([2], [1], 0, fb.float64, [-(2**62)], [3], 0, fb.float64)
+        y.sum().backward()
+
+
+def test_more_results_than_bits_of_a_word():
+    x = fb.ones(40, 3, requires_grad=True)
+    sum(part.sum() * i for i, part in enumerate(x.unbind(0))).backward()
+    assert x.grad[:, 0].tolist() == list(range(40))
