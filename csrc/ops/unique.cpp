@@ -24,15 +24,18 @@ bool same(T a, T b) {
     else return a == b;
 }
 
-// Groups of neighbours: place(i) is where the i-th in order stands, equal(i, j) compares two places.
-template <class Place, class Equal>
-std::vector<int64_t> group(int64_t n, Place place, Equal equal, int64_t* inverse) {
-    std::vector<int64_t> starts;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = place(i);
-        if (i == 0 || !equal(place(i - 1), at)) starts.push_back(i);
-        if (inverse) inverse[at] = static_cast<int64_t>(starts.size()) - 1;
+// Where each run of equal neighbours starts; differs(i) compares element i with the one before it. Filled from the back
+// without a branch on the data, so that the last write to a run's slot is its first element.
+template <class Differs>
+std::vector<int64_t> run_starts(int64_t n, Differs differs) {
+    int64_t last = 0;
+    for (int64_t i = 1; i < n; i++) last += differs(i);
+    std::vector<int64_t> starts(static_cast<size_t>(n ? last + 1 : 0));
+    for (int64_t i = n - 1; i > 0; i--) {
+        starts[static_cast<size_t>(last)] = i;
+        last -= differs(i);
     }
+    if (n) starts[0] = 0;
     return starts;
 }
 
@@ -45,23 +48,6 @@ Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
     return counts;
 }
 
-// First elements of runs, without a branch on the data.
-template <class T>
-Tensor runs(const T* x, int64_t n, DType dtype) {
-    int64_t changes = 0;
-    for (int64_t i = 1; i < n; i++) changes += !same(x[i], x[i - 1]);
-    Tensor values = empty({n ? changes + 1 : 0}, dtype);
-    if (n == 0) return values;
-    T* y = values.data<T>();
-    *y = x[0];
-    for (int64_t i = 1, at = 0; at < changes; i++) {
-        bool change = !same(x[i], x[i - 1]);
-        at += change;
-        if (change) y[at] = x[i];
-    }
-    return values;
-}
-
 Unique unique_elements(const Tensor& t, bool ordered, bool inverse, bool counts) {
     Tensor flat = contiguous(t);
     int64_t n = t.numel();
@@ -71,20 +57,35 @@ Unique unique_elements(const Tensor& t, bool ordered, bool inverse, bool counts)
     dispatch_comparable(t.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = flat.data<T>();
-        if (!ordered && !inverse && !counts) {
-            result.values = runs<T>(x, n, t.dtype());
-            return;
-        }
         SortScratch scratch;
-        if (ordered && n) sort_order<T>(x, n, false, scratch, true);
-        const uint64_t* a = scratch.a.data();
-        auto place = [&](int64_t i) { return ordered ? static_cast<int64_t>(a[i] & 0xffffffffu) : i; };
-        auto equal = [&](int64_t p, int64_t q) { return same(x[p], x[q]); };
-        std::vector<int64_t> starts = group(n, place, equal, inverse ? result.inverse.data<int64_t>() : nullptr);
+        // Gathered once, in parallel: comparing neighbours through their places would wait for memory twice per
+        // element.
+        Tensor in_order = flat;
+        if (ordered && n) {
+            sort_order<T>(x, n, false, scratch, true);
+            in_order = empty({n}, t.dtype());
+            const uint64_t* order = scratch.a.data();
+            T* y = in_order.data<T>();
+            parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; i++) y[i] = x[order[i] & 0xffffffffu];
+            });
+        }
+        const T* y = in_order.data<T>();
+        auto differs = [&](int64_t i) { return !same(y[i], y[i - 1]); };
+        std::vector<int64_t> starts = run_starts(n, differs);
         int64_t u = static_cast<int64_t>(starts.size());
         result.values = empty({u}, t.dtype());
-        for (int64_t i = 0; i < u; i++) result.values.data<T>()[i] = x[place(starts[static_cast<size_t>(i)])];
+        T* values = result.values.data<T>();
+        for (int64_t i = 0; i < u; i++) values[i] = y[starts[static_cast<size_t>(i)]];
         if (counts) result.counts = counts_of(starts, n);
+        if (inverse) {
+            int64_t* to = result.inverse.data<int64_t>();
+            const uint64_t* order = ordered && n ? scratch.a.data() : nullptr;
+            for (int64_t i = 0, run = 0; i < n; i++) {
+                run += i > 0 && differs(i);
+                to[order ? static_cast<int64_t>(order[i] & 0xffffffffu) : i] = run;
+            }
+        }
     });
     return result;
 }
@@ -124,7 +125,14 @@ Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, b
             }
             return true;
         };
-        std::vector<int64_t> starts = group(n, place, equal, inverse ? result.inverse.data<int64_t>() : nullptr);
+        auto differs = [&](int64_t i) { return !equal(place(i - 1), place(i)); };
+        std::vector<int64_t> starts = run_starts(n, differs);
+        if (inverse) {
+            for (int64_t i = 0, run = 0; i < n; i++) {
+                run += i > 0 && differs(i);
+                result.inverse.data<int64_t>()[place(i)] = run;
+            }
+        }
         Dims shape = front.shape();
         shape[0] = static_cast<int64_t>(starts.size());
         Tensor values = empty(shape, t.dtype());
