@@ -128,8 +128,8 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "__future__", "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
-    "func", "functional", "hub", "jit", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
-    "signal", "sparse", "testing", "types", "utils", "version", "xpu",
+    "func", "functional", "hub", "jit", "masked", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random",
+    "serialization", "signal", "sparse", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}

@@ -26,6 +26,7 @@ from . import functional as functional
 from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg
+from . import masked as masked
 from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import optim as optim

@@ -30,8 +30,8 @@ __all__ = ["Placeholder", "is_absent", "module", "name", "placeholder"]
 # These and everything below them. What scripts probe for with `try: import` is not here: it stays missing.
 _MODULES = frozenset(
     """
-    torch.ao torch.classes torch.cuda.profiler torch.cuda.sparse torch.export torch.fx torch.masked torch.mps torch.mtia torch.nested
-    torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
+    torch.ao torch.classes torch.cuda.profiler torch.cuda.sparse torch.export torch.fx torch.masked.maskedtensor torch.mps torch.mtia
+    torch.nested torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
     torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
     torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
     torch.futures torch.nn.intrinsic torch.nn.parallel._functions
@@ -56,6 +56,7 @@ _NAMES = {
         CUDAGraph CUDAPluggableAllocator ExternalStream MemPool cudart graph make_graphed_callables mem_get_info set_rng_state
         """.split()
     ),
+    "torch.masked": frozenset({"MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"}),
     "torch._C": frozenset({"Graph", "Value"}),
     "torch._tensor": frozenset({"_rebuild_from_type_v2"}),
     "torch._utils": frozenset({"_rebuild_parameter", "_rebuild_tensor_v2"}),
