@@ -385,6 +385,24 @@ def _is_set_to(self, tensor):
     )  # fmt: skip
 
 
+def _module_load(self, other, assign=False):
+    """module_load(other, assign=False)
+
+    What a module holds after load_state_dict() has met this tensor and `other`; a subclass may override it.
+
+    Modules ask it when `fb.__future__.set_swap_module_params_on_conversion(True)` was called.
+
+    Args:
+        other: the tensor in the dictionary.
+        assign: whether `other` itself is taken, in place of a copy of its values.
+
+    Example:
+        >>> fb.zeros(2).module_load(fb.ones(2))
+        tensor([1., 1.])
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 def _methods() -> dict[str, Any]:
     identity_doc = """{name}()
 
@@ -412,7 +430,7 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_set_to": _is_set_to, "share_memory_": _share_memory, **_backward.METHODS,
+        "is_set_to": _is_set_to, "module_load": _module_load, "share_memory_": _share_memory, **_backward.METHODS,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
         **_exchange.METHODS, **_copying.METHODS,

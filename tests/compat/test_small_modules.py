@@ -1,5 +1,7 @@
 """Small modules of PyTorch that libraries import: functional, types, __future__, nn.grad, utils.file_baton, bases of padding."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -65,6 +67,11 @@ def test_conversions_replace_or_exchange_parameters():
         future.set_swap_module_params_on_conversion(False)
     before = m.weight
     assert m.double().weight is before
+
+
+def test_future_is_an_attribute_of_torch():
+    code = "from flambeau import compat; compat.install(); import torch; print(torch.__future__.get_swap_module_params_on_conversion())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_file_baton(tmp_path):

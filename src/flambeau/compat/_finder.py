@@ -42,7 +42,7 @@ _ALIASES = {
     "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
 }
 # Those that every `import torch` makes an attribute of it.
-_AT_ONCE = ("version", "torch_version", "__config__")
+_AT_ONCE = ("version", "torch_version", "__config__", "__future__")
 
 
 def _target(name: str) -> str:

@@ -60,7 +60,7 @@ def embedding_bag(
         offsets: where each bag begins.
         scale_grad_by_freq: as for the function; PyTorch's too has no use for it with maxima.
         mode: 0 for sums, 1 for means, 2 for maxima.
-        sparse: gradients are dense either way.
+        sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
         per_sample_weights: a factor for each row, with sums only.
         include_last_offset: whether offsets end with the number of indices.
         padding_idx: a row that is left out.

@@ -144,12 +144,17 @@ def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
     """The rows of the weight at the indices, one below the other."""
     if input.dtype not in (fb.int64, fb.int32):
         raise DTypeError(
-            f"{op}: Expected tensor for argument 'indices' to have scalar type Long (int64) or Int (int32), "
+            f"{op}: Expected tensor for argument #1 'indices' to have scalar type Long (int64) or Int (int32), "
             f"got {input.dtype}; convert them with .long()"
         )
     try:
         return weight.index_select(0, input.reshape(-1))
     except IndexError as error:
+        if op == "embedding_bag":
+            raise OutOfRangeError(
+                f"{op}: Expected idx >= 0 && idx < num_embeddings, {weight.shape[0]}, but indices run from {int(input.min())} "
+                f"to {int(input.max())}"
+            ) from error
         raise OutOfRangeError(
             f"{op}: index out of range in self: indices run from {int(input.min())} to {int(input.max())}, "
             f"but the weight has {weight.shape[0]} rows, 0 to {weight.shape[0] - 1}"
@@ -162,11 +167,11 @@ def _row(op: str, padding_idx: int, rows: int) -> int:
     return padding_idx % rows if rows else padding_idx
 
 
-def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+def _limit_norms(op: str, weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Scales the rows in use that are longer than max_norm, in place and outside of the graph."""
     with fb.no_grad():
         rows = input.reshape(-1).unique()
-        used = wide(_rows("embedding", weight.detach(), rows))
+        used = wide(_rows(op, weight.detach(), rows))
         norms = fb.linalg.vector_norm(used, norm_type, dim=1, keepdim=True)
         scaled = fb.where(norms > max_norm, used * (max_norm / (norms + 1e-7)), used)
         weight.detach().index_copy_(0, rows, scaled.to(weight.dtype))
@@ -190,7 +195,7 @@ def embedding(
         max_norm: rows in use that are longer are scaled to this norm, in place.
         norm_type: which norm, the 2-norm by default.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in input.
-        sparse: accepted; gradients are dense either way.
+        sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
 
     Example:
         >>> fb.nn.functional.embedding(fb.tensor([1, 0]), fb.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -202,11 +207,46 @@ def embedding(
     if padding_idx is not None:
         padding_idx = _row("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
-        _limit_norms(weight, input, max_norm, norm_type)
-    result = _rows("embedding", weight, input).view((*input.shape, weight.shape[1]))
-    if recording(weight) and (padding_idx is not None or scale_grad_by_freq):
-        result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, scale_grad_by_freq, grad.dtype))
+        _limit_norms("embedding", weight, input, max_norm, norm_type)
+    return _look_up("embedding", input, weight, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _look_up(
+    op: str, input: Tensor, weight: Tensor, padding_idx: int | None, by_frequency: bool, sparse: bool
+) -> Tensor:
+    if sparse and recording(weight):
+        return _SparseLookUp.apply(weight, input, op, padding_idx, by_frequency)
+    result = _rows(op, weight, input).view((*input.shape, weight.shape[1]))
+    if recording(weight) and (padding_idx is not None or by_frequency):
+        result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, by_frequency, grad.dtype))
     return result
+
+
+class _SparseLookUp(fb.autograd.Function):
+    """Rows of a table, whose gradient holds only the rows that were looked up."""
+
+    @staticmethod
+    def forward(weight, input, op, padding_idx, by_frequency):
+        return _rows(op, weight, input).view((*input.shape, weight.shape[1]))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        weight, input, ctx.op, ctx.padding_idx, ctx.by_frequency = inputs
+        ctx.save_for_backward(input)
+        ctx.shape = tuple(weight.shape)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.by_frequency:
+            raise ArgumentError(
+                f"{ctx.op}_backward: scale_grad_by_freq not supported with sparse gradients; leave out one of the two"
+            )
+        rows = ctx.saved_tensors[0].reshape(-1).long()
+        values = grad.reshape(-1, ctx.shape[1])
+        if ctx.padding_idx is not None:
+            kept = (rows != ctx.padding_idx).nonzero().squeeze(1)
+            rows, values = rows.index_select(0, kept), values.index_select(0, kept)
+        return fb.sparse_coo_tensor(rows.unsqueeze(0), values, ctx.shape), None, None, None, None
 
 
 def _row_factors(input: Tensor, padding_idx: int | None, by_frequency: bool, dtype) -> Tensor:
@@ -243,7 +283,7 @@ def embedding_bag(
         norm_type: which norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
         mode: "sum", "mean" or "max".
-        sparse: accepted; gradients are dense either way.
+        sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
         per_sample_weights: factors for the rows, like input; for "sum" only.
         include_last_offset: whether offsets end with the length of input.
         padding_idx: a row that is left out.
@@ -268,13 +308,22 @@ def embedding_bag(
         )
     if weight.ndim != 2:
         raise ArgumentError(f"{op}: weight must be a matrix, got shape {tuple(weight.shape)}")
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise DTypeError(
+            f"{op}: expected per_sample_weights to have the same type as weight, {weight.dtype}, got "
+            f"{per_sample_weights.dtype}; convert them with .to(weight.dtype)"
+        )
     bags, bag_of = _bags(input, offsets, include_last_offset)
     flat = input.reshape(-1)
-    rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    if padding_idx is not None:
+        padding_idx = _row(op, padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _limit_norms(op, weight, flat, max_norm, norm_type)
+    rows = _look_up(op, flat, weight, padding_idx, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = wide(rows) * wide(per_sample_weights.reshape(-1, 1))
     if padding_idx is not None:
-        kept = (flat != _row(op, padding_idx, weight.shape[0])).nonzero().squeeze(1)
+        kept = (flat != padding_idx).nonzero().squeeze(1)
         rows, bag_of = rows.index_select(0, kept), bag_of.index_select(0, kept)
     empty = weight.new_zeros((bags, weight.shape[1]))
     if mode == "max":

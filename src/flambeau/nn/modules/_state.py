@@ -238,7 +238,7 @@ class State:
         try:
             with fb.no_grad():
                 if future.get_swap_module_params_on_conversion():
-                    made = source.detach() if assign else target.copy_(source).detach()
+                    made = target.module_load(source, assign=assign)
                     fb.utils.swap_tensors(
                         target, Parameter(made, target.requires_grad) if name in self._parameters else made
                     )

@@ -44,7 +44,7 @@ class Embedding(Module):
         max_norm: rows in use that are longer are scaled to this norm.
         norm_type: which norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
-        sparse: accepted; gradients are dense either way.
+        sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
         device: where the table is.
         dtype: of the table.
 
@@ -124,7 +124,7 @@ class Embedding(Module):
             max_norm: rows in use that are longer are scaled to this norm.
             norm_type: which norm.
             scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
-            sparse: accepted; gradients are dense either way.
+            sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
 
         Example:
             >>> fb.nn.Embedding.from_pretrained(fb.tensor([[1.0, 2.0]]))(fb.tensor([0]))
@@ -156,7 +156,7 @@ class EmbeddingBag(Module):
         norm_type: which norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
         mode: "sum", "mean" or "max".
-        sparse: accepted; gradients are dense either way.
+        sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
         include_last_offset: whether offsets end with the length of the input.
         padding_idx: a row that is left out.
         device: where the table is.
@@ -238,7 +238,7 @@ class EmbeddingBag(Module):
             norm_type: which norm.
             scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
             mode: "sum", "mean" or "max".
-            sparse: accepted; gradients are dense either way.
+            sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
             include_last_offset: whether offsets end with the length of the input.
             padding_idx: a row that is left out.
 
