@@ -143,3 +143,19 @@ def test_adaptive_pooling_to_more_places_than_pixels():
     assert F.adaptive_avg_pool1d(x, 8).flatten().tolist() == want.tolist()
     assert F.adaptive_max_pool1d(x, 8).flatten().tolist() == want.tolist()
     assert F.adaptive_avg_pool1d(x, 0).shape == (1, 1, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_clamp_to_two_numbers(dtype):
+    x = fb.tensor([math.nan, -3.0, -0.0, 0.5, math.inf, -math.inf], dtype=getattr(fb, dtype))
+    low, high = (fb.tensor(v, dtype=x.dtype) for v in (-1.0, 1.0))
+    assert_same(x.clamp(-1, 1), x.clamp(low, high))
+    assert_same(x.clamp(1, -1), x.clamp(high, low))  # the upper bound wins
+    assert x.clamp(math.nan, 1).isnan().all() and x.clamp(0, math.nan).isnan().all()
+    with pytest.raises(NotImplementedError, match="clamp"):
+        x.clamp(1j, 2)
+
+
+def assert_same(a, b):
+    assert a.dtype == b.dtype and fb.equal(a.isnan(), b.isnan())
+    assert fb.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))

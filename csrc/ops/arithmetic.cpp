@@ -359,12 +359,33 @@ struct MinFn {
         return min(x, y);
     }
 };
+struct Bounds {
+    double low, high;
+};
+// Bounds that are not NaN: comparisons let a NaN in x through by themselves.
+struct ClampToNumbers {
+    template <class T>
+    static T f(T x, const Bounds& bounds) {
+        const T low = T(bounds.low), high = T(bounds.high);
+        const T above = low > x ? low : x;
+        return high < above ? high : above;
+    }
+};
+bool is_bound(const Tensor& t) { return t.is_wrapped_number() && !is_complex(t.dtype()) && !std::isnan(item(t).re); }
 Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) {
     static const Kernels both = ternary_kernels<ClampFn, BIF>(), below = binary_kernels<MaxFn, BIF>(),
                          above = binary_kernels<MinFn, BIF>();
     check(low.defined() || high.defined(), "At least one of 'min' or 'max' must not be None");
     if (is_complex(x.dtype())) fail_type("clamp is not supported for complex tensors");
-    if (low.defined() && high.defined()) return ternary(a, x, low, high, both);
+    if (low.defined() && high.defined()) {
+        // Two numbers stay in registers; as operands they would be packed into tiles.
+        static const Kernels numbers = context_kernels<ClampToNumbers, Bounds, F>();
+        if (is_floating(x.dtype()) && !x.is_wrapped_number() && is_bound(low) && is_bound(high)) {
+            Bounds bounds{item(low).re, item(high).re};
+            return unary(a, x, numbers, Result::Same, 1, &bounds);
+        }
+        return ternary(a, x, low, high, both);
+    }
     return low.defined() ? binary(a, x, low, below, Result::Same) : binary(a, x, high, above, Result::Same);
 }
 OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE | FREE,
