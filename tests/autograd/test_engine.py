@@ -99,7 +99,7 @@ def test_grad_of_inner_tensors_and_unused():
         fb.autograd.grad(z, x, allow_unused=False, materialize_grads=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         fb.autograd.grad(z, fb.ones(1))
-    with pytest.raises(ValueError, match="non-empty"):
+    with pytest.raises(ValueError, match="cannot be empty"):
         fb.autograd.grad(z, [])
 
 

@@ -229,3 +229,57 @@ def test_no_recording_without_need():
     assert y.grad_fn is None
     with fb.no_grad():
         assert Cube.apply(leaf(1), 2).grad_fn is None
+
+
+@pytest.mark.parametrize(
+    ("tell", "message"),
+    [
+        (lambda ctx, x: ctx.mark_dirty(x, "a"), "argument 1 is of type str"),
+        (lambda ctx, x: ctx.mark_non_differentiable("a"), "but got str as argument 0"),
+        (lambda ctx, x: ctx.save_for_forward(x, 2), "argument 1 is of type int"),
+        (lambda ctx, x: setattr(ctx, "dirty_tensors", "a"), "dirty_tensors is expected to be a tuple of tensors but is str"),
+        (lambda ctx, x: setattr(ctx, "dirty_tensors", ("a",)), "argument 0 is of type str"),
+        (lambda ctx, x: setattr(ctx, "non_differentiable", "a"), "non_differentiable is expected to be a tuple"),
+        (lambda ctx, x: setattr(ctx, "to_save", "a"), "to_save is expected to be a tuple"),
+        (lambda ctx, x: setattr(ctx, "saved_for_forward", [x]), "saved_for_forward is expected to be a tuple"),
+    ],
+)
+def test_context_refuses_non_tensors(tell, message):
+    class Told(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            tell(ctx, x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(fb.errors.DTypeError, match=message):
+        Told.apply(fb.ones(2, requires_grad=True))
+
+
+def test_context_attributes_do_what_the_methods_do():
+    class Square(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.to_save = (x,)
+            sign = x > 0
+            ctx.non_differentiable = (sign,)
+            assert ctx.to_save[0] is x and ctx.non_differentiable[0] is sign
+            return x * x, sign
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return 2 * g * ctx.saved_tensors[0]
+
+    x = fb.tensor([1.0, 3.0], requires_grad=True)
+    y, sign = Square.apply(x)
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 6.0] and not sign.requires_grad
+
+
+def test_grad_without_inputs():
+    y = fb.ones(2, requires_grad=True).sum()
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        fb.autograd.grad(y, [])

@@ -9,8 +9,15 @@ from typing import Any
 
 from flambeau import _C, Tensor
 from flambeau.autograd.grad_mode import no_grad
+from flambeau.errors import DTypeError
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+
+
+def _expect_tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise DTypeError(f"ctx.{name} is expected to be a tuple of tensors but is {type(value).__name__}")
+    return value
 
 
 class FunctionCtx:
@@ -22,6 +29,7 @@ class FunctionCtx:
         self._name = name
         self._saved: tuple[Any, ...] | None = ()
         self._to_save: tuple[Any, ...] = ()
+        self._forward_saved: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
@@ -44,15 +52,69 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for jvp."""
+        for i, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                raise DTypeError(
+                    f"save_for_forward expects all arguments to be tensors, but argument {i} is of type {type(t).__name__}; "
+                    "set it as an attribute of ctx instead"
+                )
         self._forward_saved = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs forward changed in place; they must be returned."""
+        for i, t in enumerate(tensors):
+            if not isinstance(t, Tensor):
+                raise DTypeError(
+                    f"mark_dirty can only accept variables, but argument {i} is of type {type(t).__name__}; "
+                    "give it the input tensors that forward changes in place"
+                )
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Says which outputs have no gradient."""
+        for i, t in enumerate(tensors):
+            if not isinstance(t, Tensor):
+                raise DTypeError(
+                    f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__} as argument {i}; "
+                    "give it the output tensors that have no gradient"
+                )
         self._non_differentiable = tensors
+
+    @property
+    def dirty_tensors(self) -> tuple[Any, ...]:
+        """What mark_dirty was given; setting it does the same as mark_dirty."""
+        return self._dirty
+
+    @dirty_tensors.setter
+    def dirty_tensors(self, tensors: tuple[Any, ...]) -> None:
+        self.mark_dirty(*_expect_tuple("dirty_tensors", tensors))
+
+    @property
+    def non_differentiable(self) -> tuple[Any, ...]:
+        """What mark_non_differentiable was given; setting it does the same as mark_non_differentiable."""
+        return self._non_differentiable
+
+    @non_differentiable.setter
+    def non_differentiable(self, tensors: tuple[Any, ...]) -> None:
+        self.mark_non_differentiable(*_expect_tuple("non_differentiable", tensors))
+
+    @property
+    def to_save(self) -> tuple[Any, ...]:
+        """What save_for_backward was given; setting it does the same as save_for_backward."""
+        return self._to_save
+
+    @to_save.setter
+    def to_save(self, tensors: tuple[Any, ...]) -> None:
+        self.save_for_backward(*_expect_tuple("to_save", tensors))
+
+    @property
+    def saved_for_forward(self) -> tuple[Any, ...]:
+        """What save_for_forward was given; setting it does the same as save_for_forward."""
+        return self._forward_saved
+
+    @saved_for_forward.setter
+    def saved_for_forward(self, tensors: tuple[Any, ...]) -> None:
+        self.save_for_forward(*_expect_tuple("saved_for_forward", tensors))
 
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward gets None instead of zeros for outputs without a gradient."""
