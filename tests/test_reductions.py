@@ -238,3 +238,12 @@ def test_first_and_last_axis_together(shape):
 def test_gradient_is_contiguous_along_every_dimension():
     x = fb.arange(24.0).reshape(2, 3, 4)
     assert all(part.is_contiguous() for part in fb.gradient(x))
+
+
+@pytest.mark.parametrize("dtype", [fb.int64, fb.int32, fb.uint8, fb.bool, fb.complex64], ids=str)
+def test_nansum_of_floats_refuses_out_of_another_kind(dtype):
+    x = fb.tensor([1.5, float("nan"), 2.5])
+    with pytest.raises(TypeError, match="can't be cast to the desired output type"):
+        fb.nansum(x, 0, out=fb.empty(0, dtype=dtype))
+    assert fb.nansum(x, 0, out=fb.empty(0, dtype=fb.float64)).item() == 4.0
+    assert fb.nansum(fb.tensor([1, 2]), 0, out=fb.empty(0, dtype=dtype)).dtype == dtype

@@ -37,6 +37,9 @@ Example:
     tensor(3.)
 )") {
     auto dtype = a.given(3) || !a.out ? a.dtype_or_none(3) : std::optional(a.out.dtype());
+    if (a.out && !a.given(3) && is_floating(a.tensor(0).dtype()) && !is_floating(a.out.dtype()))
+        fail_type("result type ", a.tensor(0).dtype(), " can't be cast to the desired output type ", a.out.dtype(),
+                  "; give dtype= to convert the elements first");
     return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), dtype);
 }
 
