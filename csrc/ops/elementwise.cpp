@@ -87,6 +87,10 @@ Tensor binary(Args& a, const Tensor& x, const Tensor& y, const Kernels& kernels,
     if (is_half(common) && x.dtype() == common && y.dtype() == common && kernels[common] && !x.is_wrapped_number() &&
         !y.is_wrapped_number())
         return launch(a, {x, y}, common, common, {common, common}, kernels[common], nullptr, cost);
+    // A comparison rounds its number to the tensor's dtype: tensor(1.001, float16) == 1.001 holds.
+    if (result == Result::Bool && is_half(common) && x.is_wrapped_number() != y.is_wrapped_number())
+        return x.is_wrapped_number() ? binary(a, to_dtype(x, common), y, kernels, result, cost)
+                                     : binary(a, x, to_dtype(y, common), kernels, result, cost);
     DType compute, out, out_compute;
     result_dtypes(common, result, kernels, compute, out, out_compute);
     return launch(a, {x, y}, out, out_compute, {compute, compute}, kernel_for(kernels, compute, common), nullptr, cost);

@@ -138,3 +138,12 @@ def test_thirty_two_dimensions():
     assert np.array_equal(to_numpy(x.permute(order).contiguous()), values.transpose(order))
     assert float(x.sum()) == float(values.sum())
     assert np.array_equal(to_numpy(x.flip((1, 3))), np.flip(values, (1, 3)))
+
+
+@pytest.mark.parametrize("dtype", [fb.float16, fb.bfloat16], ids=str)
+def test_comparisons_round_numbers_to_half_types(dtype):
+    x = fb.tensor([1.001, 2.0], dtype=dtype)
+    assert (x == 1.001).tolist() == (1.001 == x).tolist() == [True, False]
+    assert (x != 1.001).tolist() == [False, True] and (x < 1.001).tolist() == [False, False]
+    assert (x >= 1.001).tolist() == [True, True] and bool(fb.tensor(1.001, dtype=dtype) == 1.001)
+    assert (x < 1e30).tolist() == [True, True]
