@@ -1,5 +1,6 @@
 """Storages, set_() on them, and swap_tensors()."""
 
+import numpy as np
 import pytest
 
 import flambeau as fb
@@ -107,3 +108,12 @@ def test_storages_are_copied_and_pickled(tmp_path):
     assert fb.FloatStorage.from_file(path, size=2).tolist() == [1.5, 2.5]
     assert repr(fb.ByteStorage([7])) == " 7\n[flambeau.storage.TypedStorage(dtype=flambeau.uint8, device=cpu) of size 1]"
     assert repr(fb.UntypedStorage([7])) == " 7\n[flambeau.storage.UntypedStorage(device=cpu) of size 1]"
+
+
+def test_size_as_a_numpy_integer():
+    for kind in (np.int64, np.int16, np.uint8):
+        assert fb.FloatStorage(kind(3)).size() == 3
+    with pytest.raises(TypeError, match="Argument type not recognized: float64"):
+        fb.FloatStorage(np.float64(3))
+    with pytest.raises(TypeError, match="Argument type not recognized: ndarray"):
+        fb.FloatStorage(np.array(3))

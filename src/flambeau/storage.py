@@ -8,8 +8,11 @@ Example:
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 import flambeau as fb
 from flambeau import _C, Tensor
@@ -339,6 +342,8 @@ class TypedStorage(_Storage):
         if len(args) > 1:
             raise RuntimeError(f"{op}: Too many positional arguments given; got {len(args)}, expected a size or a sequence")
         source = args[0] if args else 0
+        if hasattr(source, "__index__") and not isinstance(source, (Tensor, np.ndarray)):
+            source = operator.index(source)  # a NumPy integer is a size too
         if isinstance(source, Tensor) or not isinstance(source, (builtins.int, list, tuple, _Storage, range)):
             raise TypeError(f"{op}: Argument type not recognized: {type(source).__name__}; expected a size or a sequence")
         if isinstance(source, builtins.int):
