@@ -132,3 +132,14 @@ def test_flop_counter():
         fb.nn.functional.scaled_dot_product_attention(q, q, q)
         fb.bmm(fb.ones(2, 3, 4), fb.ones(2, 4, 5)), fb.ones(3, 4) @ fb.ones(4, 5)
     assert counter.get_total_flops() == 2 * 2 * 2 * 4 * 5 * 5 * 8 + 240 + 120
+
+
+def test_storage_is_the_class_of_the_default_dtype(torch):
+    assert torch.Storage is torch.FloatStorage
+    assert torch.Storage(3).size() == 3
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.Storage(2).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(before)

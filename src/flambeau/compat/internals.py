@@ -156,7 +156,12 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 # Made when asked for: they load a part of the library.
 LATE: dict[str, dict[str, Callable[[], Any]]] = {
-    "torch": {"ScriptModule": lambda: fb.jit.ScriptModule, "torch": lambda: sys.modules["torch"], "dsmm": lambda: fb.sparse.mm},
+    "torch": {
+        "ScriptModule": lambda: fb.jit.ScriptModule,
+        "Storage": lambda: getattr(fb, fb.storage._STORAGE_NAMES[fb.get_default_dtype()]),
+        "dsmm": lambda: fb.sparse.mm,
+        "torch": lambda: sys.modules["torch"],
+    },
     "torch.utils.data._utils.worker": {"_worker_info": lambda: fb.utils.data.get_worker_info()},
     "torch.utils.data.dataloader": {
         "_BaseDataLoaderIter": lambda: _data_iterators().Epoch,
