@@ -1,0 +1,190 @@
+"""A pytest plugin that runs PyTorch's own test files with flambeau as `torch`.
+
+    TORCH_SOURCE=<checkout> PYTHONPATH=tools python -m pytest -p torch_tests --timeout 120 <checkout>/test/test_indexing.py
+
+The checkout needs the folders `test` and `torch/testing` only; `pip install expecttest` provides what they import.
+PyTorch's test machinery (`torch.testing._internal`) is loaded from the checkout. Private modules and names that flambeau does
+not have are replaced by stand-ins, but only for the machinery and while test files are imported: a test that uses such a
+name itself still fails with the AttributeError that a user would see.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from flambeau import compat
+
+SOURCE = Path(os.environ.get("TORCH_SOURCE", ""))
+if not (SOURCE / "torch" / "testing" / "_internal").is_dir():
+    raise SystemExit(f"torch_tests: no torch/testing/_internal below TORCH_SOURCE={str(SOURCE)!r}; set it to a PyTorch checkout")
+os.environ.setdefault("PYTORCH_TESTING_DEVICE_ONLY_FOR", "cpu")
+sys.path.insert(0, str(SOURCE / "test"))
+compat.install()
+
+import torch  # noqa: E402, the import hook is installed above
+
+# Loaded from the checkout; the rest of torch.testing is flambeau's.
+FROM_CHECKOUT = ("torch.testing._internal", "torch.testing._comparison", "torch.testing._utils")
+
+
+class StandIn:
+    """An object of PyTorch's internals that flambeau lacks: usable as a decorator, base class, context or empty list."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["_name"] = name
+
+    def __getattr__(self, key: str) -> StandIn:
+        # The test machinery asks decorators for these two.
+        if key in ("parametrize_fn", "pytestmark") or key.startswith("__"):
+            raise AttributeError(key)
+        return StandIn(f"{self._name}.{key}")
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return args[0] if len(args) == 1 and not options and callable(args[0]) else StandIn(f"{self._name}()")
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (object,)
+
+    def __getitem__(self, key: Any) -> StandIn:
+        return StandIn(f"{self._name}[]")
+
+    def __or__(self, other: Any) -> Any:
+        return other
+
+    __ror__ = __or__
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+    def __lt__(self, other: Any) -> bool:
+        return False
+
+    __ge__ = __contains__ = __lt__
+
+    # The machinery compares counters of leaked state before and after a test.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StandIn) and other._name == self._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __enter__(self) -> StandIn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"<stand-in for {self._name}>"
+
+
+class StandInModule(types.ModuleType):
+    """A module of PyTorch's internals that flambeau lacks."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, key: str) -> StandIn:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        return StandIn(f"{self.__name__}.{key}")
+
+
+class StandInLoader(importlib.abc.Loader):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return StandInModule(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run: names are made when they are asked for."""
+
+
+class Overlay(importlib.abc.MetaPathFinder):
+    """Finds the test machinery in the checkout, everything else in flambeau, and stand-ins for what neither has."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] == "torchgen":
+            return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
+        if not name.startswith("torch."):
+            return None
+        if name.startswith(FROM_CHECKOUT):
+            base = SOURCE / name.replace(".", "/")
+            if base.is_dir():
+                return importlib.util.spec_from_file_location(
+                    name, base / "__init__.py", submodule_search_locations=[str(base)]
+                )
+            file = base.with_suffix(".py")
+            return importlib.util.spec_from_file_location(name, file) if file.exists() else None
+        for finder in sys.meta_path:
+            if finder is not self:
+                try:
+                    spec = finder.find_spec(name, path, target)
+                except (ImportError, AttributeError):
+                    continue
+                if spec is not None:
+                    return spec
+        return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
+
+
+def asked_by_machinery() -> bool:
+    """Whether a name is asked for by the test machinery, or by a test file while it is imported."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    if not file.startswith(str(SOURCE)):
+        return False
+    # Classes are built in frames that know their __qualname__.
+    return "torch/testing" in file or frame.f_code.co_name == "<module>" or "__qualname__" in frame.f_locals
+
+
+def lenient(owner: type, method: str) -> None:
+    """Lets a class's attribute look-up hand out stand-ins to the machinery."""
+    original = getattr(owner, method)
+
+    def look_up(self: Any, key: str) -> Any:
+        try:
+            return original(self, key)
+        except AttributeError:
+            if key.startswith("__") or not asked_by_machinery():
+                raise
+            return type(key, (), {}) if key[0].isupper() else StandIn(key)
+
+    setattr(owner, method, look_up)
+
+
+sys.meta_path.insert(0, Overlay())
+lenient(sys.modules["flambeau.compat._finder"]._Attributes, "__call__")
+lenient(type(torch.ops.aten), "__getattr__")
+importlib.import_module("torch._utils").__dict__.setdefault("_is_privateuse1_backend_available", bool)
+for absent in ("torch._dynamo", "torch._inductor"):
+    sys.modules[absent] = StandInModule(absent)
+    setattr(torch, absent.rpartition(".")[2], sys.modules[absent])
+torch.jagged = StandIn("torch.jagged")
+# Decides which tests are skipped: NumPy and SciPy are there.
+imports = sys.modules["torch.utils._import_utils"] = StandInModule("torch.utils._import_utils")
+imports._check_module_exists = lambda name: importlib.util.find_spec(name.partition(".")[0]) is not None  # type: ignore[attr-defined]
+# Decorators of the machinery insist on dtypes. The tests of quantized dtypes are not applicable; bcomplex32 is newer than
+# the version that flambeau follows.
+torch.bcomplex32 = torch.complex32
+for quantized in ("qint8", "qint32", "quint8", "quint4x2", "quint2x4"):
+    setattr(torch, quantized, torch.uint8)
+
+# The op database asks for functional forms of these two, which do not exist.
+core = importlib.import_module("torch.testing._internal.opinfo.core")
+method_names = core.get_foreach_method_names
+core.get_foreach_method_names = lambda name: (
+    (None, method_names(name)[1], None, method_names(name)[3]) if name in ("zero", "copy") else method_names(name)
+)
