@@ -76,3 +76,9 @@ def test_a_subclass_overrides_module_load() -> None:
         assert layer.weight.tolist() == [[2]]
     finally:
         fb.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_table_without_columns():
+    table = fb.nn.Embedding(3, 0, sparse=True)
+    table(fb.tensor([0, 2])).sum().backward()
+    assert table.weight.grad.shape == (3, 0) and table.weight.grad.is_sparse

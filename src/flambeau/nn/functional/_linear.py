@@ -242,7 +242,7 @@ class _SparseLookUp(fb.autograd.Function):
                 f"{ctx.op}_backward: scale_grad_by_freq not supported with sparse gradients; leave out one of the two"
             )
         rows = ctx.saved_tensors[0].reshape(-1).long()
-        values = grad.reshape(-1, ctx.shape[1])
+        values = grad.reshape(rows.numel(), ctx.shape[1])  # -1 is ambiguous with 0 columns
         if ctx.padding_idx is not None:
             kept = (rows != ctx.padding_idx).nonzero().squeeze(1)
             rows, values = rows.index_select(0, kept), values.index_select(0, kept)
