@@ -168,7 +168,19 @@ def lenient(owner: type, method: str) -> None:
 sys.meta_path.insert(0, Overlay())
 lenient(sys.modules["flambeau.compat._finder"]._Attributes, "__call__")
 lenient(type(torch.ops.aten), "__getattr__")
-importlib.import_module("torch._utils").__dict__.setdefault("_is_privateuse1_backend_available", bool)
+private = importlib.import_module("torch._utils")
+private.__dict__.setdefault("_is_privateuse1_backend_available", bool)
+
+
+def private_name(key: str) -> StandIn:
+    if key.startswith("__") or not asked_by_machinery():
+        raise AttributeError(f"module 'torch._utils' has no attribute {key!r}")
+    return StandIn(key)
+
+
+private.__dict__.setdefault("__getattr__", private_name)
+if not hasattr(torch.Tensor, "__rdiv__"):  # Python 2's name, which the op database lists
+    torch.Tensor.__rdiv__ = torch.Tensor.__rtruediv__
 for absent in ("torch._dynamo", "torch._inductor"):
     sys.modules[absent] = StandInModule(absent)
     setattr(torch, absent.rpartition(".")[2], sys.modules[absent])
@@ -181,6 +193,10 @@ imports._check_module_exists = lambda name: importlib.util.find_spec(name.partit
 torch.bcomplex32 = torch.complex32
 for quantized in ("qint8", "qint32", "quint8", "quint4x2", "quint2x4"):
     setattr(torch, quantized, torch.uint8)
+
+# The module database lists every class of these namespaces: none of the quantized ones is applicable.
+for kind in ("qat", "quantizable", "quantized"):
+    getattr(torch.ao.nn, kind).modules.__all__ = []
 
 # The op database asks for functional forms of these two, which do not exist.
 core = importlib.import_module("torch.testing._internal.opinfo.core")
