@@ -184,15 +184,25 @@ if not hasattr(torch.Tensor, "__rdiv__"):  # Python 2's name, which the op datab
 for absent in ("torch._dynamo", "torch._inductor"):
     sys.modules[absent] = StandInModule(absent)
     setattr(torch, absent.rpartition(".")[2], sys.modules[absent])
+sys.modules["torch.testing._internal.inductor_utils"] = StandInModule("torch.testing._internal.inductor_utils")
 torch.jagged = StandIn("torch.jagged")
 # Decides which tests are skipped: NumPy and SciPy are there.
 imports = sys.modules["torch.utils._import_utils"] = StandInModule("torch.utils._import_utils")
 imports._check_module_exists = lambda name: importlib.util.find_spec(name.partition(".")[0]) is not None  # type: ignore[attr-defined]
-# Decorators of the machinery insist on dtypes. The tests of quantized dtypes are not applicable; bcomplex32 is newer than
-# the version that flambeau follows.
+# Tests run for the dtypes that flambeau has: those of quantized and other absent dtypes, which are placeholders, are not
+# applicable. bcomplex32 is newer than the version that flambeau follows.
 torch.bcomplex32 = torch.complex32
-for quantized in ("qint8", "qint32", "quint8", "quint4x2", "quint2x4"):
-    setattr(torch, quantized, torch.uint8)
+device_type = importlib.import_module("torch.testing._internal.common_device_type")
+with_dtypes = device_type.dtypes.__init__
+
+
+def available(dtype: Any) -> bool:
+    return all(map(available, dtype)) if isinstance(dtype, (list, tuple)) else isinstance(dtype, torch.dtype)
+
+
+device_type.dtypes.__init__ = lambda self, *args, **options: with_dtypes(
+    self, *dict.fromkeys(filter(available, args)), **options
+)
 
 # The module database lists every class of these namespaces: none of the quantized ones is applicable.
 for kind in ("qat", "quantizable", "quantized"):

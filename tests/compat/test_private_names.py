@@ -250,3 +250,13 @@ def test_helpers_of_modules(torch):
     assert len(clones) == 2 and clones[0].weight is not clones[1].weight and fb.equal(clones[0].weight, one.weight)
     x = _no_grad_trunc_normal_(fb.empty(200, requires_grad=True), 1.0, 2.0, 0.0, 1.5)
     assert 0 <= x.min().item() and x.max().item() <= 1.5
+
+
+def test_names_below_modules_of_the_bridge():
+    """`torch._utils` is a module of its own with names in a table."""
+    with fb.compat.torch():
+        import torch._utils as utils
+
+        assert utils._element_size(fb.float16) == 2
+        with pytest.raises(AttributeError, match=r"torch\._utils\.no_such_name: not in flambeau"):
+            utils.no_such_name  # noqa: B018

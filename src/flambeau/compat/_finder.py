@@ -136,7 +136,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def _adopt(self, name: str, module: types.ModuleType) -> types.ModuleType:
         """Lets a module of flambeau explain what it lacks; it and those below it are known under torch's name too."""
-        if module.__name__.startswith("flambeau.compat"):
+        if module.__name__.startswith("flambeau.compat") and name not in _ALIASES:
             return module
         before = module.__dict__.get("__getattr__")
         if not isinstance(before, _Attributes):
