@@ -2,7 +2,7 @@
 
 #include "autograd/node.h"
 #include "bindings/items.h"
-#include "ops/var.h"
+#include "ops/table/var.h"
 
 namespace fb::py {
 

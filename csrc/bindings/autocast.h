@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "ops/values.h"
+#include "ops/table/values.h"
 
 namespace fb::py {
 

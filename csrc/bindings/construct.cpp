@@ -2,7 +2,7 @@
 #include "base/bool.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
-#include "ops/common.h"
+#include "ops/table/common.h"
 
 namespace fb::py {
 namespace {

@@ -1,7 +1,7 @@
 // Python objects to argument values and results back.
 #pragma once
 #include "bindings/python.h"
-#include "ops/signature.h"
+#include "ops/table/signature.h"
 
 namespace fb::py {
 

@@ -6,7 +6,7 @@
 #include "bindings/convert.h"
 #include "bindings/graph.h"
 #include "bindings/items.h"
-#include "ops/dispatch.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 

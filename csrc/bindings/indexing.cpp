@@ -4,7 +4,7 @@
 #include "bindings/convert.h"
 #include "bindings/items.h"
 #include "bindings/override.h"
-#include "ops/index_item.h"
+#include "ops/index/index_item.h"
 
 namespace fb::py {
 namespace {

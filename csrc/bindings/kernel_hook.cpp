@@ -2,8 +2,8 @@
 #include "bindings/convert.h"
 #include "bindings/graph.h"
 #include "bindings/items.h"
-#include "ops/common.h"
-#include "ops/dispatch.h"
+#include "ops/table/common.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 namespace {

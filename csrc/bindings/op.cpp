@@ -7,8 +7,8 @@
 #include "bindings/convert.h"
 #include "bindings/items.h"
 #include "bindings/override.h"
-#include "ops/common.h"
-#include "ops/dispatch.h"
+#include "ops/table/common.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 

@@ -3,7 +3,7 @@
 
 #include "bindings/items.h"
 #include "bindings/op.h"
-#include "ops/dispatch.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 namespace {

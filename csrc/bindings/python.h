@@ -6,7 +6,7 @@
 
 #include "base/wording.h"
 #include "bindings/interpreter.h"
-#include "ops/registry.h"
+#include "ops/table/registry.h"
 #include "tensor/tensor.h"
 
 namespace fb::py {

@@ -3,7 +3,7 @@
 
 #include "bindings/graph.h"
 #include "bindings/items.h"
-#include "ops/common.h"
+#include "ops/table/common.h"
 
 namespace fb::py {
 namespace {

@@ -8,8 +8,8 @@
 #include "bindings/items.h"
 #include "bindings/override.h"
 #include "bindings/python.h"
-#include "ops/common.h"
-#include "ops/dispatch.h"
+#include "ops/table/common.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 

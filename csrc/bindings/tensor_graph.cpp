@@ -1,8 +1,8 @@
 // What tensors have to do with the graph: requires_grad, grad, history, hooks.
 #include "bindings/graph.h"
 #include "bindings/override.h"
-#include "ops/common.h"
-#include "ops/dispatch.h"
+#include "ops/table/common.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 namespace {

@@ -1,0 +1,70 @@
+// Shared by the linear algebra ops: batches of column-major copies, errors, and factorisations for other families.
+#pragma once
+#include "ops/table/common.h"
+
+namespace fb {
+
+// One matrix after another, each column-major, ready for LAPACK. `tensor` has the logical shape (…, rows, cols).
+struct Columns {
+    Tensor tensor;
+    int64_t count = 0;
+    int rows = 0, cols = 0;
+    template <class T>
+    T* at(int64_t i) const {
+        return tensor.data<T>() + i * rows * cols;
+    }
+    int ld() const { return std::max(1, rows); }
+};
+// Uninitialised, and a copy (broadcast to the batch if one is given).
+Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype);
+Columns to_columns(const Tensor& a);
+Columns to_columns(const Tensor& a, const Dims& batch);
+
+// Calls f(i) for every matrix of a batch, on several threads when the work per matrix allows.
+template <class F>
+void each_matrix(int64_t count, double work, F&& f) {
+    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(20000 / std::max(work, 1.0)));
+    parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++) f(i);
+    });
+}
+
+// float32, float64, complex64, complex128 and at least two dims.
+void check_matrices(const Tensor& a, const char* name = "A");
+void check_square(const Tensor& a, const char* name = "A");
+// LAPACK may loop for ever on these.
+void check_finite(const Tensor& a, const char* name = "A");
+Dims batch_of(const Tensor& a);
+Dims with(Dims dims, std::initializer_list<int64_t> more);
+
+// For every index of a batch, the index into another batch that broadcasts to it.
+std::vector<int64_t> batch_map(const Dims& batch, const Dims& own);
+
+// Raises a LinAlgError for the first matrix whose info is not zero; the text follows "linalg error: …".
+void check_info(const Tensor& info, const char* what);
+
+struct LU {
+    Columns factors;
+    Tensor pivots, info;  // int32, from one
+};
+LU lu_factor(const Tensor& a);
+// Cholesky factors, lower triangle; int32 info per matrix.
+Tensor cholesky_lower(const Tensor& a, const Tensor& info);
+struct Solved {
+    Tensor result;
+    LU lu;
+};
+// X of A X = B (left) or X A = B.
+Solved lu_solve(const Tensor& a, const Tensor& b, bool left);
+
+// Singular values in descending order; U and Vh are empty tensors unless wanted.
+struct SVD {
+    Tensor u, s, vh;
+};
+SVD svd(const Tensor& a, bool vectors, bool full);
+struct Eigen {
+    Tensor values, vectors;
+};
+Eigen eigh(const Tensor& a, bool upper, bool vectors);
+
+}  // namespace fb

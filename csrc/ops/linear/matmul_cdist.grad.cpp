@@ -1,0 +1,135 @@
+// Gradients of distances between rows. The slope of |d|_p along one coordinate, sign(d) (|d| / distance)^(p-1), is what
+// all formulas here are made of; it is zero where the distance is.
+#include <cmath>
+
+#include "ops/linear/matmul.h"
+#include "ops/table/common.h"
+#include "ops/table/gradient.h"
+
+namespace fb {
+namespace {
+
+template <class T>
+T sign_of(T d) {
+    return static_cast<T>((d > 0) - (d < 0));
+}
+
+// to += g * slopes of the distance between x and y along each of n coordinates
+template <class T>
+void add_slopes(T* __restrict to, const T* __restrict x, const T* __restrict y, int64_t n, double p, T g, T distance) {
+    if (p == 1) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) to[i] += g * sign_of(x[i] - y[i]);
+        return;
+    }
+    if (distance == 0) return;
+    if (p == 2) {
+        T scale = g / distance;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) to[i] += scale * (x[i] - y[i]);
+        return;
+    }
+    if (std::isinf(p)) {
+        for (int64_t i = 0; i < n; i++) {
+            T d = x[i] - y[i];
+            if (std::abs(d) == distance) to[i] += g * sign_of(d);
+        }
+        return;
+    }
+    T power = static_cast<T>(p - 1), scale = g / std::pow(distance, power);
+    for (int64_t i = 0; i < n; i++) {
+        T d = x[i] - y[i];
+        if (d != 0) to[i] += scale * sign_of(d) * std::pow(std::abs(d), power);
+    }
+}
+
+Tensor cdist_backward(const Tensor& g, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances) {
+    DType dtype = g.dtype(), wide = compute_dtype(dtype);
+    Dims left = leading(g, 2), right = left;
+    int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1);
+    for (int64_t size : {m, k}) left.push_back(size);
+    for (int64_t size : {n, k}) right.push_back(size);
+    Tensor out = zeros(left, wide, g.device());
+    if (p == 0 || out.numel() == 0 || n == 0) return to_dtype(out, dtype);
+    auto prepared = [&](const Tensor& t, const Dims& shape) { return contiguous(expand(to_dtype(t, wide), shape)); };
+    Tensor x = prepared(x1, left), y = prepared(x2, right), a = prepared(g, g.shape()),
+           d = prepared(distances, g.shape());
+    dispatch<float, double>(wide, "a floating point dtype", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        parallel_for(out.numel() / k, std::max<int64_t>(1, parallel_grain / (n * k)), [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; row++) {
+                const T *from = x.data<T>() + row * k, *others = y.data<T>() + row / m * n * k;
+                for (int64_t j = 0; j < n; j++)
+                    add_slopes<T>(out.data<T>() + row * k, from, others + j * k, k, p, a.data<T>()[row * n + j],
+                                  d.data<T>()[row * n + j]);
+            }
+        });
+    });
+    return to_dtype(out, dtype);
+}
+
+Var turned(const Var& x) { return transpose(x, -2, -1); }
+
+}  // namespace
+
+// Σ_j grad[i, j] * slope of |x1[i] - x2[j]|: the gradient of the distances for x1.
+OP("_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor distances) -> Tensor", 0) {
+    return cdist_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.number(3), a.tensor(4));
+}
+
+constexpr uint32_t points = IN(1) | IN(2) | IN(4);
+GRAD("_cdist_backward", points, IN(0) | points, IN(0) | points, IN(0) | points) {
+    double p = c.number(3);
+    if (p == 0) return;
+    Var x = c.in(1), y = c.in(2), r = unsqueeze(c.in(4), -1), h = unsqueeze(c.g(), -2);
+    Var d = unsqueeze(x, -2) - unsqueeze(y, -3), size = abs(d), zero = r == 0, corner = size == 0;
+    if (p == 1 || std::isinf(p)) {
+        Var slope = p == 1 ? sgn(d) : sgn(d) * (size == r);
+        return c.set(0, sum(h * slope, Dims{-1}));
+    }
+    Var safe = masked_fill(r, zero, 1), ratio = masked_fill(size, corner, 1) / safe;
+    Var slope = masked_fill(sgn(d) * pow(ratio, p - 1), logical_or(zero, corner), 0);
+    if (c.needs(0)) c.set(0, sum(h * slope, Dims{-1}));
+    if (!c.needs(1) && !c.needs(2) && !c.needs(4)) return;
+    // The slope's own slopes, for the coordinate and for the distance.
+    Var weight = h * unsqueeze(c.in(0), -1);
+    Var bend = masked_fill(pow(ratio, p - 2) * ((p - 1) / safe), p == 2 ? zero : logical_or(zero, corner), 0);
+    Var along = weight * bend;
+    if (c.needs(1)) c.set(1, sum(along, Dims{-2}));
+    if (c.needs(2)) c.set(2, -sum(along, Dims{-3}));
+    if (c.needs(4)) c.set(4, sum(weight * slope * ((1 - p) / safe), Dims{-1}));
+}
+
+GRAD("cdist", IN(0) | IN(1) | RESULT(0), IN(0) | IN(1) | RESULT(0)) {
+    double p = c.number(2);
+    std::string mode = c.given(3) ? c.text(3) : "use_mm_for_euclid_dist_if_necessary";
+    Var x = cast(c.in(0), c.out_dtype()), y = cast(c.in(1), c.out_dtype()), g = c.g(), r = c.out();
+    bool large = x.size(-2) > 25 || y.size(-2) > 25;
+    if (p == 2 && (mode == "use_mm_for_euclid_dist" || (large && mode != "donot_use_mm_for_euclid_dist"))) {
+        // Σ_j w (x - y[j]) as matrix products, as the distances were.
+        Var w = masked_fill(g / r, r == 0, 0);
+        if (c.needs(0)) c.set(0, x * sum(w, Dims{-1}, true) - matmul(w, y));
+        if (c.needs(1)) c.set(1, y * unsqueeze(sum(w, Dims{-2}), -1) - matmul(turned(w), x));
+        return;
+    }
+    if (c.needs(0)) c.set(0, call<"_cdist_backward">(g, x, y, p, r));
+    if (c.needs(1)) c.set(1, call<"_cdist_backward">(turned(g), y, x, p, turned(r)));
+}
+
+GRAD("pdist", IN(0) | RESULT(0)) {
+    int64_t n = c.shape(0)[0];
+    if (n < 2) return c.set(0, zeros_of(c.shape(0), c.dtype(0)));
+    // The pairs as a full, symmetric matrix.
+    Tensor places = empty({n * (n - 1) / 2}, DType::I64);
+    int64_t* to = places.data<int64_t>();
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = i + 1; j < n; j++) *to++ = i * n + j;
+    }
+    auto square = [&](const Var& pairs) {
+        Var half = reshape(call<"_place">(pairs, Var(places), 0, n * n, false), Dims{n, n});
+        return half + turned(half);
+    };
+    c.set(0, call<"_cdist_backward">(square(c.g()), c.in(0), c.in(0), c.number(1), square(c.out())));
+}
+
+}  // namespace fb

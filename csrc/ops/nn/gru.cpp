@@ -1,0 +1,166 @@
+// All steps of a GRU as one op; the gradient of its weight is one product over all steps.
+#include "autograd/mode.h"
+#include "backend/cpu/gemm.h"
+#include "ops/pointwise/curves.h"
+#include "ops/table/common.h"
+#include "ops/table/gradient.h"
+
+namespace fb {
+namespace {
+
+template <class F>
+void each_row(const Tensor& state, F f) {
+    int64_t grain = std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, state.size(1)));
+    parallel_for(state.size(0), grain, [&](int64_t r, int64_t end) {
+        for (; r < end; r++) f(r);
+    });
+}
+
+// From what input and state give to the gates r, z, n: the new state, and r, z, n and the state's part of n.
+template <class T>
+void gru_step(const Tensor& inputs, const Tensor& states, const Tensor& before, const Tensor& saved,
+              const Tensor& next) {
+    int64_t n = before.size(1);
+    each_row(before, [&](int64_t row) {
+        const T *__restrict x = inputs.data<T>() + row * 3 * n, *__restrict h = states.data<T>() + row * 3 * n,
+                *__restrict old = before.data<T>() + row * n;
+        T* __restrict to = saved.data<T>() + row * 4 * n, * __restrict to_h = next.data<T>() + row * n;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            T r = curve::sigmoid(x[k] + h[k]), z = curve::sigmoid(x[n + k] + h[n + k]), part = h[2 * n + k];
+            T m = curve::tanh(x[2 * n + k] + r * part);
+            to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = part;
+            to_h[k] = m + z * (old[k] - m);
+        }
+    });
+}
+
+// Slopes of both parts of the gates; dh becomes the part of the state's slope that does not pass the gates.
+template <class T>
+void gru_step_back(const Tensor& grad, const Tensor& dh, const Tensor& saved, const Tensor& before, const Tensor& dx,
+                   const Tensor& ds) {
+    int64_t n = before.size(1);
+    each_row(before, [&](int64_t row) {
+        const T *__restrict from = saved.data<T>() + row * 4 * n, *__restrict g = grad.data<T>() + row * n,
+                *__restrict old = before.data<T>() + row * n;
+        T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = ds.data<T>() + row * 3 * n, * __restrict d = dh.data<T>() + row * n;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            T r = from[k], z = from[n + k], m = from[2 * n + k], part = from[3 * n + k], up = g[k] + d[k];
+            T dm = up * (1 - z) * (1 - m * m), dz = up * (old[k] - m) * z * (1 - z), dr = dm * part * r * (1 - r);
+            to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
+            to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
+            d[k] = up * z;
+        }
+    });
+}
+
+Tensor joined_steps(const Tensor& t) { return view(t, {t.size(0) * t.size(1), t.size(2)}); }
+
+}  // namespace
+
+// gates: (steps, N, 3H), what the inputs give to the gates r, z, n. In reverse the last step comes first.
+OP("_gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -> (Tensor output, Tensor h, Tensor saved)",
+   0) {
+    OpScope scope("gru");
+    Tensor x = contiguous(a.tensor(0)), h = contiguous(a.tensor(3));
+    const Tensor& w = a.tensor(1);
+    check(x.dim() == 3 && w.dim() == 2 && h.dim() == 2 && x.size(1) == h.size(0) && w.size(0) == 3 * h.size(1) &&
+              w.size(1) == h.size(1) && x.size(2) == w.size(0),
+          "gates ", x.shape(), ", weight ", w.shape(), " and state ", h.shape(), " do not fit");
+    check(w.dtype() == x.dtype() && h.dtype() == x.dtype(), "tensors differ in dtype");
+    int64_t steps = x.size(0), rows = h.size(0), n = h.size(1);
+    bool reverse = a.flag(4);
+    Tensor output = empty({steps, rows, n}, x.dtype()), saved = empty({steps, rows, 4 * n}, x.dtype());
+    Tensor part = empty({rows, 3 * n}, x.dtype());
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(transpose(w, 0, 1));
+        for (int64_t s = 0; s < steps; s++) {
+            int64_t t = reverse ? steps - 1 - s : s;
+            Tensor next = select(output, 0, t);
+            if (a.given(2)) copy_into(part, expand(a.tensor(2), part.shape()));
+            factor.times(part, h, a.given(2) ? 1 : 0);
+            gru_step<T>(select(x, 0, t), part, h, select(saved, 0, t), next);
+            h = next;
+        }
+    });
+    return std::vector<Tensor>{output, clone(h), saved};
+}
+
+OP("_gru_backward(Tensor grad, Tensor grad_h, Tensor weight, Tensor h, bool reverse, Tensor output, Tensor saved) "
+   "-> (Tensor gates, Tensor weight, Tensor bias, Tensor h)",
+   0) {
+    Tensor grad = contiguous(a.tensor(0)), dh = clone(contiguous(a.tensor(1))), w = a.tensor(2);
+    Tensor h0 = contiguous(a.tensor(3)), output = contiguous(a.tensor(5)), saved = contiguous(a.tensor(6));
+    bool reverse = a.flag(4);
+    int64_t steps = saved.size(0), rows = h0.size(0), n = h0.size(1);
+    Tensor dx = empty({steps, rows, 3 * n}, w.dtype()), ds = empty({steps, rows, 3 * n}, w.dtype());
+    Tensor dw = zeros(w.shape(), w.dtype());
+    dispatch<float, double>(w.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(w);
+        for (int64_t s = steps - 1; s >= 0; s--) {
+            int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
+            gru_step_back<T>(select(grad, 0, t), dh, select(saved, 0, t), s ? select(output, 0, before) : h0,
+                             select(dx, 0, t), select(ds, 0, t));
+            factor.times(dh, select(ds, 0, t), 1);
+        }
+    });
+    if (steps > 0) cpu::gemm(dw, transpose(select(ds, 0, reverse ? steps - 1 : 0), 0, 1), h0);
+    if (steps > 1)
+        cpu::gemm(dw, transpose(joined_steps(narrow(ds, 0, reverse ? 0 : 1, steps - 1)), 0, 1),
+                  joined_steps(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1), Scalar(1));
+    Var db = sum(Var(joined_steps(ds)), Dims{0}, false);
+    return std::vector<Tensor>{dx, dw, db.tensor, dh};
+}
+
+// The same with differentiable ops.
+static void composed_gru(GradCall& c) {
+    Var w = c.in(1), output = c.out(0), saved = c.out(2), dh = c.g(1), dw, db;
+    int64_t steps = c.shape(0)[0], n = c.shape(3)[1];
+    bool reverse = c.flag(4);
+    auto join = [](const std::vector<Var>& parts) { return call<"cat">(parts, 1); };
+    std::vector<Var> slopes(static_cast<size_t>(steps));
+    for (int64_t s = steps - 1; s >= 0; s--) {
+        int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
+        Var all = select(saved, 0, t), r = narrow(all, 1, 0, n), z = narrow(all, 1, n, n), m = narrow(all, 1, 2 * n, n),
+            part = narrow(all, 1, 3 * n, n), old = s ? select(output, 0, before) : c.in(3);
+        Var up = select(c.g(0), 0, t) + dh, dm = up * (1 - z), dz = up * (old - m), dr, dpart;
+        Var extra = c.has(2) ? select(c.g(2), 0, t) : Var();
+        if (extra.defined()) dm = dm + narrow(extra, 1, 2 * n, n), dz = dz + narrow(extra, 1, n, n);
+        dm = dm * (1 - m * m), dr = dm * part, dpart = dm * r;
+        if (extra.defined()) dr = dr + narrow(extra, 1, 0, n), dpart = dpart + narrow(extra, 1, 3 * n, n);
+        dr = dr * r * (1 - r), dz = dz * z * (1 - z);
+        slopes[static_cast<size_t>(t)] = join({dr, dz, dm});
+        Var slope = join({dr, dz, dpart}), more = mm(transpose(slope, 0, 1), old), rows = sum(slope, Dims{0}, false);
+        dw = dw.defined() ? dw + more : more;
+        db = db.defined() ? db + rows : rows;
+        dh = up * z + mm(slope, w);
+    }
+    if (steps > 0) {
+        c.set(0, call<"stack">(slopes, 0));
+        c.set(1, dw);
+        if (c.given(2)) c.set(2, db);
+    }
+    c.set(3, dh);
+}
+
+constexpr uint32_t of_gru = IN(1) | IN(3) | RESULT(0) | RESULT(2);
+GRAD("_gru", of_gru, of_gru, of_gru, of_gru) {
+    if (grad_enabled() || c.has(2)) return composed_gru(c);
+    auto all = call_all<"_gru_backward">(c.g(0), c.g(1), c.in(1), c.in(3), c.flag(4), c.out(0), c.out(2));
+    c.set(0, all[0]);
+    c.set(1, all[1]);
+    if (c.given(2)) c.set(2, all[2]);
+    c.set(3, all[3]);
+}
+
+// Outputs of all steps, and the last state.
+OP("_nn.gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -> Tensor[]", FUNCTION | COMPOSITE) {
+    Var bias = a.given(2) ? Var(a.tensor(2)) : Var();
+    auto all = call_all<"_gru">(Var(a.tensor(0)), Var(a.tensor(1)), bias, Var(a.tensor(3)), a.flag(4));
+    return std::vector<Tensor>{all[0].tensor, all[1].tensor};
+}
+
+}  // namespace fb

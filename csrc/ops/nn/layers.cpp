@@ -1,0 +1,228 @@
+// Layers as one op each: a linear map with its bias, and all steps of an LSTM. The gradient of a weight is one product
+// over all rows, or all steps.
+#include "autograd/mode.h"
+#include "backend/cpu/gemm.h"
+#include "ops/linear/matmul.h"
+#include "ops/pointwise/curves.h"
+#include "ops/table/common.h"
+#include "ops/table/gradient.h"
+
+namespace fb {
+namespace {
+
+Dims matrix_shape(const Dims& shape) {
+    int64_t rows = 1;
+    for (int64_t d = 0; d + 1 < shape.size(); d++) rows *= shape[d];
+    return {rows, shape.back()};
+}
+Tensor all_rows(const Tensor& x) { return reshape(x, matrix_shape(x.shape())); }
+Var all_rows(const Var& x) { return x.dim() == 2 ? x : reshape(x, matrix_shape(x.shape())); }
+
+// Whether x is a transposed view: (L, N, E) of memory in the order (N, L, E). Results are then laid out likewise, and
+// nothing is copied.
+bool turned(const Tensor& x) { return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous(); }
+
+}  // namespace
+
+OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCTION) {
+    OpScope scope("linear");
+    const Tensor &x = a.tensor(0), &w = a.tensor(1);
+    check(x.dim() >= 1 && w.dim() == 2 && x.shape().back() == w.size(1), "input of shape ", x.shape(),
+          " does not fit weight of shape ", w.shape());
+    check(x.dtype() == w.dtype() && (!a.given(2) || a.tensor(2).dtype() == x.dtype()),
+          "expected input, weight and bias to have the same dtype, got ", x.dtype(), " and ", w.dtype(),
+          "; convert one with .to(dtype)");
+    bool turn = turned(x);
+    Tensor from = turn ? transpose(x, 0, 1) : x, rows = all_rows(from);
+    Dims shape = from.shape();
+    shape[shape.size() - 1] = w.size(0);
+    Tensor out = empty({rows.size(0), w.size(0)}, x.dtype());
+    multiply_add(out, rows, transpose(w, 0, 1), a.tensor_or_none(2));
+    Tensor result = view(out, shape);
+    return turn ? transpose(result, 0, 1) : result;
+}
+GRAD("_nn.linear", IN(1), IN(0), 0) {
+    Var g = c.g();
+    bool turn = turned(g.tensor);
+    if (c.needs(0)) {
+        Var from = turn ? transpose(g, 0, 1) : g;
+        Dims shape = from.shape();
+        shape[shape.size() - 1] = c.shape(0).back();
+        Var result = reshape(mm(all_rows(from), conj(c.in(1))), shape);
+        c.set(0, turn ? transpose(result, 0, 1) : result);
+    }
+    if (c.needs(1)) {
+        Var x = c.in(0);
+        turn = turn || turned(x.tensor);
+        Var rows = all_rows(turn ? transpose(g, 0, 1) : g);
+        c.set(1, mm(transpose(rows, 0, 1), conj(all_rows(turn ? transpose(x, 0, 1) : x))));
+    }
+    if (c.given(2) && c.needs(2)) c.set(2, sum(all_rows(turn ? transpose(g, 0, 1) : g), Dims{0}, false));
+}
+
+// ---- LSTM ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What one step does after the product: gates become their activations in place.
+template <class T>
+void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, const Tensor& hidden) {
+    int64_t rows = before.size(0), n = before.size(1);
+    parallel_for(rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
+        for (; r < end; r++) {
+            T* __restrict i = gates.data<T>() + r * 4 * n, * __restrict f = i + n, * __restrict g = f + n, * __restrict o = g + n;
+            const T* __restrict old = before.data<T>() + r * n;
+            T* __restrict cell = cells.data<T>() + r * n, * __restrict h = hidden.data<T>() + r * n;
+#pragma omp simd
+            for (int64_t k = 0; k < n; k++) {
+                i[k] = curve::sigmoid(i[k]), f[k] = curve::sigmoid(f[k]);
+                g[k] = curve::tanh(g[k]), o[k] = curve::sigmoid(o[k]);
+                cell[k] = f[k] * old[k] + i[k] * g[k];
+                h[k] = o[k] * curve::tanh(cell[k]);
+            }
+        }
+    });
+}
+
+// Slopes of the gates before activation; dc becomes the slope of the cell state before the step.
+template <class T>
+void lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, const Tensor& gates, const Tensor& cells,
+                    const Tensor& before, const Tensor& slopes) {
+    int64_t rows = before.size(0), n = before.size(1);
+    parallel_for(
+        rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
+            for (; r < end; r++) {
+                const T *__restrict from = gates.data<T>() + r * 4 * n, *__restrict g0 = grad.data<T>() + r * n,
+                    *__restrict g1 = dh.data<T>() + r * n, *__restrict now = cells.data<T>() + r * n,
+                    *__restrict old = before.data<T>() + r * n;
+                T* __restrict to = slopes.data<T>() + r * 4 * n, * __restrict d = dc.data<T>() + r * n;
+#pragma omp simd
+                for (int64_t k = 0; k < n; k++) {
+                    T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = curve::tanh(now[k]);
+                    T up = g0[k] + g1[k], cell = d[k] + up * o * (1 - t * t);
+                    to[k] = cell * g * i * (1 - i);
+                    to[n + k] = cell * old[k] * f * (1 - f);
+                    to[2 * n + k] = cell * i * (1 - g * g);
+                    to[3 * n + k] = up * t * o * (1 - o);
+                    d[k] = cell * f;
+                }
+            }
+        });
+}
+
+template <class F>
+void with_type(DType d, F f) {
+    dispatch<float, double>(d, "float32 or float64", f);
+}
+
+}  // namespace
+
+// gates: (steps, N, 4H), what the inputs give to the gates i, f, g, o. Returns outputs and last state, and the
+// activated gates and the cell states of all steps, which the gradient needs. In reverse the last step comes first.
+OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Tensor output, Tensor h, Tensor c, "
+   "Tensor gates, Tensor cells)",
+   0) {
+    OpScope scope("lstm");
+    const Tensor &x = a.tensor(0), &w = a.tensor(1);
+    Tensor h = contiguous(a.tensor(2)), cell = contiguous(a.tensor(3));
+    check(x.dim() == 3 && w.dim() == 2 && h.dim() == 2 && x.size(1) == h.size(0) && h.shape() == cell.shape() &&
+              w.size(0) == 4 * h.size(1) && w.size(1) == h.size(1) && x.size(2) == w.size(0),
+          "gates ", x.shape(), ", weight ", w.shape(), " and state ", h.shape(), ", ", cell.shape(), " do not fit");
+    check(w.dtype() == x.dtype() && h.dtype() == x.dtype() && cell.dtype() == x.dtype(), "tensors differ in dtype");
+    int64_t steps = x.size(0);
+    bool reverse = a.flag(4);
+    Dims shape{steps, h.size(0), h.size(1)};
+    Tensor gates = empty(x.shape(), x.dtype()), output = empty(shape, x.dtype()), cells = empty(shape, x.dtype());
+    copy_into(gates, x);
+    with_type(x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(transpose(w, 0, 1));
+        for (int64_t s = 0; s < steps; s++) {
+            int64_t t = reverse ? steps - 1 - s : s;
+            Tensor g = select(gates, 0, t), to_h = select(output, 0, t), to_c = select(cells, 0, t);
+            factor.times(g, h, 1);
+            lstm_step<T>(g, cell, to_c, to_h);
+            h = to_h, cell = to_c;
+        }
+    });
+    return std::vector<Tensor>{output, clone(h), clone(cell), gates, cells};
+}
+
+OP("_lstm_backward(Tensor grad, Tensor grad_h, Tensor grad_c, Tensor weight, Tensor h, Tensor c, bool reverse, "
+   "Tensor output, Tensor gates, Tensor cells) -> (Tensor gates, Tensor weight, Tensor h, Tensor c)",
+   0) {
+    Tensor grad = contiguous(a.tensor(0)), dh = clone(contiguous(a.tensor(1))), dc = clone(contiguous(a.tensor(2)));
+    Tensor w = a.tensor(3), h0 = contiguous(a.tensor(4)), c0 = contiguous(a.tensor(5));
+    Tensor output = contiguous(a.tensor(7)), gates = contiguous(a.tensor(8)), cells = contiguous(a.tensor(9));
+    bool reverse = a.flag(6);
+    int64_t steps = gates.size(0);
+    Tensor slopes = empty(gates.shape(), gates.dtype()), dw = zeros(w.shape(), w.dtype());
+    with_type(gates.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        cpu::RightFactor factor(w);
+        for (int64_t s = steps - 1; s >= 0; s--) {
+            int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
+            Tensor slope = select(slopes, 0, t);
+            lstm_step_back<T>(select(grad, 0, t), dh, dc, select(gates, 0, t), select(cells, 0, t),
+                              s ? select(cells, 0, before) : c0, slope);
+            factor.times(dh, slope, 0);
+        }
+    });
+    if (steps > 0) {
+        Tensor first = select(slopes, 0, reverse ? steps - 1 : 0);
+        cpu::gemm(dw, transpose(first, 0, 1), h0, Scalar(1), Scalar(0));
+    }
+    if (steps > 1) {
+        Tensor later = all_rows(narrow(slopes, 0, reverse ? 0 : 1, steps - 1));
+        cpu::gemm(dw, transpose(later, 0, 1), all_rows(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1),
+                  Scalar(1));
+    }
+    return std::vector<Tensor>{slopes, dw, dh, dc};
+}
+
+// The same with differentiable ops.
+static void composed_lstm(GradCall& c) {
+    Var w = c.in(1), output = c.out(0), gates = c.out(3), cells = c.out(4), dh = c.g(1), dc = c.g(2), dw;
+    int64_t steps = c.shape(0)[0], n = c.shape(2)[1];
+    bool reverse = c.flag(4);
+    std::vector<Var> slopes(static_cast<size_t>(steps));
+    for (int64_t s = steps - 1; s >= 0; s--) {
+        int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
+        Var all = select(gates, 0, t), i = narrow(all, 1, 0, n), f = narrow(all, 1, n, n), g = narrow(all, 1, 2 * n, n),
+            o = narrow(all, 1, 3 * n, n), y = tanh(select(cells, 0, t)), old = s ? select(cells, 0, before) : c.in(3);
+        Var up = select(c.g(0), 0, t) + dh, cell = dc + up * o * (1 - y * y);
+        if (c.has(4)) cell = cell + select(c.g(4), 0, t);
+        Var active = call<"cat">(std::vector<Var>{cell * g, cell * old, cell * i, up * y}, 1);
+        if (c.has(3)) active = active + select(c.g(3), 0, t);
+        Var slope = active * call<"cat">(std::vector<Var>{i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)}, 1);
+        slopes[static_cast<size_t>(t)] = slope;
+        Var part = mm(transpose(slope, 0, 1), s ? select(output, 0, before) : c.in(2));
+        dw = dw.defined() ? dw + part : part;
+        dh = mm(slope, w), dc = cell * f;
+    }
+    if (steps > 0) {
+        c.set(0, call<"stack">(slopes, 0));
+        c.set(1, dw);
+    }
+    c.set(2, dh);
+    c.set(3, dc);
+}
+
+constexpr uint32_t of_lstm = IN(1) | IN(2) | IN(3) | RESULT(0) | RESULT(3) | RESULT(4);
+GRAD("_lstm", of_lstm, of_lstm, of_lstm, of_lstm) {
+    if (grad_enabled() || c.has(3) || c.has(4)) return composed_lstm(c);
+    auto all = call_all<"_lstm_backward">(c.g(0), c.g(1), c.g(2), c.in(1), c.in(2), c.in(3), c.flag(4), c.out(0),
+                                          c.out(3), c.out(4));
+    for (int i = 0; i < 4; i++) c.set(i, all[static_cast<size_t>(i)]);
+}
+
+// Outputs of all steps, and the last state.
+OP("_nn.lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> Tensor[]", FUNCTION | COMPOSITE) {
+    std::vector<Tensor> results;
+    for (const Var& v :
+         call_all<"_lstm">(Var(a.tensor(0)), Var(a.tensor(1)), Var(a.tensor(2)), Var(a.tensor(3)), a.flag(4)))
+        if (results.size() < 3) results.push_back(v.tensor);
+    return results;
+}
+
+}  // namespace fb

@@ -1,0 +1,431 @@
+// Normalisation: over channels of a batch, over groups of channels, over rows. Each op also returns the mean and the
+// reciprocal deviation that its gradient needs.
+#include "ops/nn/norm.h"
+
+#include <cmath>
+
+#include "ops/nn/channels.h"
+#include "ops/nn/norm_composed.h"
+#include "ops/order/reduce.h"
+#include "ops/table/dispatch.h"
+
+namespace fb {
+namespace {
+
+void check_floating(const Tensor& x) {
+    if (!is_floating(x.dtype())) fail_dtype(x.dtype(), "a floating point dtype");
+}
+
+Tensor back(const Tensor& y, DType dtype) {
+    Tensor result = to_dtype(y, dtype);
+    result.impl()->free_layout = y.impl()->free_layout;
+    return result;
+}
+
+// A weight, bias or running statistic in the computing dtype; undefined stays so.
+Tensor parameter(const Tensor& p, const Tensor& x, const char* name) {
+    if (!p) return p;
+    bool fits = p.dtype() == x.dtype() || (is_half(x.dtype()) && p.dtype() == DType::F32);
+    check(fits, "expected ", name, " to have the input's dtype ", x.dtype(), ", got ", p.dtype());
+    return contiguous(to_dtype(p, compute_dtype(x.dtype())));
+}
+
+// Reads a tensor of coefficients, or `value` where there is none.
+struct Numbers {
+    const Tensor& t;
+    double value;
+    double operator[](int64_t i) const {
+        if (!t.defined()) return value;
+        return t.dtype() == DType::F32 ? double(t.data<float>()[i]) : t.data<double>()[i];
+    }
+};
+void put(const Tensor& t, int64_t i, double value) {
+    if (t.dtype() == DType::F32) t.data<float>()[i] = float(value);
+    else t.data<double>()[i] = value;
+}
+
+constexpr int64_t most_parts = 16;
+
+// Shared statistics: the samples of channels-last tensors are one run of pixels.
+NormShape norm_shape(const Channels& in, bool shared) {
+    const Dims& shape = in.t.shape();
+    NormShape s;
+    s.batch = shape[0];
+    s.channels = shape[1];
+    for (int64_t d = 2; d < shape.size(); d++) s.pixels *= shape[d];
+    s.last = in.last || (shared && s.pixels == 1);
+    s.shared = shared;
+    if (!s.last) return s;
+    if (shared) {
+        s.pixels *= s.batch;
+        s.batch = 1;
+    }
+    s.parts = std::clamp<int64_t>(s.pixels / 128, 1, most_parts);
+    return s;
+}
+
+// ---- over the batch ------------------------------------------------------------------------------------------------
+
+// Mean and variance of every channel.
+void batch_moments(const NormShape& s, const Tensor& x, std::vector<double>& mean, std::vector<double>& variance) {
+    std::vector<double> means, spreads;
+    cpu::channel_moments(s, x, means, spreads);
+    mean.assign(static_cast<size_t>(s.channels), 0);
+    variance.assign(mean.size(), 0);
+    double count = 0;
+    for (int64_t segment = 0; segment < s.segments(); segment++) {
+        double n = double(s.part_size(segment % s.parts));
+        if (n == 0) continue;
+        for (int64_t c = 0; c < s.channels; c++) {
+            size_t i = static_cast<size_t>(c), k = static_cast<size_t>(segment * s.channels + c);
+            double delta = means[k] - mean[i];
+            mean[i] += delta * n / (count + n);
+            variance[i] += spreads[k] + delta * delta * count * n / (count + n);
+        }
+        count += n;
+    }
+    for (double& v : variance) v /= count;
+}
+
+void move_towards(const Tensor& running, const std::vector<double>& now, double factor, double momentum) {
+    if (!running) return;
+    Tensor next = to_dtype(contiguous(running), DType::F64);
+    if (next.is_same(running)) next = clone(next);
+    for (int64_t c = 0; c < next.numel(); c++) {
+        double& value = next.data<double>()[c];
+        value = (1 - momentum) * value + momentum * factor * now[static_cast<size_t>(c)];
+    }
+    copy_into(running, next);
+}
+
+std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                               const Tensor& running_var, bool training, double momentum, double eps, bool relu) {
+    check_floating(x);
+    DType compute = compute_dtype(x.dtype());
+    Channels in(x);
+    NormShape s = norm_shape(in, true);
+    Tensor from = to_dtype(in.t, compute), w = parameter(weight, x, "weight"), b = parameter(bias, x, "bias");
+    Tensor mean = empty({s.channels}, compute), rstd = empty({s.channels}, compute);
+    if (training) {
+        std::vector<double> means, variances;
+        batch_moments(s, from, means, variances);
+        double count = double(s.batch * s.pixels);
+        for (int64_t c = 0; c < s.channels; c++) {
+            put(mean, c, means[static_cast<size_t>(c)]);
+            put(rstd, c, 1 / std::sqrt(variances[static_cast<size_t>(c)] + eps));
+        }
+        move_towards(running_mean, means, 1, momentum);
+        move_towards(running_var, variances, count > 1 ? count / (count - 1) : 1, momentum);
+    } else {
+        Tensor kept_mean = parameter(running_mean, x, "running_mean");
+        Tensor kept_var = parameter(running_var, x, "running_var");
+        for (int64_t c = 0; c < s.channels; c++) {
+            put(mean, c, Numbers{kept_mean, 0}[c]);
+            put(rstd, c, 1 / std::sqrt(Numbers{kept_var, 1}[c] + eps));
+        }
+    }
+    Tensor scale = empty({s.channels}, compute), shift = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) {
+        double factor = Numbers{w, 1}[c] * Numbers{rstd, 1}[c];
+        put(scale, c, factor);
+        put(shift, c, Numbers{b, 0}[c] - Numbers{mean, 0}[c] * factor);
+    }
+    Tensor y = in.result(x.shape(), compute);
+    cpu::channel_affine(s, y, from, scale, shift, relu);
+    return {back(y, x.dtype()), mean, rstd, shift};
+}
+
+// `shifted`: what was added to the scaled input; given, a relu follows whose work is to be done as well.
+std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                        const Tensor& rstd, const Tensor& shifted, bool training, bool needs_input) {
+    DType compute = mean.dtype();
+    Channels in(x);
+    NormShape s = norm_shape(in, true);
+    Tensor from = to_dtype(in.t, compute), g = to_dtype(in_order(grad, in.last), compute);
+    Tensor w = parameter(weight, x, "weight");
+    Tensor gw = empty({s.channels}, compute), gb = empty({s.channels}, compute);
+    Tensor a = empty({s.channels}, compute), slope = empty({s.channels}, compute), shift = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) put(a, c, Numbers{w, 1}[c] * Numbers{rstd, 1}[c]);
+    cpu::Gate gate = shifted ? cpu::Gate{a, shifted} : cpu::Gate{};
+    std::vector<double> sums, products;
+    cpu::channel_products(s, g, from, mean, gate, sums, products);
+    double count = double(s.batch * s.pixels);
+    for (int64_t c = 0; c < s.channels; c++) {
+        double sum = 0, product = 0, r = Numbers{rstd, 1}[c], scale = Numbers{w, 1}[c] * r;
+        for (int64_t segment = 0; segment < s.segments(); segment++) {
+            sum += sums[static_cast<size_t>(segment * s.channels + c)];
+            product += products[static_cast<size_t>(segment * s.channels + c)];
+        }
+        put(gw, c, product * r);
+        put(gb, c, sum);
+        put(slope, c, training ? -scale * r * r * product / count : 0);
+        put(shift, c, training ? -scale * sum / count : 0);
+    }
+    if (!needs_input) return {Tensor(), gw, gb};
+    Tensor gx = in.result(x.shape(), compute);
+    cpu::channel_combine(s, gx, g, from, mean, gate, a, slope, shift);
+    return {back(gx, x.dtype()), gw, gb};
+}
+
+// The sum of every channel over all samples.
+Tensor channel_sum(const Tensor& x) {
+    if (!is_floating(x.dtype())) {
+        Dims over = {0};
+        for (int64_t d = 2; d < x.dim(); d++) over.push_back(d);
+        return sum(contiguous(x), over, false, x.dtype());
+    }
+    DType compute = compute_dtype(x.dtype());
+    Channels in(x);
+    NormShape s = norm_shape(in, true);
+    std::vector<double> sums;
+    cpu::channel_sums(s, to_dtype(in.t, compute), sums);
+    Tensor result = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) {
+        double all = 0;
+        for (int64_t segment = 0; segment < s.segments(); segment++)
+            all += sums[static_cast<size_t>(segment * s.channels + c)];
+        put(result, c, all);
+    }
+    return to_dtype(result, x.dtype());
+}
+
+// ---- over groups of channels ---------------------------------------------------------------------------------------
+
+std::vector<Tensor> group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
+    check_floating(x);
+    DType compute = compute_dtype(x.dtype());
+    Channels in(x);
+    NormShape s = norm_shape(in, false);
+    Tensor from = to_dtype(in.t, compute), w = parameter(weight, x, "weight"), b = parameter(bias, x, "bias");
+    Tensor mean = empty({s.batch, groups}, compute), rstd = empty({s.batch, groups}, compute);
+    Tensor scale = empty({s.batch, s.channels}, compute), shift = empty({s.batch, s.channels}, compute);
+    std::vector<double> means, spreads;
+    cpu::channel_moments(s, from, means, spreads);
+    int64_t each = s.channels / groups;
+    for (int64_t n = 0; n < s.batch; n++)
+        for (int64_t group = 0; group < groups; group++) {
+            double count = 0, middle = 0, spread = 0;
+            for (int64_t part = 0; part < s.parts; part++)
+                for (int64_t c = group * each; c < (group + 1) * each; c++) {
+                    size_t k = static_cast<size_t>((n * s.parts + part) * s.channels + c);
+                    double more = double(s.part_size(part)), delta = means[k] - middle;
+                    middle += delta * more / (count + more);
+                    spread += spreads[k] + delta * delta * count * more / (count + more);
+                    count += more;
+                }
+            double r = 1 / std::sqrt(spread / count + eps);
+            put(mean, n * groups + group, middle);
+            put(rstd, n * groups + group, r);
+            for (int64_t c = group * each; c < (group + 1) * each; c++) {
+                double factor = Numbers{w, 1}[c] * r;
+                put(scale, n * s.channels + c, factor);
+                put(shift, n * s.channels + c, Numbers{b, 0}[c] - middle * factor);
+            }
+        }
+    Tensor y = in.result(x.shape(), compute);
+    cpu::channel_affine(s, y, from, scale, shift);
+    return {back(y, x.dtype()), mean, rstd};
+}
+
+std::vector<Tensor> group_norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                        const Tensor& rstd, int64_t groups, bool needs_input) {
+    DType compute = mean.dtype();
+    Channels in(x);
+    NormShape s = norm_shape(in, false);
+    Tensor from = to_dtype(in.t, compute), g = to_dtype(in_order(grad, in.last), compute);
+    Tensor w = parameter(weight, x, "weight");
+    int64_t each = s.channels / groups;
+    Dims table = {s.batch, s.channels};
+    Tensor center = empty(table, compute), a = empty(table, compute), slope = empty(table, compute),
+           shift = empty(table, compute);
+    for (int64_t i = 0; i < s.batch * s.channels; i++) put(center, i, Numbers{mean, 0}[i / each]);
+    std::vector<double> sums, products;
+    cpu::channel_products(s, g, from, center, {}, sums, products);
+    std::vector<double> to_weight(static_cast<size_t>(s.channels)), to_bias(static_cast<size_t>(s.channels));
+    double count = double(each * s.pixels);
+    for (int64_t n = 0; n < s.batch; n++)
+        for (int64_t group = 0; group < groups; group++) {
+            double all = 0, crossed = 0, r = Numbers{rstd, 1}[n * groups + group];
+            for (int64_t c = group * each; c < (group + 1) * each; c++) {
+                double sum = 0, product = 0;
+                for (int64_t part = 0; part < s.parts; part++) {
+                    size_t k = static_cast<size_t>((n * s.parts + part) * s.channels + c);
+                    sum += sums[k];
+                    product += products[k];
+                }
+                to_weight[static_cast<size_t>(c)] += product * r;
+                to_bias[static_cast<size_t>(c)] += sum;
+                all += sum * Numbers{w, 1}[c];
+                crossed += product * Numbers{w, 1}[c];
+            }
+            for (int64_t c = group * each; c < (group + 1) * each; c++) {
+                int64_t k = n * s.channels + c;
+                put(a, k, Numbers{w, 1}[c] * r);
+                put(slope, k, -crossed * r * r * r / count);
+                put(shift, k, -all * r / count);
+            }
+        }
+    Tensor gw = empty({s.channels}, compute), gb = empty({s.channels}, compute);
+    for (int64_t c = 0; c < s.channels; c++) {
+        put(gw, c, to_weight[static_cast<size_t>(c)]);
+        put(gb, c, to_bias[static_cast<size_t>(c)]);
+    }
+    if (!needs_input) return {Tensor(), gw, gb};
+    Tensor gx = in.result(x.shape(), compute);
+    cpu::channel_combine(s, gx, g, from, center, {}, a, slope, shift);
+    return {back(gx, x.dtype()), gw, gb};
+}
+
+// ---- over rows -----------------------------------------------------------------------------------------------------
+
+int64_t row_size(const Tensor& x, int64_t dims) {
+    int64_t size = 1;
+    for (int64_t d = x.dim() - dims; d < x.dim(); d++) size *= x.shape()[d];
+    return size;
+}
+
+std::vector<Tensor> row_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Tensor& bias, double eps,
+                             bool centered) {
+    check_floating(x);
+    DType compute = compute_dtype(x.dtype());
+    int64_t size = row_size(x, dims);
+    Dims rows(x.shape().begin(), x.shape().end() - dims);
+    Tensor from = to_dtype(contiguous(x), compute), y = empty(x.shape(), compute);
+    Tensor mean = centered ? empty(rows, compute) : Tensor(), rstd = empty(rows, compute);
+    cpu::row_norm(y, mean, rstd, from, parameter(weight, x, "weight"), parameter(bias, x, "bias"), size, eps, centered);
+    if (!centered) mean = empty({0}, compute);
+    return {to_dtype(y, x.dtype()), mean, rstd};
+}
+
+std::vector<Tensor> row_norm_gradient(const Tensor& grad, const Tensor& x, int64_t dims, const Tensor& weight,
+                                      const Tensor& mean, const Tensor& rstd, bool centered, bool needs_input,
+                                      bool needs_parameters) {
+    DType compute = rstd.dtype();
+    int64_t size = row_size(x, dims);
+    Dims last(x.shape().end() - dims, x.shape().end());
+    Tensor gx = needs_input ? empty(x.shape(), compute) : Tensor(), gw, gb;
+    if (needs_parameters) {
+        gw = empty(last, compute);
+        gb = empty(last, compute);
+    }
+    cpu::row_norm_gradient(gx, gw, gb, to_dtype(contiguous(grad), compute), to_dtype(contiguous(x), compute),
+                           parameter(weight, x, "weight"), mean, rstd, size, centered);
+    return {gx ? to_dtype(gx, x.dtype()) : gx, gw, gb};
+}
+
+// Whether the gradient itself is to be recorded: then it is made of plain ops.
+bool recorded(const Args& a) {
+    return should_record({a.tensor(0), a.tensor(1)}) || (a.given(2) && should_record({a.tensor(2)}));
+}
+
+}  // namespace
+
+#define SAVED "-> (Tensor result, Tensor mean, Tensor rstd)"
+#define GRADIENTS "-> Tensor[]"
+
+OP("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+   "float momentum, float eps, bool relu) -> (Tensor result, Tensor mean, Tensor rstd, Tensor shift)",
+   FREE | GATED) {
+    return batch_norm(a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2), a.tensor_or_none(3), a.tensor_or_none(4),
+                      a.flag(5), a.number(6), a.number(7), a.flag(8));
+}
+// The node of a relu whose work is done: to the graph it is a relu like others.
+OP("_relu(Tensor input) -> Tensor", FREE) {
+    const Tensor& x = a.tensor(0);
+    Tensor y = make_view(x.storage_ref(), x.dtype(), x.shape(), x.strides(), x.offset());
+    y.impl()->free_layout = x.impl()->free_layout;
+    return y;
+}
+OP("_batch_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, bool training, float "
+   "eps, bool needs_input, Tensor? shift) " GRADIENTS,
+   FREE | COMPOSITE) {
+    if (recorded(a)) return composed_batch_norm_gradient(a);
+    return batch_norm_gradient(a.tensor(0), a.tensor(1), a.tensor_or_none(2), a.tensor(3), a.tensor(4),
+                               a.tensor_or_none(8), a.flag(5), a.flag(7));
+}
+
+OP("_channel_sum(Tensor input) -> Tensor", FREE) { return channel_sum(a.tensor(0)); }
+
+OP("_group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) " SAVED, FREE) {
+    return group_norm(a.tensor(0), a.integer(1), a.tensor_or_none(2), a.tensor_or_none(3), a.number(4));
+}
+OP("_group_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, int groups, float eps, "
+   "bool needs_input) " GRADIENTS,
+   FREE | COMPOSITE) {
+    if (recorded(a)) return composed_group_norm_gradient(a);
+    return group_norm_gradient(a.tensor(0), a.tensor(1), a.tensor_or_none(2), a.tensor(3), a.tensor(4), a.integer(5),
+                               a.flag(7));
+}
+
+// Over the last `dims` dimensions. Not centered: by the root mean square.
+OP("_row_norm(Tensor input, int dims, Tensor? weight, Tensor? bias, float eps, bool centered) " SAVED, 0) {
+    return row_norm(a.tensor(0), a.integer(1), a.tensor_or_none(2), a.tensor_or_none(3), a.number(4), a.flag(5));
+}
+OP("_row_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, int dims, float eps, bool "
+   "centered, bool needs_input, bool needs_parameters) " GRADIENTS,
+   COMPOSITE) {
+    if (recorded(a)) return composed_row_norm_gradient(a);
+    return row_norm_gradient(a.tensor(0), a.tensor(1), a.integer(5), a.tensor_or_none(2), a.tensor(3), a.tensor(4),
+                             a.flag(7), a.flag(8), a.flag(9));
+}
+
+// What the functions of flambeau.nn.functional call after their checks.
+namespace {
+
+void check_channels(const Tensor& x) {
+    check_floating(x);
+    check(x.dim() >= 2, "expected an input of at least 2 dimensions (batch, channels, ...), got shape ", x.shape());
+}
+void check_per_channel(const Args& a, std::initializer_list<int> which, int64_t channels) {
+    for (int i : which) {
+        if (a.given(i))
+            check(a.tensor(i).dim() == 1 && a.tensor(i).numel() == channels, "expected ", channels,
+                  " numbers, one per channel, got shape ", a.tensor(i).shape());
+    }
+}
+
+}  // namespace
+
+static Var checked_batch_norm(const Args& a, bool relu) {
+    check_channels(a.tensor(0));
+    check_per_channel(a, {1, 2, 3, 4}, a.tensor(0).shape()[1]);
+    check(a.flag(5) || (a.given(1) && a.given(2)), "running statistics are needed when training is False");
+    check(a.given(1) == a.given(2), "running_mean and running_var belong together");
+    auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
+    return call_all<"_batch_norm">(var(0), var(3), var(4), var(1), var(2), a.flag(5), a.number(6), a.number(7),
+                                   relu)[0];
+}
+#define BATCH_NORM                                                                                                  \
+    "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, float " \
+    "momentum, float eps) -> Tensor"
+OP("_nn.batch_norm" BATCH_NORM, FUNCTION | FREE | COMPOSITE) { return checked_batch_norm(a, false).tensor; }
+// With the relu that follows, in one pass over memory less.
+OP("_nn.batch_norm_relu" BATCH_NORM, FUNCTION | FREE | COMPOSITE) {
+    return call<"_relu">(checked_batch_norm(a, true)).tensor;
+}
+OP("_nn.group_norm(Tensor input, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor",
+   FUNCTION | FREE | COMPOSITE) {
+    check_channels(a.tensor(0));
+    int64_t channels = a.tensor(0).shape()[1];
+    check(a.integer(1) > 0 && channels % a.integer(1) == 0, "expected the ", channels,
+          " channels to be divisible by groups, got ", a.integer(1));
+    check_per_channel(a, {2, 3}, channels);
+    auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
+    return call_all<"_group_norm">(var(0), a.integer(1), var(2), var(3), a.number(4))[0].tensor;
+}
+OP("_nn.row_norm(Tensor input, int dims, Tensor? weight, Tensor? bias, float eps, bool centered) -> Tensor",
+   FUNCTION | COMPOSITE) {
+    const Tensor& x = a.tensor(0);
+    check_floating(x);
+    check(a.integer(1) > 0 && a.integer(1) <= x.dim(), "expected 1 to ", x.dim(), " dims for shape ", x.shape(),
+          ", got ", a.integer(1));
+    Dims row(x.shape().end() - a.integer(1), x.shape().end());
+    for (int i : {2, 3}) {
+        if (a.given(i))
+            check(a.tensor(i).shape() == row, "expected shape ", row, " of a row, got ", a.tensor(i).shape());
+    }
+    auto var = [&](int i) { return a.given(i) ? Var(a.tensor(i)) : Var(); };
+    return call_all<"_row_norm">(var(0), a.integer(1), var(2), var(3), a.number(4), a.flag(5))[0].tensor;
+}
+
+}  // namespace fb

@@ -1,0 +1,74 @@
+// Reductions that other families may call. `dims` are wrapped here; nothing given means all dimensions.
+#pragma once
+#include <optional>
+#include <utility>
+
+#include "ops/order/reduce_driver.h"
+
+namespace fb {
+
+// ---- shapes ----
+// 1 for each reduced dimension. No dims, or none listed, means all.
+Dims reduce_mask(const Tensor& t, const std::optional<Dims>& dims);
+// Shape of the result: reduced dimensions gone, or of size 1.
+Dims reduced_shape(const Tensor& t, const Dims& mask, bool keepdim);
+int64_t reduced_count(const Tensor& t, const Dims& mask);
+// An error when no element is there to choose from.
+void check_not_empty(const Tensor& t, const Dims& mask, bool dims_given);
+// (…, 2) real view of a complex tensor.
+Tensor real_view(const Tensor& t);
+
+// ---- sums ----
+Tensor sum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+           std::optional<DType> dtype = {});
+Tensor nansum(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+              std::optional<DType> dtype = {});
+Tensor mean(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+            std::optional<DType> dtype = {});
+Tensor prod(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false,
+            std::optional<DType> dtype = {});
+Tensor count_nonzero(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+Tensor any(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+Tensor all(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+
+// ---- extremes ----
+Tensor amax(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+Tensor amin(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+// Smallest, largest.
+std::pair<Tensor, Tensor> aminmax(const Tensor& t, const std::optional<Dims>& dims = {}, bool keepdim = false);
+// Index of the first extreme in the flattened tensor, or along `dim`.
+Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bool largest);
+// Values and int64 indices of the first extreme along one dimension (NaN counts as extreme).
+std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepdim, bool largest);
+
+// ---- moments and norms ----
+// (variance or its root, mean); divisor is count - correction.
+std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim,
+                                  bool root);
+Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims = {}, bool keepdim = false,
+                   std::optional<DType> dtype = {});
+// log(sum(exp(t))) without overflow.
+Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim);
+
+// ---- kernels (by dtype of the elements read) ----
+ReduceKernel sum_kernel(DType d);
+ReduceKernel nansum_kernel(DType d);
+ReduceKernel mean_kernel(DType d);  // context: double, the count
+ReduceKernel prod_kernel(DType d);
+ReduceKernel count_kernel(DType d);
+ReduceKernel truth_kernel(DType d, bool all);
+ReduceKernel extreme_kernel(DType d, bool largest);
+ReduceKernel aminmax_kernel(DType d);
+// Fills `indices` (and `values` if defined) along `dim` of a tensor that is not empty there.
+void search_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices);
+ReduceKernel moments_kernel(DType d);                          // context: MomentsContext
+std::optional<ReduceKernel> norm_kernel(DType d, double ord);  // orders 0, 1, 2, ±inf only
+Tensor absolute_power(const Tensor& t, double ord);            // |t|^ord
+void take_root(const Tensor& t, double ord);                   // in place, contiguous float64
+ReduceKernel logsumexp_kernel(DType d);
+struct MomentsContext {
+    double correction;
+    bool root;
+};
+
+}  // namespace fb

@@ -1,0 +1,120 @@
+// amax, amin, aminmax: a NaN wins and stays.
+#include <limits>
+
+#include "ops/order/reduce.h"
+#include "ops/order/reduce_kernels.h"
+
+namespace fb {
+namespace {
+
+// Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises those.
+template <class X>
+using LaneOf = std::conditional_t<is_half_type<X>, float, std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>>;
+template <class X>
+using ResultOf = std::conditional_t<std::is_same_v<X, bool>, bool, LaneOf<X>>;
+
+template <class L, bool largest>
+inline L better(L a, L x) {
+    if constexpr (std::is_floating_point_v<L>) {
+        L next = (largest ? x > a : x < a) ? x : a;  // one instruction, which keeps a where either is NaN
+        return __builtin_isunordered(x, x) ? x : next;
+    } else {
+        return largest ? (x > a ? x : a) : (x < a ? x : a);
+    }
+}
+
+template <class L, bool largest>
+constexpr L worst() {
+    if constexpr (std::is_floating_point_v<L>)
+        return largest ? -std::numeric_limits<L>::infinity() : std::numeric_limits<L>::infinity();
+    else return largest ? std::numeric_limits<L>::lowest() : std::numeric_limits<L>::max();
+}
+
+template <class X, bool largest>
+struct Extreme {
+    using T = X;
+    using L = LaneOf<X>;
+    using A = L;
+    using R = ResultOf<X>;
+    static L unit() { return worst<std::conditional_t<std::is_same_v<X, bool>, bool, L>, largest>(); }
+    static A neutral() { return unit(); }
+    static L step(L l, T x) { return better<L, largest>(l, L(x)); }
+    static L fold(L a, L b) { return better<L, largest>(a, b); }
+    static A join(A a, A b) { return better<L, largest>(a, b); }
+    static A widen(L l) { return l; }
+    static R result(A a, const void*) { return static_cast<R>(a); }
+};
+
+// Both ends: each block is looked at twice while it lies in cache.
+template <class X>
+struct MinMax {
+    using Low = Extreme<X, false>;
+    using High = Extreme<X, true>;
+    using L = LaneOf<X>;
+    struct Range {
+        L low, high;
+    };
+    static void init(char* acc, int64_t n) {
+        for (int64_t i = 0; i < n; i++) reinterpret_cast<Range*>(acc)[i] = {Low::unit(), High::unit()};
+    }
+    static void row(char* acc, const char* x, int64_t n) {
+        Range& a = *reinterpret_cast<Range*>(acc);
+        KernelOf<Low>::row(reinterpret_cast<char*>(&a.low), x, n);
+        KernelOf<High>::row(reinterpret_cast<char*>(&a.high), x, n);
+    }
+    static void rows(char* acc, const char* x, int64_t stride, int64_t rows, int64_t cols) {
+        constexpr int64_t width = 256;
+        alignas(64) L low[width], high[width];
+        Range* a = reinterpret_cast<Range*>(acc);
+        for (int64_t first = 0; first < cols; first += width) {
+            int64_t n = std::min(width, cols - first);
+            for (int64_t j = 0; j < n; j++) {
+                low[j] = a[first + j].low;
+                high[j] = a[first + j].high;
+            }
+            gather_rows<Low>(low, x + first * static_cast<int64_t>(sizeof(X)), stride, rows, n);
+            gather_rows<High>(high, x + first * static_cast<int64_t>(sizeof(X)), stride, rows, n);
+            for (int64_t j = 0; j < n; j++) a[first + j] = {low[j], high[j]};
+        }
+    }
+    static void merge(char* acc, const char* other, int64_t n) {
+        Range* a = reinterpret_cast<Range*>(acc);
+        const Range* b = reinterpret_cast<const Range*>(other);
+        for (int64_t i = 0; i < n; i++) a[i] = {Low::join(a[i].low, b[i].low), High::join(a[i].high, b[i].high)};
+    }
+    static void finish(char* const* out, const char* acc, int64_t n, const void*) {
+        const Range* a = reinterpret_cast<const Range*>(acc);
+        for (int64_t i = 0; i < n; i++) {
+            reinterpret_cast<ResultOf<X>*>(out[0])[i] = static_cast<ResultOf<X>>(a[i].low);
+            reinterpret_cast<ResultOf<X>*>(out[1])[i] = static_cast<ResultOf<X>>(a[i].high);
+        }
+    }
+};
+
+DType as_read(DType d) { return d == DType::F16 ? DType::F32 : d; }
+
+template <class F>
+ReduceKernel dispatch_read(DType d, F&& f) {
+    return dispatch<bool, FB_INTS, BFloat16, float, double>(as_read(d), "a real dtype", std::forward<F>(f));
+}
+
+}  // namespace
+
+ReduceKernel extreme_kernel(DType d, bool largest) {
+    return dispatch_read(d, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        return largest ? KernelOf<Extreme<T, true>>::kernel() : KernelOf<Extreme<T, false>>::kernel();
+    });
+}
+
+ReduceKernel aminmax_kernel(DType d) {
+    return dispatch_read(d, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using M = MinMax<T>;
+        return ReduceKernel{
+            dtype_of<T>(), dtype_of<ResultOf<T>>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
+            M::finish};
+    });
+}
+
+}  // namespace fb

@@ -1,0 +1,146 @@
+// Names, signatures and docstrings of cumulative ops and softmax.
+#include "ops/order/scan.h"
+
+#include "ops/order/reduce.h"
+#include "ops/table/common.h"
+
+namespace fb {
+
+static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
+
+// Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
+static std::optional<DType> wanted_dtype(const Args& a, int i) {
+    if (a.given(i) && a.out && !a.inplace && *a.dtype_or_none(i) != a.out.dtype()) {
+        fail_type("Expected out tensor to have dtype ", *a.dtype_or_none(i), ", but got ", a.out.dtype(),
+                  " instead; give dtype= and out= the same dtype, or one of them only");
+    }
+    bool sums = a.inplace || a.tensor(0).dim() > 0;
+    if (a.given(i) || !a.out || (a.out.dtype() == DType::Bool && sums)) return a.dtype_or_none(i);
+    return a.out.dtype();
+}
+
+OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running sums along a dimension.
+
+Args:
+    input: the tensor; bools and integers are summed as int64.
+    dim: dimension to run along.
+    dtype: dtype to which the elements are converted first.
+
+Example:
+    >>> fb.cumsum(fb.tensor([1, 2, 3]), dim=0)
+    tensor([1, 3, 6])
+)") {
+    return cumsum(a.tensor(0), a.integer(1), wanted_dtype(a, 2));
+}
+
+OP("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running products along a dimension.
+
+Args:
+    input: the tensor; bools and integers are multiplied as int64.
+    dim: dimension to run along.
+    dtype: dtype to which the elements are converted first.
+
+Example:
+    >>> fb.cumprod(fb.tensor([1, 2, 3, 4]), dim=0)
+    tensor([ 1,  2,  6, 24])
+)") {
+    return cumprod(a.tensor(0), a.integer(1), wanted_dtype(a, 2));
+}
+
+OP("logcumsumexp(Tensor input, int dim) -> Tensor", COMMON,
+   R"(Logarithm of the running sums of exponentials along a dimension.
+
+Args:
+    input: a floating point or complex tensor.
+    dim: dimension to run along.
+
+Example:
+    >>> fb.logcumsumexp(fb.tensor([0.0, 0.0, 0.0]), dim=0)
+    tensor([0.0000, 0.6931, 1.0986])
+)") {
+    return logcumsumexp(a.tensor(0), a.integer(1));
+}
+
+OP("cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
+   R"(Running maximum along a dimension, and where it stands.
+
+Args:
+    input: a real tensor.
+    dim: dimension to run along.
+
+Returns:
+    A named tuple (values, indices) with the index of the last of equal elements.
+
+Example:
+    >>> fb.cummax(fb.tensor([1, 3, 2, 4]), dim=0)[0]
+    tensor([1, 3, 3, 4])
+)") {
+    return both(cumulative_extreme(a.tensor(0), a.integer(1), true));
+}
+
+OP("cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
+   R"(Running minimum along a dimension, and where it stands.
+
+Args:
+    input: a real tensor.
+    dim: dimension to run along.
+
+Returns:
+    A named tuple (values, indices) with the index of the last of equal elements.
+
+Example:
+    >>> fb.cummin(fb.tensor([3, 4, 1, 2]), dim=0)[0]
+    tensor([3, 3, 1, 1])
+)") {
+    return both(cumulative_extreme(a.tensor(0), a.integer(1), false));
+}
+
+OP("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Exponentials scaled to sum to one along a dimension.
+
+Args:
+    input: a floating point tensor, or any real one with ``dtype`` given.
+    dim: dimension along which the result sums to one.
+    dtype: dtype to which the elements are converted first.
+
+Example:
+    >>> fb.softmax(fb.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+)") {
+    return softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
+}
+OP_ALIAS("special.softmax", "softmax");
+
+OP("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
+   R"(Logarithm of softmax, without losing digits to the exponential.
+
+Args:
+    input: a floating point tensor, or any real one with ``dtype`` given.
+    dim: dimension along which the exponentials of the result sum to one.
+    dtype: dtype to which the elements are converted first.
+
+Example:
+    >>> fb.log_softmax(fb.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+)") {
+    return log_softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
+}
+OP_ALIAS("special.log_softmax", "log_softmax");
+
+OP("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", COMMON,
+   R"(Logarithm of the sum of exponentials, without overflow.
+
+Args:
+    input: a real tensor; integers are converted to the default dtype.
+    dim: dimension or dimensions to sum over.
+    keepdim: whether reduced dimensions stay, with size 1.
+
+Example:
+    >>> fb.logsumexp(fb.tensor([0.0, 0.0]), dim=0)
+    tensor(0.6931)
+)") {
+    return logsumexp(a.tensor(0), a.dims(1), a.flag(2));
+}
+OP_ALIAS("special.logsumexp", "logsumexp");
+
+}  // namespace fb

@@ -1,0 +1,102 @@
+// Gradients of running sums and products, softmax and its relatives.
+#include <limits>
+
+#include "ops/order/scan_backward.h"
+#include "ops/table/common.h"
+#include "ops/table/gradient.h"
+
+namespace fb {
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// ---- one linear recurrence -----------------------------------------------------------------------------------------
+
+// y[i] = x[i] + f[i] * y[i - 1], or from the end y[i] = x[i] + f[i + 1] * y[i + 1]: each is the other's transpose. No
+// factors: running sums. It gives the gradients of cumprod and its kin without dividing by anything.
+OP("_linear_scan(Tensor input, Tensor? factor, int dim, bool reverse) -> Tensor", 0) {
+    const Tensor& x = a.tensor(0);
+    Tensor f = a.given(1) ? a.tensor(1) : Tensor();
+    if (f) check(f.shape() == x.shape() && f.dtype() == x.dtype(), "factors differ from the input in shape or dtype");
+    if (x.dim() == 0) return clone(x);
+    Tensor in = contiguous(to_dtype(x, compute_dtype(x.dtype()))), out = empty(x.shape(), in.dtype(), x.device());
+    linear_scan_kernel(in, f ? contiguous(to_dtype(f, in.dtype())) : f, out, wrap_dim(a.integer(2), x.dim()),
+                       a.flag(3));
+    return to_dtype(out, x.dtype());
+}
+// The neighbour before (or behind) each element along `dim`; at the end there is `value`.
+static Var neighbour(const Var& x, int64_t dim, bool behind, double value = 0) {
+    if (x.dim() == 0) return full_of({}, Scalar(value), x.dtype());
+    Dims pad(2 * (x.dim() - wrap_dim(dim, x.dim())));
+    pad[pad.size() - 2] = behind ? -1 : 1;
+    pad[pad.size() - 1] = behind ? 1 : -1;
+    return call<"constant_pad_nd">(x, pad, Scalar(value));
+}
+static Var linear_scan(const Var& x, const Var& factor, int64_t dim, bool reverse) {
+    return call<"_linear_scan">(x, factor, dim, reverse);
+}
+GRAD("_linear_scan", IN(1), IN(1) | RESULT(0)) {
+    int64_t dim = c.integer(2);
+    bool reverse = c.flag(3);
+    Var turned = linear_scan(c.g(), c.given(1) ? conj(c.in(1)) : Var(), dim, !reverse);
+    c.set(0, turned);
+    if (!c.given(1) || !c.needs(1)) return;
+    Var y = conj(c.out());
+    c.set(1, reverse ? neighbour(turned, dim, false) * y : turned * neighbour(y, dim, false));
+}
+
+GRAD("cumsum") { c.set(0, linear_scan(cast(c.g(), c.dtype(0)), Var(), c.integer(1), true)); }
+GRAD("cumprod", IN(0) | RESULT(0)) {
+    // The product before an element, times what the gradients behind it make of the products that follow.
+    int64_t dim = c.integer(1);
+    Var x = conj(cast(c.in(0), c.out_dtype()));
+    c.set(0, neighbour(conj(c.out()), dim, false, 1) * linear_scan(c.g(), x, dim, true));
+}
+GRAD("logcumsumexp", IN(0) | RESULT(0)) {
+    // exp(y[i] - y[i + 1]) is at most 1, so that nothing overflows. Where y is -inf there is nothing yet to weigh.
+    int64_t dim = c.integer(1);
+    Var x = c.in(0), y = c.out(), none = (is_complex(y.dtype()) ? real(y) : y) == -infinity;
+    auto weight = [&](const Var& part, const Var& without) {
+        return conj(masked_fill(exp(part - masked_fill(y, without, 0)), without, 0));
+    };
+    Var step = weight(neighbour(y, dim, false, -infinity), logical_not(call<"isfinite">(y)));
+    c.set(0, weight(x, none) * linear_scan(c.g(), step, dim, true));
+}
+GRAD("cummax|cummin", RESULT(1)) {
+    if (c.dim(0) == 0) return c.set(0, c.g());
+    int64_t dim = wrap_dim(c.integer(1), c.dim(0));
+    c.set(0, call<"_place">(c.g(), c.out(1), dim, c.shape(0)[dim], true));
+}
+
+// ---- softmax -------------------------------------------------------------------------------------------------------
+
+static Tensor soft_backward(const Args& a, bool logarithm) {
+    const Tensor &g = a.tensor(0), &y = a.tensor(1);
+    check(g.shape() == y.shape() && g.dtype() == y.dtype(), "gradient and result differ in shape or dtype");
+    Tensor out = empty(y.shape(), y.dtype(), y.device());
+    softmax_backward_kernel(contiguous(g), contiguous(y), out, wrap_dim(a.integer(2), y.dim()), logarithm);
+    return out;
+}
+// y * (g - Σ g y)
+OP("_softmax_backward(Tensor grad, Tensor output, int dim) -> Tensor", 0) { return soft_backward(a, false); }
+// g - exp(y) Σ g
+OP("_log_softmax_backward(Tensor grad, Tensor output, int dim) -> Tensor", 0) { return soft_backward(a, true); }
+
+GRAD("_softmax_backward", IN(1), IN(0) | IN(1)) {
+    Var h = c.g(), y = c.in(1);
+    Dims dims{c.integer(2)};
+    if (c.needs(0)) c.set(0, call<"_softmax_backward">(h, y, c.integer(2)));
+    if (c.needs(1)) {
+        Var g = c.in(0);
+        c.set(1, h * (g - sum(g * y, dims, true)) - g * sum(h * y, dims, true));
+    }
+}
+GRAD("_log_softmax_backward", IN(1), IN(0) | IN(1)) {
+    Var h = c.g(), weights = exp(c.in(1));
+    Dims dims{c.integer(2)};
+    if (c.needs(0)) c.set(0, h - sum(h * weights, dims, true));
+    if (c.needs(1)) c.set(1, -(h * weights * sum(c.in(0), dims, true)));
+}
+GRAD("softmax", RESULT(0)) { c.set(0, call<"_softmax_backward">(c.g(), c.out(), c.integer(1))); }
+GRAD("log_softmax", RESULT(0)) { c.set(0, call<"_log_softmax_backward">(c.g(), c.out(), c.integer(1))); }
+
+}  // namespace fb

@@ -1,0 +1,31 @@
+// Which dtypes out= may have. Most ops convert their result to any dtype of the same or a higher kind; those named here
+// take the dtype of the result only, as they do in PyTorch.
+#include <string_view>
+#include <unordered_set>
+
+#include "ops/table/dispatch.h"
+
+namespace fb {
+
+thread_local bool exact_out = false;
+
+static const std::unordered_set<std::string_view> exact_ops = {
+    // clang-format off
+    "addbmm", "addmm", "addmv", "alias_copy", "amax", "amin", "argmax", "argmin", "as_strided_copy", "baddbmm",
+    "bitwise_not", "bmm", "bucketize", "ceil", "complex", "conj_physical", "cross", "diag", "diagonal_copy", "dot",
+    "expand_copy", "float_power", "floor", "frac", "gather", "hash_tensor", "heaviside", "histc", "index_add",
+    "index_copy", "index_reduce", "index_select", "isin", "isneginf", "isposinf", "linalg.cholesky", "linalg.cross",
+    "linalg.det", "linalg.eigvalsh", "linalg.inv", "linalg.ldl_solve", "linalg.lu_solve", "linalg.matrix_norm",
+    "linalg.multi_dot", "linalg.norm", "linalg.solve", "linalg.solve_triangular", "linalg.svdvals", "linalg.vecdot",
+    "linalg.vector_norm", "log_softmax", "logcumsumexp", "lu_solve", "masked_select", "matmul", "mm", "msort",
+    "multinomial", "mv", "nan_to_num", "nanquantile", "narrow_copy", "neg", "nn.functional.avg_pool2d", "norm",
+    "ormqr", "permute_copy", "polar", "quantile", "renorm", "round", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "sgn", "sign", "signbit", "slice_scatter", "softmax", "squeeze_copy", "t_copy", "take",
+    "take_along_dim", "tensordot", "transpose_copy", "tril", "triu", "trunc", "unfold_copy", "unsqueeze_copy",
+    "vdot", "view_copy", "where",
+    // clang-format on
+};
+
+bool takes_exact_out(const std::string& op) { return exact_ops.contains(op); }
+
+}  // namespace fb
