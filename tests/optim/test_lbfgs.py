@@ -192,3 +192,23 @@ def test_refused():
         fb.optim.LBFGS([p], line_search_fn="other").step(closure_for(p, quadratic))
     with pytest.raises(TypeError):
         fb.optim.LBFGS([p]).step()
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_maximize_climbs_as_the_negative_descends(line_search):
+    p = fb.tensor([2.0, 2.0, 2.0], dtype=fb.float64)
+    q = p.clone()
+
+    def upside_down(x):
+        loss, gradient = quadratic(x)
+        return -loss, -gradient
+
+    for _ in range(2):
+        fb.optim.LBFGS([p], max_iter=4, line_search_fn=line_search).step(closure_for(p, quadratic))
+        first = fb.optim.LBFGS([q], max_iter=4, line_search_fn=line_search, maximize=True).step(closure_for(q, upside_down))
+        assert first.item() < 0
+    np.testing.assert_array_equal(p.numpy(), q.numpy())
+
+
+def test_without_parameters_a_step_only_evaluates():
+    assert fb.optim.LBFGS([{"params": []}]).step(lambda: 3.0) == 3.0

@@ -127,6 +127,8 @@ def test_repr_lists_options():
         ("Adadelta", {"rho": 1.1}, "Invalid rho value: 1.1"),
         ("Rprop", {"etas": (1.0, 0.5)}, "Invalid eta values: 1.0, 0.5"),
         ("Adafactor", {"eps": (-1.0, 0.0)}, "epsilon1 should be >= 0"),
+        ("ASGD", {"lambd": -0.5}, "Invalid lambd value: -0.5"),
+        ("ASGD", {"alpha": -0.5}, "Invalid alpha value: -0.5"),
         ("Muon", {"adjust_lr_fn": "arbitrary"}, "Adjust learning rate function arbitrary is not supported"),
     ],
 )

@@ -211,13 +211,24 @@ def test_muon_moves_along_an_orthogonal_matrix(shape, nesterov):
 def test_muon_scales_by_shape():
     g = np.random.default_rng(0).standard_normal((6, 3))
     moved = []
-    for how in (None, "original", "match_rms_adamw"):
+    for how in (None, "original", "match_rms_adamw", "spectral_unclamped"):
         p = fb.zeros(6, 3)
         p.grad = fb.tensor(g, dtype=fb.float32)
         fb.optim.Muon([p], lr=1.0, adjust_lr_fn=how).step()
         moved.append(p.numpy())
     np.testing.assert_array_equal(moved[0], moved[1])
     np.testing.assert_allclose(moved[2] / moved[0], 0.2 * np.sqrt(6) / np.sqrt(2), rtol=1e-5)
+    np.testing.assert_array_equal(moved[3], moved[0])
+
+
+def test_muon_can_scale_wide_matrices_down():
+    moved = []
+    for how in (None, "spectral_unclamped"):
+        p = fb.zeros(2, 8)
+        p.grad = fb.arange(16.0).view(2, 8).sin()
+        fb.optim.Muon([p], lr=1.0, adjust_lr_fn=how).step()
+        moved.append(p.numpy())
+    np.testing.assert_allclose(moved[1], 0.5 * moved[0], rtol=1e-5)
 
 
 def test_muon_refuses():

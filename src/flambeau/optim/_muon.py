@@ -11,7 +11,7 @@ from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Muon", "muon"]
 
-_ADJUSTMENTS = (None, "original", "match_rms_adamw")
+_ADJUSTMENTS = (None, "original", "match_rms_adamw", "spectral_unclamped")
 
 
 class Muon(GroupOptimizer):
@@ -24,7 +24,8 @@ class Muon(GroupOptimizer):
             (with nesterov, to momentum · B + (1 - momentum) · G)
         p ← p · (1 - lr · weight_decay) - lr · a · U
 
-    where a = √max(1, rows / columns), or 0.2 · √max(rows, columns) with `adjust_lr_fn="match_rms_adamw"`.
+    where a = √max(1, rows / columns), 0.2 · √max(rows, columns) with `adjust_lr_fn="match_rms_adamw"`, or
+    √(rows / columns) with `"spectral_unclamped"`.
 
     Args:
         params: matrices, named matrices or parameter groups of matrices.
@@ -35,7 +36,8 @@ class Muon(GroupOptimizer):
         ns_coefficients: coefficients of x, x³ and x⁵ in an iteration.
         eps: smallest norm by which a matrix is divided.
         ns_steps: number of iterations, less than 100.
-        adjust_lr_fn: how steps are scaled by the shape: None or `"original"`, or `"match_rms_adamw"`.
+        adjust_lr_fn: how steps are scaled by the shape: None or `"original"`, `"match_rms_adamw"`, or
+            `"spectral_unclamped"`.
 
     Example:
         >>> p = fb.eye(2).requires_grad_()
@@ -141,9 +143,15 @@ def muon(
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if nesterov else buffer
         update = _orthogonalized(update, ns_coefficients, ns_steps, eps)
-        rows, columns = param.shape
-        scale = 0.2 * max(rows, columns) ** 0.5 if adjust_lr_fn == "match_rms_adamw" else max(1, rows / columns) ** 0.5
-        param.mul_(1 - lr * weight_decay).add_(update, alpha=-lr * scale)
+        param.mul_(1 - lr * weight_decay).add_(update, alpha=-lr * _scale(*param.shape, adjust_lr_fn))
+
+
+def _scale(rows: int, columns: int, adjust_lr_fn: str | None) -> float:
+    """What the learning rate of a matrix is multiplied by."""
+    if adjust_lr_fn == "match_rms_adamw":
+        return 0.2 * max(rows, columns) ** 0.5
+    ratio = rows / columns
+    return (ratio if adjust_lr_fn == "spectral_unclamped" else max(1.0, ratio)) ** 0.5
 
 
 def _orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

@@ -71,7 +71,7 @@ class ASGD(GroupOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr("ASGD", lr)
-        check_not_negative("ASGD", weight_decay=weight_decay)
+        check_not_negative("ASGD", weight_decay=weight_decay, lambd=lambd, alpha=alpha)
         defaults = {
             "lr": lr,
             "lambd": lambd,

@@ -37,6 +37,7 @@ class LBFGS(Optimizer):
         tolerance_change: stop when loss and parameters change less.
         history_size: number of differences of gradients that are kept.
         line_search_fn: `"strong_wolfe"` for a line search with the strong Wolfe conditions, or None.
+        maximize: climb instead of descend.
 
     Example:
         >>> p = fb.tensor([3.0, -2.0], requires_grad=True)
@@ -61,6 +62,7 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
+        maximize: bool = False,
     ) -> None:
         check_lr("LBFGS", lr)
         defaults = {
@@ -71,6 +73,7 @@ class LBFGS(Optimizer):
             "tolerance_change": tolerance_change,
             "history_size": history_size,
             "line_search_fn": line_search_fn,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
@@ -82,9 +85,14 @@ class LBFGS(Optimizer):
     def _params(self) -> list[Tensor]:
         return self.param_groups[0]["params"]
 
+    @property
+    def _maximize(self) -> bool:
+        return self.param_groups[0].get("maximize", False)  # checkpoints may be older than the option
+
     def _flat_grad(self) -> Tensor:
         grads = [fb.zeros_like(p) if p.grad is None else p.grad for p in self._params]
-        return fb.cat([(fb.view_as_real(g) if g.is_complex() else g).reshape(-1) for g in grads])
+        flat = fb.cat([(fb.view_as_real(g) if g.is_complex() else g).reshape(-1) for g in grads])
+        return flat.neg() if self._maximize else flat
 
     def _advance(self, t: float, direction: Tensor) -> None:
         """Moves all parameters by `t · direction`."""
@@ -126,9 +134,14 @@ class LBFGS(Optimizer):
             with fb.enable_grad():
                 return closure()
 
-        state = self.state[self._params[0]]
+        def signed(loss: Any) -> float:
+            return -float(loss) if self._maximize else float(loss)
+
         first_loss = evaluate()
-        loss, evaluations = float(first_loss), 1
+        if not self._params:
+            return first_loss
+        state = self.state[self._params[0]]
+        loss, evaluations = signed(first_loss), 1
         state["func_evals"] = state.get("func_evals", 0) + 1
         state.setdefault("n_iter", 0)
         grad = self._flat_grad()
@@ -162,7 +175,7 @@ class LBFGS(Optimizer):
 
                 def at(t: float, start: list[Tensor] = start, along: Tensor = direction) -> _Point:
                     self._advance(t, along)
-                    loss, grad = float(evaluate()), self._flat_grad()
+                    loss, grad = signed(evaluate()), self._flat_grad()
                     for p, before in zip(self._params, start, strict=True):
                         p.copy_(before)
                     return _Point(t, loss, grad, grad.dot(along).item())
@@ -178,7 +191,7 @@ class LBFGS(Optimizer):
                 self._advance(t, direction)
                 # The gradient after the last iteration is never needed.
                 if iteration != group["max_iter"]:
-                    loss, grad, used = float(evaluate()), self._flat_grad(), 1
+                    loss, grad, used = signed(evaluate()), self._flat_grad(), 1
                     converged = grad.abs().max().item() <= group["tolerance_grad"]
             evaluations += used
             state["func_evals"] += used
