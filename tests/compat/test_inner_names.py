@@ -70,6 +70,18 @@ def test_aten_names(torch):
     assert torch.equal(torch.ops.aten.index.Tensor(x, [None, torch.tensor([0])]), x[:, [0]])
     with pytest.raises(RuntimeError, match="torch.ops.aten._no_such_kernel"):
         torch.ops.aten._no_such_kernel.default(x)
+    assert torch.equal(torch.ops.aten.linalg_vector_norm.default(x, 2, [1]), torch.linalg.vector_norm(x, 2, [1]))
+    assert torch.equal(torch.ops.aten.fft_rfft.default(x), torch.fft.rfft(x))
+    assert torch.equal(torch.ops.aten.special_i0e.default(x), torch.special.i0e(x))
+    with pytest.raises(RuntimeError, match="torch.ops.aten.convolution_backward"):
+        torch.ops.aten.convolution_backward.default(x)
+    assert not hasattr(torch.ops.aten, "linalg_no_such_name")
+
+
+def test_aten_ranges(torch):
+    torch.ops.aten.sym_constrain_range_for_size.default(3, min=0, max=4)
+    with pytest.raises(ValueError, match="5 is out of the range 0 to 4"):
+        torch.ops.aten.sym_constrain_range.default(5, min=0, max=4)
 
 
 def test_printing_parts(torch):

@@ -296,6 +296,12 @@ def _slice(self: fb.Tensor, dim: int = 0, start: int | None = None, end: int | N
     return self[(slice(None),) * (dim % self.dim()) + (slice(start, end, step),)]
 
 
+def _sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    number = int(size)
+    if (min is not None and number < min) or (max is not None and number > max):
+        raise ArgumentError(f"sym_constrain_range: {number} is out of the range {min} to {max} (None: no bound)")
+
+
 # Internal names that no public function has.
 _INNER: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": fb.Tensor.item,
@@ -304,6 +310,8 @@ _INNER: dict[str, Callable[..., Any]] = {
     "alias": lambda self: self.view_as(self),
     "index": lambda self, indices: self[tuple(slice(None) if i is None else i for i in indices)],
     "slice": _slice,
+    "sym_constrain_range": _sym_constrain_range,
+    "sym_constrain_range_for_size": _sym_constrain_range,
     "sym_numel": fb.Tensor.numel,
     "sym_size": fb.Tensor.size,
     "sym_storage_offset": fb.Tensor.storage_offset,
@@ -319,6 +327,9 @@ def _aten(op: str) -> _Aten | None:
         function = getattr(place, op, None)
         if callable(function):
             return _Aten(op, function)
+    module, _, name = op.partition("_")  # fft_rfft is fft.rfft
+    if module in ("fft", "linalg", "special") and callable(function := getattr(getattr(fb, module), name, None)):
+        return _Aten(op, function)
     listed = foreach.find(op)
     return None if listed is None else _Aten(op, listed)
 
@@ -336,7 +347,8 @@ class _Space:
             found = _aten(op)
             if found is not None:
                 return found
-            if op.startswith("_") and not op.startswith("__"):
+            # Tables of exporters and profilers name such ops without calling them.
+            if (op.startswith("_") and not op.startswith("__")) or op.endswith("_backward"):
                 return absent.placeholder(f"torch.ops.{self._space}.{op}")
         raise AttributeError(f"'torch.ops.{self._space}' object has no attribute '{op}'")
 
