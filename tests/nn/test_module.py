@@ -324,3 +324,17 @@ def test_lazy_modules_take_sizes_from_their_first_input():
     fresh = nn.LazyLinear(4)
     fresh.load_state_dict(lazy[0].state_dict())
     np.testing.assert_array_equal(fresh.weight.detach().numpy(), lazy[0].weight.detach().numpy())
+
+
+def test_plain_attributes_past_module():
+    class Scorer(nn.Module):
+        def __setattr__(self, name, value):
+            if name == "activation":
+                return super(nn.Module, self).__setattr__(name, value)
+            return super().__setattr__(name, value)
+
+    m = Scorer()
+    m.activation, m.layer = nn.Sigmoid(), nn.Linear(1, 1)
+    assert list(m._modules) == ["layer"] and isinstance(m.__dict__["activation"], nn.Sigmoid)
+    super(nn.Module, m).__delattr__("activation")
+    assert not hasattr(m, "activation") and not hasattr(super(nn.Module, m), "__getattr__")

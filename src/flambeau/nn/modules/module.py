@@ -19,10 +19,11 @@ from flambeau.nn.modules._hooks import (
     register_module_full_backward_pre_hook,
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
+    registration_hooks,
 )
 from flambeau.nn.modules._state import State
-from flambeau.nn.modules._tree import Tree
-from flambeau.nn.parameter import is_lazy
+from flambeau.nn.modules._tree import _TABLES, Tree, _replaced
+from flambeau.nn.parameter import Buffer, Parameter, is_lazy
 
 __all__ = [
     "Module",
@@ -84,6 +85,81 @@ class Module(Tree, Calling, State):
             own[table] = OrderedDict()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    # Here and not in a base, so that super(Module, self).__setattr__ sets a plain attribute, as programs expect.
+    def __getattr__(self, name: str) -> Tensor | Module:
+        tables = self.__dict__
+        if "_modules" in tables:
+            if name in tables["_parameters"]:
+                return tables["_parameters"][name]
+            if name in tables["_modules"]:
+                return tables["_modules"][name]
+            if name in tables["_buffers"]:
+                return tables["_buffers"][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A Parameter, Module or Buffer is registered; anything else is a plain attribute.
+
+        Once a name belongs to one of the three, only such a value or None may be assigned to it.
+        """
+        tables = self.__dict__
+        if isinstance(value, Parameter):
+            self._need_init("parameters", name)
+            self._forget(name, keep="_parameters")
+            self.register_parameter(name, value)
+            return
+        if isinstance(value, Module):
+            self._need_init("modules", name)
+            self._forget(name, keep="_modules")
+            for hook in registration_hooks["module"].values():
+                value = _replaced(hook(self, name, value), value)
+            tables["_modules"][name] = value
+            return
+        if "_modules" in tables:
+            for table, kind in (("_parameters", "Parameter"), ("_modules", "Module")):
+                if name in tables[table]:
+                    if value is not None:
+                        raise TypeError(
+                            f"setattr: '{name}' is a registered {kind}, got {type(value).__name__}; assign a {kind} or "
+                            f"None, or remove it first with del"
+                        )
+                    tables[table][name] = None
+                    return
+            if isinstance(value, Tensor) and (isinstance(value, Buffer) or name in tables["_buffers"]):
+                known = name in tables["_buffers"] and not isinstance(value, Buffer)
+                persistent = (
+                    name not in self._non_persistent_buffers_set if known else getattr(value, "persistent", True)
+                )
+                self._forget(name, keep="_buffers")
+                if persistent:  # not passed on: a subclass's register_buffer() may take two arguments only
+                    self.register_buffer(name, value)
+                else:
+                    self.register_buffer(name, value, persistent)
+                return
+            if name in tables["_buffers"]:
+                if value is not None:
+                    raise TypeError(
+                        f"setattr: '{name}' is a registered buffer, got {type(value).__name__}; assign a tensor or None"
+                    )
+                tables["_buffers"][name] = None
+                return
+        elif isinstance(value, Buffer):
+            self._need_init("buffers", name)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for table in _TABLES:
+            if name in self.__dict__[table]:
+                del self.__dict__[table][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        members = [key for table in _TABLES for key in self.__dict__[table]]
+        names = {*dir(type(self)), *self.__dict__, *members}
+        return sorted(name for name in names if not name[:1].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
