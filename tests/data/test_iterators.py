@@ -117,3 +117,21 @@ def test_fetchers(dataloader):
     from torch.utils.data._utils.pin_memory import pin_memory
 
     assert pin_memory([1]) == [1] and dataloader._utils.fetch._MapDatasetFetcher([5], False, int, False).fetch(0) == 5
+
+
+class Restarting:
+    """A batch sampler that is its own iterator and starts anew on iter()."""
+
+    def __iter__(self):
+        self.batches = iter([[0, 1], [2, 3], [4, 5]])
+        return self
+
+    def __next__(self):
+        return next(self.batches)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batch_sampler_that_is_its_own_iterator(workers):
+    loader = DataLoader(range(6), batch_sampler=Restarting(), num_workers=workers, worker_type="thread")
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3], [4, 5]]
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3], [4, 5]]

@@ -95,6 +95,13 @@ class Borrowed:
         return None
 
 
+def _orders(order: Any, following: Iterator[Any]) -> Iterator[Any]:
+    """An order and those that follow it; iter() is not called again, since some samplers start anew then."""
+    while order is not _END:
+        yield order
+        order = next(following, _END)
+
+
 class Plan:
     """The orders of an epoch and the state to make them again.
 
@@ -116,8 +123,7 @@ class Plan:
         self.seed = samplers.draw_seed(loader.generator)
         orders: Iterator[Any] = iter(loader._index_sampler)
         # The first order is made now: samplers draw their numbers then, and this is the moment whose state we know.
-        first = next(orders, _END)
-        self.numbered: Iterator[tuple[int, Any]] = enumerate(itertools.chain([] if first is _END else [first], orders))
+        self.numbered: Iterator[tuple[int, Any]] = enumerate(_orders(next(orders, _END), orders))
         if resume is not None:
             done = set(resume["ahead"])
             self.skip = resume["batches"]
