@@ -69,7 +69,7 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 stubs: build
-	$(BIN)/python -m flambeau._stubgen
+	$(BIN)/python tools/stubgen.py
 
 demo: build
 	$(BIN)/python examples/digits.py

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import flambeau as fb
-from flambeau._printing import tensor_format, tensor_repr
+from flambeau._tensor.printing import tensor_format, tensor_repr
 
 inf, nan = math.inf, math.nan
 

@@ -57,7 +57,7 @@ void run_python_gradient(void* formula, GradCall& c) {
         PyTuple_SET_ITEM(grads.get(), static_cast<Py_ssize_t>(k),
                          c.has(at) ? ok(wrap(c.g(at).tensor)) : Py_NewRef(Py_None));
     }
-    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._gradients")));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._registry.gradients")));
     Owned run(ok(in_python<PyObject_GetAttrString>(module.get(), "run")));
     Owned answer(ok(in_python<PyObject_CallFunctionObjArgs>(run.get(), static_cast<PyObject*>(formula), inputs.get(),
                                                             results.get(), grads.get(), needs.get(), shapes.get(),

@@ -300,7 +300,7 @@ PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, 
 }
 
 PyObject* give_to_meta(const std::string& name, PyObject* arguments) {
-    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._meta")));
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._tensor.meta")));
     return ok(in_python<PyObject_CallMethod>(module.get(), "dispatch", "sO", name.c_str(), arguments));
 }
 

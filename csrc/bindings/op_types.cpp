@@ -66,7 +66,7 @@ PyObject* op_signatures(PyObject* self, void*) {
 PyObject* op_signature(PyObject* self, void*) {
     return guarded([&]() -> PyObject* {
         PyOp* op = reinterpret_cast<PyOp*>(self);
-        Owned module(ok(in_python<PyImport_ImportModule>("flambeau._signatures")));
+        Owned module(ok(in_python<PyImport_ImportModule>("flambeau._registry.signatures")));
         Owned texts(ok(op_signatures(self, nullptr)));
         return ok(in_python<PyObject_CallMethod>(module.get(), "of", "Oi", texts.get(), op->mode != Mode::Function));
     });

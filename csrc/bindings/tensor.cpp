@@ -105,7 +105,7 @@ PyObject* get_dict(PyObject* o, void*) {
 
 // Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    Owned module(in_python<PyImport_ImportModule>("flambeau._tensor"));
+    Owned module(in_python<PyImport_ImportModule>("flambeau._tensor.methods"));
     if (!module) return nullptr;
     Owned build(in_python<PyObject_GetAttrString>(module.get(), "legacy_new"));
     if (!build) return nullptr;

@@ -165,7 +165,7 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
     impl->strides = strides;
     impl->dtype = dtype;
     impl->contiguous = compute_contiguous(*impl);
-    impl->functorial = storage->device().type == DeviceType::Meta;  // its ops are given to flambeau._meta
+    impl->functorial = storage->device().type == DeviceType::Meta;  // its ops are given to flambeau._tensor.meta
     return Tensor(std::move(impl));
 }
 

@@ -48,7 +48,8 @@ from flambeau._C import (
     uint32,
     uint64,
 )
-from flambeau._core import (
+from flambeau._registry.lazy import load as _load
+from flambeau._tensor.layouts import (
     Size,
     channels_last,
     channels_last_3d,
@@ -63,8 +64,9 @@ from flambeau._core import (
     sparse_csr,
     strided,
 )
-from flambeau._lazy import load as _load
 from flambeau.errors import OutOfMemoryError
+
+_C.set_errors(errors.BY_KIND)
 
 __version__ = "0.1.0"
 
@@ -81,10 +83,10 @@ cdouble = complex128
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 
 from flambeau import autograd
-from flambeau._legacy import *
-from flambeau._memory import *
-from flambeau._system import *
-from flambeau._tensor import *
+from flambeau._settings.memory import *
+from flambeau._settings.system import *
+from flambeau._tensor.legacy import *
+from flambeau._tensor.methods import *
 from flambeau.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from flambeau.autograd.grad_mode import (
     enable_grad,
@@ -133,7 +135,7 @@ _LAZY = (
 )  # fmt: skip
 # Names of submodules that stand at the top as well.
 _FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
-_FROM["lobpcg"] = "_lobpcg"
+_FROM["lobpcg"] = "_ops._lobpcg"
 _FROM |= dict.fromkeys(("sparse_coo_tensor", "spmm"), "sparse._tensor")
 _FROM |= dict.fromkeys(
     "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor".split(), "sparse._compressed"

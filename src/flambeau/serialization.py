@@ -22,7 +22,7 @@ from typing import Any
 
 from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree
 from flambeau._files.problems import FileError, ForbiddenError, translated
-from flambeau._strict import is_lenient, strict_or_warn
+from flambeau._settings.strict import is_lenient, strict_or_warn
 from flambeau.errors import ArgumentError
 
 __all__ = [

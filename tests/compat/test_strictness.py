@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 import flambeau as fb
-from flambeau._strict import StrictnessWarning, is_lenient
+from flambeau._settings.strict import StrictnessWarning, is_lenient
 from flambeau.nn import functional as F
 
 LOSSES = {

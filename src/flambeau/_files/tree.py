@@ -17,9 +17,9 @@ import types
 from typing import Any
 
 import flambeau as fb
-from flambeau._core import _Named
 from flambeau._files import classes, sparse
 from flambeau._files.problems import MAX_DEPTH, FileError, ForbiddenError, Keys
+from flambeau._tensor.layouts import _Named
 from flambeau.errors import ArgumentError
 
 FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}

@@ -4,7 +4,7 @@ Compilers rewrite programs into these, and code that must not alias its input as
 """
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 
 def _copied(signature, what, example, look, *, out=True):

@@ -3,7 +3,7 @@
 import math
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 _OPTIONS = (
     "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool? requires_grad=False"

@@ -6,7 +6,7 @@ Each form is one more signature of an op, tried after those it has, so calls in 
 import warnings
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 # The op; its tensors, the first of which is the method's own; the factor of that first one (beta) or None, that of the rest.
 _OPS = (

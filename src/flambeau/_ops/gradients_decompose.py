@@ -4,7 +4,7 @@ Vectors of a decomposition are only determined up to a phase; a loss that depend
 """
 
 import flambeau as fb
-from flambeau._gradients import gradient
+from flambeau._registry.gradients import gradient
 from flambeau.errors import StateError
 
 # ---- QR --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ tensors in the convention g = dL/d(re) + i dL/d(im). A formula that says `x @ y.
 """
 
 import flambeau as fb
-from flambeau._gradients import gradient
+from flambeau._registry.gradients import gradient
 
 
 def _identity_like(a):

@@ -1,7 +1,7 @@
 """index_put with gaps: `None` among the indices stands for a whole dimension."""
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 
 def _without_gaps(input, indices, values):

@@ -3,8 +3,8 @@
 import math
 
 import flambeau as fb
-from flambeau._core import composite
 from flambeau._ops.gradients_decompose import pinv_gradient
+from flambeau._registry.composite import composite
 from flambeau.autograd.function import Function
 from flambeau.errors import ArgumentError
 

@@ -3,8 +3,8 @@
 import math
 
 import flambeau as fb
-from flambeau._core import composite
 from flambeau._ops.linalg import check_floating, check_matrix, check_square
+from flambeau._registry.composite import composite
 from flambeau.errors import ArgumentError, OutOfRangeError
 
 

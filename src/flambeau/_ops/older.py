@@ -4,7 +4,7 @@ import builtins
 import warnings
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 from flambeau.errors import ArgumentError
 
 _OPTIONS = "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool? requires_grad=False"

@@ -6,7 +6,7 @@ import operator
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 
 def _chain_order(shapes):

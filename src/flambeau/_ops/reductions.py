@@ -1,7 +1,7 @@
 """Reductions and statistics made of other ops."""
 
 import flambeau as fb
-from flambeau._core import alias, composite
+from flambeau._registry.composite import alias, composite
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 
 

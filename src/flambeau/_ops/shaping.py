@@ -1,7 +1,7 @@
 """Rearrangements made of other ops."""
 
 import flambeau as fb
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 
 
 @composite("adjoint(Tensor input) -> Tensor", method=True)

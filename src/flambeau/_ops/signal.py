@@ -6,7 +6,7 @@ import builtins
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 
 

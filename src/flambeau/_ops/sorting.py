@@ -2,7 +2,7 @@
 
 import flambeau as fb
 from flambeau import _C
-from flambeau._core import composite
+from flambeau._registry.composite import composite
 from flambeau.errors import ArgumentError, DTypeError
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")

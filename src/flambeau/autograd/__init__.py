@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
 
 from flambeau import _C, Tensor
-from flambeau._lazy import load as _load
+from flambeau._registry.lazy import load as _load
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
 from flambeau.autograd.grad_mode import (

@@ -18,7 +18,7 @@ import sys
 import types
 
 from flambeau import _C
-from flambeau._strict import be_lenient
+from flambeau._settings.strict import be_lenient
 from flambeau.compat._finder import Finder
 from flambeau.compat._message import missing
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._printing import get_printoptions, printoptions, set_printoptions
+from flambeau._tensor.printing import get_printoptions, printoptions, set_printoptions
 
 __all__ = ["PRINT_OPTS", "_add_suffixes", "_tensor_str", "get_printoptions", "printoptions", "set_printoptions"]
 

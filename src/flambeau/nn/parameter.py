@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import flambeau as fb
 from flambeau import _C, Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = [

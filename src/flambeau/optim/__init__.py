@@ -16,7 +16,7 @@ Example:
 import sys as _sys
 import typing as _typing
 
-from flambeau._lazy import load as _load
+from flambeau._registry.lazy import load as _load
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
 from flambeau.optim._muon import Muon

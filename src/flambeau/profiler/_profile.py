@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau import _C
-from flambeau._strict import strict_or_warn
+from flambeau._settings.strict import strict_or_warn
 from flambeau.errors import ArgumentError, StateError
 from flambeau.profiler._events import EventList, nested
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import _C, Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
 
 __all__ = ["SparseTensor", "make", "sparse_coo_tensor", "spmm", "to_sparse"]

@@ -12,7 +12,7 @@ import sys as _sys
 import typing as _typing
 
 from flambeau import Tensor as _Tensor
-from flambeau._lazy import load as _load
+from flambeau._registry.lazy import load as _load
 
 
 def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:

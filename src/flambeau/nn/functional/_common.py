@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._strict import strict_or_warn
+from flambeau._settings.strict import strict_or_warn
 from flambeau.errors import ArgumentError
 
 _HALF = (fb.float16, fb.bfloat16)

@@ -1,4 +1,4 @@
-# Written by `python -m flambeau._stubgen` from the op table; changes made here are lost.
+# Written by `python tools/stubgen.py` from the op table; changes made here are lost.
 
 from collections.abc import Sequence
 from typing import Any, overload

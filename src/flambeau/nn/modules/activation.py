@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init as initialise

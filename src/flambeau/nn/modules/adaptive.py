@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError, OutOfRangeError
 from flambeau.nn import functional as F
 from flambeau.nn.modules.container import ModuleList, Sequential

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.lazy import LazyModuleMixin

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._core import Device
+from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn import init

@@ -5,10 +5,11 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from flambeau import _C, _backward, _copying, _exchange
+from flambeau import _C
 from flambeau._C import Tensor, device, dtype
-from flambeau._core import Size, preserve_format, strided
-from flambeau._exchange import from_array, from_dlpack, from_file, from_numpy, frombuffer, is_array, to_dlpack
+from flambeau._tensor import copying, exchange, hooks
+from flambeau._tensor.exchange import from_array, from_dlpack, from_file, from_numpy, frombuffer, is_array, to_dlpack
+from flambeau._tensor.layouts import Size, preserve_format, strided
 from flambeau.errors import ArgumentError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
@@ -26,7 +27,7 @@ def _placed(result, where):
     """The tensor where it is wanted; on the meta device that is its shape and dtype."""
     if (_C.get_default_device() if where is None else device(where)).type == "cpu":
         return result
-    from flambeau import _meta
+    from flambeau._tensor import meta as _meta
 
     return _meta.like(result)
 
@@ -175,7 +176,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
         dtype = _python_dtype("to", dtype)
     kind = dtype or self.dtype
     if device is not None and (_C.device(device).type == "meta" or self.is_meta):
-        from flambeau import _meta
+        from flambeau._tensor import meta as _meta
 
         return _meta.moved(self, kind, device)
     fmt = preserve_format if memory_format is None else memory_format
@@ -325,7 +326,7 @@ def _contains(self, element):
 
 
 def _repr(self, *, tensor_contents=None):
-    from flambeau._printing import tensor_repr
+    from flambeau._tensor.printing import tensor_repr
 
     if type(self) is not Tensor and _C._is_overridden(self):
         from flambeau.overrides import handle_torch_function
@@ -335,7 +336,7 @@ def _repr(self, *, tensor_contents=None):
 
 
 def _format(self, spec):
-    from flambeau._printing import tensor_format
+    from flambeau._tensor.printing import tensor_format
 
     return tensor_format(self, spec)
 
@@ -430,10 +431,10 @@ def _methods() -> dict[str, Any]:
 
     table = {
         "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
-        "is_set_to": _is_set_to, "module_load": _module_load, "share_memory_": _share_memory, **_backward.METHODS,
+        "is_set_to": _is_set_to, "module_load": _module_load, "share_memory_": _share_memory, **hooks.METHODS,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,
-        **_exchange.METHODS, **_copying.METHODS,
+        **exchange.METHODS, **copying.METHODS,
     }  # fmt: skip
     for name in ("resolve_conj", "resolve_neg"):
         table[name] = constant(name, None, identity_doc.format(name=name))

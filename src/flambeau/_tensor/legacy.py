@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from flambeau import _core
 from flambeau._C import Tensor
-from flambeau._tensor import _TYPE_NAMES, legacy_new, tensor
+from flambeau._tensor import layouts
+from flambeau._tensor.methods import _TYPE_NAMES, legacy_new, tensor
 from flambeau.errors import ArgumentError, DTypeError, StateError
 
 
@@ -189,7 +189,7 @@ def _to_sparse_csr(self, dense_dim=None):
         >>> fb.eye(2).to_sparse_csr().crow_indices()
         tensor([0, 1, 2])
     """
-    return _to_sparse(self, layout=_core.sparse_csr, dense_dim=dense_dim)
+    return _to_sparse(self, layout=layouts.sparse_csr, dense_dim=dense_dim)
 
 
 def _to_sparse_csc(self, dense_dim=None):
@@ -201,7 +201,7 @@ def _to_sparse_csc(self, dense_dim=None):
         >>> fb.eye(2).to_sparse_csc().ccol_indices()
         tensor([0, 1, 2])
     """
-    return _to_sparse(self, layout=_core.sparse_csc, dense_dim=dense_dim)
+    return _to_sparse(self, layout=layouts.sparse_csc, dense_dim=dense_dim)
 
 
 def _to_sparse_bsr(self, blocksize, dense_dim=None):
@@ -217,7 +217,7 @@ def _to_sparse_bsr(self, blocksize, dense_dim=None):
         >>> fb.eye(4).to_sparse_bsr((2, 2)).values().shape
         flambeau.Size([2, 2, 2])
     """
-    return _to_sparse(self, layout=_core.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+    return _to_sparse(self, layout=layouts.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def _to_sparse_bsc(self, blocksize, dense_dim=None):
@@ -233,7 +233,7 @@ def _to_sparse_bsc(self, blocksize, dense_dim=None):
         >>> fb.eye(4).to_sparse_bsc((2, 2)).row_indices()
         tensor([0, 1])
     """
-    return _to_sparse(self, layout=_core.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
+    return _to_sparse(self, layout=layouts.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def _is_same_size(self, other) -> builtins.bool:

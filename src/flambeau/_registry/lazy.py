@@ -33,7 +33,7 @@ def load(name: str) -> ModuleType:
     """The module of that name, loaded if it is not yet.
 
     Example:
-        >>> from flambeau import _lazy
+        >>> from flambeau._registry import lazy
         >>> _lazy.load("flambeau.version").__name__
         'flambeau.version'
     """

@@ -1,6 +1,6 @@
 """The parts of the type stubs that do not come from the op table: classes, operators and settings."""
 
-NOTE = "# Written by `python -m flambeau._stubgen` from the op table; changes made here are lost."
+NOTE = "# Written by `python tools/stubgen.py` from the op table; changes made here are lost."
 
 # Modules and the names that stubs may need of them.
 IMPORTS = {

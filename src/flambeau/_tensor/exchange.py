@@ -197,7 +197,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         >>> fb.from_dlpack(np.arange(3))
         tensor([0, 1, 2])
     """
-    from flambeau._dlpack import take
+    from flambeau._tensor.dlpack import take
 
     return take(ext_tensor, device, copy)
 
@@ -355,7 +355,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         >>> np.from_dlpack(fb.arange(3))
         array([0, 1, 2])
     """
-    from flambeau._dlpack import give
+    from flambeau._tensor.dlpack import give
 
     return give(self, stream, max_version, dl_device, copy)
 
@@ -369,7 +369,7 @@ def _dlpack_device(self):
         >>> tuple(map(int, fb.ones(2).__dlpack_device__()))
         (1, 0)
     """
-    from flambeau._dlpack import DeviceType
+    from flambeau._tensor.dlpack import DeviceType
 
     return (DeviceType.CPU, 0)
 

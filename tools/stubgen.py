@@ -1,11 +1,11 @@
-"""Writes the type stubs: `python -m flambeau._stubgen` renders the op table as `__init__.pyi` and its neighbours.
+"""Writes the type stubs: `python tools/stubgen.py` renders the op table as `__init__.pyi` and its neighbours.
 
 Every op has signature strings such as
 
     sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor
 
 from which its Python forms (function, method, in-place, `out=`, NumPy's keywords) are typed. What is not an op (classes
-and settings) is typed by hand in `_stub_parts`.
+and settings) is typed by hand in `stub_parts.py`.
 """
 
 import dataclasses
@@ -15,9 +15,11 @@ import keyword
 import re
 from pathlib import Path
 
-import flambeau as fb
+import stub_parts
 
-from . import _C, _stub_parts
+import flambeau as fb
+from flambeau import _C
+from flambeau._registry.signatures import Parameter, parse_signature
 
 # Inside stubs, `float`, `dtype` and others are names of dtypes, methods or properties; types go by aliases.
 _TYPES = {
@@ -39,62 +41,6 @@ _RETURNS = {**_TYPES, "Scalar": "Any", "device": "_device", "Tensor[]": "tuple[T
 _WIDTH = 120
 _OUT = 8  # the flag of an overload that takes out=
 _LITERAL = re.compile(r"None|True|False|-?\d+(\.\d*)?(e-?\d+)?|'[^']*'|\"[^\"]*\"")
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """One argument of an op: `int[]? dim=None` has type "int[]?", name "dim" and default "None"."""
-
-    type: str
-    name: str
-    default: str | None = None
-    keyword_only: bool = False
-    spelled_out: bool = False  # may be given as separate arguments: zeros(2, 3)
-
-
-@dataclasses.dataclass(frozen=True)
-class Signature:
-    """A parsed signature string; `returns` is a type or a tuple of (type, field name)."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    returns: str | tuple[tuple[str, str], ...]
-
-
-def parse_signature(text):
-    """Parses one signature string of the op table.
-
-    Example:
-        >>> from flambeau._stubgen import parse_signature
-        >>> parse_signature("amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor").parameters[1]
-        Parameter(type='int[]', name='dim', default='[]', keyword_only=False, spelled_out=False)
-    """
-    match = re.fullmatch(r"\s*([\w.]+)\((.*)\)\s*->\s*(.+?)\s*", text, re.DOTALL)
-    if match is None:
-        raise ValueError(f"signature: expected 'name(type argument, ...) -> type', got {text!r}")
-    name, arguments, returns = match.groups()
-    parameters, keyword_only = [], False
-    for part in _split(arguments):
-        if part == "*":
-            keyword_only = True
-            continue
-        declaration, equals, default = part.partition("=")
-        words = declaration.split()
-        if len(words) != 2:
-            raise ValueError(f"signature: expected 'type name' in {part!r} of {text!r}")
-        kind, argument = words
-        parameters.append(
-            Parameter(kind.lstrip("*"), argument, default.strip() if equals else None, keyword_only, kind[0] == "*")
-        )
-    if returns.startswith("("):
-        returns = tuple(tuple(part.split()) for part in _split(returns[1:-1]))
-    return Signature(name, tuple(parameters), returns)
-
-
-def _split(text):
-    """Splits at the commas outside brackets and quotes."""
-    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\"|[^,])+", text)
-    return [part.strip() for part in parts if part.strip()]
 
 
 # ---- rendering ------------------------------------------------------------------------------------------------------
@@ -238,7 +184,7 @@ def _python_lines(name, function, indent=""):
             parts.append("/")
         positional_only = p.kind is p.POSITIONAL_ONLY
         guess = "_bool" if isinstance(p.default, bool) else "Any"
-        annotation = _annotation(p.annotation) or _stub_parts.PARAMETERS.get(p.name, guess)
+        annotation = _annotation(p.annotation) or stub_parts.PARAMETERS.get(p.name, guess)
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
         star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
@@ -252,7 +198,7 @@ def _python_lines(name, function, indent=""):
                 annotation += " | None"
             parts.append(f"{p.name}: {annotation} = {_default(p.default)}")
     guess = "_bool" if name.startswith("is_") else "Tensor" if indent else "Any"
-    returns = _annotation(signature.return_annotation) or _stub_parts.RETURNS.get(name, guess)
+    returns = _annotation(signature.return_annotation) or stub_parts.RETURNS.get(name, guess)
     return _definition(name, parts, returns, indent)
 
 
@@ -261,7 +207,7 @@ def _annotation(annotation):
     if annotation is inspect.Parameter.empty:
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    text = re.sub(r"\b(builtins|fb)\.|\bflambeau\._core\.", "", text)
+    text = re.sub(r"\b(builtins|fb)\.|\bflambeau\._tensor\.layouts\.", "", text)
     text = re.sub(r"\bDevice\b", "_DeviceLike | None", text)
     return re.sub(r"(?<![\w.])(int|float|bool|str|dtype|device)\b", r"_\1", text)
 
@@ -302,7 +248,7 @@ def _module_lines(module, with_out, results, typed=""):
         elif isinstance(value, fb.dtype | fb.layout | fb.memory_format | int | float | str):
             constants.append(f"{name}: _{type(value).__name__}")
         else:
-            raise ValueError(f"stubs: {module.__name__}.{name} is a {type(value).__name__}; type it in _stub_parts.py")
+            raise ValueError(f"stubs: {module.__name__}.{name} is a {type(value).__name__}; type it in stub_parts.py")
     groups = ["\n".join(group) for group in (functions, classes, constants) if group]
     return sorted(imports), "\n\n".join(groups)
 
@@ -321,11 +267,11 @@ def generate():
     with_out = {text for overloads, _ in _C.registry().values() for text, flags, _ in overloads if flags & _OUT}
     results = {}
     modules = [name for name in dir(fb) if not name.startswith("_") and inspect.ismodule(getattr(fb, name))]
-    typed = _stub_parts.CLASSES + _stub_parts.TENSOR + _stub_parts.FUNCTIONS
+    typed = stub_parts.CLASSES + stub_parts.TENSOR + stub_parts.FUNCTIONS
     parts = {
         name: _module_lines(getattr(fb, name), with_out, results)
         for name in modules
-        if name in _stub_parts.STUBBED_MODULES
+        if name in stub_parts.STUBBED_MODULES
     }
     functional_ops = _C.namespaces["nn.functional"]
     functional = "\n".join(
@@ -334,10 +280,10 @@ def generate():
     imports, functions = _module_lines(fb, with_out, results, typed)
     tensor = _tensor_lines(with_out, results)
     named = [line for name, fields in sorted(results.items()) for line in (f"class {name}(NamedTuple):", *fields, "")]
-    body = "\n".join([_stub_parts.CLASSES, *named, *tensor, "", _stub_parts.FUNCTIONS + functions])
+    body = "\n".join([stub_parts.CLASSES, *named, *tensor, "", stub_parts.FUNCTIONS + functions])
     imports = [*(f"from . import {name} as {name}" for name in modules), *imports]
-    files = {"__init__.pyi": _file(f"{body}\n\n{_stub_parts.ALIASES}", imports)}
-    private = {*results, *re.findall(r"^(_\w+)", _stub_parts.ALIASES, re.MULTILINE), "Tensor", "Generator"}
+    files = {"__init__.pyi": _file(f"{body}\n\n{stub_parts.ALIASES}", imports)}
+    private = {*results, *re.findall(r"^(_\w+)", stub_parts.ALIASES, re.MULTILINE), "Tensor", "Generator"}
     parts["nn/functional/_ops"] = [], f"{_all_lines(functional_ops)}\n\n{functional}"
     for name, (imports, text) in parts.items():
         used = private.intersection(re.findall(r"\w+", text))
@@ -359,35 +305,35 @@ def _file(body, imports):
     """A stub file: the note, the imports its body needs, the body."""
     words = set(re.findall(r"\w+", body))
     standard = []
-    for module, names in _stub_parts.IMPORTS.items():
+    for module, names in stub_parts.IMPORTS.items():
         needed = [name for name in names or () if name in words]
         if needed:
             standard.append(f"from {module} import {', '.join(needed)}")
         elif names is None and module in words:
             standard.append(f"import {module}")
     blocks = ["\n".join(standard), "import numpy as np" if "np" in words else "", "\n".join(imports)]
-    return "\n\n".join(filter(None, [_stub_parts.NOTE, *blocks, body])).rstrip("\n") + "\n"
+    return "\n\n".join(filter(None, [stub_parts.NOTE, *blocks, body])).rstrip("\n") + "\n"
 
 
 def _tensor_lines(with_out, results):
-    lines = [_stub_parts.TENSOR + _stub_parts.operators()]
+    lines = [stub_parts.TENSOR + stub_parts.operators()]
     for name in sorted(dir(fb.Tensor)):
         value = inspect.getattr_static(fb.Tensor, name)
-        if name.startswith("_") or _is_typed(name, _stub_parts.TENSOR, "    "):
+        if name.startswith("_") or _is_typed(name, stub_parts.TENSOR, "    "):
             continue
         if hasattr(value, "signatures"):
             lines += _op_lines(name, value, with_out, results, method=True)
         elif inspect.isfunction(value):
             lines += _python_lines(name, value, "    ")
         elif inspect.isdatadescriptor(value):
-            lines += ["    @property", f"    def {name}(self) -> {_stub_parts.RETURNS.get(name, '_bool')}: ..."]
+            lines += ["    @property", f"    def {name}(self) -> {stub_parts.RETURNS.get(name, '_bool')}: ..."]
         else:
-            raise ValueError(f"stubs: Tensor.{name} is a {type(value).__name__}; type it in _stub_parts.py")
+            raise ValueError(f"stubs: Tensor.{name} is a {type(value).__name__}; type it in stub_parts.py")
     return lines
 
 
 def main():
-    folder = Path(__file__).parent
+    folder = Path(fb.__file__).parent
     for name, text in generate().items():
         (folder / name).write_text(text)
         print(f"wrote {folder / name}")

@@ -16,7 +16,7 @@ import numpy as np
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._fft import (
+from flambeau.fft._numpy import (
     frequencies,
     frequency_args,
     given,

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from flambeau import _C, Tensor
-from flambeau._printing import get_printoptions, printoptions, set_printoptions
+from flambeau._tensor.printing import get_printoptions, printoptions, set_printoptions
 from flambeau.errors import ArgumentError
 
 __all__ = [
@@ -231,7 +231,7 @@ def broadcast_shapes(*shapes):
         >>> fb.broadcast_shapes((2, 1), (3,))
         flambeau.Size([2, 3])
     """
-    from flambeau._core import Size
+    from flambeau._tensor.layouts import Size
 
     sizes: list[builtins.int] = []
     for shape in shapes:

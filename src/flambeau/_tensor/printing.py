@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError
+from flambeau.errors import ArgumentError
 
 _PREFIX = "tensor("
 _INDENT = len(_PREFIX)

@@ -71,10 +71,10 @@ def _recorded(name: str, x: Tensor, out) -> bool:
 
 
 def _differentiable(name: str, x: Tensor, sizes: list[int], dims: list[int], norm: str) -> Tensor:
-    from flambeau import _fft_gradients
+    from flambeau.fft import _gradients
 
     try:
-        return _fft_gradients.transform(name, x, sizes, dims, norm)
+        return _gradients.transform(name, x, sizes, dims, norm)
     except (MemoryError, ValueError) as error:
         raise OutOfMemoryError(f"{name}: no memory for {sizes} data points along dim {dims}: {error}") from None
 

@@ -1,0 +1,1 @@
+"""Settings of the process and questions about it: seeds, determinism, memory, strictness."""
