@@ -119,7 +119,7 @@ guard: build
 
 # The same with ThreadSanitizer. Python, NumPy, OpenBLAS and oneDNN are not instrumented: tools/tsan.supp names them.
 TSAN := build-tsan
-THREAD_TESTS = $(if $(filter tests,$(TESTS)),$(wildcard tests/test_threads*.py),$(TESTS))
+THREAD_TESTS = $(if $(filter tests,$(TESTS)),tests/threads,$(TESTS))
 TSAN_FLAGS = suppressions=$(CURDIR)/tools/tsan.supp:exitcode=66:report_signal_unsafe=0:die_after_fork=0
 TSAN_ENV = PYTHONPATH=$(CURDIR)/$(TSAN)/package LD_PRELOAD="$(shell $(CXX) -print-file-name=libtsan.so) $(shell $(CXX) -print-file-name=libstdc++.so.6)"
 tsan: $(VENV)/.ready

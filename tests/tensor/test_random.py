@@ -189,3 +189,47 @@ def test_unseeded_processes_draw_different_numbers():
     assert runs[0] != runs[1]
     assert runs[0].split()[-1] == runs[1].split()[-1]  # a generator of one's own starts from a fixed seed, as in PyTorch
     assert all(0 <= int(r.split()[0]) < 2**53 for r in runs)
+
+
+def test_randperm_visits_every_place():
+    for n in (0, 1, 2, 10, 1000):
+        values = fb.randperm(n, generator=fb.Generator().manual_seed(3)).numpy()
+        assert sorted(values.tolist()) == list(range(n))
+    assert fb.equal(fb.randperm(50, generator=fb.Generator().manual_seed(3)), fb.randperm(50, generator=fb.Generator().manual_seed(3)))
+    assert not fb.equal(fb.randperm(50, generator=fb.Generator().manual_seed(3)), fb.randperm(50, generator=fb.Generator().manual_seed(4)))
+    assert fb.randperm(4).dtype == fb.int64
+    assert fb.randperm(4, dtype=fb.int32).dtype == fb.int32
+    generator = fb.Generator().manual_seed(9)
+    counts = np.zeros((4, 4))
+    for _ in range(2000):
+        counts[range(4), fb.randperm(4, generator=generator).numpy()] += 1
+    # Every element visits every place equally often: 500 times, give or take.
+    assert (np.abs(counts - 500) < 140).all(), counts
+    with pytest.raises(RuntimeError, match="^randperm: "):
+        fb.randperm(-1)
+
+
+def test_multinomial_without_replacement():
+    drawn = fb.multinomial(fb.ones((200, 5)), 5, generator=fb.Generator().manual_seed(2)).numpy()
+    assert (np.sort(drawn, axis=1) == np.arange(5)).all(), "an index was drawn twice"
+    weights = fb.tensor([0.0, 1.0, 0.0, 1.0])
+    drawn = fb.multinomial(weights.expand(300, 4), 2, generator=fb.Generator().manual_seed(2)).numpy()
+    assert set(drawn.reshape(-1).tolist()) == {1, 3}, "an impossible index was drawn"
+    assert 90 < (drawn[:, 0] == 1).sum() < 210
+
+
+def test_state_of_a_generator():
+    generator = fb.Generator()
+    generator.manual_seed(77)
+    assert generator.initial_seed() == 77
+    state = generator.get_state()
+    first = fb.rand(10, generator=generator)
+    generator.set_state(state)
+    assert fb.equal(first, fb.rand(10, generator=generator))
+
+
+def test_bits_are_not_repeated_across_ops():
+    """Two draws in a row share no numbers, whatever their sizes."""
+    generator = fb.Generator().manual_seed(1)
+    seen = np.concatenate([fb.rand(n, dtype=fb.float64, generator=generator).numpy() for n in (1, 3, 5, 1000, 7)])
+    assert len(np.unique(seen)) == len(seen)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import flambeau as fb
-
-from .samples import make
-from .spec import ALL, COMPLEX, FLOATS, INTS, LAYOUTS, dtype_of, name_of, to_numpy
+from ops.samples import make
+from ops.spec import ALL, COMPLEX, FLOATS, INTS, LAYOUTS, dtype_of, name_of, to_numpy
 
 CONVERSIONS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
@@ -182,7 +181,7 @@ def test_result_type_functions():
 
 
 def test_promotion_table_is_symmetric_and_closed():
-    from . import spec as lib
+    from ops import spec as lib
 
     names = [d for d in ALL if d not in ("uint16", "uint32", "uint64")]
     for a in names:

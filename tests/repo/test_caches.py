@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as fb
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow_sanitized

@@ -13,7 +13,7 @@ import pytest
 
 import flambeau as fb
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [
     *(path for path in sorted(ROOT.glob("*.md"))),
     *(path for path in sorted(ROOT.glob("docs/**/*.md")) if "reference" not in path.parts),

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import flambeau as fb
-
-from .spec import LAYOUTS, to_numpy
+from ops.spec import LAYOUTS, to_numpy
 
 EXAMPLES = 6 * int(os.environ.get("FLAMBEAU_FUZZ", 25))
 SETTINGS = hypothesis.settings(

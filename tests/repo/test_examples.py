@@ -10,7 +10,7 @@ import pytest
 
 import flambeau as fb
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run_example(name, output, *arguments):

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import flambeau as fb
 import typed_program
 
-ROOT = Path(__file__).parent.parent
+import flambeau as fb
+
+ROOT = Path(__file__).parents[2]
 SOURCES = Path(fb.__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
