@@ -12,10 +12,10 @@ import os
 import sys
 import tempfile
 
-import loading
 from compare import main
 from harness.report import Result, geomean, ratios
 from harness.rows import Budget, Suite
+from rows import loading
 
 suite = Suite(
     "data",
@@ -42,7 +42,7 @@ for small in (False, True):
 
     def task(name, *arguments, **options):
         given = ", ".join([*map(repr, arguments), *(f"{key}={value!r}" for key, value in options.items())])
-        return f"import loading; task = loading.{name}(lib, {given})"
+        return f"from rows import loading; task = loading.{name}(lib, {given})"
 
     for kind, group, count in (("small", small_samples, 4096), ("large", large_samples, 256)):
         count = count // 16 if small else count
@@ -66,14 +66,14 @@ for small in (False, True):
     own = "'.safetensors' if lib.__name__ == 'flambeau' else '.pt'"
     megabytes, fewer = (16, 4) if small else (1000, 64)
     for ending, words in ((own, ""), ("'.pt'", ", .pt")):
-        unsaved = f"import loading; task = loading.Files(lib, {megabytes}, {ending})"
+        unsaved = f"from rows import loading; task = loading.Files(lib, {megabytes}, {ending})"
         saved = unsaved[:-1] + ", saved=True)"
         size = f"{megabytes} MB{mark}"
         files(f"save{words}, {size}", "task.save()", setup=unsaved, small=small)
         files(f"load{words}, {size}", "task.load()", setup=saved, small=small)
         files(f"load mapped{words}, {size}", "task.load(mmap=True)", setup=saved, small=small)
         files(f"load mapped and sum{words}, {size}", "task.load_and_use()", setup=saved, small=small)
-        unsaved, size = f"import loading; task = loading.Files(lib, {fewer}, {ending}, disk=True)", f"{fewer} MB{mark}"
+        unsaved, size = f"from rows import loading; task = loading.Files(lib, {fewer}, {ending}, disk=True)", f"{fewer} MB{mark}"
         name = f"save, replaced in one step and on the disk{words}, {size}"
         disk(name, "task.save_for_good()", setup=unsaved, small=small)
     apart(f"save, the plain call, {size}", "task.save()", setup=unsaved, small=small)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 
-import nn_rows
 from compare import main
 from harness.report import geomean, ratios
 from harness.rows import SAME, Budget, Suite, integers, mask, normal, permutation, positive_definite, uniform
+from rows import nn as nn_rows
 
 suite = Suite("ops", __file__, "Ops: speed of single operations")
 N = 1024  # a square of N × N float32 is 4 MiB: beyond the second-level cache, far below memory limits

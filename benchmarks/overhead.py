@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gradient_rows
 from compare import main
 from harness.report import Result, quantity
 from harness.rows import SAME, Budget, Suite, integers, mask, normal, uniform
+from rows import gradients as gradient_rows
 
 suite = Suite("overhead", __file__, "Overhead: what a call on a tiny tensor costs")
 

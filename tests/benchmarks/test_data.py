@@ -10,8 +10,8 @@ import pytest
 
 import compare
 import flambeau as fb
-import loading
 from harness.report import Result
+from rows import loading
 
 SCRIPT = Path(compare.__file__).with_name("data.py")
 

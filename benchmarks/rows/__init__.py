@@ -1,0 +1,1 @@
+"""Rows and tasks of the scripts in the folder above."""
