@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
 
     Example:
         >>> from flambeau._registry import lazy
-        >>> _lazy.load("flambeau.version").__name__
+        >>> lazy.load("flambeau.version").__name__
         'flambeau.version'
     """
     if (found := sys.modules.get(name)) is not None and not _half_loaded(found):

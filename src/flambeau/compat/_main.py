@@ -17,13 +17,17 @@ from typing import Any, NoReturn
 from flambeau import __version__ as flambeau_version
 from flambeau import compat
 from flambeau.compat.version import __version__ as torch_version
+from flambeau.errors import StateError
 
 USAGE = """\
 usage: python -m flambeau script.py [arguments ...]
        python -m flambeau -m module [arguments ...]
        python -m flambeau -c command [arguments ...]
+       python -m flambeau install-torch [--break-system-packages]
+       python -m flambeau uninstall-torch
 
-Runs code written for PyTorch: in it, `import torch` gives flambeau.
+Runs code written for PyTorch: in it, `import torch` gives flambeau. install-torch installs a small package named torch into this
+environment, so that packages that require torch are satisfied and a plain `import torch` gives flambeau; uninstall-torch removes it.
 
   -h, --help     this text
   -V, --version  the version of flambeau, and of the PyTorch it stands for
@@ -52,6 +56,8 @@ def main(arguments: list[str]) -> None:
     if first in ("-V", "--version"):
         print(f"flambeau {flambeau_version} (torch {torch_version})")
         return
+    if first in ("install-torch", "uninstall-torch"):
+        return _change_environment(first, rest)
     if first in ("-m", "-c") and not rest:
         _stop(f"python -m flambeau: argument expected for the {first} option\n{USAGE}", 2)
     compat.install()
@@ -67,6 +73,24 @@ def main(arguments: list[str]) -> None:
         _stop(f"python -m flambeau: unknown option {first}\n{USAGE}", 2)
     else:
         _run_script(first, rest)
+
+
+def _change_environment(command: str, options: list[str]) -> None:
+    """install-torch and uninstall-torch."""
+    allowed = ["--break-system-packages"] if command == "install-torch" else []
+    for option in options:
+        if option not in allowed:
+            _stop(f"python -m flambeau: {command} does not take {option}\n{USAGE}", 2)
+    from flambeau.compat._distribution import install_torch, uninstall_torch  # rare, and slow to load
+
+    try:
+        if command == "install-torch":
+            folder = install_torch(break_system_packages=bool(options))
+            print(f"installed torch {torch_version} in {folder}: it hands out flambeau {flambeau_version}")
+        else:
+            print(f"removed {uninstall_torch()}")
+    except StateError as error:
+        _fail(str(error))
 
 
 def _run_script(script: str, rest: list[str]) -> None:
