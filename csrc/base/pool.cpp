@@ -1,3 +1,10 @@
+// Note [Work stealing]: a loop is cut into a few chunks per thread. A thread that finishes its own steals unstarted
+// chunks, and the caller waits only for chunks that have been started, so a worker whose CPU is taken by another
+// process delays nothing. A product of two 256 x 256 matrices on two threads, with twenty other busy processes on two
+// CPUs, took 0.23 ms at the median where OpenMP's barriers took 22 ms (on a quiet machine: 0.15 ms). Idle workers look
+// for work for ten milliseconds, yielding the CPU, and then sleep. With half a millisecond they slept between the ops
+// of a loop, and an idle CPU of a virtual machine took up to 15 ms to wake. oneDNN's OpenMP teams (base/gomp.cpp) need
+// every member on a thread of its own, as their barriers wait for each other.
 #include "base/pool.h"
 
 #include <linux/futex.h>

@@ -1,6 +1,17 @@
-// Convolutions. float32 goes to our own kernels or to oneDNN, in channels-last order; everything else through unfolded
-// columns and matrix products. The three operations (forward, gradient of the input, gradient of the weight)
-// are each other's gradients.
+// Convolutions. The three operations (forward, gradient of the input, gradient of the weight) are each other's
+// gradients.
+//
+// Note [Convolution algorithms]: which code computes a convolution.
+// - float32, 3 x 3 windows with stride 1: Winograd's F(4 x 4, 3 x 3) where it is faster (backend/cpu/winograd*.cpp). It
+//   needs a quarter of the multiplications, and its points are chosen so that the error stays near that of the direct
+//   sum. A result that is not finite is computed again directly. Groups of channels are computed one after the other.
+// - Windows of one pixel with large weights, or in row-major images: matrix products. The same holds for the gradients
+//   of windows that touch but do not overlap, such as the patches of vision transformers (conv_patches.cpp).
+// - Gradients of depthwise weights, and of the weights of first layers: kernels of our own (backend/cpu/depthwise.cpp,
+//   conv_few.cpp). Row-major images stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
+// - Other float32 convolutions: oneDNN, channels-last. It never frees the code of some of its kernels, so after 2048
+//   shapes other kernels are used (backend/cpu/onednn.cpp).
+// - Other dtypes: unfolded columns and matrix products.
 #include "ops/nn/conv.h"
 
 #include <cmath>
