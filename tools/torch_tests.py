@@ -117,7 +117,7 @@ class Overlay(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name.partition(".")[0] == "torchgen":
             return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
-        if not name.startswith("torch."):
+        if not name.startswith(("torch.", "functorch.")):
             return None
         if name.startswith(FROM_CHECKOUT):
             base = SOURCE / name.replace(".", "/")
@@ -127,7 +127,7 @@ class Overlay(importlib.abc.MetaPathFinder):
                 )
             file = base.with_suffix(".py")
             return importlib.util.spec_from_file_location(name, file) if file.exists() else None
-        for finder in sys.meta_path:
+        for finder in () if name.startswith("torch._higher_order_ops") else sys.meta_path:
             if finder is not self:
                 try:
                     spec = finder.find_spec(name, path, target)
@@ -168,6 +168,7 @@ def lenient(owner: type, method: str) -> None:
 sys.meta_path.insert(0, Overlay())
 lenient(sys.modules["flambeau.compat._finder"]._Attributes, "__call__")
 lenient(type(torch.ops.aten), "__getattr__")
+type(torch.ops.aten.sum).tags = ()  # which ops reduce, asked while test_ops is imported
 private = importlib.import_module("torch._utils")
 private.__dict__.setdefault("_is_privateuse1_backend_available", bool)
 
@@ -186,6 +187,7 @@ for absent in ("torch._dynamo", "torch._inductor"):
     setattr(torch, absent.rpartition(".")[2], sys.modules[absent])
 sys.modules["torch.testing._internal.inductor_utils"] = StandInModule("torch.testing._internal.inductor_utils")
 torch.jagged = StandIn("torch.jagged")
+torch.Tag = StandIn("torch.Tag")
 # Decides which tests are skipped: NumPy and SciPy are there.
 imports = sys.modules["torch.utils._import_utils"] = StandInModule("torch.utils._import_utils")
 imports._check_module_exists = lambda name: importlib.util.find_spec(name.partition(".")[0]) is not None  # type: ignore[attr-defined]

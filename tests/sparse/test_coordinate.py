@@ -182,3 +182,15 @@ def test_checking_invariants_is_a_block_and_a_decorator():
         return fb.sparse.check_sparse_tensor_invariants.is_enabled()
 
     assert made()
+
+
+def test_dense_tensors_say_which_layout_a_method_wants():
+    dense = fb.eye(2)
+    wants = {"indices": "coordinate ", "coalesce": "coordinate ", "is_coalesced": "coordinate ", "values": ""}
+    wants |= {"crow_indices": "row compressed ", "col_indices": "row compressed "}
+    wants |= {"ccol_indices": "column compressed ", "row_indices": "column compressed "}
+    for name, layout in wants.items():
+        with pytest.raises(RuntimeError, match=f"^{name} expected sparse {layout}tensor layout but got Strided"):
+            getattr(dense, name)()
+    assert (dense.sparse_dim(), dense.dense_dim()) == (0, 2)
+    assert (dense.to_sparse(1).sparse_dim(), dense.to_sparse(1).dense_dim()) == (1, 1)

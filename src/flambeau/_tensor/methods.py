@@ -10,7 +10,7 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._tensor import copying, exchange, hooks
 from flambeau._tensor.exchange import from_array, from_dlpack, from_file, from_numpy, frombuffer, is_array, to_dlpack
 from flambeau._tensor.layouts import Size, preserve_format, strided
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
 
@@ -211,6 +211,48 @@ def _converter(name: str, kind: dtype):
         {kind}
     """
     return convert
+
+
+def _of_sparse(name: str, layout: str, what: str):
+    """A method that only sparse tensors have: SparseTensor replaces it, a dense tensor says what it expected."""
+
+    def method(self):
+        raise StateError(f"{name} expected sparse {layout}tensor layout but got Strided; convert it with .to_sparse()")
+
+    method.__name__ = name
+    method.__doc__ = f"""{name}()
+
+    {what} Only sparse tensors have it.
+
+    Example:
+        >>> fb.eye(2).is_sparse
+        False
+    """
+    return method
+
+
+def _sparse_dim(self):
+    """sparse_dim()
+
+    How many dimensions the indices of a sparse tensor speak of: none of a dense tensor's.
+
+    Example:
+        >>> fb.eye(2).sparse_dim(), fb.eye(2).to_sparse().sparse_dim()
+        (0, 2)
+    """
+    return 0
+
+
+def _dense_dim(self):
+    """dense_dim()
+
+    How many dimensions are stored densely: all of a dense tensor's.
+
+    Example:
+        >>> fb.eye(2).dense_dim(), fb.eye(2).to_sparse().dense_dim()
+        (2, 0)
+    """
+    return self.ndim
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -450,6 +492,17 @@ def _methods() -> dict[str, Any]:
         "chalf": _C.complex32, "cfloat": _C.complex64, "cdouble": _C.complex128,
     }.items():  # fmt: skip
         table[name] = _converter(name, kind)
+    for name, (layout, what) in {
+        "is_coalesced": ("coordinate ", "Whether the places are sorted and none repeats."),
+        "coalesce": ("coordinate ", "The places sorted, the values of repeated places added."),
+        "indices": ("coordinate ", "The coordinates of the kept elements."), "values": ("", "The kept elements."),
+        "crow_indices": ("row compressed ", "Where each row begins among the values."),
+        "col_indices": ("row compressed ", "The columns of the values."),
+        "ccol_indices": ("column compressed ", "Where each column begins among the values."),
+        "row_indices": ("column compressed ", "The rows of the values."),
+    }.items():  # fmt: skip
+        table[name] = _of_sparse(name, layout, what)
+    table |= {"sparse_dim": _sparse_dim, "dense_dim": _dense_dim}
     return table
 
 

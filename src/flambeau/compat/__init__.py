@@ -19,17 +19,13 @@ import types
 
 from flambeau import _C
 from flambeau._settings.strict import be_lenient
-from flambeau.compat._finder import Finder
+from flambeau.compat._finder import Finder, is_torch
 from flambeau.compat._message import missing
 
 __all__ = ["explain", "install", "is_installed", "torch", "uninstall"]
 
 _finder: Finder | None = None
 _hidden: dict[str, types.ModuleType] = {}
-
-
-def _is_torch(name: str) -> bool:
-    return name == "torch" or name.startswith("torch.")
 
 
 def install() -> None:
@@ -48,7 +44,7 @@ def install() -> None:
     global _finder
     if _finder is not None:
         return
-    for name in [name for name in sys.modules if _is_torch(name)]:
+    for name in [name for name in sys.modules if is_torch(name)]:
         _hidden[name] = sys.modules.pop(name)
     _finder = Finder()
     _C.show_package("torch")
@@ -72,7 +68,7 @@ def uninstall() -> None:
     _C.show_package("flambeau")
     be_lenient(False)
     _finder = None
-    for name in [name for name in sys.modules if _is_torch(name)]:
+    for name in [name for name in sys.modules if is_torch(name)]:
         del sys.modules[name]
     sys.modules.update(_hidden)
     _hidden.clear()

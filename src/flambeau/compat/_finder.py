@@ -37,12 +37,18 @@ _ALIASES = {
     "torch.cuda.amp.autocast_mode": "flambeau.cuda.amp",
     "torch.cuda.amp.grad_scaler": "flambeau.cuda.amp",
     "torch.utils.data._utils.pin_memory": "flambeau.compat.pinning",
+    "functorch": "flambeau.compat.functorch",
     "torch.cpu.amp": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.autocast_mode": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
 }
 # Those that every `import torch` makes an attribute of it.
 _AT_ONCE = ("version", "torch_version", "__config__", "__future__")
+
+
+def is_torch(name: str) -> bool:
+    """Whether a module counts as part of PyTorch: `functorch` is a package of its own that comes with it."""
+    return name in ("torch", "functorch") or name.startswith("torch.")
 
 
 def _target(name: str) -> str:
@@ -85,7 +91,7 @@ class Finder(importlib.abc.MetaPathFinder):
     # ---- what the import system calls ------------------------------------------------------------------------------------
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if not is_torch(fullname):
             return None
         module = self.module(fullname)
         self._specs[module.__name__] = getattr(module, "__spec__", None)

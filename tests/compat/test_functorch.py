@@ -1,0 +1,60 @@
+"""The package functorch: names of func, and modules as functions of their parameters."""
+
+import sys
+
+import pytest
+
+import flambeau as fb
+from flambeau import compat
+from flambeau.compat import functorch as early
+
+
+def test_it_is_found_and_forgotten_with_torch():
+    with compat.torch():
+        import functorch
+
+        assert functorch.vmap is fb.func.vmap and functorch.grad is fb.func.grad
+    assert "functorch" not in sys.modules
+
+
+def test_the_function_takes_the_parameters_and_gradients_reach_them():
+    layer = fb.nn.Linear(3, 2)
+    call, weights = early.make_functional(layer)
+    x = fb.randn(4, 3)
+    assert fb.equal(call(weights, x), layer(x))
+    assert fb.equal(call([fb.ones(2, 3), fb.zeros(2)], fb.ones(1, 3)), fb.tensor([[3.0, 3.0]]))
+    call(weights, x).sum().backward()
+    assert fb.equal(layer.bias.grad, fb.full((2,), 4.0))
+    assert not any(weight.requires_grad for weight in early.make_functional(layer, disable_autograd_tracking=True)[1])
+
+
+def test_buffers_are_an_argument_too():
+    norm = fb.nn.BatchNorm1d(2).eval()
+    call, weights, buffers = early.make_functional_with_buffers(norm)
+    moved = tuple(b + 1 if b.dtype is fb.float32 else b for b in buffers)
+    x = fb.randn(3, 2)
+    expected = (x - 1) / fb.sqrt(fb.tensor(2.0 + norm.eps))
+    assert fb.allclose(call(weights, moved, x), expected, atol=1e-6)
+    with pytest.raises(RuntimeError, match="has buffers"):
+        early.make_functional(norm)
+
+
+def test_an_ensemble_is_one_call_under_vmap():
+    models = [fb.nn.Linear(3, 2) for _ in range(4)]
+    call, weights, buffers = early.combine_state_for_ensemble(models)
+    x = fb.randn(5, 3)
+    together = fb.func.vmap(call, in_dims=(0, 0, None))(weights, buffers, x)
+    assert fb.allclose(together, fb.stack([model(x) for model in models]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "models, words",
+    [
+        ([], "at least one model"),
+        ([fb.nn.Linear(1, 1), fb.nn.Linear(1, 1).eval()], "same training/eval mode"),
+        ([fb.nn.Linear(1, 1), fb.nn.ReLU()], "same class"),
+    ],
+)
+def test_ensembles_of_different_models_are_refused(models, words):
+    with pytest.raises(RuntimeError, match=words):
+        early.combine_state_for_ensemble(models)
