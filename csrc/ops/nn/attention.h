@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/vector_exp.h"
 #include "base/bool.h"
-#include "ops/order/scan_exp.h"
 #include "ops/table/common.h"
 
 namespace fb::attention {

@@ -1,7 +1,8 @@
-// All steps of a GRU as one op; the gradient of its weight is one product over all steps.
+// GRU: all steps of a layer as one op, where the gradient of the weight is one product over all steps, and one step.
 #include "autograd/mode.h"
+#include "backend/cpu/curves.h"
 #include "backend/cpu/gemm.h"
-#include "ops/pointwise/curves.h"
+#include "ops/nn/rnn_cells.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
 
@@ -161,6 +162,98 @@ OP("_nn.gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -
     Var bias = a.given(2) ? Var(a.tensor(2)) : Var();
     auto all = call_all<"_gru">(Var(a.tensor(0)), Var(a.tensor(1)), bias, Var(a.tensor(3)), a.flag(4));
     return std::vector<Tensor>{all[0].tensor, all[1].tensor};
+}
+
+// ---- one step -------------------------------------------------------------------------------------------------------
+
+OP("_gru_cell(Tensor x, Tensor hidden, Tensor h) -> (Tensor h, Tensor gates)", FUNCTION,
+   R"(One step of a GRU from what input and state give to the gates.
+
+Args:
+    x: (N, 3H), the input's part of the gates r, z, n.
+    hidden: (N, 3H), the state's part.
+    h: (N, H), the state.
+
+Returns:
+    The new h, and r, z, n and the state's part of n, which the gradient needs.
+
+Example:
+    >>> fb._gru_cell(fb.zeros(1, 3), fb.zeros(1, 3), fb.ones(1, 1))[0]
+    tensor([[0.5000]])
+)") {
+    check_cell(a.tensor(0), a.tensor(1), a.tensor(2), 3);
+    Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), h = contiguous(a.tensor(2));
+    int64_t n = h.size(1);
+    Tensor next = empty(h.shape(), h.dtype()), gates = empty({h.size(0), 4 * n}, h.dtype());
+    dispatch<float, double>(x.dtype(), "float32 or float64",
+                            [&](auto tag) {
+                                using T = typename decltype(tag)::type;
+                                each_cell_row(h.size(0), n * 6,
+                                              [&](int64_t row) {
+                                                  const T *__restrict px = x.data<T>() + row * 3 * n, *__restrict ph = hidden.data<T>() + row * 3 * n,
+                    *__restrict old = h.data<T>() + row * n;
+                                                  T* __restrict to_h = next.data<T>() + row * n, * __restrict to =
+                                                                                                     gates.data<T>() +
+                                                                                                     row * 4 * n;
+#pragma omp simd
+                                                  for (int64_t k = 0; k < n; k++) {
+                                                      T r = sigmoid_of(px[k] + ph[k]),
+                                                        z = sigmoid_of(px[n + k] + ph[n + k]), hn = ph[2 * n + k];
+                                                      T m = tanh_of(px[2 * n + k] + r * hn);
+                                                      to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = hn;
+                                                      to_h[k] = m + z * (old[k] - m);
+                                                  }
+                                              });
+                            });
+    return std::vector<Tensor>{next, gates};
+}
+
+OP("_gru_cell_backward(Tensor grad, Tensor h, Tensor gates) -> (Tensor x, Tensor hidden, Tensor h)", 0) {
+    Tensor grad = contiguous(a.tensor(0)), h = contiguous(a.tensor(1)), gates = contiguous(a.tensor(2));
+    int64_t n = h.size(1);
+    Tensor dx = empty({h.size(0), 3 * n}, h.dtype()), dhidden = empty({h.size(0), 3 * n}, h.dtype()),
+           dh = empty(h.shape(), h.dtype());
+    dispatch<float, double>(h.dtype(), "float32 or float64",
+                            [&](auto tag) {
+                                using T = typename decltype(tag)::type;
+                                each_cell_row(h.size(0), n * 8,
+                                              [&](int64_t row) {
+                                                  const T *__restrict pg = grad.data<T>() + row * n, *__restrict old = h.data<T>() + row * n,
+                    *__restrict from = gates.data<T>() + row * 4 * n;
+                                                  T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = dhidden.data<T>() + row * 3 * n, * __restrict to_h = dh.data<T>() + row * n;
+#pragma omp simd
+                                                  for (int64_t k = 0; k < n; k++) {
+                                                      T g = pg[k], r = from[k], z = from[n + k], m = from[2 * n + k],
+                                                        hn = from[3 * n + k];
+                                                      T dm = g * (1 - z) * (1 - m * m),
+                                                        dz = g * (old[k] - m) * z * (1 - z), dr = dm * hn * r * (1 - r);
+                                                      to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
+                                                      to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
+                                                      to_h[k] = g * z;
+                                                  }
+                                              });
+                            });
+    return std::vector<Tensor>{dx, dhidden, dh};
+}
+
+constexpr uint32_t of_gru_cell = IN(2) | RESULT(1);
+GRAD("_gru_cell", of_gru_cell, of_gru_cell, of_gru_cell) {
+    Var old = c.in(2), gates = c.out(1);
+    if (!grad_enabled() && !c.has(1)) {
+        auto slopes = call_all<"_gru_cell_backward">(c.g(0), old, gates);
+        for (int k = 0; k < 3; k++) c.set(k, slopes[static_cast<size_t>(k)]);
+        return;
+    }
+    int64_t n = c.shape(2)[1];
+    Var g = c.g(0), r = part(gates, 0, n), z = part(gates, 1, n), m = part(gates, 2, n), hn = part(gates, 3, n);
+    Var dm = g * (1 - z), dz = g * (old - m), dr, dhn;
+    if (c.has(1)) dm = dm + part(c.g(1), 2, n), dz = dz + part(c.g(1), 1, n);
+    dm = dm * (1 - m * m), dr = dm * hn, dhn = dm * r;
+    if (c.has(1)) dr = dr + part(c.g(1), 0, n), dhn = dhn + part(c.g(1), 3, n);
+    dr = dr * r * (1 - r), dz = dz * z * (1 - z);
+    c.set(0, joined({dr, dz, dm}));
+    c.set(1, joined({dr, dz, dhn}));
+    c.set(2, g * z);
 }
 
 }  // namespace fb

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/vector_exp.h"
 #include "base/parallel.h"
 #include "ops/order/reduce.h"
 #include "ops/order/scan.h"
-#include "ops/order/scan_exp.h"
 
 namespace fb {
 namespace {

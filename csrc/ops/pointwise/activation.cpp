@@ -1,6 +1,6 @@
 // Activation functions of nn.functional: the rows of activation.def as kernels of one pass, forward and backward.
 #include "autograd/mode.h"
-#include "ops/pointwise/curves.h"
+#include "backend/cpu/curves.h"
 #include "ops/pointwise/elementwise.h"
 #include "ops/table/gradient.h"
 

@@ -4,7 +4,7 @@
 #include <concepts>
 
 #include "backend/cpu/math.h"
-#include "ops/order/scan_exp.h"
+#include "backend/cpu/vector_exp.h"
 
 namespace fb::curve {
 

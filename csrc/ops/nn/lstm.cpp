@@ -1,9 +1,8 @@
-// Layers as one op each: a linear map with its bias, and all steps of an LSTM. The gradient of a weight is one product
-// over all rows, or all steps.
+// LSTM: all steps of a layer as one op, where the gradient of the weight is one product over all steps, and one step.
 #include "autograd/mode.h"
+#include "backend/cpu/curves.h"
 #include "backend/cpu/gemm.h"
-#include "ops/linear/matmul.h"
-#include "ops/pointwise/curves.h"
+#include "ops/nn/rnn_cells.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
 
@@ -16,53 +15,6 @@ Dims matrix_shape(const Dims& shape) {
     return {rows, shape.back()};
 }
 Tensor all_rows(const Tensor& x) { return reshape(x, matrix_shape(x.shape())); }
-Var all_rows(const Var& x) { return x.dim() == 2 ? x : reshape(x, matrix_shape(x.shape())); }
-
-// Whether x is a transposed view: (L, N, E) of memory in the order (N, L, E). Results are then laid out likewise, and
-// nothing is copied.
-bool turned(const Tensor& x) { return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous(); }
-
-}  // namespace
-
-OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCTION) {
-    OpScope scope("linear");
-    const Tensor &x = a.tensor(0), &w = a.tensor(1);
-    check(x.dim() >= 1 && w.dim() == 2 && x.shape().back() == w.size(1), "input of shape ", x.shape(),
-          " does not fit weight of shape ", w.shape());
-    check(x.dtype() == w.dtype() && (!a.given(2) || a.tensor(2).dtype() == x.dtype()),
-          "expected input, weight and bias to have the same dtype, got ", x.dtype(), " and ", w.dtype(),
-          "; convert one with .to(dtype)");
-    bool turn = turned(x);
-    Tensor from = turn ? transpose(x, 0, 1) : x, rows = all_rows(from);
-    Dims shape = from.shape();
-    shape[shape.size() - 1] = w.size(0);
-    Tensor out = empty({rows.size(0), w.size(0)}, x.dtype());
-    multiply_add(out, rows, transpose(w, 0, 1), a.tensor_or_none(2));
-    Tensor result = view(out, shape);
-    return turn ? transpose(result, 0, 1) : result;
-}
-GRAD("_nn.linear", IN(1), IN(0), 0) {
-    Var g = c.g();
-    bool turn = turned(g.tensor);
-    if (c.needs(0)) {
-        Var from = turn ? transpose(g, 0, 1) : g;
-        Dims shape = from.shape();
-        shape[shape.size() - 1] = c.shape(0).back();
-        Var result = reshape(mm(all_rows(from), conj(c.in(1))), shape);
-        c.set(0, turn ? transpose(result, 0, 1) : result);
-    }
-    if (c.needs(1)) {
-        Var x = c.in(0);
-        turn = turn || turned(x.tensor);
-        Var rows = all_rows(turn ? transpose(g, 0, 1) : g);
-        c.set(1, mm(transpose(rows, 0, 1), conj(all_rows(turn ? transpose(x, 0, 1) : x))));
-    }
-    if (c.given(2) && c.needs(2)) c.set(2, sum(all_rows(turn ? transpose(g, 0, 1) : g), Dims{0}, false));
-}
-
-// ---- LSTM ----------------------------------------------------------------------------------------------------------
-
-namespace {
 
 // What one step does after the product: gates become their activations in place.
 template <class T>
@@ -110,11 +62,6 @@ void lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, cons
         });
 }
 
-template <class F>
-void with_type(DType d, F f) {
-    dispatch<float, double>(d, "float32 or float64", f);
-}
-
 }  // namespace
 
 // gates: (steps, N, 4H), what the inputs give to the gates i, f, g, o. Returns outputs and last state, and the
@@ -134,7 +81,7 @@ OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Ten
     Dims shape{steps, h.size(0), h.size(1)};
     Tensor gates = empty(x.shape(), x.dtype()), output = empty(shape, x.dtype()), cells = empty(shape, x.dtype());
     copy_into(gates, x);
-    with_type(x.dtype(), [&](auto tag) {
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         cpu::RightFactor factor(transpose(w, 0, 1));
         for (int64_t s = 0; s < steps; s++) {
@@ -157,7 +104,7 @@ OP("_lstm_backward(Tensor grad, Tensor grad_h, Tensor grad_c, Tensor weight, Ten
     bool reverse = a.flag(6);
     int64_t steps = gates.size(0);
     Tensor slopes = empty(gates.shape(), gates.dtype()), dw = zeros(w.shape(), w.dtype());
-    with_type(gates.dtype(), [&](auto tag) {
+    dispatch<float, double>(gates.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         cpu::RightFactor factor(w);
         for (int64_t s = steps - 1; s >= 0; s--) {
@@ -223,6 +170,103 @@ OP("_nn.lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> T
          call_all<"_lstm">(Var(a.tensor(0)), Var(a.tensor(1)), Var(a.tensor(2)), Var(a.tensor(3)), a.flag(4)))
         if (results.size() < 3) results.push_back(v.tensor);
     return results;
+}
+
+// ---- one step -------------------------------------------------------------------------------------------------------
+
+OP("_lstm_cell(Tensor x, Tensor hidden, Tensor c) -> (Tensor h, Tensor c, Tensor gates)", FUNCTION,
+   R"(One step of an LSTM from what input and state give to the gates.
+
+Args:
+    x: (N, 4H), the input's part of the gates i, f, g, o.
+    hidden: (N, 4H), the state's part.
+    c: (N, H), the cell state.
+
+Returns:
+    The new h and c, and the gates, which the gradient needs.
+
+Example:
+    >>> fb._lstm_cell(fb.zeros(1, 4), fb.zeros(1, 4), fb.ones(1, 1))[1]
+    tensor([[0.5000]])
+)") {
+    check_cell(a.tensor(0), a.tensor(1), a.tensor(2), 4);
+    Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), c = contiguous(a.tensor(2));
+    Tensor h = empty(c.shape(), c.dtype()), next = empty(c.shape(), c.dtype()), gates = empty(x.shape(), x.dtype());
+    int64_t n = c.size(1);
+    dispatch<float, double>(x.dtype(), "float32 or float64",
+                            [&](auto tag) {
+                                using T = typename decltype(tag)::type;
+                                each_cell_row(c.size(0), n * 8,
+                                              [&](int64_t r) {
+                                                  const T* __restrict px = x.data<T>() + r * 4 * n, * __restrict ph = hidden.data<T>() + r * 4 * n, * __restrict pc = c.data<T>() + r * n;
+                                                  T *__restrict to_h = h.data<T>() + r * n, *__restrict to_c = next.data<T>() + r * n,
+              *__restrict to = gates.data<T>() + r * 4 * n;
+#pragma omp simd
+                                                  for (int64_t k = 0; k < n; k++) {
+                                                      T i = sigmoid_of(px[k] + ph[k]),
+                                                        f = sigmoid_of(px[n + k] + ph[n + k]);
+                                                      T g = tanh_of(px[2 * n + k] + ph[2 * n + k]),
+                                                        o = sigmoid_of(px[3 * n + k] + ph[3 * n + k]);
+                                                      T cell = f * pc[k] + i * g;
+                                                      to[k] = i, to[n + k] = f, to[2 * n + k] = g, to[3 * n + k] = o;
+                                                      to_c[k] = cell;
+                                                      to_h[k] = o * tanh_of(cell);
+                                                  }
+                                              });
+                            });
+    return std::vector<Tensor>{h, next, gates};
+}
+
+OP("_lstm_cell_backward(Tensor gh, Tensor gc, Tensor c, Tensor next, Tensor gates) -> (Tensor gates, Tensor c)", 0) {
+    Tensor gh = contiguous(a.tensor(0)), gc = contiguous(a.tensor(1)), c = contiguous(a.tensor(2)),
+           next = contiguous(a.tensor(3)), gates = contiguous(a.tensor(4));
+    Tensor dgates = empty(gates.shape(), gates.dtype()), dc = empty(c.shape(), c.dtype());
+    int64_t n = c.size(1);
+    dispatch<float, double>(c.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        each_cell_row(c.size(0), n * 8, [&](int64_t r) {
+            const T *__restrict ph = gh.data<T>() + r * n, *__restrict pc = gc.data<T>() + r * n,
+                    *__restrict old = c.data<T>() + r * n, *__restrict now = next.data<T>() + r * n,
+                    *__restrict from = gates.data<T>() + r * 4 * n;
+            T* __restrict to = dgates.data<T>() + r * 4 * n, * __restrict to_c = dc.data<T>() + r * n;
+#pragma omp simd
+            for (int64_t k = 0; k < n; k++) {
+                T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = tanh_of(now[k]);
+                T d = pc[k] + ph[k] * o * (1 - t * t);
+                to[k] = d * g * i * (1 - i);
+                to[n + k] = d * old[k] * f * (1 - f);
+                to[2 * n + k] = d * i * (1 - g * g);
+                to[3 * n + k] = ph[k] * t * o * (1 - o);
+                to_c[k] = d * f;
+            }
+        });
+    });
+    return std::vector<Tensor>{dgates, dc};
+}
+
+constexpr uint32_t of_lstm_cell = IN(2) | RESULT(1) | RESULT(2);
+GRAD("_lstm_cell", of_lstm_cell, of_lstm_cell, of_lstm_cell) {
+    Var old = c.in(2), now = c.out(1), gates = c.out(2);
+    if (!grad_enabled() && !c.has(2)) {
+        auto slopes = call_all<"_lstm_cell_backward">(c.g(0), c.g(1), old, now, gates);
+        c.set(0, slopes[0]);
+        c.set(1, slopes[0]);
+        c.set(2, slopes[1]);
+        return;
+    }
+    int64_t n = c.shape(2)[1];
+    Var i = part(gates, 0, n), f = part(gates, 1, n), g = part(gates, 2, n), o = part(gates, 3, n), t = tanh(now);
+    Var d = c.g(1) + c.g(0) * o * (1 - t * t);
+    Var di = d * g, df = d * old, dg = d * i, d_o = c.g(0) * t;
+    if (c.has(2)) {
+        Var extra = c.g(2);
+        di = di + part(extra, 0, n), df = df + part(extra, 1, n), dg = dg + part(extra, 2, n),
+        d_o = d_o + part(extra, 3, n);
+    }
+    Var slope = joined({di * i * (1 - i), df * f * (1 - f), dg * (1 - g * g), d_o * o * (1 - o)});
+    c.set(0, slope);
+    c.set(1, slope);
+    c.set(2, d * f);
 }
 
 }  // namespace fb
