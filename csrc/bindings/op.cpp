@@ -364,120 +364,154 @@ class Outs {
     std::vector<Dims> before_;
 };
 
-PyObject* run(OpHandle* h, const Overload& o, Mode mode, Args& a, Binding& b, PyObject* const* args) {
-    const char* name = mode == Mode::Inplace ? h->inplace_name.c_str() : h->name.c_str();
-    OpScope scope(composite_name ? composite_name : name);
-    if (!o.python || wants_meta(o, a)) {
-        if (PyObject* who = taker(a, b)) return give_away(who, o, mode, a, b, h);
+// ---- the stages of a call ------------------------------------------------------------------------------------------
+
+// A call whose arguments are bound.
+struct Call {
+    OpHandle* h;
+    const Overload& o;
+    Mode mode;
+    Args& a;
+    Binding& b;
+
+    bool inplace() const { return mode == Mode::Inplace; }
+    // Whether the result goes to a tensor that is there already.
+    bool stores() const { return inplace() || b.out; }
+};
+
+// Calls that the core does not compute go to the class of an argument, to the meta device, or to vmap; nullptr for all
+// others.
+PyObject* handed_over(const Call& c) {
+    bool meta = wants_meta(c.o, c.a);
+    if (!c.o.python || meta) {
+        if (PyObject* who = taker(c.a, c.b)) return give_away(who, c.o, c.mode, c.a, c.b, c.h);
     }
-    if (wants_meta(o, a)) return give_to_meta(h->name, arguments_of(o, a, b).get());
-    if (o.draws && draws_in_vmap) return give_away(nullptr, o, mode, a, b, h);
-    bool recorded = grad_enabled() && any_requires_grad(a);
-    if (recorded || mode == Mode::Inplace || b.out || o.op->mutates) current_location = here();
+    if (meta) return give_to_meta(c.h->name, arguments_of(c.o, c.a, c.b).get());
+    if (c.o.draws && draws_in_vmap) return give_away(nullptr, c.o, c.mode, c.a, c.b, c.h);
+    return nullptr;
+}
+
+// Takes the tensors of out= from the caller.
+void take_outs(const Call& c, Outs& given, bool recorded) {
+    const Signature& signature = c.o.signature;
+    size_t expected = signature.result == Signature::Result::Named ? signature.fields.size() : 1;
+    given.tensors = out_tensors(c.b.out, expected, c.h->short_name.c_str());
+    given.remember();
+    for (const Tensor& t : given.tensors)
+        if (grad_enabled() && requires_grad(t.impl()))
+            fail_state(
+                "functions with out=... arguments don't support automatic differentiation, but one of the "
+                "arguments requires grad: out; detach() it, or call it under no_grad()");
+    if (given.tensors.size() == 1) c.a.out = given.tensors[0];
+    else if (recorded && !c.o.python)
+        fail_state(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad; leave out= away, or call it under no_grad()");
+}
+
+// A composite's results are what the caller gets, unless they go to tensors that are there already: a plain tuple of a
+// composite with named results becomes the named one.
+PyObject* named_result(const Overload& o, Owned result) {
+    if (!o.named || !PyTuple_CheckExact(result.get())) return result.release();
+    Items items(result.get());
+    check_count(items.size(), o.signature.fields.size());
+    Owned named(ok(PyStructSequence_New(o.named)));
+    for (Py_ssize_t i = 0; i < items.size(); i++) PyStructSequence_SetItem(named.get(), i, Py_NewRef(items[i]));
+    return named.release();
+}
+Owned compute_composite(const Call& c, const char* name) {
+    CompositeScope composite(name);
+    ProfileScope profile(ProfileEvent::Op, [&] { return c.h->name; }, [&] { return shapes_of(c.a); });
+    return call_python(c.o, c.a, c.b);
+}
+Value tensors_in(const Owned& result) {
+    if (is_tensor(result.get())) return tensor_of(result.get());
+    std::vector<Tensor> list;
+    for (PyObject* one : Items(result.get())) list.push_back(expect_tensor(one, "every result of an op with out="));
+    return list;
+}
+
+// Long work leaves the interpreter to other threads; for short work that would cost more than it gives.
+bool is_long(const Args& a) {
+    bool large = false;
+    for (int i = 0; i < a.count && !large; i++) {
+        if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) large = *t && t->numel() >= 16384;
+        else if (const auto* l = std::get_if<std::vector<Tensor>>(&a.values[i]))
+            large = !l->empty() && (*l)[0].numel() >= 4096;
+        else if (const auto* d = std::get_if<Object>(&a.values[i]); d && d->ptr)
+            return false;  // the op will look at a Python object: keep the lock
+    }
+    return large;
+}
+Value compute_in_core(const Call& c) {
+    std::optional<UnlockedOp> unlocked;
+    if (is_long(c.a)) unlocked.emplace();
+    return invoke(*c.o.op, c.a);
+}
+
+// Puts a composite's result where the caller wants it; ops of the core have written there already.
+void store_composed(const Call& c, const Value& value) {
+    if (!c.o.python && !(c.o.op->flags & COMPOSITE)) return;
+    if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(c.a.out)) store(c.a.out, c.inplace(), *t);
+}
+// Several results into several tensors of out=.
+void store_all(const Call& c, const std::vector<Tensor>& outs, const std::vector<Tensor>& results) {
+    check_count(static_cast<Py_ssize_t>(results.size()), outs.size());
+    for (size_t i = 0; i < outs.size(); i++) {
+        for (size_t j = 0; j < i; j++)
+            check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
+        for (int k = 0; k < c.a.count; k++) {
+            const Tensor* in = std::get_if<Tensor>(&c.a.values[k]);
+            check(!in || !*in || !in->is_same(outs[i]) || outs[i].shape() == results[i].shape(),
+                  "unsupported operation: out= is an input of another shape than the result; clone() it first");
+        }
+        bool wider = !c.o.python && (c.o.op->flags & WIDER) && can_cast(results[i].dtype(), outs[i].dtype());
+        if (outs[i].dtype() != results[i].dtype() && !wider)
+            fail_type("out for '", c.o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
+                      outs[i].dtype());
+    }
+    for (size_t i = 0; i < outs.size(); i++) {
+        if (!outs[i].is_same(results[i])) store(outs[i], false, results[i]);
+    }
+}
+
+// Computes a call whose arguments are bound: hand over, cast, take out=, compute, store, wrap.
+PyObject* compute(const Call& c, PyObject* const* args) {
+    const char* name = c.inplace() ? c.h->inplace_name.c_str() : c.h->name.c_str();
+    OpScope scope(composite_name ? composite_name : name);
+    if (PyObject* result = handed_over(c)) return result;
+    bool recorded = grad_enabled() && any_requires_grad(c.a);
+    if (recorded || c.stores() || c.o.op->mutates) current_location = here();
     std::optional<AutocastOff> without;
-    if (autocast.on && h->cast != Cast::None && mode != Mode::Inplace && !b.out) {
-        cast_arguments(h->cast, a, [&](int i) { b.raw[i] = nullptr; });
+    if (autocast.on && c.h->cast != Cast::None && !c.stores()) {
+        cast_arguments(c.h->cast, c.a, [&](int i) { c.b.raw[i] = nullptr; });
         without.emplace();
     }
     Outs given;
     std::optional<ExactOut> exact;
-    std::vector<Tensor>& outs = given.tensors;
-    if (mode == Mode::Inplace) {
-        a.out = a.tensor(0);
-        a.inplace = true;
-    } else if (b.out) {
-        outs = out_tensors(b.out, o.signature.result == Signature::Result::Named ? o.signature.fields.size() : 1,
-                           h->short_name.c_str());
-        given.remember();
-        exact.emplace(h->name, o);
-        for (const Tensor& t : outs)
-            if (grad_enabled() && requires_grad(t.impl()))
-                fail_state(
-                    "functions with out=... arguments don't support automatic differentiation, but one of the "
-                    "arguments requires grad: out; detach() it, or call it under no_grad()");
-        if (outs.size() == 1) a.out = outs[0];
-        else if (recorded && !o.python)
-            fail_state(
-                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad; leave out= away, or call it under no_grad()");
+    if (c.inplace()) {
+        c.a.out = c.a.tensor(0);
+        c.a.inplace = true;
+    } else if (c.b.out) {
+        take_outs(c, given, recorded);
+        exact.emplace(c.h->name, c.o);
     }
     Value value;
-    if (o.python) {
-        CompositeScope composite(name);
-        ProfileScope profile(ProfileEvent::Op, [&] { return h->name; }, [&] { return shapes_of(a); });
-        Owned result = call_python(o, a, b);
-        if (mode != Mode::Inplace && !b.out) {
-            // A plain tuple of a composite with named results becomes the named one.
-            if (o.named && PyTuple_CheckExact(result.get())) {
-                Items items(result.get());
-                check_count(items.size(), o.signature.fields.size());
-                Owned named(ok(PyStructSequence_New(o.named)));
-                for (Py_ssize_t i = 0; i < items.size(); i++)
-                    PyStructSequence_SetItem(named.get(), i, Py_NewRef(items[i]));
-                return named.release();
-            }
-            return result.release();
-        }
-        if (is_tensor(result.get())) value = tensor_of(result.get());
-        else {
-            std::vector<Tensor> list;
-            for (PyObject* one : Items(result.get()))
-                list.push_back(expect_tensor(one, "every result of an op with out="));
-            value = std::move(list);
-        }
-    } else {
-        // Long work leaves the interpreter to other threads; for short work that would cost more than it gives.
-        bool large = false;
-        for (int i = 0; i < a.count && !large; i++) {
-            if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) large = *t && t->numel() >= 16384;
-            else if (const auto* l = std::get_if<std::vector<Tensor>>(&a.values[i]))
-                large = !l->empty() && (*l)[0].numel() >= 4096;
-            else if (const auto* d = std::get_if<Object>(&a.values[i]); d && d->ptr) {
-                large = false;
-                break;  // the op will look at a Python object: keep the lock
-            }
-        }
-        std::optional<UnlockedOp> unlocked;
-        if (large) unlocked.emplace();
-        value = invoke(*o.op, a);
+    if (c.o.python) {
+        Owned result = compute_composite(c, name);
+        if (!c.stores()) return named_result(c.o, std::move(result));
+        value = tensors_in(result);
+    } else value = compute_in_core(c);
+    if (!c.stores()) return wrap_result(c.o, value);
+    if (c.inplace()) {
+        store_composed(c, value);
+        return Py_NewRef(c.b.raw[0] ? c.b.raw[0] : args[0]);
     }
-    bool composed = o.python || (o.op->flags & COMPOSITE);  // its result is not where the caller wants it yet
-    if (mode == Mode::Inplace) {
-        if (composed) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, true, *t);
-        }
-        return Py_NewRef(b.raw[0] ? b.raw[0] : args[0]);
-    }
-    if (outs.size() == 1) {
-        if (composed) {
-            if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(a.out)) store(a.out, false, *t);
-        }
-        given.warn_if_resized(o.device_at >= 0);
-        return Py_NewRef(b.out);
-    }
-    if (outs.size() > 1) {
-        const auto& results = std::get<std::vector<Tensor>>(value);
-        check_count(static_cast<Py_ssize_t>(results.size()), outs.size());
-        for (size_t i = 0; i < outs.size(); i++) {
-            for (size_t j = 0; j < i; j++)
-                check(!share_memory(outs[i], outs[j]), "the tensors given as out overlap in memory");
-            for (int k = 0; k < a.count; k++) {
-                const Tensor* in = std::get_if<Tensor>(&a.values[k]);
-                check(!in || !*in || !in->is_same(outs[i]) || outs[i].shape() == results[i].shape(),
-                      "unsupported operation: out= is an input of another shape than the result; clone() it first");
-            }
-            bool wider = !o.python && (o.op->flags & WIDER) && can_cast(results[i].dtype(), outs[i].dtype());
-            if (outs[i].dtype() != results[i].dtype() && !wider)
-                fail_type("out for '", o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
-                          outs[i].dtype());
-        }
-        for (size_t i = 0; i < outs.size(); i++) {
-            if (!outs[i].is_same(results[i])) store(outs[i], false, results[i]);
-        }
-        given.warn_if_resized(o.device_at >= 0);
-        return wrap_result(o, Value(outs));
-    }
-    return wrap_result(o, value);
+    bool one = given.tensors.size() == 1;
+    if (one) store_composed(c, value);
+    else store_all(c, given.tensors, std::get<std::vector<Tensor>>(value));
+    given.warn_if_resized(c.o.device_at >= 0);
+    return one ? Py_NewRef(c.b.out) : wrap_result(c.o, Value(given.tensors));
 }
 
 [[noreturn]] void no_match(OpHandle* h, Mode mode, unsigned wanted, PyObject* const* args, Py_ssize_t nargs,
@@ -527,7 +561,7 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
                 OpScope scope(h->name.c_str());
                 fits = bind(*o, args, nargs, kwnames, a, b, Misfit{nullptr}, mode == Mode::Operator);
             }
-            if (fits) return run(h, *o, mode, a, b, args);
+            if (fits) return compute({h, *o, mode, a, b}, args);
         }
         no_match(h, mode, wanted, args, nargs, kwnames);
     });
