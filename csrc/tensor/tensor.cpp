@@ -378,6 +378,27 @@ Scalar item(const Tensor& t) {
     });
 }
 
+Dims channels_last_strides(const Dims& shape) {
+    Dims strides(shape.size());
+    int64_t step = 1;
+    auto place = [&](int64_t d) {
+        strides[d] = step;
+        step = checked_mul(step, std::max<int64_t>(shape[d], 1), "the number of elements");
+    };
+    place(1);
+    for (int64_t d = shape.size() - 1; d >= 2; d--) place(d);
+    place(0);
+    return strides;
+}
+
+bool is_channels_last(const Tensor& t) {
+    Dims strides = channels_last_strides(t.shape());
+    for (int64_t d = 0; d < t.dim(); d++) {
+        if (t.shape()[d] != 1 && t.strides()[d] != strides[d]) return false;
+    }
+    return true;
+}
+
 Dims dense_strides(const Dims& shape, const Dims* operands, size_t count) {
     int64_t n = shape.size();
     Dims order;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/convolution.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {

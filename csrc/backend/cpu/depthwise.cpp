@@ -4,7 +4,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #include <vector>
 
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/convolution.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {

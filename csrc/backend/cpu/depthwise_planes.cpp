@@ -4,7 +4,7 @@
 #pragma GCC optimize("fp-contract=fast", "no-tree-loop-distribute-patterns")
 #include <vector>
 
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/convolution.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -171,11 +171,6 @@ void run_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, con
         }
 }
 
-template <class F>
-bool with_type(DType d, F f) {
-    return dispatch<float, double>(d, "float32 or float64", f);
-}
-
 // Padding is multiplied as well: zero times what is not finite would show.
 template <class T>
 bool finite(const Tensor& weight) {
@@ -197,7 +192,7 @@ bool depthwise_planes_fit(const ConvShape& s, DType d) {
 }
 bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight,
                               const Tensor& bias) {
-    return with_type(x.dtype(), [&](auto tag) {
+    return dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
         run<T>(s, y, x, weight, bias, false);
@@ -205,7 +200,7 @@ bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor&
     });
 }
 bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    return with_type(gx.dtype(), [&](auto tag) {
+    return dispatch<float, double>(gx.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
         run<T>(s, gx, gy, weight, Tensor(), true);
@@ -213,7 +208,7 @@ bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const
     });
 }
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
-    return with_type(x.dtype(), [&](auto tag) {
+    return dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         run_weight<T>(s, gweight, gy, x);
         return finite<T>(gweight);

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/gemm_pack.h"
+#include "backend/cpu/stream_store.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -20,35 +21,9 @@ struct Tile {
     alignas(64) char bytes[tile_bytes];
 };
 
-// Outputs this large will have left every cache when they are read: they are written past the caches, which spares
-// reading the old contents from memory.
-#ifdef __AVX2__
-constexpr int64_t stream_bytes = int64_t(64) << 20;
+// Outputs this large are written past the caches.
+constexpr int64_t stream_bytes = can_stream ? int64_t(64) << 20 : INT64_MAX;
 constexpr int64_t stream_elements = 512;  // short tiles keep loads and stores under way at the same time
-
-// From a tile to memory, without filling caches; whole lines where the processor can.
-#ifdef __AVX512F__
-using Vector = __m512i;
-void put(char* to, const char* from) { _mm512_stream_si512(reinterpret_cast<Vector*>(to), _mm512_loadu_si512(from)); }
-#else
-using Vector = __m256i;
-void put(char* to, const char* from) {
-    _mm256_stream_si256(reinterpret_cast<Vector*>(to), _mm256_loadu_si256(reinterpret_cast<const Vector*>(from)));
-}
-#endif
-void stream(char* to, const char* from, int64_t bytes) {
-    constexpr int64_t width = sizeof(Vector);
-    int64_t i = std::min<int64_t>(bytes, -reinterpret_cast<intptr_t>(to) & (width - 1));
-    std::memcpy(to, from, static_cast<size_t>(i));
-    for (; i + width <= bytes; i += width) put(to + i, from + i);
-    std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
-}
-void end_stream() { _mm_sfence(); }
-#else
-constexpr int64_t stream_bytes = INT64_MAX;
-void stream(char* to, const char* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
-void end_stream() {}
-#endif
 
 // One thread's walk over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
 class Walk {

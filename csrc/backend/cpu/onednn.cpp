@@ -164,9 +164,9 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Layouts& l, bool bi
 
 Tensor bytes_for(const Desc& d) { return empty({static_cast<int64_t>(d.get_size())}, DType::U8); }
 
-// Runs the plan with our memory; converts weights on the way in or out.
-void run(const Plan& plan, const Layouts& l, std::unordered_map<int, memory> args, int weight_arg,
-         const Tensor& weight) {
+// Executes the plan with our memory; converts weights on the way in or out.
+void execute(const Plan& plan, const Layouts& l, std::unordered_map<int, memory> args, int weight_arg,
+             const Tensor& weight) {
     dnnl::stream stream(engine());
     memory plain(l.w_plain, engine(), weight.raw());
     Tensor packed;
@@ -198,7 +198,7 @@ void guarded(F f) {
 
 }  // namespace
 
-void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void onednn_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     guarded([&] {
         Layouts l(s);
         auto plan = cache().get(key_of('f', s, bias.defined()), [&] {
@@ -212,11 +212,11 @@ void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Te
         });
         std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, at(l.x_desc, x)}, {DNNL_ARG_DST, at(l.y_desc, y)}};
         if (bias) args[DNNL_ARG_BIAS] = at(l.b_desc, bias);
-        run(*plan, l, std::move(args), DNNL_ARG_WEIGHTS, weight);
+        execute(*plan, l, std::move(args), DNNL_ARG_WEIGHTS, weight);
     });
 }
 
-void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
+void onednn_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
     guarded([&] {
         Layouts l(s);
         auto plan = cache().get(key_of('i', s, false), [&] {
@@ -231,20 +231,19 @@ void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy,
                     dnnl::reorder::primitive_desc(engine(), l.w_plain, engine(), p.weight));
             return p;
         });
-        run(*plan, l, {{DNNL_ARG_DIFF_SRC, at(l.x_desc, gx)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}}, DNNL_ARG_WEIGHTS,
-            weight);
+        execute(*plan, l, {{DNNL_ARG_DIFF_SRC, at(l.x_desc, gx)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}},
+                DNNL_ARG_WEIGHTS, weight);
     });
 }
 
-void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gbias, const Tensor& gy,
-                          const Tensor& x) {
+void onednn_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     guarded([&] {
         Layouts l(s);
-        auto plan = cache().get(key_of('w', s, gbias.defined()), [&] {
-            auto hint = forward_desc(l, gbias.defined());
-            dnnl::convolution_backward_weights::primitive_desc pd(
-                engine(), dnnl::algorithm::convolution_direct, l.x_desc, l.w_any, gbias.defined() ? l.b_desc : Desc(),
-                l.y_desc, l.stride, l.dilation, l.low, l.high, hint, attributes());
+        auto plan = cache().get(key_of('w', s, false), [&] {
+            auto hint = forward_desc(l, false);
+            dnnl::convolution_backward_weights::primitive_desc pd(engine(), dnnl::algorithm::convolution_direct,
+                                                                  l.x_desc, l.w_any, Desc(), l.y_desc, l.stride,
+                                                                  l.dilation, l.low, l.high, hint, attributes());
             choose_implementation(pd);
             Plan p{dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(), pd.scratchpad_desc(), nullptr,
                    nullptr};
@@ -253,9 +252,8 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
                     dnnl::reorder::primitive_desc(engine(), p.weight, engine(), l.w_plain));
             return p;
         });
-        std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, at(l.x_desc, x)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}};
-        if (gbias) args[DNNL_ARG_DIFF_BIAS] = at(l.b_desc, gbias);
-        run(*plan, l, std::move(args), DNNL_ARG_DIFF_WEIGHTS, gweight);
+        execute(*plan, l, {{DNNL_ARG_SRC, at(l.x_desc, x)}, {DNNL_ARG_DIFF_DST, at(l.y_desc, gy)}},
+                DNNL_ARG_DIFF_WEIGHTS, gweight);
     });
 }
 

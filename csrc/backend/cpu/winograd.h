@@ -1,11 +1,12 @@
 // Winograd's convolution of float32 by 3 × 3 windows: four by four outputs from six by six inputs with 36 products
-// instead of 144, and the two gradients with as few. Activations are channels-last, weights row-major, as in onednn.h.
+// instead of 144, and the two gradients with as few. Activations are channels-last, weights row-major, as in
+// convolution.h.
 //
 // Note [Winograd and values that are not finite]: the transforms add up the inputs of a tile, so that one infinity or
 // NaN would reach outputs whose windows do not hold it. Such a result is thrown away (false), the caller takes the
 // direct way. The same happens where sums overflow that the direct way does not form.
 #pragma once
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/convolution.h"
 
 namespace fb::cpu {
 

@@ -5,7 +5,7 @@
 // 1 / Π(difference of points) is in G. The points are those that lose the fewest digits: for 512 channels a third of
 // the usual ±1, ±2 (whose powers spread wider); their powers are exact in float32.
 #pragma once
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/convolution.h"
 
 namespace fb::cpu::winograd {
 

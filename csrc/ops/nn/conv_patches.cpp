@@ -42,22 +42,12 @@ Tensor as_rows(const ConvShape& s, const Tensor& w, int64_t rows) {
 }
 Tensor window_rows(const ConvShape& s, const Tensor& x) {
     bool last = channels_inside(s);
-    return as_rows(s, windows(s, last ? channels_last(x) : x, last), s.batch * s.out[0] * s.out[1] * s.out[2]);
+    return as_rows(s, windows(s, last ? in_order(x, true) : x, last), s.batch * s.out[0] * s.out[1] * s.out[2]);
 }
 
 }  // namespace
 
 Tensor by_pixel(const Tensor& t) { return reshape(ordered(t, true), {t.numel() / t.size(1), t.size(1)}); }
-
-bool are_patches(const ConvShape& s) {
-    int64_t pixels = 1;
-    for (int i = 0; i < 3; i++) {
-        pixels *= s.kernel[i];
-        if (s.kernel[i] != s.stride[i] || s.padding[i] != 0 || s.dilation[i] != 1 || s.out[i] * s.kernel[i] > s.in[i])
-            return false;
-    }
-    return s.groups == 1 && pixels > 1;
-}
 
 void patches_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
     Tensor weight = as_rows(s, ordered(w, channels_inside(s)), s.out_channels);
@@ -67,14 +57,14 @@ void patches_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const
 void patches_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& g, const Tensor& w) {
     Tensor places = windows(s, gx, true);
     if (places.numel() < gx.numel()) fill(gx, Scalar(0));
-    Tensor rows = empty(places.shape(), gx.dtype()), pixels = by_pixel(channels_last(g));
+    Tensor rows = empty(places.shape(), gx.dtype()), pixels = by_pixel(in_order(g, true));
     multiply_add(as_rows(s, rows, pixels.size(0)), pixels, as_rows(s, ordered(w, true), s.out_channels), Tensor());
     cpu::copy(places, rows);
 }
 
 void patches_backward_weight(const ConvShape& s, const Tensor& gw, const Tensor& g, const Tensor& x) {
     Tensor places = ordered(gw, channels_inside(s)), sums = empty(places.shape(), gw.dtype());
-    Tensor pixels = by_pixel(channels_last(g));
+    Tensor pixels = by_pixel(in_order(g, true));
     multiply_add(as_rows(s, sums, s.out_channels), transpose(pixels, 0, 1), window_rows(s, x), Tensor());
     cpu::copy(places, sums);
 }

@@ -12,16 +12,6 @@
 namespace fb {
 namespace {
 
-void check_floating(const Tensor& x) {
-    if (!is_floating(x.dtype())) fail_dtype(x.dtype(), "a floating point dtype");
-}
-
-Tensor back(const Tensor& y, DType dtype) {
-    Tensor result = to_dtype(y, dtype);
-    result.impl()->free_layout = y.impl()->free_layout;
-    return result;
-}
-
 // A weight, bias or running statistic in the computing dtype; undefined stays so.
 Tensor parameter(const Tensor& p, const Tensor& x, const char* name) {
     if (!p) return p;

@@ -3,12 +3,10 @@
 #include "ops/nn/norm.h"
 
 #include <unistd.h>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
 
 #include <cmath>
 
+#include "backend/cpu/stream_store.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -18,15 +16,10 @@ constexpr int64_t chunk = 4096;     // elements of a plane at a time
 constexpr int64_t block_rows = 64;  // pixels at a time, channels-last
 constexpr int64_t row_parts = 16;   // fixed places where sums over rows are split
 
-template <class F>
-void with_type(DType d, F&& f) {
-    dispatch<float, double>(d, "float32 or float64", std::forward<F>(f));
-}
-
 // f(type, whether there is a gate).
 template <class F>
 void with_gate(DType d, const Gate& gate, F&& f) {
-    with_type(d, [&](auto tag) {
+    dispatch<float, double>(d, "float32 or float64", [&](auto tag) {
         if (gate.scale) f(tag, std::true_type());
         else f(tag, std::false_type());
     });
@@ -166,27 +159,18 @@ template <bool gated, class T>
         }
     }
 }
-// Results that the caches cannot keep go past them to memory: their lines need not be read first.
+// Results that the caches cannot keep go past them to memory.
 template <bool past, class T, class F>
 [[gnu::always_inline]] inline void write_line(T* __restrict to, int64_t n, F f) {
-#ifdef __AVX__
-    if constexpr (past) {
+    if constexpr (past && can_stream) {
         alignas(64) T made[line<T>];
 #pragma omp simd
         for (int64_t i = 0; i < line<T>; i++) made[i] = f(i);
-        for (int64_t i = 0; i < line<T>; i += line<T> / 2)
-            _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), *reinterpret_cast<const __m256i*>(made + i));
+        stream_line(to, made);
         return;
     }
-#endif
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] = f(i);
-}
-// Other threads see them from here on.
-inline void lines_written() {
-#ifdef __AVX__
-    _mm_sfence();
-#endif
 }
 bool goes_past(const Tensor& result, int64_t channels) {
     static const int64_t cache = std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 1 << 24);
@@ -210,7 +194,7 @@ template <bool relu, bool past, class T>
                 return cut<relu>(x[c] * scale[c] + shift[c]);
             });
         });
-    if constexpr (past) lines_written();
+    if constexpr (past) end_stream();
 }
 // What a gradient is made of: g * scale + (x - middle) * slope + shift, and the gate of g.
 template <class T>
@@ -234,7 +218,7 @@ template <bool gated, bool past, class T>
                 return passed<gated>(g[c], x[c], u[c], v[c]) * scale[c] + (x[c] - middle[c]) * slope[c] + shift[c];
             });
         });
-    if constexpr (past) lines_written();
+    if constexpr (past) end_stream();
 }
 
 int64_t grain_of(int64_t elements) { return std::max<int64_t>(1, parallel_grain / 2 / std::max<int64_t>(elements, 1)); }
@@ -288,7 +272,7 @@ void channel_moments(const NormShape& s, const Tensor& input, std::vector<double
     const int64_t C = s.channels;
     mean.assign(static_cast<size_t>(s.segments() * C), 0);
     spread.assign(mean.size(), 0);
-    with_type(input.dtype(), [&](auto tag) {
+    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = input.data<T>();
         if (!s.last) {
@@ -386,7 +370,7 @@ void channel_products(const NormShape& s, const Tensor& grad, const Tensor& inpu
 void channel_sums(const NormShape& s, const Tensor& input, std::vector<double>& sum) {
     const int64_t C = s.channels;
     sum.assign(static_cast<size_t>(s.segments() * C), 0);
-    with_type(input.dtype(), [&](auto tag) {
+    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = input.data<T>();
         if (!s.last) {
@@ -442,7 +426,7 @@ void channel_affine(const NormShape& s, const Tensor& output, const Tensor& inpu
                                                                         s.channels);
         });
     };
-    with_type(input.dtype(), [&](auto tag) {
+    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
         if (rectified) run(tag, std::true_type());
         else run(tag, std::false_type());
     });
@@ -487,7 +471,7 @@ void channel_combine(const NormShape& s, const Tensor& output, const Tensor& gra
 void row_norm(const Tensor& output, const Tensor& means, const Tensor& rstds, const Tensor& input, const Tensor& weight,
               const Tensor& bias, int64_t size, double eps, bool centered) {
     if (output.numel() == 0) return;
-    with_type(input.dtype(), [&](auto tag) {
+    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* w = weight.defined() ? weight.data<T>() : nullptr;
         const T* b = bias.defined() ? bias.data<T>() : nullptr;
@@ -519,7 +503,7 @@ void row_norm(const Tensor& output, const Tensor& means, const Tensor& rstds, co
 
 void row_norm_gradient(const Tensor& gx, const Tensor& gw, const Tensor& gb, const Tensor& grad, const Tensor& input,
                        const Tensor& weight, const Tensor& means, const Tensor& rstds, int64_t size, bool centered) {
-    with_type(input.dtype(), [&](auto tag) {
+    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         int64_t rows = size ? input.numel() / size : 0, parts = std::min(row_parts, std::max<int64_t>(rows, 1));
         bool sums = gw.defined() || gb.defined();

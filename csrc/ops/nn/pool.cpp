@@ -147,15 +147,6 @@ PoolShape sizes_of(const Dims& big, const Dims& small) {
 
 // Half types compute in float32, small integers in int64.
 DType computing(DType d) { return is_half(d) ? DType::F32 : is_integral(d) ? DType::I64 : d; }
-Tensor back(const Tensor& y, DType dtype) {
-    Tensor result = to_dtype(y, dtype);
-    result.impl()->free_layout = y.impl()->free_layout;
-    return result;
-}
-void check_floating(const Tensor& x) {
-    if (!is_floating(x.dtype())) fail_dtype(x.dtype(), "a floating point dtype");
-}
-
 std::vector<Tensor> maxima(const Tensor& x, PoolShape s, bool with, bool wide) {
     if (is_complex(x.dtype()) || x.dtype() == DType::Bool) fail_dtype(x.dtype(), "a real dtype");
     Channels in(x);
@@ -195,7 +186,7 @@ Tensor by_index(const Tensor& small, const Tensor& indices, const Dims& shape, b
     check_same_shape(small, indices);
     Channels in(small);
     PoolShape s = sizes_of(shape, small.shape());
-    bool last = s.last = indices.is_contiguous() ? false : lies_last(indices);
+    bool last = s.last = indices.is_contiguous() ? false : is_channels_last(indices);
     in.promised = in.promised && in.last;
     in.last = last;
     Tensor big = in.result(shape, computing(small.dtype()));

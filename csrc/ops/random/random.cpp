@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/order/reduce.h"
 #include "ops/random/random_kernels.h"
 #include "ops/shape/create.h"
 
@@ -11,15 +12,6 @@ namespace fb {
 namespace {
 
 constexpr double sqrt_half = 0.70710678118654752440;
-
-// Complex tensors as real ones with a last dim of two.
-Tensor as_real(const Tensor& t) {
-    Dims shape = t.shape(), strides = t.strides();
-    for (int64_t& s : strides) s *= 2;
-    shape.push_back(2);
-    strides.push_back(1);
-    return make_view(t.storage_ref(), real_of(t.dtype()), shape, strides, t.offset() * 2);
-}
 
 void check_range(double from, double to, DType dtype) {
     check(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
@@ -29,16 +21,12 @@ void check_range(double from, double to, DType dtype) {
     check(std::abs(from) <= most && std::abs(to) <= most && to - from <= most, "uniform_ expects to-from <= ", most,
           ", the largest number of ", dtype, ", but found from=", from, " and to=", to);
 }
-void check_floating(const Tensor& t) {
-    if (!is_floating(t.dtype())) fail_type("needs a floating point tensor, got ", t.dtype());
-}
-
 Tensor normal_any(const Tensor& t, double mean, double std, Generator& generator) {
     check(std >= 0, "normal expects std >= 0.0, but found std ", std);
     if (is_complex(t.dtype())) {
-        fill_normal(as_real(t), 0, std * sqrt_half, generator);
+        fill_normal(real_view(t), 0, std * sqrt_half, generator);
         if (mean == 0) return t;
-        Tensor real = as_real(t);
+        Tensor real = real_view(t);
         Tensor part = select(real, real.dim() - 1, 0);
         dispatch<float, double>(part.dtype(), "a floating point dtype", [&](auto tag) {
             using T = typename decltype(tag)::type;
@@ -53,7 +41,7 @@ Tensor normal_any(const Tensor& t, double mean, double std, Generator& generator
 }
 Tensor uniform_any(const Tensor& t, double from, double to, Generator& generator) {
     if (is_complex(t.dtype())) {
-        fill_uniform(as_real(t), from, to, generator);
+        fill_uniform(real_view(t), from, to, generator);
         return t;
     }
     check_floating(t);

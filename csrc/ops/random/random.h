@@ -14,4 +14,11 @@ Tensor fill_integers(const Tensor& t, int64_t low, uint64_t span, Generator& gen
 Tensor fill_bernoulli(const Tensor& t, double p, Generator& generator);
 Tensor fill_exponential(const Tensor& t, double rate, Generator& generator);
 
+// An error that names the argument, or the op's own tensor.
+inline void check_floating(const Tensor& t, const char* which = nullptr) {
+    if (is_floating(t.dtype())) return;
+    if (which) fail_type(which, " must be a floating point tensor, got ", t.dtype());
+    fail_type("needs a floating point tensor, got ", t.dtype());
+}
+
 }  // namespace fb

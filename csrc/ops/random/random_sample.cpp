@@ -10,10 +10,6 @@
 namespace fb {
 namespace {
 
-void check_floating(const Tensor& t, const char* which) {
-    if (!is_floating(t.dtype())) fail_type(which, " must be a floating point tensor, got ", t.dtype());
-}
-
 // A contiguous copy of `t`, broadcast to a shape, in a computing dtype.
 Tensor spread(const Tensor& t, const Dims& shape, DType dtype) { return contiguous(expand(to_dtype(t, dtype), shape)); }
 

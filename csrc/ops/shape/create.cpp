@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "tensor/layout.h"
+
 namespace fb {
 
 // ---- memory formats ------------------------------------------------------------------------------------------------
@@ -15,26 +17,14 @@ Dims format_strides(const Dims& shape, MemoryFormat format) {
     int64_t want = is_3d ? 5 : 4;
     check(shape.size() == want, "required rank ", want, " tensor to use the ",
           is_3d ? "channels_last_3d" : "channels_last", " format, got shape ", shape);
-    Dims strides(want, 0);
-    int64_t step = 1;
-    Dims order = is_3d ? Dims{1, 4, 3, 2, 0} : Dims{1, 3, 2, 0};
-    for (int64_t d : order) {
-        strides[d] = step;
-        step = checked_mul(step, std::max<int64_t>(shape[d], 1), "the number of elements");
-    }
-    return strides;
+    return channels_last_strides(shape);
 }
 
 bool has_format(const Tensor& t, MemoryFormat format) {
     if (format == MemoryFormat::Preserve) return true;
     if (format == MemoryFormat::Contiguous) return t.is_contiguous();
     int64_t want = format == MemoryFormat::ChannelsLast ? 4 : 5;
-    if (t.dim() != want) return false;
-    Dims strides = format_strides(t.shape(), format);
-    for (int64_t d = 0; d < want; d++) {
-        if (t.shape()[d] != 1 && t.strides()[d] != strides[d]) return false;
-    }
-    return true;
+    return t.dim() == want && is_channels_last(t);
 }
 
 Tensor empty_format(const Dims& shape, DType dtype, Device device, MemoryFormat format) {

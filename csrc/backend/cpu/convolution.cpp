@@ -1,0 +1,151 @@
+// Which algorithm computes a convolution, and convolutions as products with unfolded columns.
+#include "backend/cpu/convolution.h"
+
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/winograd.h"
+#include "base/bool.h"
+#include "base/parallel.h"
+#include "tensor/layout.h"
+
+namespace fb::cpu {
+
+bool ConvShape::is_patches() const {
+    for (int i = 0; i < 3; i++) {
+        if (kernel[i] != stride[i] || padding[i] != 0 || dilation[i] != 1 || out[i] * kernel[i] > in[i]) return false;
+    }
+    return groups == 1 && taps() > 1;
+}
+bool ConvShape::skips_pixels() const {
+    bool skips = false;
+    for (int i = 0; i < 3; i++) {
+        if (kernel[i] != 1 || padding[i] != 0) return false;
+        skips = skips || stride[i] > 1;
+    }
+    return skips;
+}
+ConvShape ConvShape::without_gaps() const {
+    ConvShape s = *this;
+    for (int i = 0; i < 3; i++) s.in[i] = s.out[i], s.stride[i] = 1;
+    return s;
+}
+
+// ---- the choice ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// oneDNN wants the result to have every window that fits.
+bool fits_direct(const ConvShape& s, DType d) {
+    if (d != DType::F32) return false;
+    for (int i = 0; i < 3; i++) {
+        int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1;
+        if ((s.in[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.out[i]) return false;
+    }
+    return true;
+}
+
+// Windows of one pixel make a convolution one product of matrices. oneDNN is quicker at it while the weight is small.
+constexpr int64_t large_weight = 512 * 1024, large_weight_gradient = 128 * 256;
+bool is_product(const ConvShape& s, int64_t least) {
+    bool pixel = s.groups == 1 && s.in_channels * s.out_channels >= least && s.batch * s.pixels() > 1;
+    for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
+    return pixel;
+}
+
+// Row-major, also by the strides of dimensions of size 1, which could have any: they say which order the caller meant.
+bool is_planes(const Tensor& t) { return t.is_contiguous() && t.strides() != channels_last_strides(t.shape()); }
+
+// Row-major images stay as they are where every channel has its own weight; so do those that Direct does not take.
+bool stays_planes(const ConvShape& s, const Tensor& t) {
+    return depthwise_planes_fit(s, t.dtype()) && (is_planes(t) || t.dtype() != DType::F32);
+}
+
+}  // namespace
+
+ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes) {
+    using enum ConvAlgorithm;
+    bool forward = pass == ConvPass::Forward, direct = fits_direct(s, given.dtype());
+    // Row-major inputs need no reordering.
+    if (forward && direct && is_product(s, 0) && is_planes(given) && s.pixels() >= 64) return ProductByImage;
+    // oneDNN does patches of float32 forward as quickly.
+    if (s.is_patches() && !(forward && direct)) return Patches;
+    if (planes && stays_planes(s, given)) return Planes;
+    if (!direct) return Columns;
+    int64_t least = pass == ConvPass::BackwardWeight ? large_weight_gradient : large_weight;
+    return is_product(s.skips_pixels() ? s.without_gaps() : s, least) ? Product : Direct;
+}
+
+// ---- direct --------------------------------------------------------------------------------------------------------
+
+void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    if (!winograd_forward(s, y, x, weight, bias)) onednn_forward(s, y, x, weight, bias);
+}
+void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
+    if (!winograd_backward_input(s, gx, gy, weight)) onednn_backward_input(s, gx, gy, weight);
+}
+void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
+    if (winograd_backward_weight(s, gweight, gy, x) || depthwise_backward_weight(s, gweight, gy, x) ||
+        few_channels_backward_weight(s, gweight, gy, x))
+        return;
+    onednn_backward_weight(s, gweight, gy, x);
+}
+
+// ---- columns -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Calls f(column row, output position, input offset) for every tap inside the input of one image and channel.
+template <class F>
+void each_tap(const ConvShape& s, F f) {
+    int64_t row = 0;
+    for (int64_t a = 0; a < s.kernel[0]; a++)
+        for (int64_t b = 0; b < s.kernel[1]; b++)
+            for (int64_t c = 0; c < s.kernel[2]; c++, row++) {
+                int64_t position = 0;
+                for (int64_t i = 0; i < s.out[0]; i++) {
+                    int64_t z = i * s.stride[0] - s.padding[0] + a * s.dilation[0];
+                    for (int64_t j = 0; j < s.out[1]; j++) {
+                        int64_t y = j * s.stride[1] - s.padding[1] + b * s.dilation[1];
+                        bool inside = z >= 0 && z < s.in[0] && y >= 0 && y < s.in[1];
+                        for (int64_t k = 0; k < s.out[2]; k++, position++) {
+                            int64_t x = k * s.stride[2] - s.padding[2] + c * s.dilation[2];
+                            if (inside && x >= 0 && x < s.in[2]) f(row, position, (z * s.in[1] + y) * s.in[2] + x);
+                        }
+                    }
+                }
+            }
+}
+
+}  // namespace
+
+void unfold_columns(const ConvShape& s, const Tensor& columns, const Tensor& x) {
+    int64_t taps = s.taps(), places = s.places(), pixels = s.pixels();
+    dispatch_size(x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* source = x.data<T>();
+        T* target = columns.data<T>();
+        parallel_for(s.batch * s.in_channels, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i++)
+                each_tap(s, [&](int64_t row, int64_t position, int64_t offset) {
+                    target[(i * taps + row) * places + position] = source[i * pixels + offset];
+                });
+        });
+    });
+}
+
+void fold_columns(const ConvShape& s, const Tensor& x, const Tensor& columns) {
+    int64_t taps = s.taps(), places = s.places(), pixels = s.pixels();
+    dispatch_all(columns.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const Stored<T>* source = columns.data<Stored<T>>();
+        T* target = x.data<T>();
+        parallel_for(s.batch * s.in_channels, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; i++)
+                each_tap(s, [&](int64_t row, int64_t position, int64_t offset) {
+                    T& sum = target[i * pixels + offset];
+                    sum = T(sum + source[(i * taps + row) * places + position]);
+                });
+        });
+    });
+}
+
+}  // namespace fb::cpu
