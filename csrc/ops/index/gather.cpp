@@ -1,12 +1,11 @@
 // Reading by index tensors: gather, take, take_along_dim, index_select.
 #include "ops/index/gather.h"
 
+#include "device/move.h"
 #include "ops/index/index.h"
 #include "ops/index/index_advanced.h"
-#include "ops/index/index_kernels.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
-#include "ops/shape/shape_kernels.h"
 
 namespace fb {
 
@@ -20,7 +19,7 @@ Tensor dim_index(const Tensor& index) {
 
 Tensor row_offsets(const Tensor& t, int64_t dim, const Tensor& index, bool wrap) {
     Tensor offsets = empty({index.numel()}, DType::I64);
-    cpu::add_offsets(offsets, index, dim, t.shape()[dim], t.strides()[dim] * t.itemsize(), wrap, true);
+    device::indexing(t).add_offsets(offsets, index, dim, t.shape()[dim], t.strides()[dim] * t.itemsize(), wrap, true);
     return offsets;
 }
 
@@ -54,7 +53,7 @@ static void check_fits(const Tensor& t, const Tensor& index, int64_t dim) {
 }
 
 static Tensor gather_into(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap = false) {
-    if (index.numel()) cpu::gather(line_view(to), line_view(t), dim, line_view(index), wrap);
+    if (index.numel()) device::indexing(t).gather(line_view(to), line_view(t), dim, line_view(index), wrap);
     return to;
 }
 
@@ -141,7 +140,7 @@ Example:
 
 static void index_select_into(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index) {
     Tensor offsets = row_offsets(t, dim, index, false);
-    if (to.numel()) cpu::gather_rows(to, rows_of(t, dim), offsets, dim);
+    if (to.numel()) device::indexing(t).gather_rows(to, rows_of(t, dim), offsets, dim);
 }
 
 static Dims selected_shape(const Tensor& t, int64_t dim, const Tensor& index) {
@@ -225,7 +224,7 @@ static Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std:
         Tensor result = empty(shape, t.dtype(), t.device());
         int64_t block = 1;
         for (int64_t k = d + 1; k < t.dim(); k++) block *= t.shape()[k];
-        if (result.numel()) cpu::interleave(result, contiguous(t), block, times.i);
+        if (result.numel()) device::moving(t).interleave(result, contiguous(t), block, times.i);
         return result;
     }
     check(counts.dim() == 1 && counts.shape()[0] == t.shape()[d],
@@ -264,9 +263,8 @@ OP("repeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? outpu
 OP("repeat_interleave(Tensor input, int[] repeats, int? dim=None, *, int? output_size=None) -> Tensor",
    FUNCTION | METHOD, nullptr) {
     const Dims& repeats = a.dims(1);
-    Tensor counts = empty({repeats.size()}, DType::I64);
-    std::copy(repeats.begin(), repeats.end(), counts.data<int64_t>());
-    return repeat_interleave(a.tensor(0), counts, a.integer_or_none(2), a.integer_or_none(3));
+    return repeat_interleave(a.tensor(0), int_tensor(repeats, a.tensor(0).device()), a.integer_or_none(2),
+                             a.integer_or_none(3));
 }
 
 }  // namespace fb

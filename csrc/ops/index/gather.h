@@ -1,6 +1,6 @@
 // Reading and writing along one dimension by indices: helpers of gather.cpp, scatter.cpp and index_dim.cpp.
 #pragma once
-#include "ops/index/index_kernels.h"
+#include "device/index.h"
 #include "ops/table/common.h"
 
 namespace fb {
@@ -18,16 +18,4 @@ Tensor row_offsets(const Tensor& t, int64_t dim, const Tensor& index, bool wrap)
 // Slice 0 along `dim` (which may have no elements only when it is not read).
 Tensor rows_of(const Tensor& t, int64_t dim);
 
-namespace cpu {
-
-// to[…, i, …] = t[…, index[…, i, …], …]; checks the indices. All have the same number of dimensions, at least one.
-void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-// t[…, index[…, i, …], …] ∘= src[…, i, …]. Unless the indices are `checked`, a bad one is found when it is
-// come to, with some values written already; values meet one element in the order of
-// i.
-void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked = true);
-// t /= counts where counts > 1, rounding down for integers; counts is int64 and broadcasts.
-void divide_by_counts(const Tensor& t, const Tensor& counts);
-
-}  // namespace cpu
 }  // namespace fb

@@ -2,6 +2,7 @@
 #include "ops/index/index.h"
 
 #include "ops/index/index_advanced.h"
+#include "ops/order/reduce.h"
 
 namespace fb {
 namespace {
@@ -115,7 +116,7 @@ void read(Reader& r, const std::vector<IndexItem>& items) {
             case IndexItem::Type::Tensor: {
                 const Tensor& indices = item.indices;
                 if (is_mask(indices)) {
-                    if (indices.dim() == 0) r.scalar_mask(*indices.data<uint8_t>() != 0);
+                    if (indices.dim() == 0) r.scalar_mask(fb::item(indices).i != 0);
                     else r.mask(to_dtype(indices, DType::Bool));
                 } else if (!is_integral(indices.dtype())) {
                     fail_index("tensors used as indices must be long, int, byte or bool tensors, got ",
@@ -167,11 +168,9 @@ Tensor as_indices(const Tensor& t) {
     if (!is_integral(t.dtype())) fail_index("indices must be of an integer dtype, got ", t.dtype());
     Tensor result = to_dtype(t, DType::I64);
     if (t.dtype() == DType::U64) {
-        Tensor flat = contiguous(result);
-        for (int64_t i = 0; i < flat.numel(); i++) {
-            if (flat.data<int64_t>()[i] < 0)
-                fail_index("index ", flat.data<uint64_t>()[i], " is out of bounds for every size");
-        }
+        // Beyond int64 they look negative.
+        int64_t least = result.numel() ? item(amin(result)).i : 0;
+        if (least < 0) fail_index("index ", static_cast<uint64_t>(least), " is out of bounds for every size");
     }
     return result;
 }

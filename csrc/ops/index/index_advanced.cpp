@@ -1,7 +1,7 @@
 #include "ops/index/index_advanced.h"
 
+#include "device/index.h"
 #include "ops/index/index.h"
-#include "ops/index/index_kernels.h"
 
 namespace fb {
 namespace {
@@ -48,7 +48,7 @@ Located locate(const Tensor& base, const std::vector<AdvancedItem>& items) {
             dims.push_back(items[0].dim + d);
             strides.push_back(base.strides()[items[0].dim + d] * size);
         }
-        l.offsets = mask.numel() ? cpu::mask_offsets(mask, strides) : empty({0}, DType::I64);
+        l.offsets = mask.numel() ? device::indexing(mask).mask_offsets(mask, strides) : empty({0}, DType::I64);
         l.index_shape = {l.offsets.numel()};
         place(l, base, dims);
         return l;
@@ -79,7 +79,8 @@ Located locate(const Tensor& base, const std::vector<AdvancedItem>& items) {
     l.offsets = empty(l.index_shape, DType::I64);
     for (size_t k = 0; k < indices.size(); k++) {
         int64_t d = dims[static_cast<int64_t>(k)];
-        cpu::add_offsets(l.offsets, indices[k], d, base.shape()[d], base.strides()[d] * size, true, k == 0);
+        device::indexing(base).add_offsets(l.offsets, indices[k], d, base.shape()[d], base.strides()[d] * size, true,
+                                           k == 0);
     }
     place(l, base, dims);
     return l;
@@ -106,10 +107,11 @@ Tensor drop_leading_ones(const Tensor& value, int64_t dim) {
 }
 
 Tensor advanced_get(const Tensor& base, const std::vector<AdvancedItem>& items) {
-    if (is_whole_mask(base, items) && base.is_contiguous()) return cpu::mask_select(base, contiguous(items[0].indices));
+    if (is_whole_mask(base, items) && base.is_contiguous())
+        return device::indexing(base).mask_select(base, contiguous(items[0].indices));
     Located l = locate(base, items);
     Tensor result = empty(l.shape, base.dtype(), base.device());
-    if (result.numel()) cpu::gather_rows(flat_indices(result, l), l.rows, l.offsets, l.before);
+    if (result.numel()) device::indexing(base).gather_rows(flat_indices(result, l), l.rows, l.offsets, l.before);
     return result;
 }
 
@@ -120,7 +122,7 @@ void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, co
         base.will_write();
         Tensor mask = items[0].indices;
         if (share_memory(mask, base)) mask = clone(mask);
-        cpu::mask_fill(base, base, mask, to_dtype(view(value, {}), base.dtype()));
+        device::indexing(base).mask_fill(base, base, mask, to_dtype(view(value, {}), base.dtype()));
         return;
     }
     Located l = locate(base, items);
@@ -134,10 +136,10 @@ void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, co
     }
     base.will_write();
     if (l.offsets.numel() == 0 || source.numel() == 0) return;
-    cpu::scatter_rows(l.rows, flat_indices(source, l), l.offsets, l.before,
-                      accumulate ? cpu::Meet::Add : cpu::Meet::Assign);
+    device::indexing(base).scatter_rows(l.rows, flat_indices(source, l), l.offsets, l.before,
+                                        accumulate ? device::Meet::Add : device::Meet::Assign);
 }
 
-Tensor nonzero(const Tensor& t) { return cpu::mask_coordinates(contiguous(to_dtype(t, DType::Bool))); }
+Tensor nonzero(const Tensor& t) { return device::indexing(t).mask_coordinates(contiguous(to_dtype(t, DType::Bool))); }
 
 }  // namespace fb

@@ -5,7 +5,7 @@
 
 namespace fb {
 
-using cpu::Meet;
+using device::Meet;
 
 namespace {
 
@@ -42,12 +42,12 @@ SliceWrite read_slices(const Args& a, bool same_dtype) {
 void write_slices(const Tensor& target, const SliceWrite& w, const Tensor& source, Meet meet, bool wrap = false) {
     Tensor line = line_view(target);
     Tensor offsets = row_offsets(line, w.dim, w.index, wrap);
-    if (source.numel()) cpu::scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, meet);
+    if (source.numel()) device::indexing(line).scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, meet);
 }
 
 // All indices are good, or nothing happens.
 void check_slices(const Tensor& t, const SliceWrite& w) {
-    if (w.index.numel()) cpu::check_indices(w.index, w.dim, t.dim() ? t.shape()[w.dim] : 1);
+    if (w.index.numel()) device::indexing(w.index).check(w.index, w.dim, t.dim() ? t.shape()[w.dim] : 1);
 }
 
 Tensor scaled(const Tensor& source, const Scalar& alpha) {
@@ -61,8 +61,8 @@ Tensor scaled(const Tensor& source, const Scalar& alpha) {
     Tensor result = full(source.shape(), alpha, source.dtype());
     // The whole source is one row, written once.
     if (result.numel())
-        cpu::scatter_rows(reshape(result, {result.numel()}), reshape(source, {1, result.numel()}),
-                          zeros({1}, DType::I64), 0, Meet::Multiply);
+        device::indexing(result).scatter_rows(reshape(result, {result.numel()}), reshape(source, {1, result.numel()}),
+                                              zeros({1}, DType::I64), 0, Meet::Multiply);
     return result;
 }
 
@@ -181,11 +181,12 @@ Example:
     if (how.mean) {
         Tensor line = line_view(target);
         Tensor counts = full({line.shape()[w.dim]}, Scalar(a.flag(5) ? 1 : 0), DType::I64);
-        cpu::scatter(counts, 0, as_indices(w.index), expand(scalar_tensor(Scalar(1), DType::I64), {w.index.numel()}),
-                     Meet::Add);
+        device::indexing(counts).scatter(counts, 0, as_indices(w.index),
+                                         expand(scalar_tensor(Scalar(1), DType::I64), {w.index.numel()}), Meet::Add,
+                                         true);
         Dims shape(line.dim(), 1);
         shape[w.dim] = counts.numel();
-        cpu::divide_by_counts(line, view(counts, shape));
+        device::indexing(line).divide_by_counts(line, view(counts, shape));
     }
     return target;
 }

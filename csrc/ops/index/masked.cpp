@@ -50,12 +50,12 @@ Example:
         filler = apart(filler, t);
         Tensor target = write_target(a);
         mask = expand(mask, t.shape());
-        cpu::mask_fill(target, target, apart(mask, target), filler);
+        device::indexing(t).mask_fill(target, target, apart(mask, target), filler);
         return target;
     }
     Dims shape = broadcast_shapes(t.shape(), mask.shape());
     Tensor result = t.shape() == shape ? empty_like(t, t.dtype()) : empty(shape, t.dtype(), t.device());
-    cpu::mask_fill(result, t, mask, filler);
+    device::indexing(t).mask_fill(result, t, mask, filler);
     return result;
 }
 
@@ -77,7 +77,7 @@ Example:
         fail_type("expected self and source to have same dtypes but got ", t.dtype(), " and ", source.dtype());
     Dims shape = a.inplace ? t.shape() : broadcast_shapes(t.shape(), a.tensor(1).shape());
     Tensor mask = contiguous(expand(a.tensor(1), shape));
-    int64_t n = cpu::count_true(mask);
+    int64_t n = device::indexing(mask).count_true(mask);
     check(source.numel() >= n, "number of elements of source (", source.numel(), ") < number of ones in mask (", n,
           ")");
     Tensor values = narrow(reshape(source, {source.numel()}), 0, 0, n);
@@ -108,7 +108,7 @@ Example:
               a.out.dtype());
     check_apart(a, {t, mask});
     Dims shape = broadcast_shapes(t.shape(), mask.shape());
-    if (shape.empty()) return *mask.data<Bool>() ? clone(view(t, {1})) : empty({0}, t.dtype());
+    if (shape.empty()) return item(mask).i ? clone(view(t, {1})) : empty({0}, t.dtype());
     return advanced_get(expand(t, shape), {{0, expand(mask, shape)}});
 }
 

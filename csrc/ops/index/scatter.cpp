@@ -14,7 +14,7 @@
 
 namespace fb {
 
-using cpu::Meet;
+using device::Meet;
 
 Tensor write_target(Args& a) {
     if (!a.inplace) return clone(a.tensor(0));
@@ -90,12 +90,12 @@ Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Meet meet) {
     int64_t dim = check_scatter(t, a.integer(1), a.tensor(2), src);
     Tensor index = line_view(as_indices(a.tensor(2)));
     // In place, nothing may be written when an index is bad; a copy can be thrown away.
-    if (a.inplace && index.numel()) cpu::check_indices(index, dim, t.dim() ? t.shape()[dim] : 1);
+    if (a.inplace && index.numel()) device::indexing(index).check(index, dim, t.dim() ? t.shape()[dim] : 1);
     Tensor target = write_target(a);
     if (index.numel() == 0) return target;
     Tensor values = src ? covered(line_view(apart(*src, target)), index.shape())
                         : expand(to_dtype(value, t.dtype()), index.shape());
-    cpu::scatter(line_view(target), dim, apart(index, target), values, meet, a.inplace);
+    device::indexing(target).scatter(line_view(target), dim, apart(index, target), values, meet, a.inplace);
     return target;
 }
 
@@ -173,19 +173,21 @@ Example:
     check(!is_complex(t.dtype()) || how.meet == Meet::Add || how.meet == Meet::Multiply, a.text(4),
           " is not available for dtype ", t.dtype());
     Tensor index = line_view(as_indices(a.tensor(2)));
-    if (index.numel()) cpu::check_indices(index, dim, t.dim() ? t.shape()[dim] : 1);
+    if (index.numel()) device::indexing(index).check(index, dim, t.dim() ? t.shape()[dim] : 1);
     Tensor target = write_target(a), line = line_view(target);
     if (index.numel() == 0) return target;
     Tensor values = covered(line_view(apart(src, target)), index.shape());
     index = apart(index, target);
     if (!a.flag(5))
-        cpu::scatter(line, dim, index, expand(scalar_tensor(neutral(how.meet, t.dtype()), t.dtype()), index.shape()),
-                     Meet::Assign);
-    cpu::scatter(line, dim, index, values, how.meet);
+        device::indexing(line).scatter(line, dim, index,
+                                       expand(scalar_tensor(neutral(how.meet, t.dtype()), t.dtype()), index.shape()),
+                                       Meet::Assign, true);
+    device::indexing(line).scatter(line, dim, index, values, how.meet, true);
     if (how.mean) {
         Tensor counts = full(line.shape(), Scalar(a.flag(5) ? 1 : 0), DType::I64);
-        cpu::scatter(counts, dim, index, expand(scalar_tensor(Scalar(1), DType::I64), index.shape()), Meet::Add);
-        cpu::divide_by_counts(line, counts);
+        device::indexing(counts).scatter(counts, dim, index,
+                                         expand(scalar_tensor(Scalar(1), DType::I64), index.shape()), Meet::Add, true);
+        device::indexing(line).divide_by_counts(line, counts);
     }
     return target;
 }

@@ -4,9 +4,12 @@
 #include <limits>
 
 #include "base/wording.h"
+#include "device/reduce.h"
 #include "ops/table/common.h"
 
 namespace fb {
+
+using device::Reduction;
 
 // ---- shapes
 // ----------------------------------------------------------------------------------------------------------
@@ -57,20 +60,19 @@ Tensor real_view(const Tensor& t) {
 
 namespace {
 
-Tensor reduce_one(const ReduceKernel& kernel, const Tensor& t, const Dims& mask, bool keepdim, DType out,
-                  const void* context = nullptr) {
+Tensor reduce_one(Reduction how, DType read, const Tensor& t, const Dims& mask, bool keepdim, DType out,
+                  const double* numbers = nullptr) {
     Tensor result = empty(reduced_shape(t, mask, keepdim), out, t.device());
-    run_reduce(kernel, t, mask, &result, context);
+    device::reducing(t).reduce(how, read, t, mask, &result, numbers);
     return result;
 }
 
-// A kernel over the real and imaginary parts of a complex tensor, one by one.
-Tensor reduce_parts(const ReduceKernel& kernel, const Tensor& t, Dims mask, bool keepdim,
-                    const void* context = nullptr) {
+// The real and imaginary parts of a complex tensor, one by one.
+Tensor reduce_parts(Reduction how, const Tensor& t, Dims mask, bool keepdim, const double* numbers = nullptr) {
     Tensor result = empty(reduced_shape(t, mask, keepdim), t.dtype(), t.device());
     mask.push_back(0);
     Tensor parts = real_view(result);
-    run_reduce(kernel, real_view(t), mask, &parts, context);
+    device::reducing(t).reduce(how, parts.dtype(), real_view(t), mask, &parts, numbers);
     return result;
 }
 
@@ -89,33 +91,31 @@ DType summand(DType from, DType result) {
 // ---- sums
 // ------------------------------------------------------------------------------------------------------------
 
-// Sums, products: `kernel(d)` for the dtype read. A bool result is "not zero", other small integers wrap at the end.
-template <class Kernel>
-static Tensor accumulate(Kernel kernel, const Tensor& t, const std::optional<Dims>& dims, bool keepdim,
+// Sums, products. A bool result is "not zero", other small integers wrap at the end.
+static Tensor accumulate(Reduction how, const Tensor& t, const std::optional<Dims>& dims, bool keepdim,
                          std::optional<DType> dtype, bool parts) {
     Dims mask = reduce_mask(t, dims);
     DType result = dtype.value_or(sum_dtype(t.dtype()));
     if (is_complex(result)) {
         Tensor in = to_dtype(t, result);
-        if (parts) return reduce_parts(kernel(real_of(result)), in, mask, keepdim);
-        return reduce_one(kernel(result), in, mask, keepdim, result);
+        if (parts) return reduce_parts(how, in, mask, keepdim);
+        return reduce_one(how, result, in, mask, keepdim, result);
     }
-    DType read = summand(t.dtype(), result);
-    return reduce_one(kernel(read), t, mask, keepdim, result);
+    return reduce_one(how, summand(t.dtype(), result), t, mask, keepdim, result);
 }
 
 Tensor sum(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
-    return accumulate(sum_kernel, t, dims, keepdim, dtype, true);
+    return accumulate(Reduction::Sum, t, dims, keepdim, dtype, true);
 }
 
 Tensor nansum(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
     if (is_complex(t.dtype())) fail_type("does not support complex inputs, got ", t.dtype());
     if (is_integral_or_bool(t.dtype()) || (dtype && !is_floating(*dtype))) return sum(t, dims, keepdim, dtype);
-    return accumulate(nansum_kernel, t, dims, keepdim, dtype, true);
+    return accumulate(Reduction::NanSum, t, dims, keepdim, dtype, true);
 }
 
 Tensor prod(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
-    return accumulate(prod_kernel, t, dims, keepdim, dtype, false);
+    return accumulate(Reduction::Product, t, dims, keepdim, dtype, false);
 }
 
 Tensor mean(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std::optional<DType> dtype) {
@@ -126,20 +126,19 @@ Tensor mean(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, std:
           "); convert it, or give dtype=");
     Dims mask = reduce_mask(t, dims);
     double count = static_cast<double>(reduced_count(t, mask));
-    if (is_complex(result))
-        return reduce_parts(mean_kernel(real_of(result)), to_dtype(t, result), mask, keepdim, &count);
-    return reduce_one(mean_kernel(summand(t.dtype(), result)), t, mask, keepdim, result, &count);
+    if (is_complex(result)) return reduce_parts(Reduction::Mean, to_dtype(t, result), mask, keepdim, &count);
+    return reduce_one(Reduction::Mean, summand(t.dtype(), result), t, mask, keepdim, result, &count);
 }
 
 Tensor count_nonzero(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) {
     if (is_storage(t.dtype())) return count_nonzero(to_dtype(t, DType::Bool), dims, keepdim);
-    return reduce_one(count_kernel(t.dtype()), t, reduce_mask(t, dims), keepdim, DType::I64);
+    return reduce_one(Reduction::Count, t.dtype(), t, reduce_mask(t, dims), keepdim, DType::I64);
 }
 
 static Tensor truth(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, bool every) {
     if (is_storage(t.dtype())) return truth(to_dtype(t, DType::Bool), dims, keepdim, every);
     DType result = t.dtype() == DType::U8 ? DType::U8 : DType::Bool;
-    return reduce_one(truth_kernel(t.dtype(), every), t, reduce_mask(t, dims), keepdim, result);
+    return reduce_one(every ? Reduction::All : Reduction::Any, t.dtype(), t, reduce_mask(t, dims), keepdim, result);
 }
 Tensor any(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, false); }
 Tensor all(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, true); }
@@ -155,7 +154,7 @@ static Tensor extreme(const Tensor& t, const std::optional<Dims>& dims, bool kee
     check_ordered(t);
     Dims mask = reduce_mask(t, dims);
     check_not_empty(t, mask, dims && !dims->empty());
-    return reduce_one(extreme_kernel(t.dtype(), largest), t, mask, keepdim, t.dtype());
+    return reduce_one(largest ? Reduction::Largest : Reduction::Smallest, t.dtype(), t, mask, keepdim, t.dtype());
 }
 Tensor amax(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return extreme(t, dims, keepdim, true); }
 Tensor amin(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return extreme(t, dims, keepdim, false); }
@@ -166,7 +165,7 @@ std::pair<Tensor, Tensor> aminmax(const Tensor& t, const std::optional<Dims>& di
     check_not_empty(t, mask, dims.has_value());
     Dims shape = reduced_shape(t, mask, keepdim);
     Tensor outs[] = {empty(shape, t.dtype(), t.device()), empty(shape, t.dtype(), t.device())};
-    run_reduce(aminmax_kernel(t.dtype()), t, mask, outs);
+    device::reducing(t).reduce(Reduction::Extremes, t.dtype(), t, mask, outs, nullptr);
     return {outs[0], outs[1]};
 }
 
@@ -185,7 +184,7 @@ Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bo
         if (t.numel() == 0)
             fail_index("expected reduction dim to be specified for an input with no elements, got shape ", t.shape());
         Tensor index = empty({}, DType::I64, t.device());
-        search_extreme(reshape(t, {-1}), 0, largest, Tensor(), index);
+        device::reducing(t).extreme_along(reshape(t, {-1}), 0, largest, Tensor(), index);
         return keepdim ? view(index, Dims(t.dim(), 1)) : index;
     }
     int64_t d = wrap_dim(*dim, t.dim());
@@ -194,7 +193,7 @@ Tensor arg_extreme(const Tensor& t, std::optional<int64_t> dim, bool keepdim, bo
     if (t.dim() && t.shape()[d] == 0)
         fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
     Tensor index = empty(without(t.shape(), d, keepdim), DType::I64, t.device());
-    search_extreme(t, d, largest, Tensor(), index);
+    device::reducing(t).extreme_along(t, d, largest, Tensor(), index);
     return index;
 }
 
@@ -205,7 +204,7 @@ std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepd
         fail_index("expected reduction dim ", d, " to have non-zero size, got shape ", t.shape());
     Dims shape = without(t.shape(), d, keepdim);
     Tensor values = empty(shape, t.dtype(), t.device()), indices = empty(shape, DType::I64, t.device());
-    search_extreme(t, d, largest, values, indices);
+    device::reducing(t).extreme_along(t, d, largest, values, indices);
     return {values, indices};
 }
 
@@ -225,11 +224,11 @@ std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& di
     check(is_floating(t.dtype()) || is_complex(t.dtype()),
           "std and var only support floating point and complex dtypes, got ", t.dtype());
     Dims mask = reduce_mask(t, dims);
-    MomentsContext context{correction, root && !is_complex(t.dtype())};
+    const double numbers[] = {correction, root && !is_complex(t.dtype()) ? 1.0 : 0.0};
     Dims shape = reduced_shape(t, mask, keepdim);
     if (!is_complex(t.dtype())) {
         Tensor outs[] = {empty(shape, t.dtype(), t.device()), empty(shape, t.dtype(), t.device())};
-        run_reduce(moments_kernel(t.dtype()), t, mask, outs, &context);
+        device::reducing(t).reduce(Reduction::Moments, t.dtype(), t, mask, outs, numbers);
         return {outs[0], outs[1]};
     }
     // The variance of a complex variable is the sum of those of its parts.
@@ -237,10 +236,18 @@ std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& di
     mask.push_back(0);
     shape.push_back(2);
     Tensor outs[] = {empty(shape, real_of(t.dtype()), t.device()), real_view(means)};
-    run_reduce(moments_kernel(real_of(t.dtype())), real_view(t), mask, outs, &context);
+    device::reducing(t).reduce(Reduction::Moments, real_of(t.dtype()), real_view(t), mask, outs, numbers);
     Tensor spread = sum(outs[0], Dims{-1});
     if (root) sqrt_in_place(spread);
     return {spread, means};
+}
+
+static std::optional<Reduction> norm_of(double ord) {
+    if (ord == 0) return Reduction::NonZeros;
+    if (ord == 1) return Reduction::Absolutes;
+    if (ord == 2) return Reduction::Euclidean;
+    if (std::isinf(ord)) return ord > 0 ? Reduction::LargestAbsolute : Reduction::SmallestAbsolute;
+    return std::nullopt;
 }
 
 Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims, bool keepdim,
@@ -267,10 +274,11 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
     // One number's norm is its absolute value, which no power on the way overflows.
     if (ord != 0 && reduced_count(in, mask) == 1) ord = 1;
     DType result = real_of(in.dtype());
-    if (auto kernel = norm_kernel(in.dtype(), ord)) return reduce_one(*kernel, in, mask, keepdim, result);
-    Tensor powers = absolute_power(in, ord);
-    Tensor sums = reduce_one(sum_kernel(powers.dtype()), powers, mask, keepdim, DType::F64);
-    take_root(sums, ord);
+    if (auto how = norm_of(ord)) return reduce_one(*how, in.dtype(), in, mask, keepdim, result);
+    Tensor powers = empty_like(in, compute_dtype(result));
+    device::reducing(in).absolute_power(in, powers, ord);
+    Tensor sums = reduce_one(Reduction::Sum, powers.dtype(), powers, mask, keepdim, DType::F64);
+    device::reducing(sums).take_root(sums, ord);
     return to_dtype(sums, result);
 }
 
@@ -301,7 +309,7 @@ Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim)
     Dims mask = reduce_mask(t, dims);
     if (is_complex(t.dtype())) return complex_logsumexp(t, mask, keepdim);
     DType result = float_result(t.dtype());
-    return reduce_one(logsumexp_kernel(result), t, mask, keepdim, result);
+    return reduce_one(Reduction::LogSumExp, result, t, mask, keepdim, result);
 }
 
 }  // namespace fb

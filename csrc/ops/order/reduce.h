@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/order/reduce_driver.h"
+#include "tensor/tensor.h"
 
 namespace fb {
 
@@ -49,26 +49,5 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims 
                    std::optional<DType> dtype = {});
 // log(sum(exp(t))) without overflow.
 Tensor logsumexp(const Tensor& t, const std::optional<Dims>& dims, bool keepdim);
-
-// ---- kernels (by dtype of the elements read) ----
-ReduceKernel sum_kernel(DType d);
-ReduceKernel nansum_kernel(DType d);
-ReduceKernel mean_kernel(DType d);  // context: double, the count
-ReduceKernel prod_kernel(DType d);
-ReduceKernel count_kernel(DType d);
-ReduceKernel truth_kernel(DType d, bool all);
-ReduceKernel extreme_kernel(DType d, bool largest);
-ReduceKernel aminmax_kernel(DType d);
-// Fills `indices` (and `values` if defined) along `dim` of a tensor that is not empty there.
-void search_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices);
-ReduceKernel moments_kernel(DType d);                          // context: MomentsContext
-std::optional<ReduceKernel> norm_kernel(DType d, double ord);  // orders 0, 1, 2, ±inf only
-Tensor absolute_power(const Tensor& t, double ord);            // |t|^ord
-void take_root(const Tensor& t, double ord);                   // in place, contiguous float64
-ReduceKernel logsumexp_kernel(DType d);
-struct MomentsContext {
-    double correction;
-    bool root;
-};
 
 }  // namespace fb

@@ -1,5 +1,6 @@
 #include "ops/order/scan.h"
 
+#include "device/scan.h"
 #include "ops/table/common.h"
 
 namespace fb {
@@ -34,31 +35,32 @@ Tensor soft(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool logar
         fail_type("expected a floating point dtype, got ", result, "; convert it, or give dtype=");
     int64_t d = wrap_dim(dim, t.dim());
     Tensor in = to_dtype(t, result);
-    Sandwich s = around(t, d);
+    int64_t size = t.dim() ? t.shape()[d] : 1, inner = 1;
+    for (int64_t k = d + 1; k < t.dim(); k++) inner *= t.shape()[k];
     // Few neighbours and long columns: turn the columns into rows.
-    if (s.inner > 1 && s.inner < 16 && s.size >= 64) {
+    if (inner > 1 && inner < 16 && size >= 64) {
         Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), turned = empty(rows.shape(), result, t.device());
-        softmax_kernel(rows, turned, t.dim() - 1, logarithm);
+        device::scanning(t).softmax(rows, turned, t.dim() - 1, logarithm);
         return contiguous(transpose(turned, d, t.dim() - 1));
     }
     in = contiguous(in);
     Tensor out = empty(t.shape(), result, t.device());
-    softmax_kernel(in, out, d, logarithm);
+    device::scanning(t).softmax(in, out, d, logarithm);
     return out;
 }
 
 }  // namespace
 
 Tensor cumsum(const Tensor& t, int64_t dim, std::optional<DType> dtype) {
-    return scan(scan_sum, t, dim, widened(t, dtype));
+    return scan(device::scanning(t).sum, t, dim, widened(t, dtype));
 }
 Tensor cumprod(const Tensor& t, int64_t dim, std::optional<DType> dtype) {
-    return scan(scan_product, t, dim, widened(t, dtype));
+    return scan(device::scanning(t).product, t, dim, widened(t, dtype));
 }
 
 Tensor logcumsumexp(const Tensor& t, int64_t dim) {
     if (is_integral_or_bool(t.dtype())) fail_type("expected a floating point or complex dtype, got ", t.dtype());
-    return scan(scan_logsumexp, t, dim, t.dtype());
+    return scan(device::scanning(t).logsumexp, t, dim, t.dtype());
 }
 
 std::pair<Tensor, Tensor> cumulative_extreme(const Tensor& t, int64_t dim, bool largest) {
@@ -71,7 +73,7 @@ std::pair<Tensor, Tensor> cumulative_extreme(const Tensor& t, int64_t dim, bool 
     else if (compute == DType::U32) compute = DType::I64;
     Tensor in = contiguous(to_dtype(t, compute));
     Tensor values = empty(t.shape(), compute, t.device()), indices = empty(t.shape(), DType::I64, t.device());
-    scan_extreme(in, d, largest, values, indices);
+    device::scanning(t).extreme(in, d, largest, values, indices);
     return {to_dtype(values, t.dtype()), indices};
 }
 

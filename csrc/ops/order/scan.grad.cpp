@@ -1,7 +1,8 @@
 // Gradients of running sums and products, softmax and its relatives.
+#include "device/scan.h"
+
 #include <limits>
 
-#include "ops/order/scan_backward.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
 
@@ -19,8 +20,8 @@ OP("_linear_scan(Tensor input, Tensor? factor, int dim, bool reverse) -> Tensor"
     if (f) check(f.shape() == x.shape() && f.dtype() == x.dtype(), "factors differ from the input in shape or dtype");
     if (x.dim() == 0) return clone(x);
     Tensor in = contiguous(to_dtype(x, compute_dtype(x.dtype()))), out = empty(x.shape(), in.dtype(), x.device());
-    linear_scan_kernel(in, f ? contiguous(to_dtype(f, in.dtype())) : f, out, wrap_dim(a.integer(2), x.dim()),
-                       a.flag(3));
+    device::scanning(x).linear(in, f ? contiguous(to_dtype(f, in.dtype())) : f, out, wrap_dim(a.integer(2), x.dim()),
+                               a.flag(3));
     return to_dtype(out, x.dtype());
 }
 // The neighbour before (or behind) each element along `dim`; at the end there is `value`.
@@ -73,7 +74,7 @@ static Tensor soft_backward(const Args& a, bool logarithm) {
     const Tensor &g = a.tensor(0), &y = a.tensor(1);
     check(g.shape() == y.shape() && g.dtype() == y.dtype(), "gradient and result differ in shape or dtype");
     Tensor out = empty(y.shape(), y.dtype(), y.device());
-    softmax_backward_kernel(contiguous(g), contiguous(y), out, wrap_dim(a.integer(2), y.dim()), logarithm);
+    device::scanning(y).softmax_backward(contiguous(g), contiguous(y), out, wrap_dim(a.integer(2), y.dim()), logarithm);
     return out;
 }
 // y * (g - Σ g y)

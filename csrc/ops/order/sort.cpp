@@ -1,6 +1,6 @@
 #include "ops/order/sort.h"
 
-#include "backend/cpu/loops.h"
+#include "device/sort.h"
 #include "ops/order/reduce.h"
 #include "ops/table/common.h"
 
@@ -49,7 +49,7 @@ std::pair<Tensor, Tensor> sort(const Tensor& t, int64_t dim, bool descending) {
     int64_t d = wrap_dim(dim, t.dim());
     Tensor rows = rows_of(t, d);
     Tensor values = empty(rows.shape(), t.dtype(), t.device()), indices = empty(rows.shape(), DType::I64, t.device());
-    sort_rows(rows, descending, values, indices);
+    device::sorting(t).sort(rows, descending, values, indices);
     return {from_rows(values, d), from_rows(indices, d)};
 }
 
@@ -63,7 +63,7 @@ std::pair<Tensor, Tensor> topk(const Tensor& t, int64_t k, int64_t dim, bool lar
     Dims shape = rows.shape();
     if (shape.size()) shape.back() = k;
     Tensor values = empty(shape, t.dtype(), t.device()), indices = empty(shape, DType::I64, t.device());
-    topk_rows(rows, k, largest, sorted, values, indices);
+    device::sorting(t).topk(rows, k, largest, sorted, values, indices);
     return {from_rows(values, d), from_rows(indices, d)};
 }
 
@@ -76,7 +76,7 @@ std::pair<Tensor, Tensor> kthvalue(const Tensor& t, int64_t k, int64_t dim, bool
     check(k >= 1 && k <= size, "selected number k out of range for dimension ", d, ": k is ", k, ", but its size is ",
           size);
     return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) {
-        select_rows(rows, Select::Kth, k - 1, v, i);
+        device::sorting(t).select(rows, device::Select::Kth, k - 1, v, i);
     });
 }
 
@@ -85,9 +85,10 @@ std::pair<Tensor, Tensor> median_along(const Tensor& t, int64_t dim, bool keepdi
     check(t.dtype() != DType::Bool, "does not support bool; convert it, for example with .to(uint8)");
     int64_t d = wrap_dim(dim, t.dim());
     check_dim_not_empty(t, d);
-    Select what = ignore_nan ? Select::NanMedian : Select::Median;
-    return pick(t, d, keepdim,
-                [&](const Tensor& rows, const Tensor& v, const Tensor& i) { select_rows(rows, what, 0, v, i); });
+    device::Select what = ignore_nan ? device::Select::NanMedian : device::Select::Median;
+    return pick(t, d, keepdim, [&](const Tensor& rows, const Tensor& v, const Tensor& i) {
+        device::sorting(t).select(rows, what, 0, v, i);
+    });
 }
 
 Tensor median(const Tensor& t, bool ignore_nan) {
@@ -103,7 +104,7 @@ std::pair<Tensor, Tensor> mode(const Tensor& t, int64_t dim, bool keepdim) {
     check_real(t);
     int64_t d = wrap_dim(dim, t.dim());
     check_dim_not_empty(t, d);
-    return pick(t, d, keepdim, mode_rows);
+    return pick(t, d, keepdim, device::sorting(t).mode);
 }
 
 }  // namespace fb

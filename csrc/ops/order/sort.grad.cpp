@@ -12,7 +12,8 @@ OP("_place(Tensor input, Tensor index, int dim, int size, bool add) -> Tensor", 
     int64_t dim = wrap_dim(a.integer(2), t.dim());
     shape[dim] = a.integer(3);
     Tensor result = zeros(shape, t.dtype(), t.device());
-    cpu::scatter(result, dim, index, t, a.flag(4) ? cpu::Meet::Add : cpu::Meet::Assign, false);
+    device::indexing(result).scatter(result, dim, index, t, a.flag(4) ? device::Meet::Add : device::Meet::Assign,
+                                     false);
     return result;
 }
 GRAD("_place", IN(1)) { c.set(0, gather(c.g(), c.integer(2), c.in(1))); }

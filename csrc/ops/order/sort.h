@@ -18,11 +18,4 @@ std::pair<Tensor, Tensor> median_along(const Tensor& t, int64_t dim, bool keepdi
 Tensor median(const Tensor& t, bool ignore_nan);
 std::pair<Tensor, Tensor> mode(const Tensor& t, int64_t dim, bool keepdim);
 
-// Kernels on rows: `in` is contiguous with the row last; outputs too.
-void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Tensor& indices);
-void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Tensor& values, const Tensor& indices);
-enum class Select { Kth, Median, NanMedian };
-void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values, const Tensor& indices);
-void mode_rows(const Tensor& in, const Tensor& values, const Tensor& indices);
-
 }  // namespace fb

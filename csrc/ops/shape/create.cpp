@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "device/move.h"
 #include "tensor/layout.h"
 
 namespace fb {
@@ -66,6 +67,12 @@ DType dtype_or(const Args& a, const Options& o, DType fallback) {
     return a.out.dtype();
 }
 
+Tensor int_tensor(const Dims& values, Device device) {
+    Tensor t = empty({values.size()}, DType::I64, device);
+    if (t.numel()) device::moving(t).write(t, values.begin());
+    return t;
+}
+
 namespace {
 
 Tensor make(Args& a, const Dims& shape, DType dtype, const Options& o) {
@@ -85,14 +92,7 @@ Tensor filled(const Tensor& t, const Scalar& value) {
         T x = value.to<T>();
         std::memcpy(bits, &x, sizeof(T));
     });
-    dispatch_size(t.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        T x;
-        std::memcpy(&x, bits, sizeof(T));
-        T* data = t.data<T>();
-        parallel_for(t.numel(), 2 * parallel_grain,
-                     [&](int64_t begin, int64_t end) { std::fill(data + begin, data + end, x); });
-    });
+    device::moving(t).fill(t, bits);
     return t;
 }
 

@@ -32,6 +32,8 @@ DType dtype_or(const Args& a, const Options& o, DType fallback);
 #define FB_OPTIONS \
     "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool? requires_grad=False"
 
+// A vector of these numbers.
+Tensor int_tensor(const Dims& values, Device device);
 // 0, 1, … count - 1 as int32 or int64.
 Tensor arange(int64_t count, DType dtype = DType::I64);
 

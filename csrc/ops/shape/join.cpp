@@ -1,7 +1,7 @@
 // Joining: cat, stack and their kin, meshgrid, block_diag.
+#include "device/move.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
-#include "ops/shape/shape_kernels.h"
 
 namespace fb {
 namespace {
@@ -46,22 +46,19 @@ Dims cat_shape(const std::vector<Tensor>& tensors, int64_t& dim, DType& dtype) {
 
 void cat_into(const Tensor& to, const std::vector<Tensor>& tensors, int64_t dim) {
     if (to.numel() == 0) return;
-    int64_t outer = 1, inner = to.itemsize(), start = 0;
-    for (int64_t d = 0; d < dim; d++) outer *= to.shape()[d];
-    for (int64_t d = dim + 1; d < to.dim(); d++) inner *= to.shape()[d];
-    int64_t row = inner * to.shape()[dim];
-    std::vector<cpu::Piece> pieces;
+    int64_t start = 0;
+    std::vector<device::Part> parts;
     for (const Tensor& t : tensors) {
         if (t.numel() == 0) continue;
         int64_t size = t.shape()[dim];
         if (to.is_contiguous() && t.is_contiguous() && t.dtype() == to.dtype()) {
-            pieces.push_back({to.raw() + start * inner, t.raw(), size * inner, row, size * inner});
+            parts.push_back({&t, start});
         } else {
             copy_into(narrow(to, dim, start, size), t);
         }
         start += size;
     }
-    cpu::copy_pieces(pieces, outer);
+    device::moving(to).join(to, parts, dim);
 }
 
 // cat keeps channels-last formats only; any other order becomes row-major, as in PyTorch.

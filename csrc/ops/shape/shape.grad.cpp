@@ -2,6 +2,7 @@
 #include "ops/shape/shape.h"
 
 #include "ops/index/index_item.h"
+#include "ops/shape/create.h"
 #include "ops/table/common.h"
 #include "ops/table/dispatch.h"
 
@@ -196,12 +197,7 @@ static void interleaved(GradCall& c, const Tensor& counts) {
 }
 NO_GRAD("repeat_interleave(Tensor repeats");
 GRAD("repeat_interleave(Tensor input, Tensor", IN(1)) { interleaved(c, c.in(1).tensor); }
-GRAD("repeat_interleave(Tensor input, int[]") {
-    const Dims& repeats = c.dims(1);
-    Tensor counts = empty({repeats.size()}, DType::I64);
-    std::copy(repeats.begin(), repeats.end(), counts.data<int64_t>());
-    interleaved(c, counts);
-}
+GRAD("repeat_interleave(Tensor input, int[]") { interleaved(c, int_tensor(c.dims(1), c.g().tensor.device())); }
 
 // ---- diagonals and triangles ---------------------------------------------------------------------------------------
 

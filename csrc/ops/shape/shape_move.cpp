@@ -1,7 +1,7 @@
 // Rearrangements that copy: flip, roll, rot90, repeat, triangles, diagonals.
+#include "device/move.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
-#include "ops/shape/shape_kernels.h"
 
 namespace fb {
 
@@ -9,7 +9,7 @@ Tensor flip(const Tensor& t, const Dims& dims) {
     Tensor view = t;
     for (int64_t d : wrap_dims(dims, t.dim())) view = flip_view(view, d);
     Tensor result = empty_like(t, t.dtype());
-    cpu::copy_flipped(result, view);
+    device::moving(view).copy_flipped(result, view);
     return result;
 }
 
@@ -59,7 +59,7 @@ Tensor repeat(const Tensor& t, const Dims& repeats) {
         shape.push_back(checked_mul(have[d], repeats[d], "the repeated size"));
     }
     Tensor result = empty(shape, t.dtype(), t.device());
-    if (result.numel()) cpu::repeat_into(result, view(contiguous(t), have), repeats);
+    if (result.numel()) device::moving(t).repeat(result, view(contiguous(t), have), repeats);
     return result;
 }
 
@@ -183,7 +183,7 @@ static Tensor triangle(Args& a, bool upper) {
                         ? output(a, t.shape(), t.dtype(), {t})
                         : empty(t.shape(), t.dtype(), t.device());
     if (t.numel() == 0) return target;
-    cpu::keep_triangle(view(target, batched), view(source, batched), a.integer(1), upper);
+    device::moving(target).keep_triangle(view(target, batched), view(source, batched), a.integer(1), upper);
     return target;
 }
 OP("tril(Tensor input, int diagonal=0) -> Tensor", FUNCTION | METHOD | INPLACE | OUT,

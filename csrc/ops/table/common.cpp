@@ -1,6 +1,6 @@
 #include "ops/table/common.h"
 
-#include "backend/cpu/loops.h"
+#include "device/move.h"
 #include "ops/table/dispatch.h"
 #include "tensor/layout.h"
 
@@ -9,20 +9,20 @@ namespace fb {
 Tensor contiguous(const Tensor& t) {
     if (t.is_contiguous()) return t;
     Tensor result = empty(t.shape(), t.dtype(), t.device());
-    cpu::copy(result, t);
+    device::moving(result).copy(result, t);
     return result;
 }
 
 Tensor clone(const Tensor& t) {
     Tensor result = empty_like(t, t.dtype());
-    cpu::copy(result, t);
+    device::moving(result).copy(result, t);
     return result;
 }
 
 Tensor to_dtype(const Tensor& t, DType dtype) {
     if (t.dtype() == dtype) return t;
     Tensor result = empty_like(t, dtype);
-    cpu::copy(result, t);
+    device::moving(result).copy(result, t);
     return result;
 }
 
@@ -34,7 +34,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
     bool same_view = to.raw() == source.raw() && to.dtype() == source.dtype() && to.strides() == source.strides();
     if (same_view) return;
     if (share_memory(to, source)) source = clone(source);
-    cpu::copy(to, source);
+    device::moving(to).copy(to, source);
 }
 
 void fill(const Tensor& t, const Scalar& value) {
@@ -42,12 +42,12 @@ void fill(const Tensor& t, const Scalar& value) {
     check(!may_overlap_itself(t),
           "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
     if (t.numel() == 0) return;
-    cpu::copy(t, scalar_tensor(value, t.dtype()));
+    device::moving(t).copy(t, scalar_tensor(value, t.dtype()));
 }
 
 Tensor full(const Dims& shape, const Scalar& value, DType dtype, Device device) {
     Tensor t = empty(shape, dtype, device);
-    if (t.numel()) cpu::copy(t, scalar_tensor(value, dtype));
+    if (t.numel()) device::moving(t).copy(t, scalar_tensor(value, dtype));
     return t;
 }
 

@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/reduce.h"
+#include "backend/cpu/reduce_kernels.h"
 #include "base/vector_math.h"
-#include "ops/order/reduce.h"
-#include "ops/order/reduce_kernels.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 struct Moments {
@@ -75,12 +75,12 @@ struct Variance {
     }
     static void finish(char* const* out, const char* acc, int64_t n, const void* context) {
         const Moments* a = reinterpret_cast<const Moments*>(acc);
-        const auto& c = *static_cast<const MomentsContext*>(context);
+        const double* numbers = static_cast<const double*>(context);
         for (int64_t i = 0; i < n; i++) {
-            double divisor = a[i].count - c.correction;
+            double divisor = a[i].count - numbers[0];
             double variance = a[i].squares / (divisor > 0 ? divisor : 0);
             if (a[i].count == 0) variance = std::numeric_limits<double>::quiet_NaN();
-            reinterpret_cast<L*>(out[0])[i] = static_cast<L>(c.root ? std::sqrt(variance) : variance);
+            reinterpret_cast<L*>(out[0])[i] = static_cast<L>(numbers[1] != 0 ? std::sqrt(variance) : variance);
             reinterpret_cast<L*>(out[1])[i] =
                 static_cast<L>(a[i].count == 0 ? std::numeric_limits<double>::quiet_NaN() : a[i].mean);
         }
@@ -204,24 +204,21 @@ ReduceKernel moments_kernel(DType d) {
     });
 }
 
-std::optional<ReduceKernel> norm_kernel(DType d, double ord) {
+ReduceKernel norm_kernel(DType d, double ord) {
     if (ord == 0) return norm_of<Order::Zero>(d);
     if (ord == 1) return norm_of<Order::One>(d);
     if (ord == 2) return norm_of<Order::Two>(d);
-    if (std::isinf(ord)) return ord > 0 ? norm_of<Order::Largest>(d) : norm_of<Order::Smallest>(d);
-    return std::nullopt;
+    return ord > 0 ? norm_of<Order::Largest>(d) : norm_of<Order::Smallest>(d);
 }
 
-Tensor absolute_power(const Tensor& t, double ord) {
-    Tensor result = empty_like(t, compute_dtype(real_of(t.dtype())));
+void absolute_power(const Tensor& t, const Tensor& result, double ord) {
     LoopPlan plan;
     const Tensor* operands[] = {&result, &t};
     make_plan(plan, t.shape(), operands, 2);
     dispatch<float, double, c64, c128>(compute_dtype(t.dtype()), "a floating point or complex dtype", [&](auto tag) {
         DType compute[] = {result.dtype(), compute_dtype(t.dtype())};
-        cpu::run_tiles(plan, compute, 1, power_tile<typename decltype(tag)::type>, &ord, 20);
+        run_tiles(plan, compute, 1, power_tile<typename decltype(tag)::type>, &ord, 20);
     });
-    return result;
 }
 
 void take_root(const Tensor& t, double ord) {
@@ -229,7 +226,7 @@ void take_root(const Tensor& t, double ord) {
     const Tensor* operands[] = {&t, &t};
     make_plan(plan, t.shape(), operands, 2);
     DType compute[] = {DType::F64, DType::F64};
-    cpu::run_tiles(plan, compute, 1, root_tile, &ord, 20);
+    run_tiles(plan, compute, 1, root_tile, &ord, 20);
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

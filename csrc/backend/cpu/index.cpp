@@ -1,8 +1,10 @@
+#include "backend/cpu/index.h"
+
 #include <cstring>
 
 #include "backend/cpu/loops.h"
-#include "ops/index/index_kernels.h"
-#include "ops/index/index_meet.h"
+#include "backend/cpu/meet.h"
+#include "backend/cpu/walk.h"
 
 namespace fb::cpu {
 
@@ -239,5 +241,18 @@ void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets,
         scatter_rows_as<T, decltype(m)::value>(rows, from, offsets, before);
     });
 }
+
+static const device::Provide<device::Indexing> provided(DeviceType::CPU, {.add_offsets = add_offsets,
+                                                                          .check = check_indices,
+                                                                          .gather_rows = gather_rows,
+                                                                          .scatter_rows = scatter_rows,
+                                                                          .gather = gather,
+                                                                          .scatter = scatter,
+                                                                          .divide_by_counts = divide_by_counts,
+                                                                          .mask_fill = mask_fill,
+                                                                          .mask_offsets = mask_offsets,
+                                                                          .mask_select = mask_select,
+                                                                          .mask_coordinates = mask_coordinates,
+                                                                          .count_true = count_true});
 
 }  // namespace fb::cpu

@@ -1,15 +1,13 @@
 // Linear recurrences and the backward pass of softmax. Sums run in double for float32.
-#include "ops/order/scan_backward.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/sandwich.h"
 #include "backend/cpu/vector_exp.h"
 #include "base/parallel.h"
-#include "ops/order/scan.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t tile = 256;  // columns side by side
@@ -137,7 +135,7 @@ void soft(const T* g, const T* y, T* out, const Sandwich& s, bool logarithm) {
 
 }  // namespace
 
-void linear_scan_kernel(const Tensor& in, const Tensor& factor, const Tensor& out, int64_t dim, bool reverse) {
+void linear_scan(const Tensor& in, const Tensor& factor, const Tensor& out, int64_t dim, bool reverse) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
     dispatch<float, double, c64, c128>(in.dtype(), "a floating point or complex dtype", [&](auto tag) {
@@ -151,7 +149,7 @@ void linear_scan_kernel(const Tensor& in, const Tensor& factor, const Tensor& ou
     });
 }
 
-void softmax_backward_kernel(const Tensor& g, const Tensor& y, const Tensor& out, int64_t dim, bool logarithm) {
+void softmax_backward(const Tensor& g, const Tensor& y, const Tensor& out, int64_t dim, bool logarithm) {
     if (y.numel() == 0) return;
     Sandwich s = around(y, dim);
     if (!is_half(y.dtype())) {
@@ -167,16 +165,16 @@ void softmax_backward_kernel(const Tensor& g, const Tensor& y, const Tensor& out
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {
         std::vector<float> a(static_cast<size_t>(slab)), b(a), to(a);
         auto load = [&](std::vector<float>& v, const Tensor& t, int64_t at) {
-            cpu::copy_strided(reinterpret_cast<char*>(v.data()), DType::F32, 4, t.raw() + at * item, half, item, slab);
+            copy_strided(reinterpret_cast<char*>(v.data()), DType::F32, 4, t.raw() + at * item, half, item, slab);
         };
         for (int64_t r = begin; r < end; r++) {
             load(a, g, r * slab);
             load(b, y, r * slab);
             soft<float>(a.data(), b.data(), to.data(), {1, s.size, s.inner}, logarithm);
-            cpu::copy_strided(out.raw() + r * slab * item, half, item, reinterpret_cast<char*>(to.data()), DType::F32,
-                              4, slab);
+            copy_strided(out.raw() + r * slab * item, half, item, reinterpret_cast<char*>(to.data()), DType::F32, 4,
+                         slab);
         }
     });
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

@@ -4,11 +4,10 @@
 #include <limits>
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/reduce.h"
 #include "base/parallel.h"
-#include "ops/order/reduce.h"
-#include "ops/table/common.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t block = 1024;
@@ -89,8 +88,8 @@ Best<T> best_of_row(const Layout& l, const char* p, int64_t first, int64_t last)
         int64_t n = std::min(block, last - i);
         const T* x = reinterpret_cast<const T*>(p + i * l.stride);
         if (!direct) {
-            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + i * l.stride, l.dtype,
-                              l.stride, n);
+            copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + i * l.stride, l.dtype, l.stride,
+                         n);
             x = tile;
         }
         if (i == first) best = {x[0], first};
@@ -110,8 +109,8 @@ void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t
     for (int64_t r = 0; r < l.size; r++) {
         const T* __restrict x = reinterpret_cast<const T*>(p + r * l.stride);
         if (!direct) {
-            cpu::copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + r * l.stride, l.dtype,
-                              col_stride, cols);
+            copy_strided(reinterpret_cast<char*>(tile), dtype_of<T>(), sizeof(T), p + r * l.stride, l.dtype, col_stride,
+                         cols);
             x = tile;
         }
         if (r == 0) {
@@ -215,8 +214,7 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
         }
         *indices.data<int64_t>() = best.index;
         if (values)
-            cpu::copy_strided(values.raw(), values.dtype(), 0, reinterpret_cast<char*>(&best.value), dtype_of<T>(), 0,
-                              1);
+            copy_strided(values.raw(), values.dtype(), 0, reinterpret_cast<char*>(&best.value), dtype_of<T>(), 0, 1);
         return;
     }
 
@@ -248,17 +246,17 @@ void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indi
                 }
             }
             if (values)
-                cpu::copy_strided(values.raw() + vo, values.dtype(), axes[0].values, reinterpret_cast<char*>(best),
-                                  dtype_of<T>(), sizeof(T), cols);
-            cpu::copy_strided(indices.raw() + io, DType::I64, axes[0].indices, reinterpret_cast<char*>(at), DType::I64,
-                              8, cols);
+                copy_strided(values.raw() + vo, values.dtype(), axes[0].values, reinterpret_cast<char*>(best),
+                             dtype_of<T>(), sizeof(T), cols);
+            copy_strided(indices.raw() + io, DType::I64, axes[0].indices, reinterpret_cast<char*>(at), DType::I64, 8,
+                         cols);
         }
     });
 }
 
 }  // namespace
 
-void search_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
+void extreme_along(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
     if (indices.numel() == 0) return;
     dispatch<int32_t, int64_t, uint64_t, float, double>(arg_dtype(in.dtype()), "a real dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -267,4 +265,4 @@ void search_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& v
     });
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

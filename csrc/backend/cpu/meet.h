@@ -3,9 +3,11 @@
 #include <cmath>
 
 #include "base/bool.h"
-#include "ops/index/index_kernels.h"
+#include "device/index.h"
 
 namespace fb::cpu {
+
+using device::Meet;
 
 template <Meet M, class T>
 inline T meet(T old, T value) {

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstring>
 
+#include "backend/cpu/sort_key.h"
 #include "base/parallel.h"
-#include "ops/order/sort_key.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t small_row = 48;
@@ -180,4 +180,4 @@ FB_SORT(float)
 FB_SORT(double)
 #undef FB_SORT
 
-}  // namespace fb
+}  // namespace fb::cpu

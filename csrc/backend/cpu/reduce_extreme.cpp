@@ -1,10 +1,10 @@
 // amax, amin, aminmax: a NaN wins and stays.
 #include <limits>
 
-#include "ops/order/reduce.h"
-#include "ops/order/reduce_kernels.h"
+#include "backend/cpu/reduce.h"
+#include "backend/cpu/reduce_kernels.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 // Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises those.
@@ -117,4 +117,4 @@ ReduceKernel aminmax_kernel(DType d) {
     });
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

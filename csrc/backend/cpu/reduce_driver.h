@@ -4,7 +4,7 @@
 #pragma once
 #include "tensor/tensor.h"
 
-namespace fb {
+namespace fb::cpu {
 
 struct ReduceKernel {
     DType input;   // what row() and rows() read
@@ -33,4 +33,4 @@ inline constexpr int64_t reduce_rows = 64;
 void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduced, const Tensor* outs,
                 const void* context = nullptr);
 
-}  // namespace fb
+}  // namespace fb::cpu

@@ -1,9 +1,11 @@
+#include "device/move.h"
+
 #include <bit>
 #include <cstring>
 
 #include "backend/cpu/loops.h"
-#include "ops/index/index_kernels.h"
-#include "ops/shape/shape_kernels.h"
+#include "backend/cpu/walk.h"
+#include "base/parallel.h"
 
 namespace fb::cpu {
 
@@ -26,13 +28,13 @@ static void dispatch_bytes(int64_t bytes, F&& f) {
 // Bytes from which a second thread helps: one thread copies this much in the time that waking another can take.
 constexpr int64_t copy_grain = 16 * parallel_grain;
 
-void copy_bytes(char* to, const char* from, int64_t bytes) {
-    parallel_for(bytes, copy_grain, [&](int64_t begin, int64_t end) {
-        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
-    });
-}
-
-void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
+// Pieces of bytes, each to be copied `count` times with its own steps: to + i * to_step ← from + i * from_step.
+struct Piece {
+    char* to;
+    const char* from;
+    int64_t bytes, to_step, from_step;
+};
+static void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
     if (pieces.empty()) return;
     int64_t bytes = 0, largest = 0;
     for (const Piece& p : pieces) {
@@ -87,7 +89,7 @@ static void reverse_run(T* __restrict to, const T* last, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = first[n - 1 - i];
 }
 
-void copy_flipped(const Tensor& to, const Tensor& from) {
+static void copy_flipped(const Tensor& to, const Tensor& from) {
     const Tensor* operands[] = {&to, &from};
     LoopPlan plan;
     make_plan(plan, to.shape(), operands, 2);
@@ -151,7 +153,7 @@ struct Repeater {
 
 }  // namespace
 
-void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
+static void repeat(const Tensor& to, const Tensor& from, const Dims& repeats) {
     if (to.numel() == 0) return;
     int64_t n = from.dim();
     if (n == 0) {
@@ -194,7 +196,7 @@ void repeat_into(const Tensor& to, const Tensor& from, const Dims& repeats) {
     });
 }
 
-void interleave(const Tensor& to, const Tensor& from, int64_t block, int64_t times) {
+static void interleave(const Tensor& to, const Tensor& from, int64_t block, int64_t times) {
     if (to.numel() == 0) return;
     int64_t blocks = from.numel() / block;
     dispatch_size(from.dtype(), [&](auto tag) {
@@ -216,7 +218,7 @@ void interleave(const Tensor& to, const Tensor& from, int64_t block, int64_t tim
 
 // ---- triangles -----------------------------------------------------------------------------------------------------
 
-void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper) {
+static void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper) {
     if (to.numel() == 0) return;
     int64_t rows = to.shape()[1], columns = to.shape()[2], size = to.itemsize(), total = to.shape()[0] * rows;
     char* w = to.raw();
@@ -237,5 +239,42 @@ void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool 
         }
     });
 }
+
+static void join(const Tensor& to, const std::vector<device::Part>& parts, int64_t dim) {
+    int64_t outer = 1, inner = to.itemsize();
+    for (int64_t d = 0; d < dim; d++) outer *= to.shape()[d];
+    for (int64_t d = dim + 1; d < to.dim(); d++) inner *= to.shape()[d];
+    int64_t row = inner * to.shape()[dim];
+    std::vector<Piece> pieces;
+    for (const device::Part& part : parts) {
+        int64_t bytes = part.tensor->shape()[dim] * inner;
+        pieces.push_back({to.raw() + part.start * inner, part.tensor->raw(), bytes, row, bytes});
+    }
+    copy_pieces(pieces, outer);
+}
+
+static void fill(const Tensor& to, const char* element) {
+    dispatch_size(to.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T x;
+        std::memcpy(&x, element, sizeof(T));
+        T* data = to.data<T>();
+        parallel_for(to.numel(), 2 * parallel_grain,
+                     [&](int64_t begin, int64_t end) { std::fill(data + begin, data + end, x); });
+    });
+}
+
+static void write(const Tensor& to, const void* from) {
+    std::memcpy(to.raw(), from, static_cast<size_t>(to.numel() * to.itemsize()));
+}
+
+static const device::Provide<device::Moving> provided(DeviceType::CPU, {.copy = copy,
+                                                                        .fill = fill,
+                                                                        .write = write,
+                                                                        .copy_flipped = copy_flipped,
+                                                                        .repeat = repeat,
+                                                                        .interleave = interleave,
+                                                                        .keep_triangle = keep_triangle,
+                                                                        .join = join});
 
 }  // namespace fb::cpu

@@ -1,11 +1,11 @@
-#include "ops/order/reduce_driver.h"
+#include "backend/cpu/reduce_driver.h"
 
 #include <memory>
 
 #include "backend/cpu/loops.h"
 #include "base/parallel.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t acc_capacity = 16384;  // bytes of accumulators per batch
@@ -143,7 +143,7 @@ class Task {
             }
             for (int64_t i = 0; i < inner.size; i += pack_elements) {
                 int64_t n = std::min(pack_elements, inner.size - i);
-                cpu::copy_strided(pack_, kernel_.input, item_, q + i * inner.in, dtype_, inner.in, n);
+                copy_strided(pack_, kernel_.input, item_, q + i * inner.in, dtype_, inner.in, n);
                 kernel_.row(acc, pack_, n);
                 if (kernel_.done && kernel_.done(acc)) return;
             }
@@ -182,8 +182,8 @@ class Task {
                     continue;
                 }
                 for (int64_t r = 0; r < rows; r++) {
-                    cpu::copy_strided(pack_ + r * cols * item_, kernel_.input, item_, at + r * inner.in, dtype_, stride,
-                                      cols);
+                    copy_strided(pack_ + r * cols * item_, kernel_.input, item_, at + r * inner.in, dtype_, stride,
+                                 cols);
                 }
                 kernel_.rows(acc, pack_, cols * item_, rows, cols);
             }
@@ -226,7 +226,7 @@ void write(const ReduceKernel& kernel, const Tensor* outs, const Axis& axis, cha
     }
     kernel.finish(to, acc, n, context);
     for (int r = 0; r < kernel.results; r++) {
-        if (staged[r]) cpu::copy_strided(at[r], outs[r].dtype(), axis.out[r], tile[r], kernel.result, item, n);
+        if (staged[r]) copy_strided(at[r], outs[r].dtype(), axis.out[r], tile[r], kernel.result, item, n);
     }
 }
 
@@ -314,4 +314,4 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     }
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

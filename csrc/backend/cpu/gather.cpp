@@ -1,7 +1,7 @@
-#include "ops/index/gather.h"
-
+#include "backend/cpu/index.h"
 #include "backend/cpu/loops.h"
-#include "ops/index/index_meet.h"
+#include "backend/cpu/meet.h"
+#include "backend/cpu/walk.h"
 
 namespace fb::cpu {
 namespace {

@@ -2,9 +2,11 @@
 // begins and blocks can run on any thread.
 #include <cstring>
 
+#include "backend/cpu/index.h"
 #include "backend/cpu/loops.h"
+#include "backend/cpu/walk.h"
 #include "base/bool.h"
-#include "ops/index/index_kernels.h"
+#include "base/parallel.h"
 
 namespace fb::cpu {
 namespace {
@@ -61,10 +63,7 @@ bool all_false(const Bool* mask, int64_t n) {
 
 }  // namespace
 
-int64_t count_true(const Tensor& mask) {
-    Tensor m = contiguous(mask);
-    return block_starts(m).back();
-}
+int64_t count_true(const Tensor& mask) { return block_starts(mask).back(); }
 
 Tensor mask_offsets(const Tensor& mask, const Dims& strides) {
     std::vector<int64_t> starts = block_starts(mask);

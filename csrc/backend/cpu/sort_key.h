@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-namespace fb {
+namespace fb::cpu {
 
 template <size_t bytes>
 struct UnsignedOf;
@@ -103,4 +103,4 @@ struct SortScratch {
 template <class T>
 void sort_order(const T* x, int64_t n, bool descending, SortScratch& scratch, bool threads);
 
-}  // namespace fb
+}  // namespace fb::cpu

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/reduce.h"
+#include "backend/cpu/sandwich.h"
 #include "backend/cpu/vector_exp.h"
 #include "base/parallel.h"
-#include "ops/order/reduce.h"
-#include "ops/order/scan.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t tile = 128;        // columns side by side
@@ -226,7 +226,7 @@ struct LogSumExp {
 
 }  // namespace
 
-void softmax_kernel(const Tensor& in, const Tensor& out, int64_t dim, bool logarithm) {
+void softmax(const Tensor& in, const Tensor& out, int64_t dim, bool logarithm) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
     if (!is_half(in.dtype())) {
@@ -241,11 +241,11 @@ void softmax_kernel(const Tensor& in, const Tensor& out, int64_t dim, bool logar
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {
         std::vector<float> x(static_cast<size_t>(slab)), y(static_cast<size_t>(slab));
         for (int64_t r = begin; r < end; r++) {
-            cpu::copy_strided(reinterpret_cast<char*>(x.data()), DType::F32, 4, in.raw() + r * slab * item, in.dtype(),
-                              item, slab);
+            copy_strided(reinterpret_cast<char*>(x.data()), DType::F32, 4, in.raw() + r * slab * item, in.dtype(), item,
+                         slab);
             run<float>(x.data(), y.data(), {1, s.size, s.inner}, logarithm);
-            cpu::copy_strided(out.raw() + r * slab * item, in.dtype(), item, reinterpret_cast<char*>(y.data()),
-                              DType::F32, 4, slab);
+            copy_strided(out.raw() + r * slab * item, in.dtype(), item, reinterpret_cast<char*>(y.data()), DType::F32,
+                         4, slab);
         }
     });
 }
@@ -259,4 +259,4 @@ ReduceKernel logsumexp_kernel(DType d) {
     });
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

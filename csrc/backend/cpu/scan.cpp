@@ -1,15 +1,16 @@
 // Running sums, products and extremes. Along the last dimension a row is a chain; along others, whole rows are added
 // side by side. float32 runs in double.
-#include "ops/order/scan.h"
+#include "device/scan.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/sandwich.h"
 #include "base/parallel.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 constexpr int64_t tile = 256;
@@ -290,19 +291,10 @@ void extremes(const T* x, const Sandwich& s, T* v, int64_t* at) {
 
 }  // namespace
 
-Sandwich around(const Tensor& t, int64_t dim) {
-    Sandwich s{1, t.dim() ? t.shape()[dim] : 1, 1};
-    for (int64_t d = 0; d < t.dim(); d++) {
-        if (d < dim) s.outer *= t.shape()[d];
-        if (d > dim) s.inner *= t.shape()[d];
-    }
-    return s;
-}
+static void scan_sum(const Tensor& in, const Tensor& out, int64_t dim) { scan<Plus>(in, out, dim); }
+static void scan_product(const Tensor& in, const Tensor& out, int64_t dim) { scan<Times>(in, out, dim); }
 
-void scan_sum(const Tensor& in, const Tensor& out, int64_t dim) { scan<Plus>(in, out, dim); }
-void scan_product(const Tensor& in, const Tensor& out, int64_t dim) { scan<Times>(in, out, dim); }
-
-void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
+static void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
     dispatch<float, double, c64, c128>(in.dtype(), "a floating point or complex dtype", [&](auto tag) {
@@ -321,7 +313,7 @@ void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
     });
 }
 
-void scan_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
+static void scan_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
     if (in.numel() == 0) return;
     Sandwich s = around(in, dim);
     dispatch<uint8_t, int32_t, int64_t, uint64_t, float, double>(in.dtype(), "a real dtype", [&](auto tag) {
@@ -331,4 +323,14 @@ void scan_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& val
     });
 }
 
-}  // namespace fb
+namespace {
+const device::Provide<device::Scanning> provided(DeviceType::CPU, {.sum = scan_sum,
+                                                                   .product = scan_product,
+                                                                   .logsumexp = scan_logsumexp,
+                                                                   .extreme = scan_extreme,
+                                                                   .linear = linear_scan,
+                                                                   .softmax = softmax,
+                                                                   .softmax_backward = softmax_backward});
+}  // namespace
+
+}  // namespace fb::cpu

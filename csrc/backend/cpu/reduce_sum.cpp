@@ -1,9 +1,9 @@
 // Sums, products and counts. float32 gathers in short float lanes that join in double: as quick as one long float sum
 // and more exact than it.
-#include "ops/order/reduce.h"
-#include "ops/order/reduce_kernels.h"
+#include "backend/cpu/reduce.h"
+#include "backend/cpu/reduce_kernels.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 template <class X>
@@ -160,4 +160,4 @@ ReduceKernel truth_kernel(DType d, bool all) {
     });
 }
 
-}  // namespace fb
+}  // namespace fb::cpu

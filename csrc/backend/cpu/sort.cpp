@@ -1,14 +1,15 @@
 // Kernels of sort, topk, selection and mode on contiguous rows.
-#include "ops/order/sort.h"
+#include "device/sort.h"
 
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
+#include "backend/cpu/search.h"
+#include "backend/cpu/sort_key.h"
 #include "base/parallel.h"
-#include "ops/order/sort_key.h"
 
-namespace fb {
+namespace fb::cpu {
 namespace {
 
 // bool sorts as uint8.
@@ -44,7 +45,7 @@ void write_sorted(const T* x, const uint64_t* a, int64_t begin, int64_t end, T* 
 
 }  // namespace
 
-void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Tensor& indices) {
+static void sort_rows(const Tensor& in, bool descending, const Tensor& values, const Tensor& indices) {
     int64_t n = in.dim() ? in.shape().back() : 1;
     if (in.numel() == 0) return;
     check_length(n);
@@ -137,7 +138,8 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
 
 }  // namespace
 
-void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Tensor& values, const Tensor& indices) {
+static void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, const Tensor& values,
+                      const Tensor& indices) {
     int64_t n = in.dim() ? in.shape().back() : 1;
     if (in.numel() == 0 || k == 0) return;
     check_length(n);
@@ -230,7 +232,7 @@ bool is_nan(T x) {
 
 }  // namespace
 
-void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values, const Tensor& indices) {
+static void select_rows(const Tensor& in, device::Select what, int64_t k, const Tensor& values, const Tensor& indices) {
     int64_t n = in.dim() ? in.shape().back() : 1;
     if (in.numel() == 0) return;
     check_length(n);
@@ -245,7 +247,7 @@ void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values,
             for (int64_t r = begin; r < end; r++) {
                 const T* row = x + r * n;
                 int64_t place = -1, wanted = k;
-                if (what != Select::Kth) {
+                if (what != device::Select::Kth) {
                     int64_t nans = 0, first = -1;
                     if constexpr (is_float_type<T>) {
                         for (int64_t i = 0; i < n; i++) nans += is_nan(row[i]);
@@ -254,8 +256,8 @@ void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values,
                             while (!is_nan(row[first])) first++;
                         }
                     }
-                    if (nans && (what == Select::Median || nans == n)) place = first;
-                    wanted = (n - (what == Select::NanMedian ? nans : 0) - 1) / 2;
+                    if (nans && (what == device::Select::Median || nans == n)) place = first;
+                    wanted = (n - (what == device::Select::NanMedian ? nans : 0) - 1) / 2;
                 }
                 if (place < 0) place = select_place<T>(row, n, wanted, work);
                 v[r] = row[place];
@@ -265,7 +267,7 @@ void select_rows(const Tensor& in, Select what, int64_t k, const Tensor& values,
     });
 }
 
-void mode_rows(const Tensor& in, const Tensor& values, const Tensor& indices) {
+static void mode_rows(const Tensor& in, const Tensor& values, const Tensor& indices) {
     int64_t n = in.dim() ? in.shape().back() : 1;
     if (in.numel() == 0) return;
     check_length(n);
@@ -296,4 +298,15 @@ void mode_rows(const Tensor& in, const Tensor& values, const Tensor& indices) {
     });
 }
 
-}  // namespace fb
+namespace {
+const device::Provide<device::Sorting> provided(DeviceType::CPU, {.sort = sort_rows,
+                                                                  .topk = topk_rows,
+                                                                  .select = select_rows,
+                                                                  .mode = mode_rows,
+                                                                  .search = search,
+                                                                  .contains = contains,
+                                                                  .distinct = distinct,
+                                                                  .distinct_slices = distinct_slices});
+}  // namespace
+
+}  // namespace fb::cpu

@@ -3,10 +3,10 @@
 //   unit()   neutral lane, step(lane, x), fold(lane, lane), neutral() accumulator, join(acc, acc), widen(lane),
 //   result(acc, context)
 #pragma once
+#include "backend/cpu/reduce_driver.h"
 #include "base/bool.h"
-#include "ops/order/reduce_driver.h"
 
-namespace fb {
+namespace fb::cpu {
 
 // Bytes of the lanes that gather a long row: enough of them for the adders, few enough to read memory in its order.
 #ifdef __AVX512F__
@@ -163,4 +163,4 @@ struct KernelOf {
     }
 };
 
-}  // namespace fb
+}  // namespace fb::cpu

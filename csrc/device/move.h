@@ -1,0 +1,35 @@
+// Moving elements: copies with conversion, and rearrangements by whole runs.
+#pragma once
+#include <vector>
+
+#include "device/table.h"
+
+namespace fb::device {
+
+struct Part {
+    const Tensor* tensor;
+    int64_t start;  // along the dimension of joining
+};
+
+struct Moving {
+    // Elementwise copy of `from` (broadcast) into `to`, any dtypes and strides.
+    void (*copy)(const Tensor& to, const Tensor& from);
+    // Contiguous `to` filled with the bytes of one element.
+    void (*fill)(const Tensor& to, const char* element);
+    // Contiguous `to` from host memory.
+    void (*write)(const Tensor& to, const void* from);
+    // `to` and `from` have one shape and dtype and do not overlap. As copy, but quick for runs that go backwards.
+    void (*copy_flipped)(const Tensor& to, const Tensor& from);
+    // to = from repeated along every dimension; both contiguous, of the same number of dimensions.
+    void (*repeat)(const Tensor& to, const Tensor& from, const Dims& repeats);
+    // Every block of `block` elements of a contiguous `from` written `times` times in a row.
+    void (*interleave)(const Tensor& to, const Tensor& from, int64_t block, int64_t times);
+    // Contiguous matrices (batch, rows, columns): keeps what lies on the wanted side of a diagonal, zeros elsewhere. to
+    // may be from.
+    void (*keep_triangle)(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper);
+    // Contiguous tensors of one dtype into parts of a contiguous `to` along a dimension.
+    void (*join)(const Tensor& to, const std::vector<Part>& parts, int64_t dim);
+};
+inline const Moving& moving(const Tensor& on) { return device::on<Moving>(on.device()); }
+
+}  // namespace fb::device

@@ -1,0 +1,40 @@
+// Reductions over any dimensions, in any order of the elements, and extremes with their places.
+#pragma once
+#include "device/table.h"
+
+namespace fb::device {
+
+enum class Reduction {
+    Sum,
+    NanSum,
+    Mean,  // numbers: the count
+    Product,
+    Count,  // of elements that are not zero
+    Any,
+    All,
+    Largest,
+    Smallest,
+    Extremes,   // two results: smallest, largest
+    Moments,    // two results: variance or its root, and mean; numbers: correction, whether to take the root
+    NonZeros,   // as a norm: of order 0, so in a floating point dtype
+    Absolutes,  // norms of order 1, 2, inf and -inf
+    Euclidean,
+    LargestAbsolute,
+    SmallestAbsolute,
+    LogSumExp,
+};
+
+struct Reducing {
+    // Elements of `in` are read as dtype `read`. `reduced[d]` is not zero for reduced dimensions; `outs` have the shape
+    // of `in` with those gone, or with size 1 there.
+    void (*reduce)(Reduction how, DType read, const Tensor& in, const Dims& reduced, const Tensor* outs,
+                   const double* numbers);
+    // The first extreme along `dim`, where there are elements: its place, and its value unless `values` is undefined.
+    void (*extreme_along)(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices);
+    // out = |in| ** order, and t = t ** (1 / order) for contiguous float64.
+    void (*absolute_power)(const Tensor& in, const Tensor& out, double order);
+    void (*take_root)(const Tensor& t, double order);
+};
+inline const Reducing& reducing(const Tensor& on) { return device::on<Reducing>(on.device()); }
+
+}  // namespace fb::device
