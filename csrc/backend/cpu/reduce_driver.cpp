@@ -111,7 +111,9 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
     if (!plan.columns) {  // batches of about half a grain, so that whole rows share out well
         int64_t row = 1;
         for (int d = 0; d < plan.nreduced; d++) row *= plan.reduced[d].size;
-        most = std::clamp<int64_t>(parallel_grain / 2 / std::max<int64_t>(1, row), 1, 256);
+        // `lines` reads sixteen rows at a time; many rows share out well in such batches too.
+        int64_t least = kernel.lines && row <= reduce_block && plan.kept[0].size >= 512 ? 16 : 1;
+        most = std::clamp<int64_t>(parallel_grain / 2 / std::max<int64_t>(1, row), least, 256);
         // Rows of several outputs lie between those of one: read all in the order of memory.
         plan.between =
             plan.nreduced > 1 && plan.kept[0].in < plan.reduced[1].in && plan.reduced[0].size <= reduce_block;

@@ -66,6 +66,33 @@ inline void gather_row(typename Op::L* to, const Stored<typename Op::T>* x, int6
     for (int64_t j = 0; j < left; j++) to[j] = lanes[j];
 }
 
+// Note [Lines of reductions]: the same for one of many rows, which begin anywhere in memory. Vectors of 32 bytes cross
+// half as many cache lines as those of 64 bytes, and few lanes leave room to read ahead: float32 rows of 2051 elements
+// in the last-level cache 185 -> 155 us, rows of 2048 182 -> 146 us (AMD Zen 4, one thread).
+template <class Op, int64_t lanes, int64_t left>
+inline void gather_line(typename Op::L* to, const Stored<typename Op::T>* __restrict x, int64_t n) {
+    constexpr int vector = 32 / sizeof(typename Op::L);
+    alignas(64) typename Op::L sums[lanes];
+    for (int64_t j = 0; j < lanes; j++) sums[j] = Op::unit();
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+#pragma omp simd simdlen(vector)
+        for (int64_t j = 0; j < lanes; j++) {
+            typename Op::L l = Op::step(sums[j], x[i + j]);
+            l = Op::step(l, x[i + lanes + j]);
+            l = Op::step(l, x[i + 2 * lanes + j]);
+            sums[j] = Op::step(l, x[i + 3 * lanes + j]);
+        }
+    }
+    for (; i < n; i += lanes) {
+        int64_t some = std::min(lanes, n - i);
+#pragma omp simd simdlen(vector)
+        for (int64_t j = 0; j < some; j++) sums[j] = Op::step(sums[j], x[i + j]);
+    }
+    fold_halves<Op, lanes, left>(sums);
+    for (int64_t j = 0; j < left; j++) to[j] = sums[j];
+}
+
 // Neighbours onto each other, n lanes to n / 2, until `left` are left.
 template <class Op, int64_t n, int64_t left>
 inline void fold_neighbours(const typename Op::L* __restrict from, typename Op::L* __restrict to) {
@@ -114,7 +141,7 @@ struct KernelOf {
                 const S* __restrict p = reinterpret_cast<const S*>(x + (first + r) * stride);
                 L* __restrict to = lanes + r * few;
                 if (n > 16 * few) {
-                    gather_row<Op, std::max(width / 2, few), few>(to, p, n);
+                    gather_line<Op, std::max<int64_t>(128 / sizeof(L), few), few>(to, p, n);
                     continue;
                 }
 #pragma omp simd
