@@ -96,6 +96,7 @@ class StandInModule(types.ModuleType):
     """A module of PyTorch's internals that flambeau lacks."""
 
     __path__: list[str] = []
+    __all__ = ["absent"]  # test_ops makes a test for each name and refuses none
 
     def __getattr__(self, key: str) -> StandIn:
         if key.startswith("__"):
@@ -158,7 +159,9 @@ def lenient(owner: type, method: str) -> None:
         try:
             return original(self, key)
         except AttributeError:
-            if key.startswith("__") or not asked_by_machinery():
+            # Which forms of the foreach ops there are is asked for.
+            known = key in ("copy", "zero") or key.startswith(("__", "_foreach_"))
+            if known or not asked_by_machinery():
                 raise
             return type(key, (), {}) if key[0].isupper() else StandIn(key)
 
@@ -186,6 +189,19 @@ for absent in ("torch._dynamo", "torch._inductor"):
     sys.modules[absent] = StandInModule(absent)
     setattr(torch, absent.rpartition(".")[2], sys.modules[absent])
 sys.modules["torch.testing._internal.inductor_utils"] = StandInModule("torch.testing._internal.inductor_utils")
+# What the op database and test_ops take from PyTorch's reference implementations: the Python type of a dtype, and the function
+# below a decorator of theirs that no function here has.
+prims, wrappers = StandInModule("torch._prims_common"), StandInModule("torch._prims_common.wrappers")
+prims.dtype_to_type = lambda dtype: (  # type: ignore[attr-defined]
+    bool if dtype is torch.bool else float if dtype.is_floating_point else complex if dtype.is_complex else int
+)
+wrappers._maybe_remove_out_wrapper = lambda function: function  # type: ignore[attr-defined]
+prims.wrappers = wrappers  # type: ignore[attr-defined]
+sys.modules.update({prims.__name__: prims, wrappers.__name__: wrappers})
+transforms = StandInModule("torch._functorch.eager_transforms")
+transforms.jvp = torch.func.jvp  # type: ignore[attr-defined]
+transforms._as_tuple = lambda value, name=None: value if isinstance(value, tuple) else (value,)  # type: ignore[attr-defined]
+sys.modules[transforms.__name__] = transforms
 torch.jagged = StandIn("torch.jagged")
 torch.Tag = StandIn("torch.Tag")
 # Decides which tests are skipped: NumPy and SciPy are there.
@@ -209,10 +225,3 @@ device_type.dtypes.__init__ = lambda self, *args, **options: with_dtypes(
 # The module database lists every class of these namespaces: none of the quantized ones is applicable.
 for kind in ("qat", "quantizable", "quantized"):
     getattr(torch.ao.nn, kind).modules.__all__ = []
-
-# The op database asks for functional forms of these two, which do not exist.
-core = importlib.import_module("torch.testing._internal.opinfo.core")
-method_names = core.get_foreach_method_names
-core.get_foreach_method_names = lambda name: (
-    (None, method_names(name)[1], None, method_names(name)[3]) if name in ("zero", "copy") else method_names(name)
-)

@@ -105,6 +105,8 @@ def test_errors(torch):
     with pytest.raises(RuntimeError, match="scalar tensor expected to be 0 dim but it has 1 dimensions and 2 elements"):
         torch._foreach_mul(a, fb.ones(2))
     with pytest.raises(RuntimeError, match="packed scalar Tensor to be of dimension 1"):
+        torch._foreach_addcmul(a, b, b, fb.tensor(1.0))
+    with pytest.raises(RuntimeError, match="length of scalars to match input of length 2 but got 3 instead"):
         torch._foreach_addcmul(a, b, b, fb.ones(3))
     with pytest.raises(TypeError, match="tensor1 must be a list of tensors"):
         torch._foreach_addcmul(a, 1.0, b)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from flambeau.compat import harmless
@@ -107,6 +108,10 @@ class Placeholder(type):
 
     def __getitem__(cls, item: Any) -> Any:
         return cls
+
+    # Without it, `x in placeholder` would ask for item after item without end.
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
 
     def __repr__(cls) -> str:
         return f"<{cls.__stands_for__}, not in flambeau>"

@@ -192,9 +192,11 @@ def _column(name: str, family: _Family, count: int, place: int, operand: Any) ->
         if not isinstance(operand, Tensor):
             return [operand] * count
         if last and family.lists:  # scalars=tensor([1., 2.]): one number for each
-            if operand.device.type != "cpu" or operand.ndim != 1 or operand.numel() != count:
+            if operand.ndim != 1:
+                raise ArgumentError(f"Expected packed scalar Tensor to be of dimension 1. Got {operand.ndim} instead. ({name})")
+            if operand.numel() != count:
                 raise ArgumentError(
-                    f"Expected packed scalar Tensor to be of dimension 1 and of length {count}, got shape {tuple(operand.shape)} ({name})"
+                    f"Expected length of scalars to match input of length {count} but got {operand.numel()} instead. ({name})"
                 )
             return operand.tolist()
         if operand.ndim:
