@@ -194,3 +194,28 @@ def test_dense_tensors_say_which_layout_a_method_wants():
             getattr(dense, name)()
     assert (dense.sparse_dim(), dense.dense_dim()) == (0, 2)
     assert (dense.to_sparse(1).sparse_dim(), dense.to_sparse(1).dense_dim()) == (1, 1)
+
+
+def test_functions_of_the_kept_elements_in_place_and_into_out():
+    x = fb.sparse_coo_tensor([[0, 1, 1], [1, 0, 0]], [-1.0, 2.0, 3.0], (2, 2))
+    expected = x.to_dense().sin()
+    out = fb.sparse_coo_tensor([[0], [0]], [1.0], (2, 2))
+    assert fb.sin(x, out=out) is out and fb.equal(out.to_dense(), expected)
+    assert x.sin_() is x and fb.equal(x.to_dense(), expected) and x.is_coalesced()
+    rows = fb.eye(3).to_sparse_csr()
+    assert fb.equal(rows.neg_().to_dense(), -fb.eye(3))
+    dense = fb.zeros(3)
+    assert fb.mv(rows, fb.ones(3), out=dense) is dense and dense.tolist() == [-1.0, -1.0, -1.0]
+    with pytest.raises(TypeError, match="can't be cast to the desired output type"):
+        fb.eye(2, dtype=fb.int64).to_sparse().sin_()
+    with pytest.raises(TypeError, match="can't be cast to the desired output type"):
+        fb.sin(x, out=fb.eye(2, dtype=fb.int64).to_sparse())
+    with pytest.raises(TypeError, match="out= must be sparse"):
+        fb.sin(x, out=fb.zeros(2, 2))
+    with pytest.raises(RuntimeError, match="must have the shape and layout"):
+        fb.sin(x, out=fb.eye(3).to_sparse())
+
+
+def test_a_number_becomes_sparse():
+    assert fb.tensor(0.0).to_sparse()._nnz() == 0 and fb.tensor(0.0).to_sparse().to_dense().item() == 0
+    assert fb.tensor(2.0).to_sparse().to_dense().item() == 2

@@ -56,6 +56,20 @@ def test_norm(order, expected):
     assert_close(result, fb.tensor([expected, INF if order < 0 else 0.0]))
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean"])
+def test_kept_elements_of_sparse_tensors_are_selected(name):
+    f = getattr(masked, name)
+    kept = fb.tensor([[True, True, False], [True, False, False]])
+    mask = fb.tensor([[True, False, True], [True, True, True]])
+    for layout in (fb.sparse_coo, fb.sparse_csr):
+        sparse = (X * kept).to_sparse(layout=layout)
+        result = f(sparse, 1, keepdim=True, mask=mask.to_sparse())
+        assert result.layout is layout
+        assert_close(result.to_dense(), f(X, 1, keepdim=True, mask=kept & mask))
+        assert_close(f(sparse, 1, keepdim=True).to_dense(), f(X, 1, keepdim=True, mask=kept))
+    assert_close(f(X, 1, mask=mask.to_sparse()), f(X, 1, mask=mask))
+
+
 def test_normalizations():
     assert_close(masked.softmax(X, 1, mask=MASK)[0, ::2], fb.softmax(X[0, ::2], 0))
     assert_close(masked.log_softmax(X, 1, mask=MASK)[0, ::2], fb.log_softmax(X[0, ::2], 0))
@@ -102,7 +116,7 @@ def test_dtypes():
         (lambda: masked.median(X.int(), 1, mask=MASK), ValueError, "no fully masked out rows"),
         (lambda: masked.var(X, 1, True, correction=0), ValueError, "Only one of unbiased and correction"),
         (lambda: masked.amax(X.to(fb.complex64), 1, mask=MASK), TypeError, "complex numbers have no order"),
-        (lambda: masked.sum(X.to_sparse()), ValueError, "expected a strided tensor"),
+        (lambda: masked.median(X.to_sparse()), ValueError, "expected a strided tensor"),
     ],
 )
 def test_errors(call, error, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,23 @@ def _check_input(name: str, input: Any) -> None:
         raise ArgumentError(
             f"masked.{name}: expected a strided tensor, got layout {input.layout}; use input.to_dense()"
         )
+
+
+def _any_layout(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Lets a reduction take sparse tensors: kept elements are the selected ones, and the result has the input's layout."""
+
+    @functools.wraps(reduce)
+    def function(input: Tensor, *args: Any, mask: Tensor | None = None, **kwargs: Any) -> Tensor:
+        if isinstance(mask, Tensor) and mask.layout is not fb.strided:
+            mask = mask.to_dense()
+        if not isinstance(input, Tensor) or input.layout is fb.strided:
+            return reduce(input, *args, mask=mask, **kwargs)
+        kept: Any = input
+        kept = kept._with(fb.ones_like(kept._values(), dtype=fb.bool)).to_dense()
+        result = reduce(input.to_dense(), *args, mask=kept if mask is None else kept & mask, **kwargs)
+        return result.to_sparse(layout=input.layout)
+
+    return function
 
 
 def _canonical_dim(dim: Dim, ndim: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from flambeau.errors import ArgumentError
 from flambeau.masked._masks import (
     Dim,
     _any,
+    _any_layout,
     _canonical_dim,
     _check_input,
     _combine_input_and_mask,
@@ -19,6 +20,7 @@ from flambeau.masked._masks import (
 )
 
 
+@_any_layout
 def sum(
     input: Tensor,
     dim: Dim = None,
@@ -46,6 +48,7 @@ def sum(
     return fb.sum(_combine_input_and_mask(sum, input, mask), dims, keepdim, dtype=dtype)
 
 
+@_any_layout
 def prod(
     input: Tensor,
     dim: Dim = None,
@@ -78,6 +81,7 @@ def prod(
     return result
 
 
+@_any_layout
 def amax(
     input: Tensor,
     dim: Dim = None,
@@ -107,6 +111,7 @@ def amax(
     )
 
 
+@_any_layout
 def amin(
     input: Tensor,
     dim: Dim = None,
@@ -233,6 +238,7 @@ def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | N
     return fb.sum(selected, dims, keepdim)
 
 
+@_any_layout
 def mean(
     input: Tensor,
     dim: Dim = None,

@@ -26,10 +26,13 @@ def rule(*names: str) -> Any:
 
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Answers an op that met a sparse tensor."""
+    if arguments.get("out") is not None:
+        rest = {key: value for key, value in arguments.items() if key != "out"}
+        return _into(name, arguments["out"], dispatch(name, rest) if _sparse_in(rest) else getattr(fb, name)(**rest))
     if name not in RULES:
         raise DTypeError(f"{name}: not available for sparse tensors; use .to_dense() first")
     first = next((x for x in arguments.values() if isinstance(x, SparseTensor) and x._layout in LAYOUTS), None)
-    if first is None or name in _OWN_LAYOUT or name in _ZERO_TO_ZERO:
+    if first is None or name in _OWN_LAYOUT or name.removesuffix("_") in _ZERO_TO_ZERO:
         return RULES[name](**arguments)
     # Rules know coordinates only; a matrix goes back to the layout its operand had.
     plain = {key: elements(x) if isinstance(x, SparseTensor) else x for key, x in arguments.items()}
@@ -41,6 +44,27 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     # The product of compressed columns comes as compressed rows, as in PyTorch.
     rows = name in ("matmul", "mm") and first._layout is fb.sparse_csc
     return as_layout(result, fb.sparse_csr if rows else first._layout)
+
+
+def _sparse_in(arguments: dict[str, Any]) -> bool:
+    return any(isinstance(x, SparseTensor) for x in arguments.values())
+
+
+def _into(name: str, out: Any, result: Any) -> Tensor:
+    """Gives a result to the tensor it is to be written to."""
+    if not isinstance(result, Tensor) or isinstance(out, SparseTensor) is not isinstance(result, SparseTensor):
+        raise DTypeError(f"{name}: out= must be {'sparse' if isinstance(result, SparseTensor) else 'dense'} as the result is")
+    if not isinstance(out, SparseTensor):
+        return out.resize_(result.shape).copy_(result)
+    if not fb.can_cast(result.dtype, out.dtype):
+        raise DTypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if out.shape != result.shape or out._layout is not result._layout:
+        raise ArgumentError(
+            f"{name}: out= must have the shape and layout of the result, got {tuple(out.shape)} and {out._layout} "
+            f"for {tuple(result.shape)} and {result._layout}"
+        )
+    out._index, out._ordered, out._value = result._index, result._ordered, result._value.to(out.dtype)
+    return out
 
 
 _OWN_LAYOUT = frozenset(
@@ -194,13 +218,22 @@ def _pow(input, exponent):
 
 
 def _elementwise(name: str) -> None:
-    """A function with f(0) = 0, applied to the kept elements."""
+    """A function with f(0) = 0, applied to the kept elements, as a new tensor and in place."""
     function = getattr(fb, name)
 
     @rule(name)
     def apply(input, **arguments):
         x = input if name == "neg" or not input.is_sparse else input.coalesce()
         return x._with(function(x._value, **arguments))
+
+    @rule(f"{name}_")
+    def change(input, **arguments):
+        result = apply(input, **arguments)
+        if not fb.can_cast(result.dtype, input.dtype):
+            raise DTypeError(f"{name}_: result type {result.dtype} can't be cast to the desired output type {input.dtype}")
+        input._index, input._ordered = result._index, result._ordered
+        input._value = result._value.to(input.dtype)
+        return input
 
 
 _ZERO_TO_ZERO = frozenset(

@@ -396,7 +396,7 @@ def to_sparse(
     kept = input.detach() != 0
     kept = kept.flatten(rank).any(-1) if rank < input.ndim else kept
     indices = kept.nonzero().t().contiguous()
-    values = input[tuple(indices)] if rank else input.unsqueeze(0)
+    values = input[tuple(indices)] if rank else input.unsqueeze(0)[: indices.shape[1]]
     return make(indices, values, tuple(input.shape), True, fb.sparse_coo)
 
 
