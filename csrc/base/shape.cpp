@@ -66,7 +66,8 @@ Dims broadcast_shapes(const Dims& a, const Dims& b) {
     const Dims& shorter = a.size() >= b.size() ? b : a;
     Dims result = longer;
     int64_t offset = longer.size() - shorter.size();
-    for (int64_t i = 0; i < shorter.size(); i++) {
+    // From the last dimension, so that the error names the last that differs.
+    for (int64_t i = shorter.size() - 1; i >= 0; i--) {
         int64_t x = longer[offset + i], y = shorter[i];
         if (x == y || y == 1) continue;
         if (x != 1) {

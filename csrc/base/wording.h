@@ -16,6 +16,15 @@ std::ostream& operator<<(std::ostream& out, const Bracketed& list);
 // PyTorch's older name of a dtype, "Long" for int64.
 const char* scalar_type(DType d);
 
+// PyTorch's name of a dtype in C, "long int" for int64.
+const char* c_type(DType d);
+
+// What is wrong with an out= whose dtype is not that of the result.
+struct OutDType {
+    DType wanted, got;
+};
+std::ostream& operator<<(std::ostream& out, const OutDType& dtypes);
+
 // The package that messages and texts of dtypes name: "flambeau", or "torch" for programs written for PyTorch.
 extern std::string shown_package;
 

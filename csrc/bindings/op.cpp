@@ -3,12 +3,14 @@
 #include "bindings/op.h"
 
 #include "base/profile.h"
+#include "base/wording.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
 #include "bindings/override.h"
 #include "ops/table/common.h"
 #include "ops/table/dispatch.h"
+#include "ops/table/out_rules.h"
 
 namespace fb::py {
 
@@ -466,9 +468,11 @@ void store_all(const Call& c, const std::vector<Tensor>& outs, const std::vector
                   "unsupported operation: out= is an input of another shape than the result; clone() it first");
         }
         bool wider = !c.o.python && (c.o.op->flags & WIDER) && can_cast(results[i].dtype(), outs[i].dtype());
-        if (outs[i].dtype() != results[i].dtype() && !wider)
-            fail_type("out for '", c.o.signature.fields[i], "' must be of dtype ", results[i].dtype(), ", got ",
-                      outs[i].dtype());
+        if (outs[i].dtype() == results[i].dtype() || wider) continue;
+        if (!c.o.python && (c.o.op->flags & WIDER))
+            fail_cast(results[i].dtype(), outs[i].dtype(), c.o.signature.fields[i].c_str());
+        fail_type(OutDType{results[i].dtype(), outs[i].dtype()}, ": out for '", c.o.signature.fields[i],
+                  "' must be of dtype ", results[i].dtype());
     }
     for (size_t i = 0; i < outs.size(); i++) {
         if (!outs[i].is_same(results[i])) store(outs[i], false, results[i]);

@@ -179,7 +179,7 @@ def test_thread_count_changes_no_bit(threads):
     ],
 )
 def test_singular_input(call):
-    with pytest.raises(fb.linalg.LinAlgError, match="linalg error"):
+    with pytest.raises(fb.linalg.LinAlgError, match="singular|positive-definite|is zero"):
         call()
 
 
@@ -196,7 +196,7 @@ def test_values_that_are_not_finite_neither_hang_nor_crash(bad, dtype):
         fb.linalg.eigh,
         fb.linalg.eigvalsh,
     ):
-        with pytest.raises(fb.linalg.LinAlgError, match="infinite or undefined"):
+        with pytest.raises(fb.linalg.LinAlgError, match="infs or NaNs"):
             decompose(a)
     for accepted in (fb.linalg.det, fb.linalg.qr, fb.linalg.inv_ex, fb.linalg.cholesky_ex, fb.linalg.lu, fb.matrix_exp):
         accepted(a)
@@ -206,7 +206,7 @@ def test_codes_instead_of_errors():
     a = fb.stack([fb.eye(2), fb.zeros(2, 2)])
     assert fb.linalg.inv_ex(a).info.tolist() == [0, 1]
     assert fb.linalg.cholesky_ex(a - 0.5 * fb.eye(2)).info.tolist() == [0, 1]
-    with pytest.raises(fb.linalg.LinAlgError, match="batch element 1"):
+    with pytest.raises(fb.linalg.LinAlgError, match=r"^linalg.inv_ex: \(Batch element 1\): The diagonal element 1 is zero"):
         fb.linalg.inv_ex(a, check_errors=True)
 
 
@@ -221,11 +221,11 @@ def test_codes_instead_of_errors():
         (lambda: fb.linalg.qr(fb.ones(3, 3), "full"), ValueError, "unknown mode"),
         (lambda: fb.linalg.eigh(fb.eye(3), UPLO="X"), ValueError, "UPLO"),
         (lambda: fb.linalg.lstsq(fb.eye(3), fb.ones(3), driver="x"), ValueError, "driver"),
-        (lambda: fb.lu_unpack(fb.eye(2), fb.tensor([1, 9], dtype=fb.int32)), ValueError, "out of range"),
+        (lambda: fb.lu_unpack(fb.eye(2), fb.tensor([1, 9], dtype=fb.int32)), ValueError, "greater or equal to 1 and at most 2"),
         (
             lambda: fb.linalg.lu_solve(fb.eye(2), fb.tensor([0, 1], dtype=fb.int32), fb.ones(2, 1)),
             ValueError,
-            "out of range",
+            "greater or equal to 1 and at most",
         ),
         (
             lambda: fb.linalg.ldl_solve(fb.eye(2), fb.tensor([1, -2], dtype=fb.int32), fb.ones(2, 1)),
@@ -299,9 +299,9 @@ def test_results_go_into_wider_tensors():
     values = fb.empty(0, dtype=fb.complex128)
     fb.linalg.eig(a, out=(values, fb.empty(0, dtype=fb.complex128)))
     assert values.dtype == fb.complex128 and values.shape == (2,)
-    with pytest.raises(TypeError, match="must be of dtype float32"):
+    with pytest.raises(TypeError, match="Expected a to be safely castable from Float dtype, but got a with dtype Long"):
         fb.geqrf(a, out=(fb.empty(0, dtype=fb.int64), fb.empty(2)))
-    with pytest.raises(TypeError, match="must be of dtype float32"):
+    with pytest.raises(TypeError, match="Expected out tensor to have dtype float, but got double instead .*'Q' must be of dtype float32"):
         fb.linalg.qr(a, out=(fb.empty(0, dtype=fb.float64), fb.empty(0, dtype=fb.float64)))
     packed = fb.empty(0, dtype=fb.float64)
     assert fb.lu(a, out=(packed, fb.empty(0, dtype=fb.int64)))[0] is packed

@@ -1,6 +1,7 @@
 // Reading by index tensors: gather, take, take_along_dim, index_select.
 #include "ops/index/gather.h"
 
+#include "base/wording.h"
 #include "device/move.h"
 #include "ops/index/index.h"
 #include "ops/index/index_advanced.h"
@@ -82,8 +83,7 @@ Example:
     if (index.numel()) check_fits(t, index, dim);
     if (!is_integral(index.dtype())) fail_type("expected dtype int64 for index, got ", index.dtype());
     if (!a.out) return gather_into(empty(index.shape(), t.dtype(), t.device()), t, dim, as_indices(index));
-    check(a.out.dtype() == t.dtype(), "Expected out tensor to have dtype ", t.dtype(), ", but got ", a.out.dtype(),
-          " instead");
+    check(a.out.dtype() == t.dtype(), OutDType{t.dtype(), a.out.dtype()});
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
     Tensor result = output(a, index.shape(), t.dtype(), {});
@@ -175,8 +175,7 @@ Example:
     if (!a.out || !a.out.is_contiguous()) return index_select(t, a.integer(1), a.tensor(2));
     Tensor index = dim_index(a.tensor(2));
     int64_t dim = wrap_dim(a.integer(1), t.dim());
-    check(a.out.dtype() == t.dtype(), "Expected out tensor to have dtype ", t.dtype(), ", but got ", a.out.dtype(),
-          " instead");
+    check(a.out.dtype() == t.dtype(), OutDType{t.dtype(), a.out.dtype()});
     check(!share_memory(a.out, t) && !share_memory(a.out, index),
           "unsupported operation: out refers to memory of an input; clone() one of them");
     Tensor result = output(a, selected_shape(t, dim, index), t.dtype(), {});

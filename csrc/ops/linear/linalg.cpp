@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/lapack.h"
 #include "backend/cpu/lapack_batch.h"
 #include "backend/cpu/lapack_own.h"
 #include "backend/cpu/loops.h"
+#include "base/wording.h"
 
 namespace fb {
 
@@ -20,16 +22,19 @@ Dims with(Dims dims, std::initializer_list<int64_t> more) {
 }
 
 void check_matrices(const Tensor& a, const char* name) {
-    check(a.dim() >= 2, name, " must have at least 2 dimensions: a matrix or a batch of matrices, got shape ",
-          a.shape());
-    bool fits = a.dtype() == DType::F32 || a.dtype() == DType::F64 || is_complex(a.dtype());
-    check(fits, name, " must be float32, float64, complex64 or complex128, got ", a.dtype(),
-          "; convert it with .to(dtype)");
+    bool plain = std::string_view(name) == "input";
+    check(a.dim() >= 2, plain ? "" : "The input tensor ", name,
+          " must have at least 2 dimensions. Expected a matrix or a batch of matrices, got shape ", a.shape());
+    if (a.dtype() == DType::F32 || a.dtype() == DType::F64 || is_complex(a.dtype())) return;
+    fail_value(is_floating(a.dtype()) ? "Low precision dtypes not supported. Got "
+                                      : "Expected a floating point or complex tensor as input. Got ",
+               scalar_type(a.dtype()), ": ", name,
+               " must be float32, float64, complex64 or complex128; convert it with .to(dtype)");
 }
 void check_square(const Tensor& a, const char* name) {
     check_matrices(a, name);
-    check(a.shape()[a.dim() - 1] == a.shape()[a.dim() - 2], name, " must be batches of square matrices, got shape ",
-          a.shape());
+    check(a.shape()[a.dim() - 1] == a.shape()[a.dim() - 2], name, " must be batches of square matrices, but they are ",
+          a.size(-2), " by ", a.size(-1), " matrices");
 }
 
 void check_finite(const Tensor& a, const char* name) {
@@ -46,8 +51,8 @@ void check_finite(const Tensor& a, const char* name) {
         good = sum == 0;
     });
     if (!good)
-        fail(ErrorKind::LinAlg, "linalg error: ", name,
-             " holds infinite or undefined (nan) values; the algorithm would not converge");
+        fail(ErrorKind::LinAlg, "input tensor should not contain infs or NaNs: with those that ", name,
+             " has the algorithm would not converge");
 }
 
 Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype) {
@@ -94,13 +99,12 @@ void check_info(const Tensor& info, const char* what) {
     const int* codes = info.data<int>();
     for (int64_t i = 0; i < info.numel(); i++) {
         if (codes[i] == 0) continue;
-        std::string where = info.dim() ? "(batch element " + std::to_string(i) + ") " : "";
+        std::string where = info.dim() ? "(Batch element " + std::to_string(i) + "): " : "";
         if (codes[i] < 0)
-            fail(ErrorKind::LinAlg, "linalg error: ", where, "LAPACK refused argument ", -codes[i],
-                 "; are all values finite?");
+            fail(ErrorKind::LinAlg, where, "LAPACK refused argument ", -codes[i], "; are all values finite?");
         std::string text = what;
-        if (size_t at = text.find('#'); at != std::string::npos) text.replace(at, 1, std::to_string(codes[i]));
-        fail(ErrorKind::LinAlg, "linalg error: ", where, text);
+        for (size_t at; (at = text.find('#')) != std::string::npos;) text.replace(at, 1, std::to_string(codes[i]));
+        fail(ErrorKind::LinAlg, where, text);
     }
 }
 

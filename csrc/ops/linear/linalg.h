@@ -40,7 +40,8 @@ Dims with(Dims dims, std::initializer_list<int64_t> more);
 // For every index of a batch, the index into another batch that broadcasts to it.
 std::vector<int64_t> batch_map(const Dims& batch, const Dims& own);
 
-// Raises a LinAlgError for the first matrix whose info is not zero; the text follows "linalg error: …".
+// Raises a LinAlgError for the first matrix whose info is not zero; the text follows the op and the matrix, # is the
+// info.
 void check_info(const Tensor& info, const char* what);
 
 struct LU {

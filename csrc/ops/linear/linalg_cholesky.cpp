@@ -12,7 +12,7 @@ namespace lapack = cpu::lapack;
 namespace {
 
 constexpr const char* not_positive =
-    "the factorization could not be completed because the input is not positive-definite (the leading minor of order # "
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order # "
     "is not positive-definite)";
 
 // Aᴴ as a new tensor.
@@ -81,7 +81,8 @@ Tensor cholesky_inverse(const Tensor& l, bool upper) {
             }
         });
     });
-    check_info(info, "diagonal element # of the factor is zero, so there is no inverse");
+    check_info(info,
+               "The diagonal element # is zero, the inversion could not be completed because the factor is singular");
     return c.tensor;
 }
 
@@ -303,7 +304,7 @@ Example:
     tensor([[2.]])
 )") {
     std::vector<Tensor> result = ldl_factor(a.tensor(0), a.flag(1));
-    if (a.flag(2)) check_info(result[2], "the factorization could not be completed: diagonal element # of D is zero");
+    if (a.flag(2)) check_info(result[2], "The factorization could not be completed: diagonal element # of D is zero");
     return result;
 }
 OP("linalg.ldl_factor(Tensor A, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)", FUNCTION | OUT,
@@ -318,7 +319,7 @@ Example:
     tensor([[2.]])
 )") {
     std::vector<Tensor> result = ldl_factor(a.tensor(0), a.flag(1));
-    check_info(result[2], "the factorization could not be completed: diagonal element # of D is zero");
+    check_info(result[2], "The factorization could not be completed: diagonal element # of D is zero");
     return std::vector<Tensor>{result[0], result[1]};
 }
 OP("linalg.ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", FUNCTION | OUT,

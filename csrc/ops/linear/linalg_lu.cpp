@@ -14,7 +14,12 @@ namespace lapack = cpu::lapack;
 namespace {
 
 constexpr const char* singular =
-    "the solver failed because the input matrix is singular: diagonal element # of U is zero";
+    "The solver failed because the input matrix is singular: diagonal element # of U is zero";
+constexpr const char* divides_by_zero =
+    "U[#,#] is zero and using it on lu_solve would result in a division by zero; linalg.lu_factor_ex() and linalg.lu() "
+    "factorize all the same";
+constexpr const char* no_inverse =
+    "The diagonal element # is zero, the inversion could not be completed because the input matrix is singular";
 constexpr int column_group = 64;  // right sides solved together; fixed, so that threads change no bit
 
 // Solves op(A) X = B in place for columns of B; `map` gives the factor of each batch element.
@@ -145,14 +150,15 @@ std::vector<Tensor> inv_ex(const Tensor& a) {
     return {c.tensor, lu.info};
 }
 
-void check_pivot(bool pivot) { check(pivot, "pivot=False is not available on the CPU; leave it True"); }
+void check_pivot(bool pivot) { check(pivot, "LU without pivoting is not implemented on the CPU; leave pivot=True"); }
 
 // Rows in the order that the pivots leave them in, checked.
 std::vector<int64_t> permutation(const int* pivots, int64_t count, int64_t rows) {
     std::vector<int64_t> order(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; i++) order[i] = i;
     for (int64_t i = 0; i < count; i++) {
-        check(pivots[i] >= 1 && pivots[i] <= rows, "pivot ", pivots[i], " is out of range; expected 1 to ", rows);
+        check(pivots[i] >= 1 && pivots[i] <= rows, "Pivots given to ", current_op ? current_op : "lu_solve",
+              " must all be greater or equal to 1 and at most ", rows, ", as lu_factor returns them; got ", pivots[i]);
         std::swap(order[i], order[pivots[i] - 1]);
     }
     return order;
@@ -295,7 +301,7 @@ Example:
     tensor(1, dtype=flambeau.int32)
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
-    if (a.flag(1)) check_info(result[1], singular);
+    if (a.flag(1)) check_info(result[1], no_inverse);
     return result;
 }
 
@@ -310,7 +316,7 @@ Example:
             [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
-    check_info(result[1], singular);
+    check_info(result[1], no_inverse);
     return result[0];
 }
 OP("inverse(Tensor input) -> Tensor", COMMON, R"(Inverse of square matrices; the same as :func:`flambeau.linalg.inv`.
@@ -324,7 +330,7 @@ Example:
             [-1.,  2.]])
 )") {
     std::vector<Tensor> result = inv_ex(a.tensor(0));
-    check_info(result[1], singular);
+    check_info(result[1], no_inverse);
     return result[0];
 }
 
@@ -380,7 +386,7 @@ Example:
     check_matrices(a.tensor(0));
     check_pivot(a.flag(1));
     LU lu = lu_factor(a.tensor(0));
-    if (a.flag(2)) check_info(lu.info, singular);
+    if (a.flag(2)) check_info(lu.info, divides_by_zero);
     return std::vector<Tensor>{lu.factors.tensor, lu.pivots, lu.info};
 }
 
@@ -401,7 +407,7 @@ Example:
     check_matrices(a.tensor(0));
     check_pivot(a.flag(1));
     LU lu = lu_factor(a.tensor(0));
-    check_info(lu.info, "diagonal element # of U is zero, and using it in lu_solve would divide by zero");
+    check_info(lu.info, divides_by_zero);
     return std::vector<Tensor>{lu.factors.tensor, lu.pivots};
 }
 

@@ -21,7 +21,7 @@ Example:
 )") {
     const Tensor& x = a.tensor(0);
     check(is_floating(x.dtype()) || is_complex(x.dtype()), "needs a floating point or complex tensor, got ", x.dtype());
-    check(a.scalar(1).kind != Kind::Complex, "ord must be real");
+    check(a.scalar(1).kind != Kind::Complex, "Expected a non-complex scalar as the order of norm, ord");
     if (auto dtype = a.dtype_or_none(4)) {
         check(is_floating(*dtype) || is_complex(*dtype), "dtype must be floating point or complex, got ", *dtype);
         check(!is_complex(x.dtype()) || is_complex(*dtype), "dtype must be complex for a complex tensor, got ", *dtype);

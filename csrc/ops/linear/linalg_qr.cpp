@@ -93,7 +93,7 @@ std::vector<Tensor> qr(const Tensor& a, const std::string& mode) {
 }
 
 void check_reflectors(const Tensor& a, const Tensor& tau) {
-    check_matrices(a);
+    check_matrices(a, "input");
     check(a.dtype() == tau.dtype(), "the reflectors and tau must have the same dtype, got ", a.dtype(), " and ",
           tau.dtype());
     check(tau.dim() == a.dim() - 1, "tau must have one dimension less than the reflectors, got shapes ", tau.shape(),
@@ -121,8 +121,8 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
     check(batch_of(other) == batch_of(a) && Dims(tau.shape().begin(), tau.shape().end() - 1) == batch_of(a),
           "all tensors must have the same batch, got shapes ", a.shape(), ", ", tau.shape(), " and ", other.shape());
     int64_t side = left ? other.size(-2) : other.size(-1), k = tau.size(-1);
-    check(a.size(-2) == side, "input of shape ", a.shape(), " does not fit other of shape ", other.shape(), ": sizes ",
-          a.size(-2), " and ", side, " differ");
+    check(a.size(-2) == side, "other.shape[", left ? -2 : -1, "] must be equal to input.shape[-2], got shapes ",
+          other.shape(), " and ", a.shape());
     Columns q = to_columns(a), c = to_columns(other);
     Tensor factors = contiguous(tau);
     if (c.rows == 0 || c.cols == 0) return c.tensor;
@@ -139,7 +139,7 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
 }
 
 std::vector<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond, const std::string& driver) {
-    check_matrices(a, "A");
+    check_matrices(a, "input");
     check(a.dtype() == b.dtype(), "A and B must have the same dtype, got ", a.dtype(), " and ", b.dtype());
     check(b.dim() >= 1, "B must have at least 1 dimension");
     check(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss", "unknown driver '", driver,

@@ -9,13 +9,13 @@ namespace fb {
 Dims leading(const Tensor& t, int64_t keep) { return Dims(t.shape().begin(), t.shape().begin() + (t.dim() - keep)); }
 
 void check_same_dtype(const Tensor& x, const Tensor& y) {
-    check(x.dtype() == y.dtype(), "expected both operands to have the same dtype, but got ", scalar_type(x.dtype()),
-          " and ", scalar_type(y.dtype()), " (", x.dtype(), " and ", y.dtype(), "); convert one with .to(dtype)");
+    check(x.dtype() == y.dtype(), "expected m1 and m2 to have the same dtype, but got: ", c_type(x.dtype()),
+          " != ", c_type(y.dtype()), " (", x.dtype(), " and ", y.dtype(), "); convert one with .to(dtype)");
 }
 
 Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts) {
     if (!a.out || (converts && a.out.dtype() != dtype)) return empty(shape, dtype);
-    check(a.out.dtype() == dtype, "expected out to have dtype ", dtype, ", got ", a.out.dtype());
+    if (a.out.dtype() != dtype) fail_type(OutDType{dtype, a.out.dtype()});
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype);
     }
@@ -49,8 +49,12 @@ void check_dim(const Tensor& t, int64_t dim, const char* which) {
           ", got shape ", t.shape());
 }
 void check_inner(const Tensor& x, const Tensor& y, int64_t left, int64_t right) {
-    check(left == right, "shapes ", x.shape(), " and ", y.shape(), " cannot be multiplied: inner sizes ", left, " and ",
-          right, " differ");
+    if (left == right) return;
+    if (x.dim() == 2 && y.dim() == 2)
+        fail_value("mat1 and mat2 shapes cannot be multiplied (", x.shape()[0], "x", x.shape()[1], " and ",
+                   y.shape()[0], "x", y.shape()[1], "): inner sizes ", left, " and ", right, " differ");
+    fail_value("shapes ", x.shape(), " and ", y.shape(), " cannot be multiplied: inner sizes ", left, " and ", right,
+               " differ");
 }
 void check_scalars(DType dtype, const Scalar& beta, const Scalar& alpha) {
     if (!is_complex(dtype))
@@ -93,9 +97,15 @@ Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
     return out;
 }
 
+void check_batch_dtypes(const Tensor& input, const Tensor& x, const Tensor& y) {
+    check(input.dtype() == x.dtype() && x.dtype() == y.dtype(), "Input dtypes must be the same, got: input ",
+          c_type(input.dtype()), ", batch1: ", c_type(x.dtype()), ", batch2: ", c_type(y.dtype()));
+}
+
 // Shared by addmm, addmv and baddbmm: a and b are checked, `shape` is that of the product.
 Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tensor& b, const Dims& shape,
                    const Scalar& beta, const Scalar& alpha, bool converts = false) {
+    if (b.dim() == 3) check_batch_dtypes(input, a, b);
     check_same_dtype(input, a);
     check_same_dtype(a, b);
     check_scalars(a.dtype(), beta, alpha);
@@ -136,8 +146,7 @@ void check_batches(const Tensor& x, const Tensor& y, const char* first, const ch
 Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, const Scalar& beta,
               const Scalar& alpha) {
     check_batches(x, y, "batch1", "batch2");
-    check_same_dtype(input, x);
-    check_same_dtype(x, y);
+    check_batch_dtypes(input, x, y);
     check_scalars(x.dtype(), beta, alpha);
     Dims shape = {x.shape()[1], y.shape()[2]};
     Tensor start = expand(input, shape);
@@ -209,7 +218,8 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
     DType dtype = result_type({input, x, y});
     // Fractions of integers would be lost without a word.
     if (is_integral_or_bool(dtype))
-        check(beta.is_integral() && alpha.is_integral(), "beta and alpha must be integers for dtype ", dtype);
+        check(beta.is_integral() && alpha.is_integral(), "For integral input tensors, argument ",
+              beta.is_integral() ? "alpha" : "beta", " must not be a floating point number. The dtype is ", dtype);
     Dims shape = {x.numel(), y.numel()};
     if (is_half(dtype)) return addr_half(input, x, y, shape, dtype, beta, alpha);
     Tensor a = unsqueeze(to_dtype(x, dtype), 1), b = unsqueeze(to_dtype(y, dtype), 0);
@@ -232,7 +242,9 @@ Tensor inner(Args& args, const Tensor& x, const Tensor& y) {
     Tensor a = x.dim() ? x : unsqueeze(x, 0), b = y.dim() ? y : unsqueeze(y, 0);
     bool scalars = x.dim() == 0 || y.dim() == 0;
     int64_t k = scalars ? 1 : a.shape().back();
-    if (!scalars) check_inner(x, y, k, b.shape().back());
+    check(scalars || k == b.shape().back(),
+          "inner() the last dimension must match on both input tensors but got shapes ", Bracketed{x.shape()}, " and ",
+          Bracketed{y.shape()});
     Dims shape = scalars ? x.shape() : leading(a, 1);
     for (int64_t size : scalars ? y.shape() : leading(b, 1)) shape.push_back(size);
     int64_t m = 1, n = 1;

@@ -226,7 +226,7 @@ std::vector<std::string> split_terms(const std::string& text) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
-    check(!operands.empty(), "must provide at least one operand");
+    check(!operands.empty(), "einsum(): must specify the equation string and at least one operand");
     size_t arrow = equation.find("->");
     std::vector<std::string> texts = split_terms(equation.substr(0, arrow));
     check(texts.size() == operands.size(), "the equation \"", equation, "\" has ", texts.size(), " terms but ",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wording.h"
 #include "device/count.h"
 #include "ops/order/reduce.h"
 #include "ops/table/common.h"
@@ -23,11 +24,12 @@ Example:
     tensor([0., 2., 1., 0.])
 )") {
     const Tensor& t = a.tensor(0);
-    if (!is_floating(t.dtype())) fail_type("expected a floating point dtype, got ", t.dtype());
     int64_t bins = a.integer(1);
-    check(bins > 0, "bins must be positive, got ", bins);
+    check(bins > 0, "bins must be > 0, got ", bins);
     double low = a.number(2), high = a.number(3);
-    check(low <= high, "max must not be below min, got min ", low, " and max ", high);
+    check(low <= high, "max must be larger than min, got min ", low, " and max ", high);
+    if (!is_floating(t.dtype()))
+        fail_type("\"histc\" not implemented for '", scalar_type(t.dtype()), "'; expected a floating point dtype");
     if (low == high && t.numel()) {
         auto [least, most] = aminmax(t);
         low = item(least).re;
@@ -59,8 +61,10 @@ Example:
     const Tensor& t = a.tensor(0);
     Tensor weights = a.tensor_or_none(1);
     int64_t least = a.integer(2);
-    check(least >= 0, "minlength must not be negative, got ", least);
-    if (!is_integral(t.dtype())) fail_type("only supports 1-d non-negative integral inputs, got ", t.dtype());
+    check(least >= 0, "minlength should be >= 0, got ", least);
+    if (!is_integral(t.dtype()))
+        fail_type("\"bincount\" not implemented for '", scalar_type(t.dtype()),
+                  "': it only supports 1-d non-negative integral inputs");
     check(t.dim() == 1 || t.numel() == 0, "only supports 1-d non-negative integral inputs, got shape ", t.shape());
     check(!weights || weights.shape() == t.shape(), "weights must have the shape of input, got ",
           weights ? weights.shape() : t.shape(), " and ", t.shape());

@@ -1,6 +1,7 @@
 // Names, signatures and docstrings of the reductions to sums and truth values.
 #include "ops/order/reduce.h"
 
+#include "base/wording.h"
 #include "ops/table/common.h"
 
 namespace fb {
@@ -38,8 +39,8 @@ Example:
 )") {
     auto dtype = a.given(3) || !a.out ? a.dtype_or_none(3) : std::optional(a.out.dtype());
     if (a.out && !a.given(3) && is_floating(a.tensor(0).dtype()) && !is_floating(a.out.dtype()))
-        fail_type("result type ", a.tensor(0).dtype(), " can't be cast to the desired output type ", a.out.dtype(),
-                  "; give dtype= to convert the elements first");
+        fail_type("result type ", scalar_type(a.tensor(0).dtype()), " can't be cast to the desired output type ",
+                  scalar_type(a.out.dtype()), "; give dtype= to convert the elements first");
     return nansum(a.tensor(0), a.dims_or_none(1), a.flag(2), dtype);
 }
 

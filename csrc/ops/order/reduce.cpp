@@ -147,7 +147,9 @@ Tensor all(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { ret
 // --------------------------------------------------------------------------------------------------------
 
 static void check_ordered(const Tensor& t) {
-    if (is_complex(t.dtype())) fail_type("complex numbers have no order, got ", t.dtype(), "; use abs() first");
+    if (is_complex(t.dtype()))
+        fail_type("not implemented for '", scalar_type(t.dtype()), "' (", t.dtype(),
+                  "): complex numbers have no order; use abs() first");
 }
 
 static Tensor extreme(const Tensor& t, const std::optional<Dims>& dims, bool keepdim, bool largest) {

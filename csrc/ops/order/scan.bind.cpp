@@ -1,6 +1,7 @@
 // Names, signatures and docstrings of cumulative ops and softmax.
 #include "ops/order/scan.h"
 
+#include "base/wording.h"
 #include "ops/order/reduce.h"
 #include "ops/table/common.h"
 
@@ -11,8 +12,8 @@ static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std:
 // Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
 static std::optional<DType> wanted_dtype(const Args& a, int i) {
     if (a.given(i) && a.out && !a.inplace && *a.dtype_or_none(i) != a.out.dtype()) {
-        fail_type("Expected out tensor to have dtype ", *a.dtype_or_none(i), ", but got ", a.out.dtype(),
-                  " instead; give dtype= and out= the same dtype, or one of them only");
+        fail_type(OutDType{*a.dtype_or_none(i), a.out.dtype()},
+                  "; give dtype= and out= the same dtype, or one of them only");
     }
     bool sums = a.inplace || a.tensor(0).dim() > 0;
     if (a.given(i) || !a.out || (a.out.dtype() == DType::Bool && sums)) return a.dtype_or_none(i);

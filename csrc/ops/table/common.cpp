@@ -1,7 +1,9 @@
 #include "ops/table/common.h"
 
+#include "base/wording.h"
 #include "device/move.h"
 #include "ops/table/dispatch.h"
+#include "ops/table/out_rules.h"
 #include "tensor/layout.h"
 
 namespace fb {
@@ -62,11 +64,8 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
         check(out.shape() == shape, "the in-place target has shape ", out.shape(), " but the result has shape ", shape,
               ": the output shape of an in-place op cannot change by broadcasting");
     }
-    if (!inplace && exact_out && dtype != out.dtype())
-        fail_type("Expected out tensor to have dtype ", dtype, ", but got ", out.dtype(), " instead");
-    if (!can_cast(dtype, out.dtype())) {
-        fail_type("result type ", dtype, " can't be cast to the desired output type ", out.dtype());
-    }
+    if (!inplace && exact_out && dtype != out.dtype()) fail_type(OutDType{dtype, out.dtype()});
+    if (!can_cast(dtype, out.dtype())) fail_cast(dtype, out.dtype());
     check(!may_overlap_itself(out),
           "unsupported operation: the tensor written to refers to one memory location more than once (an expanded "
           "view?); clone() it first");

@@ -1,8 +1,11 @@
 // Which dtypes out= may have. Most ops convert their result to any dtype of the same or a higher kind; those named here
 // take the dtype of the result only, as they do in PyTorch.
+#include "ops/table/out_rules.h"
+
 #include <string_view>
 #include <unordered_set>
 
+#include "base/wording.h"
 #include "ops/table/dispatch.h"
 
 namespace fb {
@@ -25,6 +28,36 @@ static const std::unordered_set<std::string_view> exact_ops = {
     "vdot", "view_copy", "where",
     // clang-format on
 };
+
+// Linear algebra with other words for an out= that cannot hold the result.
+static const std::unordered_set<std::string_view> castable_ops = {
+    "cholesky_inverse",
+    "cholesky_solve",
+    "geqrf",
+    "linalg.cond",
+    "linalg.eig",
+    "linalg.eigvals",
+    "linalg.householder_product",
+    "linalg.lstsq",
+    "linalg.matrix_power",
+    "linalg.matrix_rank",
+    "linalg.pinv",
+    "linalg.tensorinv",
+    "linalg.tensorsolve",
+    "matrix_power",
+    "orgqr",
+    "pinverse",
+};
+
+void fail_cast(DType from, DType to, const char* out) {
+    if (current_op && castable_ops.contains(current_op)) {
+        if (std::string_view(current_op) == "linalg.eigvals") out = "eigenvalues";
+        fail_type("Expected ", out, " to be safely castable from ", scalar_type(from), " dtype, but got ", out,
+                  " with dtype ", scalar_type(to), " (", from, " and ", to, ")");
+    }
+    fail_type("result type ", scalar_type(from), " can't be cast to the desired output type ", scalar_type(to), " (",
+              from, " and ", to, ")");
+}
 
 bool takes_exact_out(const std::string& op) { return exact_ops.contains(op); }
 

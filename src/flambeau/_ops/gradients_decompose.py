@@ -47,7 +47,7 @@ def linalg_qr(c, g_q, g_r):
         )
     m, n = c.shapes["A"][-2:]
     if c.mode == "complete" and m > n:
-        raise StateError("the QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+        raise StateError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
     return {"A": _qr(*c.results, g_q, g_r)}
 
 
@@ -55,7 +55,7 @@ def linalg_qr(c, g_q, g_r):
 def qr(c, g_q, g_r):
     m, n = c.shapes["input"][-2:]
     if not c.some and m > n:
-        raise StateError("the QR decomposition is not differentiable when some=False and nrows > ncols")
+        raise StateError("The QR decomposition is not differentiable when some=False and nrows > ncols")
     return {"input": _qr(*c.results, g_q, g_r)}
 
 

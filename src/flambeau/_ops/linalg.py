@@ -11,7 +11,7 @@ from flambeau.errors import ArgumentError
 
 def check_floating(name, a):
     if not (a.is_floating_point() or a.is_complex()):
-        raise ArgumentError(f"{name}: needs a floating point or complex tensor, got {a.dtype}")
+        raise ArgumentError(f"{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
 
 
 def check_matrix(name, a):
@@ -22,7 +22,7 @@ def check_matrix(name, a):
 def check_square(name, a):
     check_matrix(name, a)
     if a.shape[-1] != a.shape[-2]:
-        raise ArgumentError(f"{name}: expected square matrices, got shape {tuple(a.shape)}")
+        raise ArgumentError(f"{name}: A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")
 
 
 def _adjoint(a):
@@ -248,12 +248,13 @@ def tensorinv(A, ind):
         flambeau.Size([4, 2, 2])
     """
     if ind <= 0:
-        raise ArgumentError(f"linalg.tensorinv: ind must be positive, got {ind}")
+        raise ArgumentError(f"linalg.tensorinv: Expected a strictly positive integer for 'ind', but got {ind}")
     first, last = A.shape[:ind], A.shape[ind:]
     n = math.prod(first)
     if n != math.prod(last):
         raise ArgumentError(
-            f"linalg.tensorinv: the sizes before and after dimension {ind} must have equal products, got shape {tuple(A.shape)}"
+            "linalg.tensorinv: Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+            f"but got {math.prod(last)} != {n} for shape {tuple(A.shape)} and ind {ind}"
         )
     return fb.linalg.inv(A.reshape(n, n)).reshape(*last, *first)
 
@@ -277,7 +278,8 @@ def tensorsolve(A, B, dims):
     n = math.prod(shape)
     if n != B.numel() or A.numel() != n * n:
         raise ArgumentError(
-            f"linalg.tensorsolve: shapes {tuple(A.shape)} and {tuple(B.shape)} do not fit: expected as many unknowns as equations"
+            "linalg.tensorsolve: Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]): as many unknowns as equations, got shapes {tuple(A.shape)} and {tuple(B.shape)}"
         )
     return fb.linalg.solve(A.reshape(n, n), B.reshape(n)).reshape(shape)
 

@@ -12,8 +12,7 @@ def _matrix_norm(name, a, ord, dim, keepdim, dtype):
     check_floating(name, a)
     if len(dim) != 2:
         raise ArgumentError(f"{name}: dim must be two dimensions, got {tuple(dim)}")
-    if a.dim() < 2:
-        raise ArgumentError(f"{name}: expected at least 2 dimensions, got shape {tuple(a.shape)}")
+    check_matrix(name, a)
     for d in dim:
         if not -a.dim() <= d < a.dim():
             raise OutOfRangeError(f"{name}: dimension {d} is out of range for a {a.dim()}-d tensor")
@@ -88,6 +87,7 @@ def _norm(a, ord, dim, keepdim, dtype):
     if len(dim) == 2:
         return _matrix_norm(name, a, ord, dim, keepdim, dtype)
     if isinstance(ord, str):
+        check_matrix(name, a)
         raise ArgumentError(f"{name}: order {ord!r} is for matrices; dim must be two dimensions, got {tuple(dim)}")
     return fb.linalg.vector_norm(a, ord, dim, keepdim, dtype=dtype)
 

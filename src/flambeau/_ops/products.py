@@ -47,7 +47,7 @@ def multi_dot(tensors):
         >>> fb.linalg.multi_dot([fb.tensor([1., 2.]), fb.eye(2), fb.tensor([3., 4.])])
         tensor(11.)
     """
-    tensors = list(tensors)
+    given, tensors = tensors, list(tensors)
     if len(tensors) < 2:
         raise fb.errors.ArgumentError(f"multi_dot: expected at least 2 tensors, got {len(tensors)}")
     row, column = tensors[0].dim() == 1, tensors[-1].dim() == 1
@@ -58,8 +58,10 @@ def multi_dot(tensors):
     for i, t in enumerate(tensors):
         end = i in (0, len(tensors) - 1)
         if t.dim() != 2:
-            wanted = "a matrix or a vector" if end else "a matrix"
-            raise fb.errors.ArgumentError(f"multi_dot: tensor {i} must be {wanted}, got shape {tuple(t.shape)}")
+            which = f"tensor {i}" if not end else "the last tensor" if i else "the first tensor"
+            raise fb.errors.ArgumentError(
+                f"multi_dot(): {which} must be {'1D or 2D' if end else '2D'} but got {given[i].ndim}D, shape {tuple(given[i].shape)}"
+            )
         if t.dtype != tensors[0].dtype:
             raise fb.errors.ArgumentError(
                 f"multi_dot: all tensors must have the same dtype, got {tensors[0].dtype} and {t.dtype}"
@@ -167,7 +169,7 @@ def _contracted(a, b, dims):
     else:
         n = operator.index(dims)
         if n < 0:
-            raise fb.errors.ArgumentError(f"tensordot: expected dims >= 0, got {n}")
+            raise fb.errors.ArgumentError(f"tensordot expects dims >= 0, but got dims={n}")
         if n > min(a.dim(), b.dim()):
             raise fb.errors.ArgumentError(
                 f"tensordot: dims={n} is more than the tensors have ({a.dim()} and {b.dim()})"
@@ -276,7 +278,8 @@ def cross(input, other, dim):
 
 def _power(name, input, n):
     if input.dim() < 2 or input.shape[-1] != input.shape[-2]:
-        raise fb.errors.ArgumentError(f"{name}: expected square matrices, got shape {tuple(input.shape)}")
+        sizes = " by ".join(map(str, input.shape[-2:]))
+        raise fb.errors.ArgumentError(f"{name}: input must be batches of square matrices, but they are {sizes} matrices")
     if n < 0:
         input, n = fb.linalg.inv(input), -n
     if n == 0:

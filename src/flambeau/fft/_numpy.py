@@ -139,7 +139,8 @@ def _promoted(name: str, input, takes: str):
     """The input as NumPy's transforms take it: float32, float64, complex64 or complex128."""
     dtype = input.dtype
     if takes == "real" and dtype.is_complex:
-        raise DTypeError(f"{name} expects a real input tensor, but got {dtype}; use x.real, or the transform for complex input")
+        real = "real-valued" if name.endswith("rfftn") else "real"
+        raise DTypeError(f"{name} expects a {real} input tensor, but got {dtype}; use x.real, or the transform for complex input")
     if not (dtype.is_complex or dtype.is_floating_point):
         dtype = fb.get_default_dtype()
     if dtype not in _NUMPY_COMPLEX:
@@ -154,7 +155,7 @@ def _sizes_and_dims(name: str, input, s, dim) -> tuple[list[int], list[int]]:
     if dim is not None:
         dims = [_wrap(name, input, d) for d in _ints(name, "dim", dim)]
         if len(set(dims)) < len(dims):
-            raise ArgumentError(f"{name}: dim {tuple(_ints(name, 'dim', dim))} repeats a dimension; name each once")
+            raise ArgumentError(f"{name}: FFT dims must be unique, got dim {tuple(_ints(name, 'dim', dim))}")
         if s is not None and len(s) != len(dims):
             raise ArgumentError(f"{name}: s and dim must have the same length, got {len(s)} and {len(dims)}")
     elif s is None:
