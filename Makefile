@@ -82,8 +82,7 @@ bench: build
 	$(BIN)/python benchmarks/data.py
 
 docs: build
-	$(BIN)/python docs/gen_reference.py
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 wheel: $(VENV)/.ready
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist -Ccmake.define.FLAMBEAU_ARCH=x86-64-v3 .

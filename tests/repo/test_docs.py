@@ -111,29 +111,12 @@ def test_a_wrong_example_is_found():
         run_examples(">>> fb.tensor([1, 2]).sum()\ntensor(4)\n", "wrong")
 
 
-def test_reference_has_every_public_name(tmp_path):
-    reference.write(tmp_path)
-    pages = {path.stem: path.read_text() for path in tmp_path.glob("*.md")}
-    for path in DOCUMENTED:
-        *owner, name = path.removeprefix("fb.").split(".")
-        page = owner[0].lower() if owner else "classes" if inspect.isclass(DOCUMENTED[path]) else "functions"
-        if path != "fb.Tensor":
-            assert f"\n## {name}\n" in pages[page], f"{path} is missing in reference/{page}.md"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_to_files_resolve(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
-        generated = "reference/" in target
+        generated = target.startswith(("reference/", "gallery/", "benchmarks/")) and page.name == "index.md"
         if not target.startswith(("http://", "https://")) and not generated:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
-
-
-def test_documentation_builds(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "reference" / "functions.html").exists()
 
 
 def run_script(name, *arguments):
