@@ -9,25 +9,11 @@ struct Columns {
     Tensor tensor;
     int64_t count = 0;
     int rows = 0, cols = 0;
-    template <class T>
-    T* at(int64_t i) const {
-        return tensor.data<T>() + i * rows * cols;
-    }
-    int ld() const { return std::max(1, rows); }
 };
 // Uninitialised, and a copy (broadcast to the batch if one is given).
-Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype);
+Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype, Device device);
 Columns to_columns(const Tensor& a);
 Columns to_columns(const Tensor& a, const Dims& batch);
-
-// Calls f(i) for every matrix of a batch, on several threads when the work per matrix allows.
-template <class F>
-void each_matrix(int64_t count, double work, F&& f) {
-    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(20000 / std::max(work, 1.0)));
-    parallel_for(count, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; i++) f(i);
-    });
-}
 
 // float32, float64, complex64, complex128 and at least two dims.
 void check_matrices(const Tensor& a, const char* name = "A");
@@ -43,6 +29,9 @@ std::vector<int64_t> batch_map(const Dims& batch, const Dims& own);
 // Raises a LinAlgError for the first matrix whose info is not zero; the text follows the op and the matrix, # is the
 // info.
 void check_info(const Tensor& info, const char* what);
+
+// The conjugate of a complex tensor, a new one; else the tensor itself.
+Tensor conjugated(const Tensor& t);
 
 struct LU {
     Columns factors;

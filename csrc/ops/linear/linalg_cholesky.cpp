@@ -1,13 +1,8 @@
 // Cholesky, triangular systems and symmetric indefinite (LDL) factorisations.
-#include <cmath>
-
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/lapack.h"
+#include "device/linalg.h"
 #include "ops/linear/linalg.h"
 
 namespace fb {
-
-namespace lapack = cpu::lapack;
 
 namespace {
 
@@ -18,19 +13,14 @@ constexpr const char* not_positive =
 // Aᴴ as a new tensor.
 Tensor adjoint(const Tensor& a) {
     Tensor t = clone(transpose(a, -1, -2));
-    if (!is_complex(a.dtype())) return t;
-    dispatch<float, double>(real_of(a.dtype()), "a floating point dtype", [&](auto tag) {
-        using R = typename decltype(tag)::type;
-        R* x = reinterpret_cast<R*>(t.raw());
-        for (int64_t i = 0; i < t.numel(); i++) x[2 * i + 1] = -x[2 * i + 1];
-    });
+    if (is_complex(a.dtype())) device::decomposing(t).conjugate(t);
     return t;
 }
 
 // The upper factor is the adjoint of the lower one, computed from the upper triangle seen as a lower one.
 std::vector<Tensor> cholesky_ex(const Tensor& a, bool upper) {
     check_square(a);
-    Tensor info = zeros(batch_of(a), DType::I32);
+    Tensor info = zeros(batch_of(a), DType::I32, a.device());
     if (!upper) return {cholesky_lower(a, info), info};
     return {adjoint(cholesky_lower(adjoint(a), info)), info};
 }
@@ -50,37 +40,15 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
     Columns factor = to_columns(l), x = to_columns(b, batch);
     std::vector<int64_t> map = batch_map(batch, own);
     if (x.rows == 0 || x.cols == 0) return x.tensor;
-    cpu::prepare_blas();
-    dispatch_lapack(b.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(x.count, double(x.rows) * x.rows * x.cols, [&](int64_t i) {
-            lapack::potrs(upper ? 'U' : 'L', x.rows, x.cols, factor.at<T>(map[i]), factor.ld(), x.at<T>(i), x.ld());
-        });
-    });
+    device::decomposing(x.tensor).cholesky_solve(factor.tensor, upper, map, x.tensor);
     return x.tensor;
 }
 
 Tensor cholesky_inverse(const Tensor& l, bool upper) {
     check_square(l, "the factor");
     Columns c = to_columns(l);
-    Tensor info = zeros(batch_of(l), DType::I32);
-    cpu::prepare_blas();
-    dispatch_lapack(l.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(c.rows ? c.count : 0, double(c.rows) * c.rows * c.rows, [&](int64_t i) {
-            T* x = c.at<T>(i);
-            info.data<int>()[i] = lapack::potri(upper ? 'U' : 'L', c.rows, x, c.ld());
-            for (int col = 0; col < c.cols; col++) {  // LAPACK fills one triangle
-                for (int row = 0; row < col; row++) {
-                    T &high = x[row + int64_t(col) * c.rows], &low = x[col + int64_t(row) * c.rows];
-                    T value = upper ? high : low;
-                    T other = value;
-                    if constexpr (is_complex_type<T>) other = std::conj(value);
-                    (upper ? low : high) = other;
-                }
-            }
-        });
-    });
+    Tensor info = zeros(batch_of(l), DType::I32, l.device());
+    device::decomposing(l).cholesky_invert(c.tensor, upper, info);
     check_info(info,
                "The diagonal element # is zero, the inversion could not be completed because the factor is singular");
     return c.tensor;
@@ -95,41 +63,16 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
     Columns factor = to_columns(a), x = to_columns(b, batch);
     std::vector<int64_t> map = batch_map(batch, own);
     if (x.rows == 0 || x.cols == 0) return x.tensor;
-    cpu::prepare_blas();
-    dispatch_lapack(b.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        // Right sides in fixed groups, so that threads change no bit.
-        int free = left ? x.cols : x.rows, groups = (free + 63) / 64;
-        each_matrix(x.count * groups, double(n) * n * std::min(free, 64), [&](int64_t t) {
-            int64_t i = t / groups;
-            int first = static_cast<int>(t % groups) * 64, size = std::min(64, free - first);
-            T* at = x.at<T>(i) + (left ? int64_t(first) * x.rows : first);
-            lapack::trsm(left ? 'L' : 'R', upper ? 'U' : 'L', trans, unit ? 'U' : 'N', left ? x.rows : size,
-                         left ? size : x.cols, factor.at<T>(map[i]), factor.ld(), at, x.ld());
-        });
-    });
+    device::decomposing(x.tensor).triangular_solve(factor.tensor, upper, left, unit, trans, map, x.tensor);
     return x.tensor;
 }
 
 std::vector<Tensor> ldl_factor(const Tensor& a, bool hermitian) {
     check_square(a);
     Columns c = to_columns(a);
-    Tensor pivots = empty(with(batch_of(a), {c.rows}), DType::I32), info = zeros(batch_of(a), DType::I32);
-    cpu::prepare_blas();
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(c.rows ? c.count : 0, double(c.rows) * c.rows * c.rows / 3, [&](int64_t i) {
-            info.data<int>()[i] =
-                lapack::sytrf('L', hermitian, c.rows, c.at<T>(i), c.ld(), pivots.data<int>() + i * c.rows);
-        });
-    });
-    // The part above the diagonal is not used; zeros there are what PyTorch shows.
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        for (int64_t i = 0; i < c.count; i++) {
-            for (int col = 1; col < c.cols; col++) std::fill_n(c.at<T>(i) + int64_t(col) * c.rows, col, T(0));
-        }
-    });
+    Tensor pivots = empty(with(batch_of(a), {c.rows}), DType::I32, a.device()),
+           info = zeros(batch_of(a), DType::I32, a.device());
+    device::decomposing(a).ldl(c.tensor, hermitian, pivots, info);
     return {c.tensor, pivots, info};
 }
 
@@ -141,30 +84,9 @@ Tensor ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool h
     check(pivots.dtype() == DType::I32, "pivots must be int32, as ldl_factor returns them, got ", pivots.dtype());
     check(pivots.shape() == with(own, {n}), "pivots must have shape ", with(own, {n}), ", got ", pivots.shape());
     Tensor order = contiguous(pivots);
-    for (int64_t i = 0; i < order.numel(); i++) {
-        int64_t p = std::abs(int64_t(order.data<int>()[i]));  // of the smallest int too
-        check(p >= 1 && p <= n, "pivot ", order.data<int>()[i], " is out of range for matrices of size ", n);
-    }
-    // A pair of equal negative pivots marks a 2 × 2 block; a lone one would send LAPACK past the end.
-    for (int64_t i = 0; i < order.numel(); i += n) {
-        for (int64_t k = 0; k < n; k++) {
-            if (order.data<int>()[i + k] > 0) continue;
-            check(k + 1 < n && order.data<int>()[i + k + 1] < 0, "negative pivots must come in pairs");
-            k++;
-        }
-        if (n == 0) break;
-    }
     Columns factor = to_columns(ld), x = to_columns(b, batch);
     std::vector<int64_t> map = batch_map(batch, own);
-    if (x.rows == 0 || x.cols == 0) return x.tensor;
-    cpu::prepare_blas();
-    dispatch_lapack(b.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(x.count, double(n) * n * x.cols, [&](int64_t i) {
-            lapack::sytrs('L', hermitian, x.rows, x.cols, factor.at<T>(map[i]), factor.ld(),
-                          order.data<int>() + map[i] * n, x.at<T>(i), x.ld());
-        });
-    });
+    device::decomposing(x.tensor).ldl_solve(factor.tensor, order, hermitian, map, x.tensor);
     return x.tensor;
 }
 

@@ -1,15 +1,8 @@
 // What rests on the LU decomposition: determinants, inverses, linear systems.
-#include <cmath>
-
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/lapack.h"
-#include "backend/cpu/lapack_own.h"
-#include "backend/cpu/loops.h"
+#include "device/linalg.h"
 #include "ops/linear/linalg.h"
 
 namespace fb {
-
-namespace lapack = cpu::lapack;
 
 namespace {
 
@@ -20,27 +13,6 @@ constexpr const char* divides_by_zero =
     "factorize all the same";
 constexpr const char* no_inverse =
     "The diagonal element # is zero, the inversion could not be completed because the input matrix is singular";
-constexpr int column_group = 64;  // right sides solved together; fixed, so that threads change no bit
-
-// Solves op(A) X = B in place for columns of B; `map` gives the factor of each batch element.
-template <class T>
-void solve_columns(const Columns& lu, const Tensor& pivots, const std::vector<int64_t>& map, const Columns& b,
-                   char trans) {
-    int64_t groups = std::max(1, (b.cols + column_group - 1) / column_group);
-    if (b.cols == 0 || b.rows == 0) return;
-    each_matrix(b.count * groups, double(b.rows) * b.rows * std::min(b.cols, column_group), [&](int64_t t) {
-        int64_t i = t / groups;
-        int first = static_cast<int>(t % groups) * column_group, cols = std::min(column_group, b.cols - first);
-        const int* exchanges = pivots.data<int>() + map[i] * lu.rows;
-        T* at = b.at<T>(i) + int64_t(first) * b.rows;
-        if constexpr (!is_complex_type<T>) {
-            if (trans == 'N')
-                return lapack::solve_lu<T>(lu.rows, cols, lu.at<T>(map[i]), lu.ld(), exchanges, at, b.ld());
-        }
-        lapack::getrs(trans, lu.rows, cols, lu.at<T>(map[i]), lu.ld(), exchanges, at, b.ld());
-    });
-}
-
 bool vector_right_side(const Tensor& a, const Tensor& b) {
     if (b.dim() == 1) return true;
     return a.dim() - 1 == b.dim() && std::equal(b.shape().begin(), b.shape().end(), a.shape().begin());
@@ -52,10 +24,7 @@ Tensor solve_factored(const LU& lu, const Dims& own, const Tensor& b, bool left,
     Tensor right = left ? b : transpose(b, -1, -2);
     Columns x = to_columns(right, batch);
     std::vector<int64_t> map = batch_map(batch, own);
-    cpu::prepare_blas();
-    dispatch_lapack(b.dtype(), [&](auto tag) {
-        solve_columns<typename decltype(tag)::type>(lu.factors, lu.pivots, map, x, trans);
-    });
+    device::decomposing(b).lu_solve(lu.factors.tensor, lu.pivots, map, x.tensor, trans);
     return left ? x.tensor : transpose(x.tensor, -1, -2);
 }
 
@@ -69,44 +38,13 @@ void check_solve(const Tensor& a, const Tensor& b, bool left, bool vector) {
           " differ");
 }
 
-Tensor conjugate(const Tensor& t) {
-    if (!is_complex(t.dtype())) return t;
-    Tensor copy = clone(t);
-    dispatch<float, double>(real_of(t.dtype()), "a floating point dtype", [&](auto tag) {
-        using R = typename decltype(tag)::type;
-        R* x = reinterpret_cast<R*>(copy.raw());
-        for (int64_t i = 0; i < copy.numel(); i++) x[2 * i + 1] = -x[2 * i + 1];
-    });
-    return copy;
-}
-
-template <class T>
-T unit(T x) {
-    auto size = std::abs(x);
-    return size == 0 ? T(0) : x / size;
-}
-
 // Sign (a unit complex number) and logarithm of the absolute value, from the factors.
 std::vector<Tensor> slogdet(const LU& lu, const Dims& batch) {
     const Columns& c = lu.factors;
     DType dtype = c.tensor.dtype();
-    Tensor sign = empty(batch, dtype), log = empty(batch, real_of(dtype));
-    dispatch_lapack(dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        using R = lapack::Real<T>;
-        for (int64_t i = 0; i < c.count; i++) {
-            T s(1);
-            R sum = 0;
-            for (int d = 0; d < c.rows; d++) {
-                T x = c.at<T>(i)[d + int64_t(d) * c.rows];
-                s *= unit(x);
-                if (lu.pivots.data<int>()[i * c.rows + d] != d + 1) s = -s;
-                sum += std::log(std::abs(x));
-            }
-            sign.data<T>()[i] = s;
-            log.data<R>()[i] = sum;
-        }
-    });
+    Device device = c.tensor.device();
+    Tensor sign = empty(batch, dtype, device), log = empty(batch, real_of(dtype), device);
+    device::decomposing(sign).lu_log_determinant(c.tensor, lu.pivots, sign, log);
     return {sign, log};
 }
 
@@ -114,18 +52,8 @@ Tensor det(const Tensor& a) {
     check_square(a);
     LU lu = lu_factor(a);
     const Columns& c = lu.factors;
-    Tensor out = empty(batch_of(a), a.dtype());
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        for (int64_t i = 0; i < c.count; i++) {
-            T product(1);
-            for (int d = 0; d < c.rows; d++) {
-                product *= c.at<T>(i)[d + int64_t(d) * c.rows];
-                if (lu.pivots.data<int>()[i * c.rows + d] != d + 1) product = -product;
-            }
-            out.data<T>()[i] = product;
-        }
-    });
+    Tensor out = empty(batch_of(a), a.dtype(), a.device());
+    device::decomposing(a).lu_determinant(c.tensor, lu.pivots, out);
     return out;
 }
 
@@ -135,70 +63,35 @@ std::vector<Tensor> inv_ex(const Tensor& a) {
     Columns& c = lu.factors;
     if (c.count == 0 || c.rows == 0) return {c.tensor, lu.info};
     if (c.count < 4 && c.rows >= 128) {
-        Tensor eye = zeros({c.rows, c.rows}, a.dtype());
+        Tensor eye = zeros({c.rows, c.rows}, a.dtype(), a.device());
         Tensor diagonal = view_of(eye, {c.rows}, {c.rows + 1}, eye.offset());
         fill(diagonal, Scalar(1));
         return {solve_factored(lu, batch_of(a), expand(eye, a.shape()), true, 'N'), lu.info};
     }
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(c.count, double(c.rows) * c.rows * c.rows, [&](int64_t i) {
-            if (lu.info.data<int>()[i] == 0)
-                lapack::getri(c.rows, c.at<T>(i), c.ld(), lu.pivots.data<int>() + i * c.rows);
-        });
-    });
+    device::decomposing(a).lu_invert(c.tensor, lu.pivots, lu.info);
     return {c.tensor, lu.info};
 }
 
 void check_pivot(bool pivot) { check(pivot, "LU without pivoting is not implemented on the CPU; leave pivot=True"); }
 
-// Rows in the order that the pivots leave them in, checked.
-std::vector<int64_t> permutation(const int* pivots, int64_t count, int64_t rows) {
-    std::vector<int64_t> order(static_cast<size_t>(rows));
-    for (int64_t i = 0; i < rows; i++) order[i] = i;
-    for (int64_t i = 0; i < count; i++) {
-        check(pivots[i] >= 1 && pivots[i] <= rows, "Pivots given to ", current_op ? current_op : "lu_solve",
-              " must all be greater or equal to 1 and at most ", rows, ", as lu_factor returns them; got ", pivots[i]);
-        std::swap(order[i], order[pivots[i] - 1]);
-    }
-    return order;
-}
-
 std::vector<Tensor> unpack(const Tensor& lu, const Tensor& pivots, bool data, bool permutations) {
     Dims batch = batch_of(lu);
-    int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n), count = checked_numel(batch);
+    int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
     DType dtype = lu.dtype();
-    Tensor p = empty({0}, dtype), l = empty({0}, dtype), u = empty({0}, dtype);
+    Device device = lu.device();
+    Tensor p = empty({0}, dtype, device), l = empty({0}, dtype, device), u = empty({0}, dtype, device);
     if (permutations) {
         check(pivots.dtype() == DType::I32, "pivots must be int32, as lu_factor returns them, got ", pivots.dtype());
         check(pivots.shape() == with(batch, {k}), "pivots must have shape ", with(batch, {k}), ", got ",
               pivots.shape());
-        p = zeros(with(batch, {m, m}), dtype);
-        Tensor flat = contiguous(pivots);
-        dispatch_lapack(dtype, [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            for (int64_t i = 0; i < count; i++) {
-                std::vector<int64_t> order = permutation(flat.data<int>() + i * k, k, m);
-                for (int64_t r = 0; r < m; r++) p.data<T>()[(i * m + order[r]) * m + r] = T(1);
-            }
-        });
+        p = zeros(with(batch, {m, m}), dtype, device);
+        device::decomposing(lu).lu_permutation(contiguous(pivots), p);
     }
     if (data) {
         Tensor source = contiguous(lu);
-        l = zeros(with(batch, {m, k}), dtype);
-        u = zeros(with(batch, {k, n}), dtype);
-        dispatch_lapack(dtype, [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            for (int64_t i = 0; i < count; i++) {
-                const T* from = source.data<T>() + i * m * n;
-                T *lower = l.data<T>() + i * m * k, *upper = u.data<T>() + i * k * n;
-                for (int64_t r = 0; r < m; r++) {
-                    for (int64_t c = 0; c < std::min(r, k); c++) lower[r * k + c] = from[r * n + c];
-                    if (r < k) lower[r * k + r] = T(1);
-                    for (int64_t c = r; r < k && c < n; c++) upper[r * n + c] = from[r * n + c];
-                }
-            }
-        });
+        l = zeros(with(batch, {m, k}), dtype, device);
+        u = zeros(with(batch, {k, n}), dtype, device);
+        device::decomposing(lu).lu_parts(source, l, u);
     }
     return {p, l, u};
 }
@@ -214,11 +107,11 @@ Tensor lu_solve_packed(const Tensor& packed, const Tensor& pivots, const Tensor&
     Dims own = batch_of(packed);
     check(pivots.shape() == with(own, {n}), "pivots must have shape ", with(own, {n}), ", got ", pivots.shape());
     LU lu{to_columns(packed), contiguous(pivots), Tensor()};
-    for (int64_t i = 0; i < lu.factors.count; i++) permutation(lu.pivots.data<int>() + i * n, n, n);
+    device::decomposing(packed).check_pivots(lu.pivots, n);
     // X A = B is Aᵀ Xᵀ = Bᵀ; with the adjoint, Aᴴ conjugated gives conj(A) there.
     if (left) return solve_factored(lu, own, b, true, adjoint ? 'C' : 'N');
     if (!adjoint) return solve_factored(lu, own, b, false, 'T');
-    return conjugate(solve_factored(lu, own, conjugate(b), false, 'N'));
+    return conjugated(solve_factored(lu, own, conjugated(b), false, 'N'));
 }
 
 }  // namespace

@@ -1,15 +1,9 @@
 // QR decompositions, Householder products and least squares.
-#include <cmath>
-
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/lapack.h"
-#include "backend/cpu/lapack_qr.h"
-#include "backend/cpu/loops.h"
+#include "device/linalg.h"
+#include "device/move.h"
 #include "ops/linear/linalg.h"
 
 namespace fb {
-
-namespace lapack = cpu::lapack;
 
 namespace {
 
@@ -18,58 +12,33 @@ struct Reflectors {
     Tensor tau;
 };
 
-double qr_work(const Columns& c) { return 2.0 * c.rows * c.cols * std::min(c.rows, c.cols); }
-
 Reflectors geqrf(const Tensor& a) {
     check_matrices(a);
     Reflectors r;
     r.matrix = to_columns(a);
     int k = std::min(r.matrix.rows, r.matrix.cols);
-    r.tau = empty(with(batch_of(a), {k}), a.dtype());
+    r.tau = empty(with(batch_of(a), {k}), a.dtype(), a.device());
     if (k == 0) return r;
-    cpu::prepare_blas();
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(r.matrix.count, qr_work(r.matrix), [&](int64_t i) {
-            T *x = r.matrix.at<T>(i), *tau = r.tau.data<T>() + i * k;
-            if constexpr (is_complex_type<T>) lapack::geqrf(r.matrix.rows, r.matrix.cols, x, r.matrix.ld(), tau);
-            else lapack::factor_qr<T>(r.matrix.rows, r.matrix.cols, x, r.matrix.ld(), tau);
-        });
-    });
+    device::decomposing(a).qr(r.matrix.tensor, r.tau);
     return r;
 }
 
 // The first `cols` columns of Q, from reflectors in the columns of a (rows × ≥ k).
 Tensor householder(const Tensor& a, const Tensor& tau, int64_t cols) {
     Dims batch = batch_of(a);
-    int64_t m = a.size(-2), have = std::min(a.size(-1), cols), k = tau.size(-1);
-    Columns q = empty_columns(batch, m, cols, a.dtype());
-    if (have) cpu::copy(narrow(q.tensor, -1, 0, have), narrow(a, -1, 0, have));
+    int64_t m = a.size(-2), have = std::min(a.size(-1), cols);
+    Columns q = empty_columns(batch, m, cols, a.dtype(), a.device());
+    if (have) device::moving(a).copy(narrow(q.tensor, -1, 0, have), narrow(a, -1, 0, have));
     if (m == 0 || cols == 0) return q.tensor;
     Tensor factors = contiguous(tau);
-    cpu::prepare_blas();
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_matrix(q.count, qr_work(q), [&](int64_t i) {
-            const T* scales = factors.data<T>() + i * k;
-            if constexpr (is_complex_type<T>)
-                lapack::orgqr(q.rows, q.cols, static_cast<int>(k), q.at<T>(i), q.ld(), scales);
-            else lapack::form_q<T>(q.rows, q.cols, k, q.at<T>(i), q.ld(), scales);
-        });
-    });
+    device::decomposing(a).form_q(q.tensor, factors);
     return q.tensor;
 }
 
 // Upper triangle of the first `rows` rows.
 Tensor upper_part(const Tensor& a, int64_t rows) {
     Columns r = to_columns(narrow(a, -2, 0, rows));
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        for (int64_t i = 0; i < r.count; i++) {
-            for (int c = 0; c < r.cols && c + 1 < r.rows; c++)
-                std::fill(r.at<T>(i) + int64_t(c) * r.rows + c + 1, r.at<T>(i) + int64_t(c + 1) * r.rows, T(0));
-        }
-    });
+    device::decomposing(a).zero_below_diagonal(r.tensor);
     return r.tensor;
 }
 
@@ -79,15 +48,15 @@ std::vector<Tensor> qr(const Tensor& a, const std::string& mode) {
           "'; expected 'reduced', 'complete' or 'r'");
     int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
     Reflectors r = geqrf(a);
-    if (mode == "r") return {empty({0}, a.dtype()), upper_part(r.matrix.tensor, k)};
+    if (mode == "r") return {empty({0}, a.dtype(), a.device()), upper_part(r.matrix.tensor, k)};
     bool full = mode == "complete" && m > n;
     if (n == 0 && mode == "complete") {
-        Tensor eye = zeros(with(batch_of(a), {m, m}), a.dtype());
+        Tensor eye = zeros(with(batch_of(a), {m, m}), a.dtype(), a.device());
         Dims batch = batch_of(a), strides = eye.strides();
         strides.erase(strides.size() - 1);
         strides.back() += 1;
         fill(view_of(eye, with(batch, {m}), strides, eye.offset()), Scalar(1));
-        return {eye, empty(with(batch, {m, 0}), a.dtype())};
+        return {eye, empty(with(batch, {m, 0}), a.dtype(), a.device())};
     }
     return {householder(r.matrix.tensor, r.tau, full ? m : k), upper_part(r.matrix.tensor, full ? m : k)};
 }
@@ -120,21 +89,13 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
           tau.shape(), " and ", other.shape());
     check(batch_of(other) == batch_of(a) && Dims(tau.shape().begin(), tau.shape().end() - 1) == batch_of(a),
           "all tensors must have the same batch, got shapes ", a.shape(), ", ", tau.shape(), " and ", other.shape());
-    int64_t side = left ? other.size(-2) : other.size(-1), k = tau.size(-1);
+    int64_t side = left ? other.size(-2) : other.size(-1);
     check(a.size(-2) == side, "other.shape[", left ? -2 : -1, "] must be equal to input.shape[-2], got shapes ",
           other.shape(), " and ", a.shape());
     Columns q = to_columns(a), c = to_columns(other);
     Tensor factors = contiguous(tau);
     if (c.rows == 0 || c.cols == 0) return c.tensor;
-    cpu::prepare_blas();
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        char trans = transpose ? (is_complex_type<T> ? 'C' : 'T') : 'N';
-        each_matrix(c.count, 2.0 * c.rows * c.cols * double(k), [&](int64_t i) {
-            lapack::ormqr(left ? 'L' : 'R', trans, c.rows, c.cols, static_cast<int>(k), q.at<T>(i), q.ld(),
-                          factors.data<T>() + i * k, c.at<T>(i), c.ld());
-        });
-    });
+    device::decomposing(a).multiply_q(q.tensor, factors, left, transpose, c.tensor);
     return c.tensor;
 }
 
@@ -153,56 +114,32 @@ std::vector<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double
     check_finite(a, "A");
     check_finite(b, "B");
     Dims batch = broadcast_shapes(batch_of(a), batch_of(right));
-    Columns x = to_columns(a, batch), y = empty_columns(batch, std::max(m, n), k, a.dtype());
+    Columns x = to_columns(a, batch), y = empty_columns(batch, std::max(m, n), k, a.dtype(), a.device());
     fill(y.tensor, Scalar(0));
-    if (m && k) cpu::copy(narrow(y.tensor, -2, 0, m), expand(right, with(batch, {m, k})));
+    if (m && k) device::moving(a).copy(narrow(y.tensor, -2, 0, m), expand(right, with(batch, {m, k})));
     DType real = real_of(a.dtype());
     bool values = driver == "gelsd" || driver == "gelss", ranks = driver != "gels";
-    Tensor s = values ? zeros(with(batch, {std::min(m, n)}), real) : empty({0}, real);
-    Tensor rank = ranks ? zeros(batch, DType::I64) : empty({0}, DType::I64);
-    Tensor info = zeros(batch, DType::I32);
+    Tensor s = values ? zeros(with(batch, {std::min(m, n)}), real, a.device()) : empty({0}, real, a.device());
+    Tensor rank = ranks ? zeros(batch, DType::I64, a.device()) : empty({0}, DType::I64, a.device());
+    Tensor info = zeros(batch, DType::I32, a.device());
     bool trivial = m == 0 || n == 0 || k == 0;
-    cpu::prepare_blas();
-    dispatch_lapack(a.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        using R = lapack::Real<T>;
-        R limit = rcond ? R(*rcond) : std::numeric_limits<R>::epsilon() * R(std::max(m, n));
-        each_matrix(trivial ? 0 : x.count, qr_work(x), [&](int64_t i) {
-            T *p = x.at<T>(i), *q = y.at<T>(i);
-            int found = 0, status;
-            R* sigma = values ? s.data<R>() + i * std::min(m, n) : nullptr;
-            if (driver == "gels") status = lapack::gels(x.rows, x.cols, y.cols, p, x.ld(), q, y.ld());
-            else if (driver == "gelsy")
-                status = lapack::gelsy(x.rows, x.cols, y.cols, p, x.ld(), q, y.ld(), limit, &found);
-            else if (driver == "gelsd")
-                status = lapack::gelsd(x.rows, x.cols, y.cols, p, x.ld(), q, y.ld(), sigma, limit, &found);
-            else status = lapack::gelss(x.rows, x.cols, y.cols, p, x.ld(), q, y.ld(), sigma, limit, &found);
-            info.data<int>()[i] = status;
-            if (ranks) rank.data<int64_t>()[i] = found;
-        });
-    });
+    device::LeastSquares routine = driver == "gels"    ? device::LeastSquares::Gels
+                                   : driver == "gelsy" ? device::LeastSquares::Gelsy
+                                   : driver == "gelsd" ? device::LeastSquares::Gelsd
+                                                       : device::LeastSquares::Gelss;
+    if (!trivial)
+        device::decomposing(a).least_squares(routine, x.tensor, y.tensor, rcond, values ? s : Tensor(),
+                                             ranks ? rank : Tensor(), info);
     check_info(info, driver == "gels" ? "the least squares solution could not be computed because A does not have full "
                                         "rank (diagonal element # of its factor is zero)"
                                       : "the singular value decomposition did not converge (code #)");
     Tensor solution = narrow(y.tensor, -2, 0, n);
     if (trivial) fill(solution, Scalar(0));
     // Residual sums of squares lie below the solution of an overdetermined system of full rank.
-    Tensor residuals = empty({0}, real);
-    bool full_rank = true;
-    for (int64_t i = 0; ranks && i < rank.numel(); i++) full_rank &= rank.data<int64_t>()[i] == n;
-    if (m > n && driver != "gelsy" && full_rank) {
-        residuals = zeros(with(batch, {k}), real);
-        dispatch_lapack(a.dtype(), [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            using R = lapack::Real<T>;
-            for (int64_t i = 0; i < y.count; i++) {
-                for (int64_t c = 0; c < k; c++) {
-                    R sum = 0;
-                    for (int64_t r = n; r < m; r++) sum += std::norm(y.at<T>(i)[r + c * y.rows]);
-                    residuals.data<R>()[i * k + c] = sum;
-                }
-            }
-        });
+    Tensor residuals = empty({0}, real, a.device());
+    if (m > n && driver != "gelsy" && (!ranks || device::decomposing(rank).all_ranks(rank, n))) {
+        residuals = zeros(with(batch, {k}), real, a.device());
+        device::decomposing(a).sums_of_squares(y.tensor, n, m, residuals);
     }
     if (vector) solution = squeeze(solution, -1);
     return {solution, residuals, rank, s};

@@ -1,7 +1,6 @@
-// matmul and its relatives: checks, broadcasting of batches, output; the arithmetic is cpu::gemm's.
+// matmul and its relatives: checks, broadcasting of batches, output; the arithmetic is the device's.
 #include "ops/linear/matmul.h"
 
-#include "backend/cpu/gemm.h"
 #include "base/wording.h"
 
 namespace fb {
@@ -14,26 +13,19 @@ void check_same_dtype(const Tensor& x, const Tensor& y) {
 }
 
 Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts) {
-    if (!a.out || (converts && a.out.dtype() != dtype)) return empty(shape, dtype);
+    if (!a.out || (converts && a.out.dtype() != dtype))
+        return empty(shape, dtype, static_cast<const Tensor&>(*inputs.begin()).device());
     if (a.out.dtype() != dtype) fail_type(OutDType{dtype, a.out.dtype()});
     for (const Tensor& t : inputs) {
-        if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype);
+        if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype, t.device());
     }
     return output(a, shape, dtype, {});
 }
 
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias) {
-    int64_t m = out.size(0), n = out.size(1), k = b.size(0);
-    bool together = bias && bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && m > 1 && n > 1 && k > 0 &&
-                    (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
-                    !cpu::direct_gemm_fits(out.dtype(), n, k, b.strides()[1]);
-    if (together) {
-        cpu::packed_gemm({out.dtype(), m, n, k, a.raw(), a.strides()[0], a.strides()[1], b.raw(), b.strides()[0],
-                          b.strides()[1], out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
-        return;
-    }
+    if (bias && device::multiplying(out).gemm_bias(out, a, b, bias)) return;
     if (bias) copy_into(out, expand(bias, out.shape()));
-    cpu::gemm(out, a, b, Scalar(1), Scalar(bias ? 1 : 0));
+    gemm(out, a, b, Scalar(1), Scalar(bias ? 1 : 0));
 }
 
 namespace {
@@ -70,13 +62,13 @@ Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
     if (x.dim() == 1 && y.dim() == 1) {
         check_inner(x, y, x.shape()[0], y.shape()[0]);
         Tensor out = product_target(args, {}, dtype, {x, y});
-        cpu::dot(out, x, y, false);
+        device::multiplying(out).dot(out, x, y, false);
         return out;
     }
     if (x.dim() == 2 && y.dim() == 2) {
         check_inner(x, y, x.shape()[1], y.shape()[0]);
         Tensor out = product_target(args, {x.shape()[0], y.shape()[1]}, dtype, {x, y});
-        cpu::gemm(out, x, y);
+        gemm(out, x, y);
         return out;
     }
     Tensor a = x.dim() == 1 ? unsqueeze(x, 0) : x, b = y.dim() == 1 ? unsqueeze(y, 1) : y;
@@ -93,7 +85,7 @@ Tensor matmul_args(Args& args, const Tensor& x, const Tensor& y) {
     Tensor out = product_target(args, shape, dtype, {x, y}), full = out;
     if (x.dim() == 1) full = unsqueeze(full, full.dim() - 1);
     if (y.dim() == 1) full = unsqueeze(full, full.dim());
-    cpu::gemm(full, expand(a, left), expand(b, right));
+    gemm(full, expand(a, left), expand(b, right));
     return out;
 }
 
@@ -123,7 +115,7 @@ Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tenso
         if (!zero(beta)) copy_into(out, start);
     }
     bool vector = b.dim() == 1;
-    cpu::gemm(vector ? unsqueeze(out, 1) : out, a, vector ? unsqueeze(b, 1) : b, alpha, beta);
+    gemm(vector ? unsqueeze(out, 1) : out, a, vector ? unsqueeze(b, 1) : b, alpha, beta);
     return out;
 }
 
@@ -157,11 +149,11 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
     if (!zero(beta)) copy_into(sum, start);
     if (x.shape()[0] == 0) {
         Tensor none = empty({shape[0], 0}, sum.dtype());
-        cpu::gemm(sum, none, empty({0, shape[1]}, sum.dtype()), alpha, beta);
+        gemm(sum, none, empty({0, shape[1]}, sum.dtype()), alpha, beta);
     }
     for (int64_t i = 0; i < x.shape()[0]; i++) {
-        cpu::gemm(sum, to_dtype(select(x, 0, i), sum.dtype()), to_dtype(select(y, 0, i), sum.dtype()), alpha,
-                  i ? Scalar(1) : beta);
+        gemm(sum, to_dtype(select(x, 0, i), sum.dtype()), to_dtype(select(y, 0, i), sum.dtype()), alpha,
+             i ? Scalar(1) : beta);
     }
     return to_dtype(sum, x.dtype());
 }
@@ -171,44 +163,16 @@ Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     DType dtype = result_type({x, y});
     Tensor out = product_target(args, {x.numel(), y.numel()}, dtype, {x, y}, true);
     Tensor left = to_dtype(x, dtype), right = to_dtype(y, dtype);
-    bool plain = out.strides()[1] == 1 && right.strides()[0] == 1;
-    if (!plain || (dtype != DType::F32 && dtype != DType::F64)) {
-        cpu::gemm(out, unsqueeze(left, 1), unsqueeze(right, 0));
-        return out;
-    }
-    dispatch<float, double>(dtype, "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        int64_t n = right.numel();
-        parallel_for(left.numel(), std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, n)),
-                     [&](int64_t begin, int64_t end) {
-                         const T* __restrict row = right.data<T>();
-                         for (int64_t i = begin; i < end; i++) {
-                             T factor = left.data<T>()[i * left.strides()[0]];
-                             T* __restrict to = out.data<T>() + i * out.strides()[0];
-#pragma omp simd
-                             for (int64_t j = 0; j < n; j++) to[j] = factor * row[j];
-                         }
-                     });
-    });
+    device::multiplying(out).outer(out, left, right);
     return out;
 }
 
 // Half types round after every step here, as elementwise ops do.
 Tensor addr_half(const Tensor& input, const Tensor& x, const Tensor& y, const Dims& shape, DType dtype,
                  const Scalar& beta, const Scalar& alpha) {
-    Tensor start = contiguous(expand(to_dtype(input, dtype), shape)), out = empty(shape, dtype);
+    Tensor start = contiguous(expand(to_dtype(input, dtype), shape)), out = empty(shape, dtype, input.device());
     Tensor left = contiguous(to_dtype(x, dtype)), right = contiguous(to_dtype(y, dtype));
-    dispatch<Half, BFloat16>(dtype, "float16 or bfloat16", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        float b = beta.to<T>(), a = alpha.to<T>();
-        for (int64_t i = 0; i < shape[0]; i++) {
-            float factor = T(a * left.data<T>()[i]);
-            const T *from = start.data<T>() + i * shape[1], *row = right.data<T>();
-            T* to = out.data<T>() + i * shape[1];
-            for (int64_t j = 0; j < shape[1]; j++)
-                to[j] = T((b == 0 ? 0.0f : float(T(b * from[j]))) + float(T(factor * row[j])));
-        }
-    });
+    device::multiplying(out).add_outer_half(out, start, left, right, beta, alpha);
     return out;
 }
 
@@ -233,7 +197,7 @@ Tensor dot_args(Args& args, const Tensor& x, const Tensor& y, bool conjugate) {
     check(x.numel() == y.numel(), "inconsistent tensor size, expected vectors of the same size, got ", x.numel(),
           " and ", y.numel(), " elements");
     Tensor out = product_target(args, {}, x.dtype(), {x, y});
-    cpu::dot(out, x, y, conjugate);
+    device::multiplying(out).dot(out, x, y, conjugate);
     return out;
 }
 
@@ -252,7 +216,7 @@ Tensor inner(Args& args, const Tensor& x, const Tensor& y) {
     for (int64_t size : scalars ? y.shape() : leading(b, 1)) n *= size;
     Tensor out = product_target(args, shape, x.dtype(), {x, y}, true);
     Tensor flat = out.is_contiguous() ? view(out, {m, n}) : empty({m, n}, x.dtype());
-    cpu::gemm(flat, reshape(a, {m, k}), transpose(reshape(b, {n, k}), 0, 1));
+    gemm(flat, reshape(a, {m, k}), transpose(reshape(b, {n, k}), 0, 1));
     return out.is_contiguous() ? out : view(flat, shape);
 }
 
@@ -323,7 +287,7 @@ Example:
     check_same_dtype(a.tensor(0), a.tensor(1));
     const Tensor &x = a.tensor(0), &y = a.tensor(1);
     Tensor out = product_target(a, {x.shape()[0], x.shape()[1], y.shape()[2]}, x.dtype(), {x, y});
-    cpu::gemm(out, x, y);
+    gemm(out, x, y);
     return out;
 }
 

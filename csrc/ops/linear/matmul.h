@@ -1,5 +1,6 @@
 // Matrix products for other families: checked, allocating.
 #pragma once
+#include "device/matmul.h"
 #include "ops/table/common.h"
 
 namespace fb {
@@ -8,6 +9,12 @@ namespace fb {
 Tensor matmul(const Tensor& x, const Tensor& y);
 // beta * input + alpha * a @ b for matrices or batches; `input` broadcasts to the product's shape.
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha);
+
+// c = beta * c + alpha * a @ b, as device::Multiplying has it.
+inline void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha = Scalar(1),
+                 const Scalar& beta = Scalar(0)) {
+    device::multiplying(c).gemm(c, a, b, alpha, beta);
+}
 
 // out = a @ b + bias, a vector or nothing. out is contiguous, and written only once where the product's kernel can.
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);

@@ -1,77 +1,9 @@
 // cdist: distances between all pairs of rows.
 #include <cmath>
 
-#include "backend/cpu/gemm.h"
 #include "ops/linear/matmul.h"
 
 namespace fb {
-namespace {
-
-template <class T>
-T distance(const T* x, const T* y, int64_t n, double p) {
-    T sum = 0;
-    if (p == 0) {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++) sum += x[i] != y[i] ? T(1) : T(0);
-        return sum;
-    }
-    if (p == 1) {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++) sum += std::abs(x[i] - y[i]);
-        return sum;
-    }
-    if (p == 2) {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++) sum += (x[i] - y[i]) * (x[i] - y[i]);
-        return std::sqrt(sum);
-    }
-    if (std::isinf(p)) {
-        for (int64_t i = 0; i < n; i++) {
-            T d = std::abs(x[i] - y[i]);
-            if (d > sum || d != d) sum = d;
-            if (sum != sum) break;
-        }
-        return sum;
-    }
-    for (int64_t i = 0; i < n; i++) sum += std::pow(std::abs(x[i] - y[i]), T(p));
-    return std::pow(sum, T(1 / p));
-}
-
-template <class T>
-void square_norms(T* to, const T* x, int64_t rows, int64_t cols) {
-    for (int64_t i = 0; i < rows; i++, x += cols) {
-        T sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < cols; j++) sum += x[j] * x[j];
-        to[i] = sum;
-    }
-}
-
-// |x|² + |y|² - 2 x·y: one matrix product, at the cost of cancellation for close points.
-template <class T>
-void euclid_by_product(const Tensor& out, const Tensor& x, const Tensor& y) {
-    int64_t d = x.dim(), m = x.shape()[d - 2], n = y.shape()[d - 2], k = x.shape()[d - 1],
-            batch = out.numel() / (m * n);
-    cpu::gemm(out, x, transpose(y, -1, -2), Scalar(-2), Scalar(0));
-    Tensor nx = empty({batch * m}, x.dtype()), ny = empty({batch * n}, x.dtype());
-    square_norms(nx.data<T>(), x.data<T>(), batch * m, k);
-    square_norms(ny.data<T>(), y.data<T>(), batch * n, k);
-    parallel_for(batch * m, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; row++) {
-            T* to = out.data<T>() + row * n;
-            const T* b = ny.data<T>() + row / m * n;
-            T a = nx.data<T>()[row];
-#pragma omp simd
-            for (int64_t j = 0; j < n; j++) {
-                T square = to[j] + a + b[j];
-                to[j] = std::sqrt(square < 0 ? T(0) : square);
-            }
-        }
-    });
-}
-
-}  // namespace
-
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, const std::string& mode) {
     bool by_need = mode == "use_mm_for_euclid_dist_if_necessary", always = mode == "use_mm_for_euclid_dist";
     check(by_need || always || mode == "donot_use_mm_for_euclid_dist", "\"", mode,
@@ -93,22 +25,12 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, const std::string& mo
     right.push_back(k);
     shape.push_back(m);
     shape.push_back(n);
-    Tensor out = empty(shape, wide);
+    Tensor out = empty(shape, wide, x1.device());
     if (out.numel() == 0) return to_dtype(out, dtype);
     if (k == 0) return zeros(shape, dtype);
     Tensor x = contiguous(expand(to_dtype(x1, wide), left)), y = contiguous(expand(to_dtype(x2, wide), right));
-    dispatch<float, double>(wide, "a floating point dtype", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if (p == 2 && (always || (by_need && (m > 25 || n > 25)))) return euclid_by_product<T>(out, x, y);
-        int64_t rows = out.numel() / n;
-        parallel_for(rows, std::max<int64_t>(1, parallel_grain / (n * k)), [&](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; row++) {
-                const T *a = x.data<T>() + row * k, *b = y.data<T>() + row / m * n * k;
-                T* to = out.data<T>() + row * n;
-                for (int64_t j = 0; j < n; j++) to[j] = distance(a, b + j * k, k, p);
-            }
-        });
-    });
+    bool by_product = p == 2 && (always || (by_need && (m > 25 || n > 25)));
+    device::multiplying(out).distances(out, x, y, p, by_product);
     return to_dtype(out, dtype);
 }
 
@@ -151,16 +73,9 @@ Example:
     check(is_floating(input.dtype()), "needs a floating point tensor, got ", input.dtype());
     check(p >= 0, "p must not be negative, got ", p);
     Tensor x = contiguous(to_dtype(input, compute_dtype(input.dtype())));
-    int64_t n = x.shape()[0], k = x.shape()[1];
-    Tensor out = empty({n < 2 ? 0 : n * (n - 1) / 2}, x.dtype());
-    dispatch<float, double>(x.dtype(), "a floating point dtype", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        T* to = out.data<T>();
-        const T* rows = x.data<T>();
-        for (int64_t i = 0; i < n; i++) {
-            for (int64_t j = i + 1; j < n; j++) *to++ = distance(rows + i * k, rows + j * k, k, p);
-        }
-    });
+    int64_t n = x.shape()[0];
+    Tensor out = empty({n < 2 ? 0 : n * (n - 1) / 2}, x.dtype(), x.device());
+    device::multiplying(out).pair_distances(out, x, p);
     return to_dtype(out, input.dtype());
 }
 

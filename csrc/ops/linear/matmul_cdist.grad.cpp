@@ -1,47 +1,15 @@
 // Gradients of distances between rows. The slope of |d|_p along one coordinate, sign(d) (|d| / distance)^(p-1), is what
 // all formulas here are made of; it is zero where the distance is.
 #include <cmath>
+#include <vector>
 
+#include "device/move.h"
 #include "ops/linear/matmul.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
 
 namespace fb {
 namespace {
-
-template <class T>
-T sign_of(T d) {
-    return static_cast<T>((d > 0) - (d < 0));
-}
-
-// to += g * slopes of the distance between x and y along each of n coordinates
-template <class T>
-void add_slopes(T* __restrict to, const T* __restrict x, const T* __restrict y, int64_t n, double p, T g, T distance) {
-    if (p == 1) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) to[i] += g * sign_of(x[i] - y[i]);
-        return;
-    }
-    if (distance == 0) return;
-    if (p == 2) {
-        T scale = g / distance;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) to[i] += scale * (x[i] - y[i]);
-        return;
-    }
-    if (std::isinf(p)) {
-        for (int64_t i = 0; i < n; i++) {
-            T d = x[i] - y[i];
-            if (std::abs(d) == distance) to[i] += g * sign_of(d);
-        }
-        return;
-    }
-    T power = static_cast<T>(p - 1), scale = g / std::pow(distance, power);
-    for (int64_t i = 0; i < n; i++) {
-        T d = x[i] - y[i];
-        if (d != 0) to[i] += scale * sign_of(d) * std::pow(std::abs(d), power);
-    }
-}
 
 Tensor cdist_backward(const Tensor& g, const Tensor& x1, const Tensor& x2, double p, const Tensor& distances) {
     DType dtype = g.dtype(), wide = compute_dtype(dtype);
@@ -54,17 +22,7 @@ Tensor cdist_backward(const Tensor& g, const Tensor& x1, const Tensor& x2, doubl
     auto prepared = [&](const Tensor& t, const Dims& shape) { return contiguous(expand(to_dtype(t, wide), shape)); };
     Tensor x = prepared(x1, left), y = prepared(x2, right), a = prepared(g, g.shape()),
            d = prepared(distances, g.shape());
-    dispatch<float, double>(wide, "a floating point dtype", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        parallel_for(out.numel() / k, std::max<int64_t>(1, parallel_grain / (n * k)), [&](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; row++) {
-                const T *from = x.data<T>() + row * k, *others = y.data<T>() + row / m * n * k;
-                for (int64_t j = 0; j < n; j++)
-                    add_slopes<T>(out.data<T>() + row * k, from, others + j * k, k, p, a.data<T>()[row * n + j],
-                                  d.data<T>()[row * n + j]);
-            }
-        });
-    });
+    device::multiplying(out).distance_slopes(out, a, x, y, p, d);
     return to_dtype(out, dtype);
 }
 
@@ -120,11 +78,13 @@ GRAD("pdist", IN(0) | RESULT(0)) {
     int64_t n = c.shape(0)[0];
     if (n < 2) return c.set(0, zeros_of(c.shape(0), c.dtype(0)));
     // The pairs as a full, symmetric matrix.
-    Tensor places = empty({n * (n - 1) / 2}, DType::I64);
-    int64_t* to = places.data<int64_t>();
+    std::vector<int64_t> at;
+    at.reserve(static_cast<size_t>(n * (n - 1) / 2));
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = i + 1; j < n; j++) *to++ = i * n + j;
+        for (int64_t j = i + 1; j < n; j++) at.push_back(i * n + j);
     }
+    Tensor places = empty({n * (n - 1) / 2}, DType::I64, c.g().tensor.device());
+    device::moving(places).write(places, at.data());
     auto square = [&](const Var& pairs) {
         Var half = reshape(call<"_place">(pairs, Var(places), 0, n * n, false), Dims{n, n});
         return half + turned(half);

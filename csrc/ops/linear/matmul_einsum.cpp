@@ -2,9 +2,6 @@
 // allow.
 #include <map>
 
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/loops.h"
-#include "base/bool.h"
 #include "ops/linear/matmul.h"
 
 namespace fb {
@@ -103,8 +100,9 @@ void sum_out(Operand& x, const std::vector<char>& keep) {
         summed *= x.tensor.shape()[d];
     }
     DType dtype = x.tensor.dtype();
-    Tensor total = empty({kept, 1}, dtype);
-    cpu::gemm(total, reshape(permute(x.tensor, order), {kept, summed}), full({summed, 1}, Scalar(1), dtype));
+    Tensor total = empty({kept, 1}, dtype, x.tensor.device());
+    gemm(total, reshape(permute(x.tensor, order), {kept, summed}),
+         full({summed, 1}, Scalar(1), dtype, x.tensor.device()));
     x.tensor = view(total, kept_shape);
     x.labels = labels;
 }
@@ -112,30 +110,6 @@ void sum_out(Operand& x, const std::vector<char>& keep) {
 struct Groups {
     Labels batch, left, right, inner;
 };
-
-template <class T>
-void multiply_tile(char** data, int64_t n, const void*) {
-    T* out = reinterpret_cast<T*>(data[0]);
-    const Stored<T>*x = reinterpret_cast<const Stored<T>*>(data[1]), *y = reinterpret_cast<const Stored<T>*>(data[2]);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        if constexpr (std::is_integral_v<T>)
-            out[i] = static_cast<T>(static_cast<uint64_t>(x[i]) * static_cast<uint64_t>(y[i]));
-        else out[i] = x[i] * y[i];
-    }
-}
-
-// out = x * y with broadcasting.
-void multiply(const Tensor& out, const Tensor& x, const Tensor& y) {
-    if (out.numel() == 0) return;
-    LoopPlan plan;
-    const Tensor* operands[] = {&out, &x, &y};
-    make_plan(plan, out.shape(), operands, 3);
-    DType compute = compute_dtype(out.dtype()), types[] = {compute, compute, compute};
-    dispatch_compute(compute, [&](auto tag) {
-        cpu::run_tiles(plan, types, 1, multiply_tile<typename decltype(tag)::type>, nullptr);
-    });
-}
 
 Dims positions(const Operand& x, std::initializer_list<const Labels*> groups) {
     Dims order;
@@ -190,9 +164,9 @@ Operand contract(Operand x, Operand y, const std::vector<char>& keep, const std:
     for (int label : g.right) shape.push_back(y.tensor.shape()[y.find(label)]);
     DType dtype = x.tensor.dtype();
     if (g.batch.empty() && g.left.empty() && g.right.empty()) {
-        result.tensor = empty({}, dtype);
+        result.tensor = empty({}, dtype, x.tensor.device());
         Tensor a = permute(x.tensor, positions(x, {&g.inner})), b = permute(y.tensor, positions(y, {&g.inner}));
-        cpu::dot(result.tensor, reshape(a, {-1}), reshape(b, {-1}), false);
+        device::multiplying(result.tensor).dot(result.tensor, reshape(a, {-1}), reshape(b, {-1}), false);
         return result;
     }
     if (g.inner.empty()) {
@@ -200,16 +174,16 @@ Operand contract(Operand x, Operand y, const std::vector<char>& keep, const std:
                right = permute(y.tensor, positions(y, {&g.batch, &g.right}));
         for (size_t i = 0; i < g.right.size(); i++) left = unsqueeze(left, left.dim());
         for (size_t i = 0; i < g.left.size(); i++) right = unsqueeze(right, static_cast<int64_t>(g.batch.size()));
-        result.tensor = empty(shape, dtype);
-        multiply(result.tensor, left, right);
+        result.tensor = empty(shape, dtype, x.tensor.device());
+        device::multiplying(result.tensor).multiply(result.tensor, left, right);
         return result;
     }
     Tensor a = as_matrix(x, g.batch, g.left, g.inner), b = as_matrix(y, g.batch, g.inner, g.right);
     Dims full_shape = batch;
     full_shape.push_back(a.shape()[a.dim() - 2]);
     full_shape.push_back(b.shape().back());
-    Tensor product = empty(full_shape, dtype);
-    cpu::gemm(product, a, b);
+    Tensor product = empty(full_shape, dtype, a.device());
+    gemm(product, a, b);
     result.tensor = view(product, shape);
     return result;
 }
