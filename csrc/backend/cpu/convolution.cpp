@@ -1,4 +1,16 @@
 // Which algorithm computes a convolution, and convolutions as products with unfolded columns.
+//
+// Note [Convolution algorithms]: which code computes a convolution.
+// - float32, 3 x 3 windows with stride 1: Winograd's F(4 x 4, 3 x 3) where it is faster (winograd*.cpp). It
+//   needs a quarter of the multiplications, and its points are chosen so that the error stays near that of the direct
+//   sum. A result that is not finite is computed again directly. Groups of channels are computed one after the other.
+// - Windows of one pixel with large weights, or in row-major images: matrix products. The same holds for the gradients
+//   of windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
+// - Gradients of depthwise weights, and of the weights of first layers: kernels of our own (depthwise.cpp,
+//   conv_few.cpp). Row-major images stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
+// - Other float32 convolutions: oneDNN, channels-last. It never frees the code of some of its kernels, so after 2048
+//   shapes other kernels are used (onednn.cpp).
+// - Other dtypes: unfolded columns and matrix products.
 #include "backend/cpu/convolution.h"
 
 #include "backend/cpu/onednn.h"
@@ -8,30 +20,12 @@
 #include "tensor/layout.h"
 
 namespace fb::cpu {
+namespace {
 
-bool ConvShape::is_patches() const {
-    for (int i = 0; i < 3; i++) {
-        if (kernel[i] != stride[i] || padding[i] != 0 || dilation[i] != 1 || out[i] * kernel[i] > in[i]) return false;
-    }
-    return groups == 1 && taps() > 1;
-}
-bool ConvShape::skips_pixels() const {
-    bool skips = false;
-    for (int i = 0; i < 3; i++) {
-        if (kernel[i] != 1 || padding[i] != 0) return false;
-        skips = skips || stride[i] > 1;
-    }
-    return skips;
-}
-ConvShape ConvShape::without_gaps() const {
-    ConvShape s = *this;
-    for (int i = 0; i < 3; i++) s.in[i] = s.out[i], s.stride[i] = 1;
-    return s;
-}
+using device::ConvAlgorithm;
+using device::ConvPass;
 
 // ---- the choice ----------------------------------------------------------------------------------------------------
-
-namespace {
 
 // oneDNN wants the result to have every window that fits.
 bool fits_direct(const ConvShape& s, DType d) {
@@ -59,8 +53,7 @@ bool stays_planes(const ConvShape& s, const Tensor& t) {
     return depthwise_planes_fit(s, t.dtype()) && (is_planes(t) || t.dtype() != DType::F32);
 }
 
-}  // namespace
-
+// This is the only place where that is decided.
 ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes) {
     using enum ConvAlgorithm;
     bool forward = pass == ConvPass::Forward, direct = fits_direct(s, given.dtype());
@@ -91,8 +84,6 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
 
 // ---- columns -------------------------------------------------------------------------------------------------------
 
-namespace {
-
 // Calls f(column row, output position, input offset) for every tap inside the input of one image and channel.
 template <class F>
 void each_tap(const ConvShape& s, F f) {
@@ -114,8 +105,6 @@ void each_tap(const ConvShape& s, F f) {
                 }
             }
 }
-
-}  // namespace
 
 void unfold_columns(const ConvShape& s, const Tensor& columns, const Tensor& x) {
     int64_t taps = s.taps(), places = s.places(), pixels = s.pixels();
@@ -148,4 +137,24 @@ void fold_columns(const ConvShape& s, const Tensor& x, const Tensor& columns) {
     });
 }
 
+// ---- what the device offers ----------------------------------------------------------------------------------------
+
+int64_t set_winograd(int64_t mode) {
+    if (mode >= 0) set_winograd_mode(static_cast<WinogradMode>(mode));
+    return static_cast<int64_t>(winograd_mode());
+}
+
+const device::Provide<device::Convolving> provided(DeviceType::CPU,
+                                                   {.choose = choose,
+                                                    .forward = conv_forward,
+                                                    .backward_input = conv_backward_input,
+                                                    .backward_weight = conv_backward_weight,
+                                                    .planes_forward = depthwise_planes_forward,
+                                                    .planes_backward_input = depthwise_planes_backward_input,
+                                                    .planes_backward_weight = depthwise_planes_backward_weight,
+                                                    .unfold = unfold_columns,
+                                                    .fold = fold_columns,
+                                                    .winograd_mode = set_winograd});
+
+}  // namespace
 }  // namespace fb::cpu

@@ -1,45 +1,10 @@
-// Convolutions on the CPU: the shape of a problem, which algorithm computes it, and the kernels.
+// Kernels of convolutions on the CPU; see device::Convolving.
 #pragma once
-#include "tensor/tensor.h"
+#include "device/convolution.h"
 
 namespace fb::cpu {
 
-// A convolution of up to three spatial dimensions; those that are missing come first, with size 1.
-struct ConvShape {
-    int64_t batch, in_channels, out_channels, groups;
-    int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
-    int64_t spatial;  // how many there are
-
-    int64_t per_group() const { return in_channels / groups; }
-    int64_t pixels() const { return in[0] * in[1] * in[2]; }
-    int64_t places() const { return out[0] * out[1] * out[2]; }
-    int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-    // Windows that touch but do not overlap, as the patches of vision transformers.
-    bool is_patches() const;
-    // Windows of one pixel that skip others.
-    bool skips_pixels() const;
-    // The same convolution of an input of which only the used pixels are left.
-    ConvShape without_gaps() const;
-};
-
-enum class ConvPass { Forward, BackwardInput, BackwardWeight };
-enum class ConvAlgorithm {
-    Direct,          // channels-last, by the kernels below
-    Planes,          // row-major images, every channel with its own weight; fails on values that are not finite
-    Product,         // windows of one pixel: one product of matrices over all pixels, channels-last
-    ProductByImage,  // the same without reordering row-major images: a product for each
-    Patches,         // every pixel lies in one window at most: the reordered input is a matrix
-    Columns,         // a product with the unfolded input, for all dtypes
-};
-// The algorithm that is fastest for a problem; `given` is the input, or for the gradient of the input that of the
-// result. Without `planes`, when Planes has failed, the next best. This is the only place where that is decided.
-ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes = true);
-
-// Direct: float32, channels-last tensors (strides checked by the caller), weights row-major (out, in / groups, …). The
-// bias may be undefined.
-void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
-void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+using device::ConvShape;
 
 // Planes: float32 or float64; false where a number is not finite (depthwise_planes.cpp).
 bool depthwise_planes_fit(const ConvShape& s, DType d);
@@ -47,11 +12,6 @@ bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor&
                               const Tensor& bias);
 bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
-
-// Columns: (batch, groups, channels per group * taps, places) from row-major images, written where a tap lies inside
-// the image; and columns added to the pixels they came from. All dtypes; results are zeros before.
-void unfold_columns(const ConvShape& s, const Tensor& columns, const Tensor& x);
-void fold_columns(const ConvShape& s, const Tensor& x, const Tensor& columns);
 
 // Kernels of Direct that fit some shapes only; false where they do not. Our own where every channel has its own weight
 // (depthwise.cpp), and for few input channels (conv_few.cpp).

@@ -4,7 +4,7 @@
 
 namespace fb::cpu {
 
-// Tensors as for Direct in convolution.h.
+// Tensors as for Direct in device/convolution.h.
 void onednn_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
 void onednn_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 void onednn_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);

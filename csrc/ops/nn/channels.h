@@ -1,7 +1,7 @@
 // Tensors of shape (batch, channels, ...) in the two orders that pooling and normalisation work in directly: planes
 // (row-major) and channels-last. Results keep the order of the input (Note [Layout freedom]).
 #pragma once
-#include "backend/cpu/loops.h"
+#include "device/move.h"
 #include "ops/shape/create.h"
 #include "ops/table/common.h"
 #include "ops/table/free_layout.h"
@@ -26,8 +26,8 @@ struct Channels {
     }
     // A result of the same order.
     Tensor result(const Dims& shape, DType dtype) const {
-        if (!last) return empty(shape, dtype);
-        Tensor y = empty_strided(shape, channels_last_strides(shape), dtype);
+        if (!last) return empty(shape, dtype, t.device());
+        Tensor y = empty_strided(shape, channels_last_strides(shape), dtype, t.device());
         set_free_layout(y, !promised && !y.is_contiguous());
         return y;
     }
@@ -38,7 +38,7 @@ inline Tensor in_order(const Tensor& t, bool last) {
     if (!last) return contiguous(t);
     if (is_channels_last(t)) return t;
     Tensor result = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype(), t.device());
-    cpu::copy(result, t);
+    device::moving(t).copy(result, t);
     return result;
 }
 

@@ -1,25 +1,11 @@
 // Convolutions. The three operations (forward, gradient of the input, gradient of the weight) are each other's
 // gradients.
-//
-// Note [Convolution algorithms]: which code computes a convolution.
-// - float32, 3 x 3 windows with stride 1: Winograd's F(4 x 4, 3 x 3) where it is faster (backend/cpu/winograd*.cpp). It
-//   needs a quarter of the multiplications, and its points are chosen so that the error stays near that of the direct
-//   sum. A result that is not finite is computed again directly. Groups of channels are computed one after the other.
-// - Windows of one pixel with large weights, or in row-major images: matrix products. The same holds for the gradients
-//   of windows that touch but do not overlap, such as the patches of vision transformers (conv_patches.cpp).
-// - Gradients of depthwise weights, and of the weights of first layers: kernels of our own (backend/cpu/depthwise.cpp,
-//   conv_few.cpp). Row-major images stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
-// - Other float32 convolutions: oneDNN, channels-last. It never frees the code of some of its kernels, so after 2048
-//   shapes other kernels are used (backend/cpu/onednn.cpp).
-// - Other dtypes: unfolded columns and matrix products.
 #include "ops/nn/conv.h"
 
 #include <cmath>
 
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/loops.h"
-#include "backend/cpu/winograd.h"
 #include "base/wording.h"
+#include "device/move.h"
 #include "ops/linear/matmul.h"
 #include "ops/order/reduce.h"
 #include "ops/table/gradient.h"
@@ -32,8 +18,8 @@ Dims per_dimension(const Dims& given, int64_t spatial, const char* name) {
     return Dims(spatial, given[0]);
 }
 
-cpu::ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const ConvWindow& o) {
-    cpu::ConvShape s{};
+ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const ConvWindow& o) {
+    ConvShape s{};
     s.spatial = x.size() - 2;
     s.batch = x[0];
     s.in_channels = x[1];
@@ -53,21 +39,17 @@ cpu::ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const Con
     return s;
 }
 
-bool keeps_planes(const cpu::ConvShape& s, const Tensor& x) {
-    return cpu::choose(cpu::ConvPass::BackwardWeight, s, x) == cpu::ConvAlgorithm::Planes;
+bool keeps_planes(const ConvShape& s, const Tensor& x) {
+    return device::convolving(x).choose(ConvPass::BackwardWeight, s, x, true) == ConvAlgorithm::Planes;
 }
 
-Tensor last_result(const Dims& shape, DType dtype, bool promised) {
-    Tensor t = empty_strided(shape, channels_last_strides(shape), dtype);
+Tensor last_result(const Dims& shape, const Tensor& like, bool promised) {
+    Tensor t = empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
     set_free_layout(t, !promised && !t.is_contiguous());
     return t;
 }
 
 namespace {
-
-using cpu::ConvAlgorithm;
-using cpu::ConvPass;
-using cpu::ConvShape;
 
 void check_window(const ConvWindow& o) {
     for (int64_t s : o.stride) check(s > 0, "non-positive stride is not supported, got ", o.stride);
@@ -95,8 +77,8 @@ Tensor openly_last(const Tensor& t) {
         t.impl()->free_layout = false;
         return t;
     }
-    Tensor result = last_result(t.shape(), t.dtype(), true);
-    cpu::copy(result, t);
+    Tensor result = last_result(t.shape(), t, true);
+    device::moving(result).copy(result, t);
     return result;
 }
 // The caller knows that one of them is channels-last: so must the result be.
@@ -108,15 +90,15 @@ bool told_last(const Tensor& x, const Tensor& w) {
 
 // (batch, groups, channels per group * taps, positions).
 Tensor unfold(const ConvShape& s, const Tensor& x) {
-    Tensor columns =
-        zeros({s.batch, s.groups, checked_mul(s.per_group(), s.taps(), "the unfolded input"), s.places()}, x.dtype());
-    cpu::unfold_columns(s, columns, contiguous(x));
+    Tensor columns = zeros({s.batch, s.groups, checked_mul(s.per_group(), s.taps(), "the unfolded input"), s.places()},
+                           x.dtype(), x.device());
+    device::convolving(x).unfold(s, columns, contiguous(x));
     return columns;
 }
 
 Tensor fold(const ConvShape& s, const Tensor& columns, const Dims& shape) {
-    Tensor result = zeros(shape, columns.dtype());
-    cpu::fold_columns(s, result, contiguous(columns));
+    Tensor result = zeros(shape, columns.dtype(), columns.device());
+    device::convolving(columns).fold(s, result, contiguous(columns));
     return result;
 }
 
@@ -177,37 +159,37 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvW
         return to_dtype(
             forward(to_dtype(x, DType::F32), to_dtype(w, DType::F32), bias ? to_dtype(bias, DType::F32) : bias, o),
             x.dtype());
-    if (x.numel() == 0 || w.numel() == 0) return add_bias(zeros(shape, x.dtype()), bias);
+    if (x.numel() == 0 || w.numel() == 0) return add_bias(zeros(shape, x.dtype(), x.device()), bias);
     bool promised = wants_last(x) && !x.impl()->free_layout;
     for (bool planes = true;; planes = false) {
-        switch (cpu::choose(ConvPass::Forward, s, x, planes)) {
+        switch (device::convolving(x).choose(ConvPass::Forward, s, x, planes)) {
             case ConvAlgorithm::ProductByImage: {
-                Tensor y = empty(shape, x.dtype()), weight = as_matrix(contiguous(w)), out = by_image(y);
-                if (bias) cpu::copy(out, expand(reshape(bias, {1, bias.numel(), 1}), out.shape()));
-                cpu::gemm(out, expand(weight, {s.batch, weight.size(0), weight.size(1)}), by_image(x), Scalar(1),
-                          Scalar(bias ? 1 : 0));
+                Tensor y = empty(shape, x.dtype(), x.device()), weight = as_matrix(contiguous(w)), out = by_image(y);
+                if (bias) device::moving(out).copy(out, expand(reshape(bias, {1, bias.numel(), 1}), out.shape()));
+                gemm(out, expand(weight, {s.batch, weight.size(0), weight.size(1)}), by_image(x), Scalar(1),
+                     Scalar(bias ? 1 : 0));
                 return y;
             }
             case ConvAlgorithm::Planes: {
-                Tensor y = empty(shape, x.dtype()), plus = bias ? contiguous(bias) : bias;
-                if (!cpu::depthwise_planes_forward(s, y, contiguous(x), contiguous(w), plus)) continue;
+                Tensor y = empty(shape, x.dtype(), x.device()), plus = bias ? contiguous(bias) : bias;
+                if (!device::convolving(x).planes_forward(s, y, contiguous(x), contiguous(w), plus)) continue;
                 return y;
             }
             case ConvAlgorithm::Product: {
-                Tensor y = last_result(shape, x.dtype(), promised), weight = as_matrix(contiguous(w));
+                Tensor y = last_result(shape, x, promised), weight = as_matrix(contiguous(w));
                 Tensor from = in_order(s.skips_pixels() ? used_pixels(s, x) : x, true);
                 multiply_add(by_pixel(y), by_pixel(from), transpose(weight, 0, 1), bias ? contiguous(bias) : bias);
                 return y;
             }
             case ConvAlgorithm::Direct: {
-                Tensor y = last_result(shape, x.dtype(), promised), plus = bias ? contiguous(bias) : bias;
+                Tensor y = last_result(shape, x, promised), plus = bias ? contiguous(bias) : bias;
                 bool skips = s.skips_pixels();
                 Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
-                cpu::conv_forward(skips ? s.without_gaps() : s, y, from, contiguous(w), plus);
+                device::convolving(x).forward(skips ? s.without_gaps() : s, y, from, contiguous(w), plus);
                 return y;
             }
             case ConvAlgorithm::Patches: {
-                Tensor y = last_result(shape, x.dtype(), promised);
+                Tensor y = last_result(shape, x, promised);
                 patches_forward(s, y, x, w, bias);
                 return y;
             }
@@ -221,35 +203,35 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Con
     ConvShape s = conv_shape(x, w.shape(), g.shape(), o);
     if (through_float(g.dtype()))
         return to_dtype(input_gradient(to_dtype(g, DType::F32), to_dtype(w, DType::F32), x, o, promised), g.dtype());
-    if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype());
+    if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype(), g.device());
     for (bool planes = true;; planes = false) {
-        ConvAlgorithm algorithm = cpu::choose(ConvPass::BackwardInput, s, g, planes);
+        ConvAlgorithm algorithm = device::convolving(g).choose(ConvPass::BackwardInput, s, g, planes);
         switch (algorithm) {
             case ConvAlgorithm::Patches: {
-                Tensor gx = last_result(x, g.dtype(), promised);
+                Tensor gx = last_result(x, g, promised);
                 patches_backward_input(s, gx, g, w);
                 return gx;
             }
             case ConvAlgorithm::Planes: {
-                Tensor gx = empty(x, g.dtype());
-                if (!cpu::depthwise_planes_backward_input(s, gx, contiguous(g), contiguous(w))) continue;
+                Tensor gx = empty(x, g.dtype(), g.device());
+                if (!device::convolving(g).planes_backward_input(s, gx, contiguous(g), contiguous(w))) continue;
                 return gx;
             }
             case ConvAlgorithm::Product:
             case ConvAlgorithm::Direct: {
-                Tensor gx = last_result(x, g.dtype(), promised);
+                Tensor gx = last_result(x, g, promised);
                 if (s.skips_pixels()) {
-                    cpu::copy(gx, scalar_tensor(Scalar(0), gx.dtype()));
+                    device::moving(gx).copy(gx, scalar_tensor(Scalar(0), gx.dtype()));
                     ConvWindow close = o;
                     close.stride = Dims(o.stride.size(), 1);
                     Tensor places = used_pixels(s, gx);
-                    cpu::copy(places, input_gradient(g, w, places.shape(), close, true));
+                    device::moving(places).copy(places, input_gradient(g, w, places.shape(), close, true));
                     return gx;
                 }
                 Tensor from = in_order(g, true), weight = contiguous(w);
                 if (algorithm == ConvAlgorithm::Product)
                     multiply_add(by_pixel(gx), by_pixel(from), as_matrix(weight), Tensor());
-                else cpu::conv_backward_input(s, gx, from, weight);
+                else device::convolving(g).backward_input(s, gx, from, weight);
                 return gx;
             }
             default:
@@ -262,30 +244,30 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Co
     ConvShape s = conv_shape(x.shape(), w, g.shape(), o);
     if (through_float(g.dtype()))
         return to_dtype(weight_gradient(to_dtype(g, DType::F32), to_dtype(x, DType::F32), w, o), g.dtype());
-    if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype());
+    if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype(), g.device());
     bool skips = s.skips_pixels();
     for (bool planes = true;; planes = false) {
-        switch (cpu::choose(ConvPass::BackwardWeight, s, x, planes)) {
+        switch (device::convolving(x).choose(ConvPass::BackwardWeight, s, x, planes)) {
             case ConvAlgorithm::Patches: {
-                Tensor gw = empty(w, g.dtype());
+                Tensor gw = empty(w, g.dtype(), g.device());
                 patches_backward_weight(s, gw, g, x);
                 return gw;
             }
             case ConvAlgorithm::Planes: {
-                Tensor gw = empty(w, g.dtype());
-                if (!cpu::depthwise_planes_backward_weight(s, gw, contiguous(g), contiguous(x))) continue;
+                Tensor gw = empty(w, g.dtype(), g.device());
+                if (!device::convolving(g).planes_backward_weight(s, gw, contiguous(g), contiguous(x))) continue;
                 return gw;
             }
             case ConvAlgorithm::Product: {
-                Tensor gw = empty(w, g.dtype()), grad = in_order(g, true);
+                Tensor gw = empty(w, g.dtype(), g.device()), grad = in_order(g, true);
                 Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
                 multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(from), Tensor());
                 return gw;
             }
             case ConvAlgorithm::Direct: {
-                Tensor gw = empty(w, g.dtype()), grad = in_order(g, true);
+                Tensor gw = empty(w, g.dtype(), g.device()), grad = in_order(g, true);
                 Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
-                cpu::conv_backward_weight(skips ? s.without_gaps() : s, gw, grad, from);
+                device::convolving(g).backward_weight(skips ? s.without_gaps() : s, gw, grad, from);
                 return gw;
             }
             default: {
@@ -363,8 +345,8 @@ OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
     const Tensor& g = a.tensor(0);
     if (a.flag(1)) return contiguous(g);
     if (g.dtype() != DType::F32 || g.numel() == 0 || is_last(g)) return g;
-    Tensor result = last_result(g.shape(), g.dtype(), false);
-    cpu::copy(result, g);
+    Tensor result = last_result(g.shape(), g, false);
+    device::moving(result).copy(result, g);
     return result;
 }
 OP("_conv_weight_gradient(Tensor grad, Tensor input, int[] weight_shape, " CONV_WINDOW ") -> Tensor", FREE) {
@@ -426,11 +408,8 @@ Example:
     >>> fb._C.namespaces[""]["_winograd"]()
     1
 )") {
-    if (a.given(0)) {
-        check(a.integer(0) >= 0 && a.integer(0) <= 2, "mode must be 0, 1 or 2, got ", a.integer(0));
-        cpu::set_winograd_mode(static_cast<cpu::WinogradMode>(a.integer(0)));
-    }
-    return static_cast<int64_t>(cpu::winograd_mode());
+    if (a.given(0)) check(a.integer(0) >= 0 && a.integer(0) <= 2, "mode must be 0, 1 or 2, got ", a.integer(0));
+    return device::on<device::Convolving>(Device{}).winograd_mode(a.given(0) ? a.integer(0) : -1);
 }
 NO_GRAD("_winograd");
 

@@ -23,7 +23,7 @@ Var conv_to(const Var& x, const Var& w, const Dims& shape, const ConvWindow& o) 
     }
     return y;
 }
-cpu::ConvShape shape_of(const GradCall& c, const ConvWindow& o) {
+ConvShape shape_of(const GradCall& c, const ConvWindow& o) {
     int64_t spatial = c.in(0).dim() - 2;
     return conv_shape(c.shape(0), c.shape(1), c.g().shape(),
                       {per_dimension(o.stride, spatial, "stride"),

@@ -1,12 +1,17 @@
 // What the parts of convolution share: windows, results and convolutions of patches.
 #pragma once
-#include "backend/cpu/convolution.h"
+#include "device/convolution.h"
 #include "ops/nn/channels.h"
 
 namespace fb {
 
-// A result in channels-last order that the caller believes to be row-major, unless the inputs were channels-last.
-Tensor last_result(const Dims& shape, DType dtype, bool promised);
+using device::ConvAlgorithm;
+using device::ConvPass;
+using device::ConvShape;
+
+// A result in channels-last order, of the dtype and on the device of `like`, that the caller believes to be row-major,
+// unless the inputs were channels-last.
+Tensor last_result(const Dims& shape, const Tensor& like, bool promised);
 // A channels-last tensor as a matrix of pixels and channels.
 Tensor by_pixel(const Tensor& t);
 
@@ -17,13 +22,13 @@ struct ConvWindow {
 };
 Dims per_dimension(const Dims& given, int64_t spatial, const char* name);
 // The problem of a forward convolution from x to y with this weight.
-cpu::ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const ConvWindow& o);
+ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const ConvWindow& o);
 // Whether the gradients of a convolution of x are computed on row-major images.
-bool keeps_planes(const cpu::ConvShape& s, const Tensor& x);
+bool keeps_planes(const ConvShape& s, const Tensor& x);
 
 // Convolutions of patches as products of matrices. y, gx are channels-last.
-void patches_forward(const cpu::ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias);
-void patches_backward_input(const cpu::ConvShape& s, const Tensor& gx, const Tensor& g, const Tensor& w);
-void patches_backward_weight(const cpu::ConvShape& s, const Tensor& gw, const Tensor& g, const Tensor& x);
+void patches_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias);
+void patches_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& g, const Tensor& w);
+void patches_backward_weight(const ConvShape& s, const Tensor& gw, const Tensor& g, const Tensor& x);
 
 }  // namespace fb

@@ -1,12 +1,10 @@
 // Convolutions of patches.
-#include "backend/cpu/loops.h"
+#include "device/move.h"
 #include "ops/linear/matmul.h"
 #include "ops/nn/conv.h"
 
 namespace fb {
 namespace {
-
-using cpu::ConvShape;
 
 // What lies in a window side by side: channels where there are enough of them, else pixels of a row.
 bool channels_inside(const ConvShape& s) { return s.in_channels >= 16; }
@@ -57,16 +55,16 @@ void patches_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const
 void patches_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& g, const Tensor& w) {
     Tensor places = windows(s, gx, true);
     if (places.numel() < gx.numel()) fill(gx, Scalar(0));
-    Tensor rows = empty(places.shape(), gx.dtype()), pixels = by_pixel(in_order(g, true));
+    Tensor rows = empty(places.shape(), gx.dtype(), gx.device()), pixels = by_pixel(in_order(g, true));
     multiply_add(as_rows(s, rows, pixels.size(0)), pixels, as_rows(s, ordered(w, true), s.out_channels), Tensor());
-    cpu::copy(places, rows);
+    device::moving(places).copy(places, rows);
 }
 
 void patches_backward_weight(const ConvShape& s, const Tensor& gw, const Tensor& g, const Tensor& x) {
-    Tensor places = ordered(gw, channels_inside(s)), sums = empty(places.shape(), gw.dtype());
+    Tensor places = ordered(gw, channels_inside(s)), sums = empty(places.shape(), gw.dtype(), gw.device());
     Tensor pixels = by_pixel(in_order(g, true));
     multiply_add(as_rows(s, sums, s.out_channels), transpose(pixels, 0, 1), window_rows(s, x), Tensor());
-    cpu::copy(places, sums);
+    device::moving(places).copy(places, sums);
 }
 
 }  // namespace fb

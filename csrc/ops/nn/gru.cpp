@@ -1,60 +1,13 @@
 // GRU: all steps of a layer as one op, where the gradient of the weight is one product over all steps, and one step.
 #include "autograd/mode.h"
-#include "backend/cpu/curves.h"
-#include "backend/cpu/gemm.h"
+#include "device/recurrent.h"
+#include "ops/linear/matmul.h"
 #include "ops/nn/rnn_cells.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
 
 namespace fb {
 namespace {
-
-template <class F>
-void each_row(const Tensor& state, F f) {
-    int64_t grain = std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, state.size(1)));
-    parallel_for(state.size(0), grain, [&](int64_t r, int64_t end) {
-        for (; r < end; r++) f(r);
-    });
-}
-
-// From what input and state give to the gates r, z, n: the new state, and r, z, n and the state's part of n.
-template <class T>
-void gru_step(const Tensor& inputs, const Tensor& states, const Tensor& before, const Tensor& saved,
-              const Tensor& next) {
-    int64_t n = before.size(1);
-    each_row(before, [&](int64_t row) {
-        const T *__restrict x = inputs.data<T>() + row * 3 * n, *__restrict h = states.data<T>() + row * 3 * n,
-                *__restrict old = before.data<T>() + row * n;
-        T* __restrict to = saved.data<T>() + row * 4 * n, * __restrict to_h = next.data<T>() + row * n;
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            T r = curve::sigmoid(x[k] + h[k]), z = curve::sigmoid(x[n + k] + h[n + k]), part = h[2 * n + k];
-            T m = curve::tanh(x[2 * n + k] + r * part);
-            to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = part;
-            to_h[k] = m + z * (old[k] - m);
-        }
-    });
-}
-
-// Slopes of both parts of the gates; dh becomes the part of the state's slope that does not pass the gates.
-template <class T>
-void gru_step_back(const Tensor& grad, const Tensor& dh, const Tensor& saved, const Tensor& before, const Tensor& dx,
-                   const Tensor& ds) {
-    int64_t n = before.size(1);
-    each_row(before, [&](int64_t row) {
-        const T *__restrict from = saved.data<T>() + row * 4 * n, *__restrict g = grad.data<T>() + row * n,
-                *__restrict old = before.data<T>() + row * n;
-        T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = ds.data<T>() + row * 3 * n, * __restrict d = dh.data<T>() + row * n;
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            T r = from[k], z = from[n + k], m = from[2 * n + k], part = from[3 * n + k], up = g[k] + d[k];
-            T dm = up * (1 - z) * (1 - m * m), dz = up * (old[k] - m) * z * (1 - z), dr = dm * part * r * (1 - r);
-            to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
-            to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
-            d[k] = up * z;
-        }
-    });
-}
 
 Tensor joined_steps(const Tensor& t) { return view(t, {t.size(0) * t.size(1), t.size(2)}); }
 
@@ -74,18 +27,8 @@ OP("_gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -> (
     bool reverse = a.flag(4);
     Tensor output = empty({steps, rows, n}, x.dtype()), saved = empty({steps, rows, 4 * n}, x.dtype());
     Tensor part = empty({rows, 3 * n}, x.dtype());
-    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        cpu::RightFactor factor(transpose(w, 0, 1));
-        for (int64_t s = 0; s < steps; s++) {
-            int64_t t = reverse ? steps - 1 - s : s;
-            Tensor next = select(output, 0, t);
-            if (a.given(2)) copy_into(part, expand(a.tensor(2), part.shape()));
-            factor.times(part, h, a.given(2) ? 1 : 0);
-            gru_step<T>(select(x, 0, t), part, h, select(saved, 0, t), next);
-            h = next;
-        }
-    });
+    device::recurrent(x).gru(x, w, a.tensor_or_none(2), h, reverse, output, saved);
+    if (steps > 0) h = select(output, 0, reverse ? 0 : steps - 1);
     return std::vector<Tensor>{output, clone(h), saved};
 }
 
@@ -98,20 +41,11 @@ OP("_gru_backward(Tensor grad, Tensor grad_h, Tensor weight, Tensor h, bool reve
     int64_t steps = saved.size(0), rows = h0.size(0), n = h0.size(1);
     Tensor dx = empty({steps, rows, 3 * n}, w.dtype()), ds = empty({steps, rows, 3 * n}, w.dtype());
     Tensor dw = zeros(w.shape(), w.dtype());
-    dispatch<float, double>(w.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        cpu::RightFactor factor(w);
-        for (int64_t s = steps - 1; s >= 0; s--) {
-            int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
-            gru_step_back<T>(select(grad, 0, t), dh, select(saved, 0, t), s ? select(output, 0, before) : h0,
-                             select(dx, 0, t), select(ds, 0, t));
-            factor.times(dh, select(ds, 0, t), 1);
-        }
-    });
-    if (steps > 0) cpu::gemm(dw, transpose(select(ds, 0, reverse ? steps - 1 : 0), 0, 1), h0);
+    device::recurrent(saved).gru_backward(grad, dh, w, h0, reverse, output, saved, dx, ds);
+    if (steps > 0) gemm(dw, transpose(select(ds, 0, reverse ? steps - 1 : 0), 0, 1), h0);
     if (steps > 1)
-        cpu::gemm(dw, transpose(joined_steps(narrow(ds, 0, reverse ? 0 : 1, steps - 1)), 0, 1),
-                  joined_steps(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1), Scalar(1));
+        gemm(dw, transpose(joined_steps(narrow(ds, 0, reverse ? 0 : 1, steps - 1)), 0, 1),
+             joined_steps(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1), Scalar(1));
     Var db = sum(Var(joined_steps(ds)), Dims{0}, false);
     return std::vector<Tensor>{dx, dw, db.tensor, dh};
 }
@@ -185,26 +119,7 @@ Example:
     Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), h = contiguous(a.tensor(2));
     int64_t n = h.size(1);
     Tensor next = empty(h.shape(), h.dtype()), gates = empty({h.size(0), 4 * n}, h.dtype());
-    dispatch<float, double>(x.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(h.size(0), n * 6,
-                                              [&](int64_t row) {
-                                                  const T *__restrict px = x.data<T>() + row * 3 * n, *__restrict ph = hidden.data<T>() + row * 3 * n,
-                    *__restrict old = h.data<T>() + row * n;
-                                                  T* __restrict to_h = next.data<T>() + row * n, * __restrict to =
-                                                                                                     gates.data<T>() +
-                                                                                                     row * 4 * n;
-#pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T r = sigmoid_of(px[k] + ph[k]),
-                                                        z = sigmoid_of(px[n + k] + ph[n + k]), hn = ph[2 * n + k];
-                                                      T m = tanh_of(px[2 * n + k] + r * hn);
-                                                      to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = hn;
-                                                      to_h[k] = m + z * (old[k] - m);
-                                                  }
-                                              });
-                            });
+    device::recurrent(x).gru_cell(x, hidden, h, next, gates);
     return std::vector<Tensor>{next, gates};
 }
 
@@ -213,26 +128,7 @@ OP("_gru_cell_backward(Tensor grad, Tensor h, Tensor gates) -> (Tensor x, Tensor
     int64_t n = h.size(1);
     Tensor dx = empty({h.size(0), 3 * n}, h.dtype()), dhidden = empty({h.size(0), 3 * n}, h.dtype()),
            dh = empty(h.shape(), h.dtype());
-    dispatch<float, double>(h.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(h.size(0), n * 8,
-                                              [&](int64_t row) {
-                                                  const T *__restrict pg = grad.data<T>() + row * n, *__restrict old = h.data<T>() + row * n,
-                    *__restrict from = gates.data<T>() + row * 4 * n;
-                                                  T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = dhidden.data<T>() + row * 3 * n, * __restrict to_h = dh.data<T>() + row * n;
-#pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T g = pg[k], r = from[k], z = from[n + k], m = from[2 * n + k],
-                                                        hn = from[3 * n + k];
-                                                      T dm = g * (1 - z) * (1 - m * m),
-                                                        dz = g * (old[k] - m) * z * (1 - z), dr = dm * hn * r * (1 - r);
-                                                      to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
-                                                      to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
-                                                      to_h[k] = g * z;
-                                                  }
-                                              });
-                            });
+    device::recurrent(h).gru_cell_backward(grad, h, gates, dx, dhidden, dh);
     return std::vector<Tensor>{dx, dhidden, dh};
 }
 

@@ -1,7 +1,7 @@
 // LSTM: all steps of a layer as one op, where the gradient of the weight is one product over all steps, and one step.
 #include "autograd/mode.h"
-#include "backend/cpu/curves.h"
-#include "backend/cpu/gemm.h"
+#include "device/recurrent.h"
+#include "ops/linear/matmul.h"
 #include "ops/nn/rnn_cells.h"
 #include "ops/table/common.h"
 #include "ops/table/gradient.h"
@@ -15,52 +15,6 @@ Dims matrix_shape(const Dims& shape) {
     return {rows, shape.back()};
 }
 Tensor all_rows(const Tensor& x) { return reshape(x, matrix_shape(x.shape())); }
-
-// What one step does after the product: gates become their activations in place.
-template <class T>
-void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, const Tensor& hidden) {
-    int64_t rows = before.size(0), n = before.size(1);
-    parallel_for(rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
-        for (; r < end; r++) {
-            T* __restrict i = gates.data<T>() + r * 4 * n, * __restrict f = i + n, * __restrict g = f + n, * __restrict o = g + n;
-            const T* __restrict old = before.data<T>() + r * n;
-            T* __restrict cell = cells.data<T>() + r * n, * __restrict h = hidden.data<T>() + r * n;
-#pragma omp simd
-            for (int64_t k = 0; k < n; k++) {
-                i[k] = curve::sigmoid(i[k]), f[k] = curve::sigmoid(f[k]);
-                g[k] = curve::tanh(g[k]), o[k] = curve::sigmoid(o[k]);
-                cell[k] = f[k] * old[k] + i[k] * g[k];
-                h[k] = o[k] * curve::tanh(cell[k]);
-            }
-        }
-    });
-}
-
-// Slopes of the gates before activation; dc becomes the slope of the cell state before the step.
-template <class T>
-void lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, const Tensor& gates, const Tensor& cells,
-                    const Tensor& before, const Tensor& slopes) {
-    int64_t rows = before.size(0), n = before.size(1);
-    parallel_for(
-        rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
-            for (; r < end; r++) {
-                const T *__restrict from = gates.data<T>() + r * 4 * n, *__restrict g0 = grad.data<T>() + r * n,
-                    *__restrict g1 = dh.data<T>() + r * n, *__restrict now = cells.data<T>() + r * n,
-                    *__restrict old = before.data<T>() + r * n;
-                T* __restrict to = slopes.data<T>() + r * 4 * n, * __restrict d = dc.data<T>() + r * n;
-#pragma omp simd
-                for (int64_t k = 0; k < n; k++) {
-                    T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = curve::tanh(now[k]);
-                    T up = g0[k] + g1[k], cell = d[k] + up * o * (1 - t * t);
-                    to[k] = cell * g * i * (1 - i);
-                    to[n + k] = cell * old[k] * f * (1 - f);
-                    to[2 * n + k] = cell * i * (1 - g * g);
-                    to[3 * n + k] = up * t * o * (1 - o);
-                    d[k] = cell * f;
-                }
-            }
-        });
-}
 
 }  // namespace
 
@@ -81,17 +35,11 @@ OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Ten
     Dims shape{steps, h.size(0), h.size(1)};
     Tensor gates = empty(x.shape(), x.dtype()), output = empty(shape, x.dtype()), cells = empty(shape, x.dtype());
     copy_into(gates, x);
-    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        cpu::RightFactor factor(transpose(w, 0, 1));
-        for (int64_t s = 0; s < steps; s++) {
-            int64_t t = reverse ? steps - 1 - s : s;
-            Tensor g = select(gates, 0, t), to_h = select(output, 0, t), to_c = select(cells, 0, t);
-            factor.times(g, h, 1);
-            lstm_step<T>(g, cell, to_c, to_h);
-            h = to_h, cell = to_c;
-        }
-    });
+    device::recurrent(x).lstm(gates, w, h, cell, reverse, output, cells);
+    if (steps > 0) {
+        int64_t last = reverse ? 0 : steps - 1;
+        h = select(output, 0, last), cell = select(cells, 0, last);
+    }
     return std::vector<Tensor>{output, clone(h), clone(cell), gates, cells};
 }
 
@@ -104,25 +52,14 @@ OP("_lstm_backward(Tensor grad, Tensor grad_h, Tensor grad_c, Tensor weight, Ten
     bool reverse = a.flag(6);
     int64_t steps = gates.size(0);
     Tensor slopes = empty(gates.shape(), gates.dtype()), dw = zeros(w.shape(), w.dtype());
-    dispatch<float, double>(gates.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        cpu::RightFactor factor(w);
-        for (int64_t s = steps - 1; s >= 0; s--) {
-            int64_t t = reverse ? steps - 1 - s : s, before = reverse ? t + 1 : t - 1;
-            Tensor slope = select(slopes, 0, t);
-            lstm_step_back<T>(select(grad, 0, t), dh, dc, select(gates, 0, t), select(cells, 0, t),
-                              s ? select(cells, 0, before) : c0, slope);
-            factor.times(dh, slope, 0);
-        }
-    });
+    device::recurrent(gates).lstm_backward(grad, dh, dc, w, c0, reverse, gates, cells, slopes);
     if (steps > 0) {
         Tensor first = select(slopes, 0, reverse ? steps - 1 : 0);
-        cpu::gemm(dw, transpose(first, 0, 1), h0, Scalar(1), Scalar(0));
+        gemm(dw, transpose(first, 0, 1), h0);
     }
     if (steps > 1) {
         Tensor later = all_rows(narrow(slopes, 0, reverse ? 0 : 1, steps - 1));
-        cpu::gemm(dw, transpose(later, 0, 1), all_rows(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1),
-                  Scalar(1));
+        gemm(dw, transpose(later, 0, 1), all_rows(narrow(output, 0, reverse ? 1 : 0, steps - 1)), Scalar(1), Scalar(1));
     }
     return std::vector<Tensor>{slopes, dw, dh, dc};
 }
@@ -192,28 +129,7 @@ Example:
     check_cell(a.tensor(0), a.tensor(1), a.tensor(2), 4);
     Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), c = contiguous(a.tensor(2));
     Tensor h = empty(c.shape(), c.dtype()), next = empty(c.shape(), c.dtype()), gates = empty(x.shape(), x.dtype());
-    int64_t n = c.size(1);
-    dispatch<float, double>(x.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(c.size(0), n * 8,
-                                              [&](int64_t r) {
-                                                  const T* __restrict px = x.data<T>() + r * 4 * n, * __restrict ph = hidden.data<T>() + r * 4 * n, * __restrict pc = c.data<T>() + r * n;
-                                                  T *__restrict to_h = h.data<T>() + r * n, *__restrict to_c = next.data<T>() + r * n,
-              *__restrict to = gates.data<T>() + r * 4 * n;
-#pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T i = sigmoid_of(px[k] + ph[k]),
-                                                        f = sigmoid_of(px[n + k] + ph[n + k]);
-                                                      T g = tanh_of(px[2 * n + k] + ph[2 * n + k]),
-                                                        o = sigmoid_of(px[3 * n + k] + ph[3 * n + k]);
-                                                      T cell = f * pc[k] + i * g;
-                                                      to[k] = i, to[n + k] = f, to[2 * n + k] = g, to[3 * n + k] = o;
-                                                      to_c[k] = cell;
-                                                      to_h[k] = o * tanh_of(cell);
-                                                  }
-                                              });
-                            });
+    device::recurrent(x).lstm_cell(x, hidden, c, h, next, gates);
     return std::vector<Tensor>{h, next, gates};
 }
 
@@ -221,26 +137,7 @@ OP("_lstm_cell_backward(Tensor gh, Tensor gc, Tensor c, Tensor next, Tensor gate
     Tensor gh = contiguous(a.tensor(0)), gc = contiguous(a.tensor(1)), c = contiguous(a.tensor(2)),
            next = contiguous(a.tensor(3)), gates = contiguous(a.tensor(4));
     Tensor dgates = empty(gates.shape(), gates.dtype()), dc = empty(c.shape(), c.dtype());
-    int64_t n = c.size(1);
-    dispatch<float, double>(c.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        each_cell_row(c.size(0), n * 8, [&](int64_t r) {
-            const T *__restrict ph = gh.data<T>() + r * n, *__restrict pc = gc.data<T>() + r * n,
-                    *__restrict old = c.data<T>() + r * n, *__restrict now = next.data<T>() + r * n,
-                    *__restrict from = gates.data<T>() + r * 4 * n;
-            T* __restrict to = dgates.data<T>() + r * 4 * n, * __restrict to_c = dc.data<T>() + r * n;
-#pragma omp simd
-            for (int64_t k = 0; k < n; k++) {
-                T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = tanh_of(now[k]);
-                T d = pc[k] + ph[k] * o * (1 - t * t);
-                to[k] = d * g * i * (1 - i);
-                to[n + k] = d * old[k] * f * (1 - f);
-                to[2 * n + k] = d * i * (1 - g * g);
-                to[3 * n + k] = ph[k] * t * o * (1 - o);
-                to_c[k] = d * f;
-            }
-        });
-    });
+    device::recurrent(c).lstm_cell_backward(gh, gc, c, next, gates, dgates, dc);
     return std::vector<Tensor>{dgates, dc};
 }
 

@@ -1,9 +1,6 @@
 // Normalisation: over channels of a batch, over groups of channels, over rows. Each op also returns the mean and the
 // reciprocal deviation that its gradient needs.
-#include "ops/nn/norm.h"
-
-#include <cmath>
-
+#include "device/normalization.h"
 #include "ops/nn/channels.h"
 #include "ops/nn/norm_composed.h"
 #include "ops/order/reduce.h"
@@ -20,26 +17,12 @@ Tensor parameter(const Tensor& p, const Tensor& x, const char* name) {
     return contiguous(to_dtype(p, compute_dtype(x.dtype())));
 }
 
-// Reads a tensor of coefficients, or `value` where there is none.
-struct Numbers {
-    const Tensor& t;
-    double value;
-    double operator[](int64_t i) const {
-        if (!t.defined()) return value;
-        return t.dtype() == DType::F32 ? double(t.data<float>()[i]) : t.data<double>()[i];
-    }
-};
-void put(const Tensor& t, int64_t i, double value) {
-    if (t.dtype() == DType::F32) t.data<float>()[i] = float(value);
-    else t.data<double>()[i] = value;
-}
-
 constexpr int64_t most_parts = 16;
 
 // Shared statistics: the samples of channels-last tensors are one run of pixels.
-NormShape norm_shape(const Channels& in, bool shared) {
+device::NormShape norm_shape(const Channels& in, bool shared) {
     const Dims& shape = in.t.shape();
-    NormShape s;
+    device::NormShape s;
     s.batch = shape[0];
     s.channels = shape[1];
     for (int64_t d = 2; d < shape.size(); d++) s.pixels *= shape[d];
@@ -56,36 +39,11 @@ NormShape norm_shape(const Channels& in, bool shared) {
 
 // ---- over the batch ------------------------------------------------------------------------------------------------
 
-// Mean and variance of every channel.
-void batch_moments(const NormShape& s, const Tensor& x, std::vector<double>& mean, std::vector<double>& variance) {
-    std::vector<double> means, spreads;
-    cpu::channel_moments(s, x, means, spreads);
-    mean.assign(static_cast<size_t>(s.channels), 0);
-    variance.assign(mean.size(), 0);
-    double count = 0;
-    for (int64_t segment = 0; segment < s.segments(); segment++) {
-        double n = double(s.part_size(segment % s.parts));
-        if (n == 0) continue;
-        for (int64_t c = 0; c < s.channels; c++) {
-            size_t i = static_cast<size_t>(c), k = static_cast<size_t>(segment * s.channels + c);
-            double delta = means[k] - mean[i];
-            mean[i] += delta * n / (count + n);
-            variance[i] += spreads[k] + delta * delta * count * n / (count + n);
-        }
-        count += n;
-    }
-    for (double& v : variance) v /= count;
-}
-
-void move_towards(const Tensor& running, const std::vector<double>& now, double factor, double momentum) {
-    if (!running) return;
+// float64 running statistics to be moved, or nothing.
+Tensor to_move(const Tensor& running) {
+    if (!running) return running;
     Tensor next = to_dtype(contiguous(running), DType::F64);
-    if (next.is_same(running)) next = clone(next);
-    for (int64_t c = 0; c < next.numel(); c++) {
-        double& value = next.data<double>()[c];
-        value = (1 - momentum) * value + momentum * factor * now[static_cast<size_t>(c)];
-    }
-    copy_into(running, next);
+    return next.is_same(running) ? clone(next) : next;
 }
 
 std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
@@ -93,35 +51,15 @@ std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tens
     check_floating(x);
     DType compute = compute_dtype(x.dtype());
     Channels in(x);
-    NormShape s = norm_shape(in, true);
+    device::NormShape s = norm_shape(in, true);
     Tensor from = to_dtype(in.t, compute), w = parameter(weight, x, "weight"), b = parameter(bias, x, "bias");
-    Tensor mean = empty({s.channels}, compute), rstd = empty({s.channels}, compute);
-    if (training) {
-        std::vector<double> means, variances;
-        batch_moments(s, from, means, variances);
-        double count = double(s.batch * s.pixels);
-        for (int64_t c = 0; c < s.channels; c++) {
-            put(mean, c, means[static_cast<size_t>(c)]);
-            put(rstd, c, 1 / std::sqrt(variances[static_cast<size_t>(c)] + eps));
-        }
-        move_towards(running_mean, means, 1, momentum);
-        move_towards(running_var, variances, count > 1 ? count / (count - 1) : 1, momentum);
-    } else {
-        Tensor kept_mean = parameter(running_mean, x, "running_mean");
-        Tensor kept_var = parameter(running_var, x, "running_var");
-        for (int64_t c = 0; c < s.channels; c++) {
-            put(mean, c, Numbers{kept_mean, 0}[c]);
-            put(rstd, c, 1 / std::sqrt(Numbers{kept_var, 1}[c] + eps));
-        }
-    }
-    Tensor scale = empty({s.channels}, compute), shift = empty({s.channels}, compute);
-    for (int64_t c = 0; c < s.channels; c++) {
-        double factor = Numbers{w, 1}[c] * Numbers{rstd, 1}[c];
-        put(scale, c, factor);
-        put(shift, c, Numbers{b, 0}[c] - Numbers{mean, 0}[c] * factor);
-    }
-    Tensor y = in.result(x.shape(), compute);
-    cpu::channel_affine(s, y, from, scale, shift, relu);
+    Tensor mean = empty({s.channels}, compute, x.device()), rstd = empty({s.channels}, compute, x.device());
+    Tensor shift = empty({s.channels}, compute, x.device()), y = in.result(x.shape(), compute);
+    device::Running running{training ? to_move(running_mean) : parameter(running_mean, x, "running_mean"),
+                            training ? to_move(running_var) : parameter(running_var, x, "running_var"), momentum};
+    device::normalizing(x).batch(s, y, {mean, rstd}, shift, from, {w, b}, running, training, eps, relu);
+    if (training && running_mean) copy_into(running_mean, running.mean);
+    if (training && running_var) copy_into(running_var, running.variance);
     return {back(y, x.dtype()), mean, rstd, shift};
 }
 
@@ -130,30 +68,13 @@ std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, con
                                         const Tensor& rstd, const Tensor& shifted, bool training, bool needs_input) {
     DType compute = mean.dtype();
     Channels in(x);
-    NormShape s = norm_shape(in, true);
+    device::NormShape s = norm_shape(in, true);
     Tensor from = to_dtype(in.t, compute), g = to_dtype(in_order(grad, in.last), compute);
     Tensor w = parameter(weight, x, "weight");
-    Tensor gw = empty({s.channels}, compute), gb = empty({s.channels}, compute);
-    Tensor a = empty({s.channels}, compute), slope = empty({s.channels}, compute), shift = empty({s.channels}, compute);
-    for (int64_t c = 0; c < s.channels; c++) put(a, c, Numbers{w, 1}[c] * Numbers{rstd, 1}[c]);
-    cpu::Gate gate = shifted ? cpu::Gate{a, shifted} : cpu::Gate{};
-    std::vector<double> sums, products;
-    cpu::channel_products(s, g, from, mean, gate, sums, products);
-    double count = double(s.batch * s.pixels);
-    for (int64_t c = 0; c < s.channels; c++) {
-        double sum = 0, product = 0, r = Numbers{rstd, 1}[c], scale = Numbers{w, 1}[c] * r;
-        for (int64_t segment = 0; segment < s.segments(); segment++) {
-            sum += sums[static_cast<size_t>(segment * s.channels + c)];
-            product += products[static_cast<size_t>(segment * s.channels + c)];
-        }
-        put(gw, c, product * r);
-        put(gb, c, sum);
-        put(slope, c, training ? -scale * r * r * product / count : 0);
-        put(shift, c, training ? -scale * sum / count : 0);
-    }
-    if (!needs_input) return {Tensor(), gw, gb};
-    Tensor gx = in.result(x.shape(), compute);
-    cpu::channel_combine(s, gx, g, from, mean, gate, a, slope, shift);
+    Tensor gw = empty({s.channels}, compute, x.device()), gb = empty({s.channels}, compute, x.device());
+    Tensor gx = needs_input ? in.result(x.shape(), compute) : Tensor();
+    device::normalizing(x).batch_gradient(s, {gx, gw, gb}, g, from, w, {mean, rstd}, shifted, training);
+    if (!needs_input) return {gx, gw, gb};
     return {back(gx, x.dtype()), gw, gb};
 }
 
@@ -166,16 +87,9 @@ Tensor channel_sum(const Tensor& x) {
     }
     DType compute = compute_dtype(x.dtype());
     Channels in(x);
-    NormShape s = norm_shape(in, true);
-    std::vector<double> sums;
-    cpu::channel_sums(s, to_dtype(in.t, compute), sums);
-    Tensor result = empty({s.channels}, compute);
-    for (int64_t c = 0; c < s.channels; c++) {
-        double all = 0;
-        for (int64_t segment = 0; segment < s.segments(); segment++)
-            all += sums[static_cast<size_t>(segment * s.channels + c)];
-        put(result, c, all);
-    }
+    device::NormShape s = norm_shape(in, true);
+    Tensor result = empty({s.channels}, compute, x.device());
+    device::normalizing(x).channel_sum(s, result, to_dtype(in.t, compute));
     return to_dtype(result, x.dtype());
 }
 
@@ -185,35 +99,11 @@ std::vector<Tensor> group_norm(const Tensor& x, int64_t groups, const Tensor& we
     check_floating(x);
     DType compute = compute_dtype(x.dtype());
     Channels in(x);
-    NormShape s = norm_shape(in, false);
+    device::NormShape s = norm_shape(in, false);
     Tensor from = to_dtype(in.t, compute), w = parameter(weight, x, "weight"), b = parameter(bias, x, "bias");
-    Tensor mean = empty({s.batch, groups}, compute), rstd = empty({s.batch, groups}, compute);
-    Tensor scale = empty({s.batch, s.channels}, compute), shift = empty({s.batch, s.channels}, compute);
-    std::vector<double> means, spreads;
-    cpu::channel_moments(s, from, means, spreads);
-    int64_t each = s.channels / groups;
-    for (int64_t n = 0; n < s.batch; n++)
-        for (int64_t group = 0; group < groups; group++) {
-            double count = 0, middle = 0, spread = 0;
-            for (int64_t part = 0; part < s.parts; part++)
-                for (int64_t c = group * each; c < (group + 1) * each; c++) {
-                    size_t k = static_cast<size_t>((n * s.parts + part) * s.channels + c);
-                    double more = double(s.part_size(part)), delta = means[k] - middle;
-                    middle += delta * more / (count + more);
-                    spread += spreads[k] + delta * delta * count * more / (count + more);
-                    count += more;
-                }
-            double r = 1 / std::sqrt(spread / count + eps);
-            put(mean, n * groups + group, middle);
-            put(rstd, n * groups + group, r);
-            for (int64_t c = group * each; c < (group + 1) * each; c++) {
-                double factor = Numbers{w, 1}[c] * r;
-                put(scale, n * s.channels + c, factor);
-                put(shift, n * s.channels + c, Numbers{b, 0}[c] - middle * factor);
-            }
-        }
+    Tensor mean = empty({s.batch, groups}, compute, x.device()), rstd = empty({s.batch, groups}, compute, x.device());
     Tensor y = in.result(x.shape(), compute);
-    cpu::channel_affine(s, y, from, scale, shift);
+    device::normalizing(x).group(s, y, {mean, rstd}, from, {w, b}, groups, eps);
     return {back(y, x.dtype()), mean, rstd};
 }
 
@@ -221,48 +111,13 @@ std::vector<Tensor> group_norm_gradient(const Tensor& grad, const Tensor& x, con
                                         const Tensor& rstd, int64_t groups, bool needs_input) {
     DType compute = mean.dtype();
     Channels in(x);
-    NormShape s = norm_shape(in, false);
+    device::NormShape s = norm_shape(in, false);
     Tensor from = to_dtype(in.t, compute), g = to_dtype(in_order(grad, in.last), compute);
     Tensor w = parameter(weight, x, "weight");
-    int64_t each = s.channels / groups;
-    Dims table = {s.batch, s.channels};
-    Tensor center = empty(table, compute), a = empty(table, compute), slope = empty(table, compute),
-           shift = empty(table, compute);
-    for (int64_t i = 0; i < s.batch * s.channels; i++) put(center, i, Numbers{mean, 0}[i / each]);
-    std::vector<double> sums, products;
-    cpu::channel_products(s, g, from, center, {}, sums, products);
-    std::vector<double> to_weight(static_cast<size_t>(s.channels)), to_bias(static_cast<size_t>(s.channels));
-    double count = double(each * s.pixels);
-    for (int64_t n = 0; n < s.batch; n++)
-        for (int64_t group = 0; group < groups; group++) {
-            double all = 0, crossed = 0, r = Numbers{rstd, 1}[n * groups + group];
-            for (int64_t c = group * each; c < (group + 1) * each; c++) {
-                double sum = 0, product = 0;
-                for (int64_t part = 0; part < s.parts; part++) {
-                    size_t k = static_cast<size_t>((n * s.parts + part) * s.channels + c);
-                    sum += sums[k];
-                    product += products[k];
-                }
-                to_weight[static_cast<size_t>(c)] += product * r;
-                to_bias[static_cast<size_t>(c)] += sum;
-                all += sum * Numbers{w, 1}[c];
-                crossed += product * Numbers{w, 1}[c];
-            }
-            for (int64_t c = group * each; c < (group + 1) * each; c++) {
-                int64_t k = n * s.channels + c;
-                put(a, k, Numbers{w, 1}[c] * r);
-                put(slope, k, -crossed * r * r * r / count);
-                put(shift, k, -all * r / count);
-            }
-        }
-    Tensor gw = empty({s.channels}, compute), gb = empty({s.channels}, compute);
-    for (int64_t c = 0; c < s.channels; c++) {
-        put(gw, c, to_weight[static_cast<size_t>(c)]);
-        put(gb, c, to_bias[static_cast<size_t>(c)]);
-    }
-    if (!needs_input) return {Tensor(), gw, gb};
-    Tensor gx = in.result(x.shape(), compute);
-    cpu::channel_combine(s, gx, g, from, center, {}, a, slope, shift);
+    Tensor gw = empty({s.channels}, compute, x.device()), gb = empty({s.channels}, compute, x.device());
+    Tensor gx = needs_input ? in.result(x.shape(), compute) : Tensor();
+    device::normalizing(x).group_gradient(s, {gx, gw, gb}, g, from, w, {mean, rstd}, groups);
+    if (!needs_input) return {gx, gw, gb};
     return {back(gx, x.dtype()), gw, gb};
 }
 
@@ -280,10 +135,11 @@ std::vector<Tensor> row_norm(const Tensor& x, int64_t dims, const Tensor& weight
     DType compute = compute_dtype(x.dtype());
     int64_t size = row_size(x, dims);
     Dims rows(x.shape().begin(), x.shape().end() - dims);
-    Tensor from = to_dtype(contiguous(x), compute), y = empty(x.shape(), compute);
-    Tensor mean = centered ? empty(rows, compute) : Tensor(), rstd = empty(rows, compute);
-    cpu::row_norm(y, mean, rstd, from, parameter(weight, x, "weight"), parameter(bias, x, "bias"), size, eps, centered);
-    if (!centered) mean = empty({0}, compute);
+    Tensor from = to_dtype(contiguous(x), compute), y = empty(x.shape(), compute, x.device());
+    Tensor mean = centered ? empty(rows, compute, x.device()) : Tensor(), rstd = empty(rows, compute, x.device());
+    device::Affine affine{parameter(weight, x, "weight"), parameter(bias, x, "bias")};
+    device::normalizing(x).rows(y, {mean, rstd}, from, affine, size, eps, centered);
+    if (!centered) mean = empty({0}, compute, x.device());
     return {to_dtype(y, x.dtype()), mean, rstd};
 }
 
@@ -293,13 +149,14 @@ std::vector<Tensor> row_norm_gradient(const Tensor& grad, const Tensor& x, int64
     DType compute = rstd.dtype();
     int64_t size = row_size(x, dims);
     Dims last(x.shape().end() - dims, x.shape().end());
-    Tensor gx = needs_input ? empty(x.shape(), compute) : Tensor(), gw, gb;
+    Tensor gx = needs_input ? empty(x.shape(), compute, x.device()) : Tensor(), gw, gb;
     if (needs_parameters) {
-        gw = empty(last, compute);
-        gb = empty(last, compute);
+        gw = empty(last, compute, x.device());
+        gb = empty(last, compute, x.device());
     }
-    cpu::row_norm_gradient(gx, gw, gb, to_dtype(contiguous(grad), compute), to_dtype(contiguous(x), compute),
-                           parameter(weight, x, "weight"), mean, rstd, size, centered);
+    device::normalizing(x).rows_gradient({gx, gw, gb}, to_dtype(contiguous(grad), compute),
+                                         to_dtype(contiguous(x), compute), parameter(weight, x, "weight"), {mean, rstd},
+                                         size, centered);
     return {gx ? to_dtype(gx, x.dtype()) : gx, gw, gb};
 }
 

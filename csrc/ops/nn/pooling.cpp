@@ -1,7 +1,5 @@
-// Pooling over windows: checks, shapes, and the ops that gradients and public names (pool.bind.cpp) are made of.
-#include "ops/nn/pool.h"
-
-#include <cmath>
+// Pooling over windows: checks, shapes, and the ops that gradients and public names (pooling.bind.cpp) are made of.
+#include "device/pooling.h"
 
 #include "ops/nn/channels.h"
 
@@ -55,13 +53,13 @@ void check_input(const Tensor& x, int64_t spatial) {
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 // The one window of a missing dimension.
-void whole(Spans& spans) {
+void whole(device::Spans& spans) {
     spans.resize(1);
     spans[0] = {0, 1, 1};
 }
 
 // The shape of the result.
-Dims with_places(const Dims& x, const PoolShape& s) {
+Dims with_places(const Dims& x, const device::PoolingShape& s) {
     Dims shape = x;
     for (int64_t d = 2; d < x.size(); d++) shape[d] = s.out[3 - (x.size() - 2) + d - 2];
     checked_numel(shape);
@@ -69,8 +67,8 @@ Dims with_places(const Dims& x, const PoolShape& s) {
 }
 
 // Sizes and windows; `include_pad` counts padding in averages.
-PoolShape pool_shape(const Dims& x, const Windows& w, bool include_pad) {
-    PoolShape s;
+device::PoolingShape windows_shape(const Dims& x, const Windows& w, bool include_pad) {
+    device::PoolingShape s;
     s.batch = x[0];
     s.channels = x[1];
     int64_t spatial = x.size() - 2, missing = 3 - spatial;
@@ -102,8 +100,8 @@ PoolShape pool_shape(const Dims& x, const Windows& w, bool include_pad) {
     return s;
 }
 
-PoolShape adaptive_shape(const Dims& x, const Dims& output_size) {
-    PoolShape s;
+device::PoolingShape adaptive_shape(const Dims& x, const Dims& output_size) {
+    device::PoolingShape s;
     s.batch = x[0];
     s.channels = x[1];
     int64_t spatial = x.size() - 2, missing = 3 - spatial;
@@ -133,8 +131,8 @@ PoolShape adaptive_shape(const Dims& x, const Dims& output_size) {
 }
 
 // Between tensors that are there already: only sizes count.
-PoolShape sizes_of(const Dims& big, const Dims& small) {
-    PoolShape s;
+device::PoolingShape sizes_of(const Dims& big, const Dims& small) {
+    device::PoolingShape s;
     s.batch = big[0];
     s.channels = big[1];
     int64_t spatial = big.size() - 2;
@@ -147,7 +145,7 @@ PoolShape sizes_of(const Dims& big, const Dims& small) {
 
 // Half types compute in float32, small integers in int64.
 DType computing(DType d) { return is_half(d) ? DType::F32 : is_integral(d) ? DType::I64 : d; }
-std::vector<Tensor> maxima(const Tensor& x, PoolShape s, bool with, bool wide) {
+std::vector<Tensor> maxima(const Tensor& x, device::PoolingShape s, bool with, bool wide) {
     if (is_complex(x.dtype()) || x.dtype() == DType::Bool) fail_dtype(x.dtype(), "a real dtype");
     Channels in(x);
     s.last = in.last;
@@ -155,24 +153,24 @@ std::vector<Tensor> maxima(const Tensor& x, PoolShape s, bool with, bool wide) {
     Dims shape = with_places(x.shape(), s);
     Tensor y = in.result(shape, computing(x.dtype())), indices;
     if (with) indices = in.result(shape, wide ? DType::I64 : DType::I32);
-    cpu::max_pool(s, y, indices, to_dtype(in.t, y.dtype()));
+    device::pooling(x).max(s, y, indices, to_dtype(in.t, y.dtype()));
     return {back(y, x.dtype()), indices};
 }
 
-Tensor averages(const Tensor& x, PoolShape s) {
+Tensor averages(const Tensor& x, device::PoolingShape s) {
     if (!is_floating(x.dtype()) && x.dtype() != DType::I64) fail_dtype(x.dtype(), "a floating point dtype or int64");
     Channels in(x);
     s.last = in.last;
     Tensor y = in.result(with_places(x.shape(), s), computing(x.dtype()));
-    cpu::avg_pool(s, y, to_dtype(in.t, y.dtype()));
+    device::pooling(x).average(s, y, to_dtype(in.t, y.dtype()));
     return back(y, x.dtype());
 }
 
-Tensor average_gradient(const Tensor& g, const Dims& shape, PoolShape s) {
+Tensor average_gradient(const Tensor& g, const Dims& shape, device::PoolingShape s) {
     Channels in(g);
     s.last = in.last;
     Tensor gx = in.result(shape, computing(g.dtype()));
-    cpu::avg_pool_gradient(s, gx, to_dtype(in.t, gx.dtype()));
+    device::pooling(g).average_gradient(s, gx, to_dtype(in.t, gx.dtype()));
     return back(gx, g.dtype());
 }
 
@@ -185,36 +183,22 @@ void check_same_shape(const Tensor& x, const Tensor& indices) {
 Tensor by_index(const Tensor& small, const Tensor& indices, const Dims& shape, bool add) {
     check_same_shape(small, indices);
     Channels in(small);
-    PoolShape s = sizes_of(shape, small.shape());
+    device::PoolingShape s = sizes_of(shape, small.shape());
     bool last = s.last = indices.is_contiguous() ? false : is_channels_last(indices);
     in.promised = in.promised && in.last;
     in.last = last;
     Tensor big = in.result(shape, computing(small.dtype()));
-    cpu::pool_scatter(s, big, to_dtype(in_order(small, last), big.dtype()), in_order(indices, last), add);
+    device::pooling(small).scatter(s, big, to_dtype(in_order(small, last), big.dtype()), in_order(indices, last), add);
     return back(big, small.dtype());
 }
 
-PoolShape average_shape(const Args& a, const Dims& shape, const Windows& w) {
-    PoolShape s = pool_shape(shape, w, a.flag(5));
+device::PoolingShape average_shape(const Args& a, const Dims& shape, const Windows& w) {
+    device::PoolingShape s = windows_shape(shape, w, a.flag(5));
     if (a.given(6)) {
         check(a.integer(6) != 0, "divisor must be not zero");
         s.divisor = double(a.integer(6));
     }
     return s;
-}
-
-// Where windows begin along one dimension, spread by a random number in [0, 1).
-template <class T>
-void fractional_starts(T sample, int64_t in, int64_t out, int64_t kernel, int32_t* starts) {
-    check(sample >= 0 && sample <= 1, "_random_samples must lie in [0, 1), got ", double(sample));
-    if (out > 1) {
-        T alpha = T(in - kernel) / T(out - 1);
-        for (int64_t i = 0; i + 1 < out; i++) {
-            int64_t start = int64_t((T(i) + sample) * alpha) - int64_t(sample * alpha);
-            starts[i] = int32_t(std::clamp<int64_t>(start, 0, in - kernel));
-        }
-    }
-    if (out > 0) starts[out - 1] = int32_t(in - kernel);
 }
 
 std::vector<Tensor> fractional(const Tensor& given, const Dims& kernel_size, const Dims& output_size,
@@ -229,11 +213,10 @@ std::vector<Tensor> fractional(const Tensor& given, const Dims& kernel_size, con
     check(random.dim() == 3 && random.shape()[0] >= x.shape()[0] && random.shape()[1] == x.shape()[1] &&
               random.shape()[2] == spatial,
           "expected _random_samples of shape ", Dims{x.shape()[0], x.shape()[1], spatial}, ", got ", random.shape());
-    PoolShape s;
+    device::PoolingShape s;
     s.batch = x.shape()[0];
     s.channels = x.shape()[1];
     int64_t taps[3] = {1, 1, 1};
-    std::vector<int32_t> starts[3];
     for (int64_t d = 0; d < spatial; d++) {
         int64_t i = missing + d;
         s.in[i] = x.shape()[2 + d];
@@ -247,21 +230,9 @@ std::vector<Tensor> fractional(const Tensor& given, const Dims& kernel_size, con
     check(s.pixels() <= INT32_MAX, "planes of ", s.pixels(), " elements are too large to pool");
     Dims shape = with_places(x.shape(), s);
     Tensor samples = to_dtype(contiguous(random), x.dtype());
-    int64_t planes = s.batch * s.channels;
-    for (int64_t i = 0; i < 3; i++) {
-        starts[i].resize(static_cast<size_t>(checked_mul(planes, s.out[i], "the windows")));
-        if (i < missing) continue;
-        // The numbers of an image are for its width first, those of a volume in the order of its dimensions.
-        int64_t which = spatial == 2 ? 2 - i : i - missing;
-        dispatch<float, double>(x.dtype(), "a floating point dtype", [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            for (int64_t p = 0; p < planes; p++)
-                fractional_starts<T>(samples.data<T>()[p * spatial + which], s.in[i], s.out[i], taps[i],
-                                     starts[i].data() + p * s.out[i]);
-        });
-    }
-    Tensor y = empty(shape, x.dtype()), indices = empty(shape, DType::I64);
-    cpu::irregular_max_pool(s, taps, starts, y, indices, x);
+    for (int64_t i = 0; i < 3; i++) checked_mul(s.batch * s.channels, s.out[i], "the windows");
+    Tensor y = empty(shape, x.dtype(), x.device()), indices = empty(shape, DType::I64, x.device());
+    device::pooling(x).fractional_max(s, taps, spatial, samples, y, indices, x);
     return {to_dtype(y, given.dtype()), indices};
 }
 
@@ -276,13 +247,13 @@ OP("_max_pool(Tensor input, " MAX_WINDOWS ", bool wide) -> (Tensor values, Tenso
     const Tensor& x = a.tensor(0);
     Windows w = windows(a, x.dim() - 2, 4, 5);
     check_input(x, x.dim() - 2);
-    return maxima(x, pool_shape(x.shape(), w, false), true, a.flag(6));
+    return maxima(x, windows_shape(x.shape(), w, false), true, a.flag(6));
 }
 OP("_max_pool_values(Tensor input, " MAX_WINDOWS ") -> Tensor", FREE) {
     const Tensor& x = a.tensor(0);
     Windows w = windows(a, x.dim() - 2, 4, 5);
     check_input(x, x.dim() - 2);
-    return maxima(x, pool_shape(x.shape(), w, false), false, false)[0];
+    return maxima(x, windows_shape(x.shape(), w, false), false, false)[0];
 }
 OP("_adaptive_max_pool(Tensor input, int[] output_size) -> (Tensor values, Tensor indices)", FREE) {
     const Tensor& x = a.tensor(0);
@@ -304,10 +275,10 @@ OP("_max_pool_gradient(Tensor grad, Tensor indices, int[] shape) -> Tensor", FRE
 OP("_max_pool_pick(Tensor input, Tensor indices) -> Tensor", FREE) {
     const Tensor &x = a.tensor(0), &indices = a.tensor(1);
     Channels in(x);
-    PoolShape s = sizes_of(x.shape(), indices.shape());
+    device::PoolingShape s = sizes_of(x.shape(), indices.shape());
     s.last = in.last;
     Tensor y = in.result(indices.shape(), computing(x.dtype()));
-    cpu::pool_gather(s, y, to_dtype(in.t, y.dtype()), in_order(indices, in.last));
+    device::pooling(x).gather(s, y, to_dtype(in.t, y.dtype()), in_order(indices, in.last));
     return back(y, x.dtype());
 }
 OP("_max_unpool(Tensor input, Tensor indices, int[] output_size) -> Tensor", FREE) {

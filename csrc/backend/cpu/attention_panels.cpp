@@ -2,18 +2,17 @@
 // scores lies where the next product reads it.
 #include <utility>
 
+#include "backend/cpu/attention.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
-#include "ops/nn/attention.h"
 
-namespace fb::attention {
+namespace fb::cpu::attention {
 namespace {
 
-using cpu::panel_row, cpu::panel_wide;
 using Rows = Matrix<float>;
 
 constexpr int64_t half = panel_wide / 2, most_queries = 70;
-static_assert(key_tile <= cpu::panel_depth);
+static_assert(key_tile <= panel_depth);
 
 int64_t padded(int64_t n) { return (n + half - 1) / half * half; }
 int64_t tiles_of(int64_t length) { return (length + most_queries - 1) / most_queries; }
@@ -51,7 +50,7 @@ void pack_right_transposed(float* to, const Rows& from, int64_t rows, int64_t wi
     for (int64_t j = 0; j < rows; j += panel_wide) {
         int64_t cols = std::min(panel_wide, rows - j), across = padded(cols);
         if (cols < across) std::fill_n(to, across * width, 0.0f);
-        cpu::transpose_copy(to, across, from.data + j * from.row, from.row, cols, width);
+        transpose_copy(to, across, from.data + j * from.row, from.row, cols, width);
         to += across * width;
     }
 }
@@ -92,7 +91,7 @@ class Scratch {
 bool fits_panels(const Attention& p) {
     return p.q.dtype() == DType::F32 && p.length >= 16 && p.source >= 16 && p.features % half == 0 &&
            p.value_features % half == 0 && p.features > 0 && p.value_features > 0 &&
-           std::max(p.features, p.value_features) <= cpu::panel_depth;
+           std::max(p.features, p.value_features) <= panel_depth;
 }
 
 void forward_panels(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
@@ -119,10 +118,10 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
             Softmax<float, most_queries> running;
             for (Keys t{p.source, 0}; t.begin < last; t.begin += key_tile) {
                 int64_t j = t.begin, n = std::min(key_tile, last - j);
-                cpu::panel_gemm({m, t.columns(n), p.features, queries, keys + j * p.features, scores, panel_row});
+                panel_gemm({m, t.columns(n), p.features, queries, keys + j * p.features, scores, panel_row});
                 int64_t whole = hide_rest(p, b, h, tile.begin, m, j, n, scores);
                 running.add(scores, panel_row, m, whole, o, p.value_features);
-                cpu::panel_gemm(
+                panel_gemm(
                     {m, p.value_features, n, scores, values + j * p.value_features, o.data, o.row, j > 0, t.step()});
             }
             running.finish(m, o, p.value_features, logsumexp.data<float>() + (b * p.heads + h) * p.length + tile.begin);
@@ -163,18 +162,17 @@ static void backward_head(const Attention& p, int64_t b, int64_t kh, const Tenso
             pack_right(grads_r, g.from(i), m, p.value_features, 1);
             for (Keys t{p.source, 0}; t.begin < last; t.begin += key_tile) {
                 int64_t j = t.begin, n = std::min(key_tile, last - j), columns = t.columns(n);
-                cpu::panel_gemm({m, columns, p.features, queries, keys_t + j * p.features, scores, panel_row});
+                panel_gemm({m, columns, p.features, queries, keys_t + j * p.features, scores, panel_row});
                 int64_t whole = hide_rest(p, b, h, i, m, j, n, scores);
                 weights_again(scores, panel_row, m, whole, lse + i);
-                cpu::panel_gemm_transposed({n, p.value_features, m, scores, grads_r, to_v.from(j).data, to_v.row, true},
-                                           panel_row);
-                cpu::panel_gemm(
-                    {m, columns, p.value_features, grads, values_t + j * p.value_features, slopes, panel_row});
+                panel_gemm_transposed({n, p.value_features, m, scores, grads_r, to_v.from(j).data, to_v.row, true},
+                                      panel_row);
+                panel_gemm({m, columns, p.value_features, grads, values_t + j * p.value_features, slopes, panel_row});
                 score_slopes(slopes, scores, panel_row, m, whole, dots + i);
-                cpu::panel_gemm(
+                panel_gemm(
                     {m, p.features, n, slopes, keys + j * p.features, to_q.from(i).data, to_q.row, j > 0, t.step()});
-                cpu::panel_gemm_transposed({n, p.features, m, slopes, queries_r, to_k.from(j).data, to_k.row, true},
-                                           panel_row);
+                panel_gemm_transposed({n, p.features, m, slopes, queries_r, to_k.from(j).data, to_k.row, true},
+                                      panel_row);
             }
         }
     }
@@ -188,4 +186,4 @@ void backward_panels(const Attention& p, const Tensor& grad, const Tensor& outpu
     });
 }
 
-}  // namespace fb::attention
+}  // namespace fb::cpu::attention

@@ -1,6 +1,6 @@
 // Kernels of normalisation. Sums are taken over blocks and merged in float64 in an order that does not depend on the
 // number of threads.
-#include "ops/nn/norm.h"
+#include "backend/cpu/norm.h"
 
 #include <unistd.h>
 

@@ -1,10 +1,8 @@
-// Pooling: windows over up to three spatial dimensions, and the kernels that reduce them.
+// Pooling: windows over up to three spatial dimensions, and what is made of them.
 #pragma once
-#include <vector>
+#include "device/table.h"
 
-#include "tensor/tensor.h"
-
-namespace fb {
+namespace fb::device {
 
 // A window along one dimension: positions begin, begin + step, … below end, and how many it counts for in an average.
 struct Span {
@@ -31,7 +29,7 @@ class Spans {
 };
 
 // Missing dimensions have size 1 and come first.
-struct PoolShape {
+struct PoolingShape {
     int64_t batch = 1, channels = 1;
     int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
     int64_t step[3] = {1, 1, 1};  // dilation
@@ -45,19 +43,20 @@ struct PoolShape {
     int64_t places() const { return out[0] * out[1] * out[2]; }
 };
 
-namespace cpu {
-
 // All tensors in the order that the shape names; float32, float64 or int64. Indices (int32 or int64, may be undefined)
 // are positions in a plane.
-void max_pool(const PoolShape& s, const Tensor& y, const Tensor& indices, const Tensor& x);
-void avg_pool(const PoolShape& s, const Tensor& y, const Tensor& x);
-void avg_pool_gradient(const PoolShape& s, const Tensor& gx, const Tensor& g);
-// Windows of `kernel` that begin where starts[3] (of out sizes, for each plane) say; row-major only.
-void irregular_max_pool(const PoolShape& s, const int64_t (&kernel)[3], const std::vector<int32_t> (&starts)[3],
-                        const Tensor& y, const Tensor& indices, const Tensor& x);
-// big[indices] += small (big is zeroed first), or = when not `add`; small = big[indices]. Every index is checked.
-void pool_scatter(const PoolShape& s, const Tensor& big, const Tensor& small, const Tensor& indices, bool add);
-void pool_gather(const PoolShape& s, const Tensor& small, const Tensor& big, const Tensor& indices);
+struct Pooling {
+    void (*max)(const PoolingShape& s, const Tensor& y, const Tensor& indices, const Tensor& x);
+    void (*average)(const PoolingShape& s, const Tensor& y, const Tensor& x);
+    void (*average_gradient)(const PoolingShape& s, const Tensor& gx, const Tensor& g);
+    // Row-major planes, each with windows of `kernel` of its own, that divide it by random numbers in [0, 1): one row
+    // of `samples` per plane, of as many numbers as there are spatial dimensions.
+    void (*fractional_max)(const PoolingShape& s, const int64_t (&kernel)[3], int64_t spatial, const Tensor& samples,
+                           const Tensor& y, const Tensor& indices, const Tensor& x);
+    // big[indices] += small (big is zeroed first), or = when not `add`; small = big[indices]. Every index is checked.
+    void (*scatter)(const PoolingShape& s, const Tensor& big, const Tensor& small, const Tensor& indices, bool add);
+    void (*gather)(const PoolingShape& s, const Tensor& small, const Tensor& big, const Tensor& indices);
+};
+inline const Pooling& pooling(const Tensor& on) { return device::on<Pooling>(on.device()); }
 
-}  // namespace cpu
-}  // namespace fb
+}  // namespace fb::device

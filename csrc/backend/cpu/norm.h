@@ -1,25 +1,12 @@
-// Normalisation: per-channel sums and affine maps over (batch, channels, pixels), and over rows.
+// Kernels of normalization: per-channel sums and affine maps over (batch, channels, pixels), and over rows.
 #pragma once
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "device/normalization.h"
 
-namespace fb {
+namespace fb::cpu {
 
-// A batch of samples in planes order, or channels-last, where each sample is cut into `parts` runs of pixels. Tables
-// have one entry per segment (batch * parts) and channel. Where statistics are shared by all samples `shared` is set:
-// coefficients are then one per channel, else one per sample and channel.
-struct NormShape {
-    int64_t batch = 1, channels = 1, pixels = 1;
-    bool last = false, shared = true;
-    int64_t parts = 1;
-
-    int64_t segments() const { return batch * parts; }
-    int64_t first_pixel(int64_t part) const { return part * pixels / parts; }
-    int64_t part_size(int64_t part) const { return first_pixel(part + 1) - first_pixel(part); }
-};
-
-namespace cpu {
+using device::NormShape;
 
 // All tensors float32 or float64 of one dtype; tables are float64.
 // Mean and sum of squared distances from it.
@@ -47,5 +34,4 @@ void row_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Ten
 void row_norm_gradient(const Tensor& gx, const Tensor& gw, const Tensor& gb, const Tensor& g, const Tensor& x,
                        const Tensor& weight, const Tensor& mean, const Tensor& rstd, int64_t size, bool centered);
 
-}  // namespace cpu
-}  // namespace fb
+}  // namespace fb::cpu

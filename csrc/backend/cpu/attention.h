@@ -5,39 +5,14 @@
 
 #include "backend/cpu/vector_exp.h"
 #include "base/bool.h"
-#include "ops/table/common.h"
+#include "base/parallel.h"
+#include "device/attention.h"
 
-namespace fb::attention {
+namespace fb::cpu::attention {
 
 constexpr int64_t key_tile = 256;
 
-// Arguments of shape (N, H, length, features); key and value may have fewer heads, each shared by several of query's.
-struct Attention {
-    Tensor q, k, v, mask;
-    bool causal;
-    double scale;
-    int64_t batch, heads, key_heads, length, source, features, value_features;
-
-    Attention(const Args& a, int first) {
-        q = rows(a.tensor(first)), k = rows(a.tensor(first + 1)), v = rows(a.tensor(first + 2));
-        mask = a.tensor_or_none(first + 3), causal = a.flag(first + 4), scale = a.number(first + 5);
-        check(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, "expected tensors of 4 dimensions");
-        batch = q.size(0), heads = q.size(1), length = q.size(2), features = q.size(3);
-        key_heads = k.size(1), source = k.size(2), value_features = v.size(3);
-        check(k.size(0) == batch && v.size(0) == batch && v.size(1) == key_heads && v.size(2) == source &&
-                  k.size(3) == features && (key_heads ? heads % key_heads == 0 : heads == 0),
-              "query ", q.shape(), ", key ", k.shape(), " and value ", v.shape(), " do not fit");
-        check(k.dtype() == q.dtype() && v.dtype() == q.dtype(), "query, key and value differ in dtype");
-        if (mask) {
-            if (mask.dtype() != DType::Bool) mask = to_dtype(mask, q.dtype());
-            mask = expand(mask, {batch, heads, length, source});
-        }
-    }
-    static Tensor rows(const Tensor& t) { return t.dim() == 4 && t.stride(3) == 1 ? t : contiguous(t); }
-    int64_t shared() const { return heads / key_heads; }
-    // Keys that the queries before `end` see.
-    int64_t visible(int64_t end) const { return causal ? std::min(source, end) : source; }
-};
+using device::Attention;
 
 template <class T>
 struct Matrix {
@@ -163,4 +138,4 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
 void backward_panels(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                      const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
-}  // namespace fb::attention
+}  // namespace fb::cpu::attention

@@ -1,14 +1,18 @@
 // Kernels of pooling. Channels-last: a window is reduced for a register full of channels at a time. Planes: a whole row
 // of windows is reduced tap by tap.
-#include "ops/nn/pool.h"
+#include "device/pooling.h"
 
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/parallel.h"
 
 namespace fb::cpu {
 namespace {
+
+using device::PoolingShape;
+using device::Span;
 
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64;
@@ -41,7 +45,7 @@ void with_index(const Tensor& indices, F&& f) {
 }
 
 // Rows of windows that one thread takes at least.
-int64_t row_grain(const PoolShape& s, int64_t planes) {
+int64_t row_grain(const PoolingShape& s, int64_t planes) {
     double taps = double(s.pixels()) / std::max<int64_t>(s.out[0] * s.out[1], 1) * planes;
     return std::max<int64_t>(1, int64_t(parallel_grain / 4 / std::max(taps, 1.0)));
 }
@@ -51,7 +55,7 @@ struct Box {
 };
 // f(output row n, first and second output coordinate) for rows [begin, end) of (batch, out 0, out 1).
 template <class F>
-void each_row(const PoolShape& s, int64_t begin, int64_t end, F f) {
+void each_row(const PoolingShape& s, int64_t begin, int64_t end, F f) {
     for (int64_t row = begin; row < end; row++) {
         int64_t b = row % s.out[1], a = row / s.out[1] % s.out[0], n = row / (s.out[1] * s.out[0]);
         f(row, n, s.spans[0][a], s.spans[1][b]);
@@ -59,14 +63,14 @@ void each_row(const PoolShape& s, int64_t begin, int64_t end, F f) {
 }
 // f(position in the plane) for every tap.
 template <class F>
-inline void each_tap(const PoolShape& s, const Box& box, F f) {
+inline void each_tap(const PoolingShape& s, const Box& box, F f) {
     for (int64_t z = box.z.begin; z < box.z.end; z += s.step[0])
         for (int64_t y = box.y.begin; y < box.y.end; y += s.step[1]) {
             int64_t base = (z * s.in[1] + y) * s.in[2];
             for (int64_t x = box.x.begin; x < box.x.end; x += s.step[2]) f(base + x);
         }
 }
-inline int64_t first_tap(const PoolShape& s, const Box& box) {
+inline int64_t first_tap(const PoolingShape& s, const Box& box) {
     return (box.z.begin * s.in[1] + box.y.begin) * s.in[2] + box.x.begin;
 }
 
@@ -74,7 +78,7 @@ inline int64_t first_tap(const PoolShape& s, const Box& box) {
 
 // NaN wins, the last of several; else the first of equals.
 template <class T, class I, bool with>
-void max_last(const PoolShape& s, T* y, I* indices, const T* x) {
+void max_last(const PoolingShape& s, T* y, I* indices, const T* x) {
     using L = Lane<T>;
     using Index = typename L::Index;
     const int64_t C = s.channels, W = L::width;
@@ -136,7 +140,7 @@ void max_taps(const T* x, int64_t stride, int64_t n, T* __restrict best, I* __re
 }
 
 // Windows [low, high) of a row for which tap number `tap` lies inside.
-void inside(const PoolShape& s, int64_t tap, int64_t& low, int64_t& high) {
+void inside(const PoolingShape& s, int64_t tap, int64_t& low, int64_t& high) {
     int64_t shift = tap * s.step[2] - s.padding;
     low = shift >= 0 ? 0 : (-shift + s.stride - 1) / s.stride;
     int64_t room = s.in[2] - 1 - shift;
@@ -145,7 +149,7 @@ void inside(const PoolShape& s, int64_t tap, int64_t& low, int64_t& high) {
 }
 
 template <class T, class I, bool with>
-void max_planes(const PoolShape& s, T* y, I* indices, const T* x) {
+void max_planes(const PoolingShape& s, T* y, I* indices, const T* x) {
     parallel_for(s.batch * s.channels * s.out[0] * s.out[1], row_grain(s, 1), [&](int64_t begin, int64_t end) {
         each_row(s, begin, end, [&](int64_t row, int64_t n, Span z, Span v) {
             const T* plane = x + n * s.pixels();
@@ -184,12 +188,12 @@ void max_planes(const PoolShape& s, T* y, I* indices, const T* x) {
 // ---- averages ------------------------------------------------------------------------------------------------------
 
 template <class T>
-T divisor_of(const PoolShape& s, const Box& box) {
+T divisor_of(const PoolingShape& s, const Box& box) {
     return s.divisor != 0 ? T(s.divisor) : T(box.z.count * box.y.count * box.x.count);
 }
 
 template <class T>
-void avg_last(const PoolShape& s, T* y, const T* x) {
+void avg_last(const PoolingShape& s, T* y, const T* x) {
     using L = Lane<T>;
     const int64_t C = s.channels, W = L::width;
     parallel_for(s.batch * s.out[0] * s.out[1], row_grain(s, C), [&](int64_t begin, int64_t end) {
@@ -231,7 +235,7 @@ void sum_taps(const T* x, int64_t stride, int64_t n, T* __restrict sum) {
 }
 
 // One window that is the whole plane.
-bool covers_plane(const PoolShape& s) {
+bool covers_plane(const PoolingShape& s) {
     for (int d = 0; d < 3; d++) {
         if (s.out[d] != 1 || s.spans[d][0].begin != 0 || s.spans[d][0].end != s.in[d] || s.step[d] != 1) return false;
     }
@@ -259,7 +263,7 @@ T sum_run(const T* x, int64_t n) {
     return total;
 }
 template <class T>
-void avg_whole(const PoolShape& s, T* y, const T* x) {
+void avg_whole(const PoolingShape& s, T* y, const T* x) {
     int64_t pixels = s.pixels();
     T divisor = divisor_of<T>(s, {s.spans[0][0], s.spans[1][0], s.spans[2][0]});
     parallel_for(s.batch * s.channels, std::max<int64_t>(1, parallel_grain / pixels), [&](int64_t begin, int64_t end) {
@@ -268,7 +272,7 @@ void avg_whole(const PoolShape& s, T* y, const T* x) {
 }
 
 template <class T>
-void avg_planes(const PoolShape& s, T* y, const T* x) {
+void avg_planes(const PoolingShape& s, T* y, const T* x) {
     if (covers_plane(s)) return avg_whole(s, y, x);
     parallel_for(s.batch * s.channels * s.out[0] * s.out[1], row_grain(s, 1), [&](int64_t begin, int64_t end) {
         each_row(s, begin, end, [&](int64_t row, int64_t n, Span z, Span v) {
@@ -302,7 +306,7 @@ void avg_planes(const PoolShape& s, T* y, const T* x) {
 
 // f(first channel, one past the last, image) on several threads; pieces do not touch each other's elements.
 template <class F>
-void by_channels(const PoolShape& s, F f) {
+void by_channels(const PoolingShape& s, F f) {
     int64_t block = s.last ? std::max<int64_t>(64, (s.channels + 7) / 8) : 1;
     int64_t blocks = (s.channels + block - 1) / block;
     int64_t work = std::max<int64_t>(1, std::max(s.pixels(), s.places()) * std::min(block, s.channels));
@@ -314,7 +318,7 @@ void by_channels(const PoolShape& s, F f) {
 }
 
 template <class T>
-void zero_channels(const PoolShape& s, T* big, int64_t first, int64_t end, int64_t n) {
+void zero_channels(const PoolingShape& s, T* big, int64_t first, int64_t end, int64_t n) {
     T* image = big + n * s.pixels() * s.channels;
     if (!s.last) std::fill(image + first * s.pixels(), image + end * s.pixels(), T(0));
     else
@@ -324,7 +328,7 @@ void zero_channels(const PoolShape& s, T* big, int64_t first, int64_t end, int64
 
 // A row of shares, one to a window, as a row of pixels.
 template <class T>
-void widen(const PoolShape& s, T* __restrict line, const T* __restrict share) {
+void widen(const PoolingShape& s, T* __restrict line, const T* __restrict share) {
     if (s.stride == 2 && s.kernel == 2 && s.padding == 0) {
         int64_t pairs = std::min(s.out[2], s.in[2] / 2);
 #pragma omp simd
@@ -344,7 +348,7 @@ void widen(const PoolShape& s, T* __restrict line, const T* __restrict share) {
 }
 
 template <class T>
-void spread_planes(const PoolShape& s, T* gx, const T* g) {
+void spread_planes(const PoolingShape& s, T* gx, const T* g) {
     by_channels(s, [&](int64_t first, int64_t end, int64_t n) {
         zero_channels(s, gx, first, end, n);
         std::vector<T> line(static_cast<size_t>(s.in[2])), share(static_cast<size_t>(s.out[2]));
@@ -367,7 +371,7 @@ void spread_planes(const PoolShape& s, T* gx, const T* g) {
 }
 
 template <class T>
-void spread(const PoolShape& s, T* gx, const T* g) {
+void spread(const PoolingShape& s, T* gx, const T* g) {
     if (!s.last && covers_plane(s)) {
         T divisor = divisor_of<T>(s, {s.spans[0][0], s.spans[1][0], s.spans[2][0]});
         int64_t pixels = s.pixels(), grain = std::max<int64_t>(1, parallel_grain / pixels);
@@ -401,7 +405,7 @@ void spread(const PoolShape& s, T* gx, const T* g) {
 
 // f(offset in the big tensor, offset in the small one) for channels [first, end) of image n.
 template <class I, class F>
-void each_index(const PoolShape& s, const I* indices, int64_t first, int64_t end, int64_t n, F f) {
+void each_index(const PoolingShape& s, const I* indices, int64_t first, int64_t end, int64_t n, F f) {
     int64_t pixels = s.pixels(), places = s.places(), C = s.channels;
     auto checked = [&](I index) {
         if (index < 0 || index >= pixels)
@@ -421,9 +425,21 @@ void each_index(const PoolShape& s, const I* indices, int64_t first, int64_t end
     }
 }
 
-}  // namespace
+// Where windows begin along one dimension, spread by a random number in [0, 1).
+template <class T>
+void fractional_starts(T sample, int64_t in, int64_t out, int64_t kernel, int32_t* starts) {
+    check(sample >= 0 && sample <= 1, "_random_samples must lie in [0, 1), got ", double(sample));
+    if (out > 1) {
+        T alpha = T(in - kernel) / T(out - 1);
+        for (int64_t i = 0; i + 1 < out; i++) {
+            int64_t start = int64_t((T(i) + sample) * alpha) - int64_t(sample * alpha);
+            starts[i] = int32_t(std::clamp<int64_t>(start, 0, in - kernel));
+        }
+    }
+    if (out > 0) starts[out - 1] = int32_t(in - kernel);
+}
 
-void max_pool(const PoolShape& s, const Tensor& y, const Tensor& indices, const Tensor& x) {
+void max_pool(const PoolingShape& s, const Tensor& y, const Tensor& indices, const Tensor& x) {
     if (y.numel() == 0) return;
     with_type(x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -440,7 +456,7 @@ void max_pool(const PoolShape& s, const Tensor& y, const Tensor& indices, const 
     });
 }
 
-void avg_pool(const PoolShape& s, const Tensor& y, const Tensor& x) {
+void average_pool(const PoolingShape& s, const Tensor& y, const Tensor& x) {
     if (y.numel() == 0) return;
     with_type(x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -449,7 +465,7 @@ void avg_pool(const PoolShape& s, const Tensor& y, const Tensor& x) {
     });
 }
 
-void avg_pool_gradient(const PoolShape& s, const Tensor& gx, const Tensor& g) {
+void average_pool_gradient(const PoolingShape& s, const Tensor& gx, const Tensor& g) {
     if (gx.numel() == 0) return;
     with_type(g.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -457,8 +473,22 @@ void avg_pool_gradient(const PoolShape& s, const Tensor& gx, const Tensor& g) {
     });
 }
 
-void irregular_max_pool(const PoolShape& s, const int64_t (&kernel)[3], const std::vector<int32_t> (&starts)[3],
-                        const Tensor& y, const Tensor& indices, const Tensor& x) {
+void fractional_max(const PoolingShape& s, const int64_t (&kernel)[3], int64_t spatial, const Tensor& samples,
+                    const Tensor& y, const Tensor& indices, const Tensor& x) {
+    std::vector<int32_t> starts[3];
+    int64_t planes = s.batch * s.channels;
+    for (int64_t i = 0; i < 3; i++) {
+        starts[i].resize(static_cast<size_t>(planes * s.out[i]));
+        if (i < 3 - spatial) continue;
+        // The numbers of an image are for its width first, those of a volume in the order of its dimensions.
+        int64_t which = spatial == 2 ? 2 - i : i - (3 - spatial);
+        dispatch<float, double>(x.dtype(), "a floating point dtype", [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            for (int64_t p = 0; p < planes; p++)
+                fractional_starts<T>(samples.data<T>()[p * spatial + which], s.in[i], s.out[i], kernel[i],
+                                     starts[i].data() + p * s.out[i]);
+        });
+    }
     dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         parallel_for(s.batch * s.channels, 1, [&](int64_t begin, int64_t end) {
@@ -489,7 +519,7 @@ void irregular_max_pool(const PoolShape& s, const int64_t (&kernel)[3], const st
     });
 }
 
-void pool_scatter(const PoolShape& s, const Tensor& big, const Tensor& small, const Tensor& indices, bool add) {
+void pool_scatter(const PoolingShape& s, const Tensor& big, const Tensor& small, const Tensor& indices, bool add) {
     if (big.numel() == 0 && small.numel() == 0) return;
     with_type(big.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -507,7 +537,7 @@ void pool_scatter(const PoolShape& s, const Tensor& big, const Tensor& small, co
     });
 }
 
-void pool_gather(const PoolShape& s, const Tensor& small, const Tensor& big, const Tensor& indices) {
+void pool_gather(const PoolingShape& s, const Tensor& small, const Tensor& big, const Tensor& indices) {
     if (small.numel() == 0) return;
     with_type(big.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -522,4 +552,12 @@ void pool_gather(const PoolShape& s, const Tensor& small, const Tensor& big, con
     });
 }
 
+const device::Provide<device::Pooling> provided(DeviceType::CPU, {.max = max_pool,
+                                                                  .average = average_pool,
+                                                                  .average_gradient = average_pool_gradient,
+                                                                  .fractional_max = fractional_max,
+                                                                  .scatter = pool_scatter,
+                                                                  .gather = pool_gather});
+
+}  // namespace
 }  // namespace fb::cpu

@@ -1,0 +1,30 @@
+// softmax(query · keyᵀ · scale + mask) · value, without keeping the scores.
+#pragma once
+#include "device/table.h"
+
+namespace fb::device {
+
+// Arguments of shape (N, H, length, features), float32 or float64, features adjacent; key and value may have fewer
+// heads, each shared by several of query's. The mask, of shape (N, H, length, source) with any strides, is undefined,
+// bool or of q's dtype.
+struct Attention {
+    Tensor q, k, v, mask;
+    bool causal;
+    double scale;
+    int64_t batch, heads, key_heads, length, source, features, value_features;
+
+    int64_t shared() const { return heads / key_heads; }
+    // Keys that the queries before `end` see.
+    int64_t visible(int64_t end) const { return causal ? std::min(source, end) : source; }
+};
+
+struct Attending {
+    // output: zeros. logsumexp: contiguous (N, H, length).
+    void (*forward)(const Attention& p, const Tensor& output, const Tensor& logsumexp);
+    // dq, dk, dv: zeros. Features are adjacent in all.
+    void (*backward)(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
+                     const Tensor& dq, const Tensor& dk, const Tensor& dv);
+};
+inline const Attending& attending(const Tensor& on) { return device::on<Attending>(on.device()); }
+
+}  // namespace fb::device
