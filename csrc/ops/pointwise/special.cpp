@@ -1,6 +1,6 @@
 // Special functions as ops: the rows of special.def, and those with parameters.
+#include "backend/cpu/special_math.h"
 #include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/special_math.h"
 
 namespace fb::ew {
 namespace {

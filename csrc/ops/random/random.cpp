@@ -1,14 +1,53 @@
-// Random creation and in-place fills: checks at the door; kernels are in random.cpu.cpp.
+// Random creation and in-place fills: checks at the door; the device draws the numbers.
 #include "ops/random/random.h"
 
 #include <cmath>
 #include <limits>
 
+#include "autograd/node.h"
+#include "device/move.h"
+#include "device/random.h"
 #include "ops/order/reduce.h"
-#include "ops/random/random_kernels.h"
 #include "ops/shape/create.h"
 
 namespace fb {
+
+// Runs f on a contiguous tensor and brings the numbers to `t` if that is not `t` itself.
+template <class F>
+static Tensor random_fill(const Tensor& t, F&& f) {
+    t.will_write();
+    check(!may_overlap_itself(t),
+          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    if (t.numel() == 0) return t;
+    if (t.is_contiguous()) {
+        f(t);
+        return t;
+    }
+    Tensor flat = empty(t.shape(), t.dtype(), t.device());
+    f(flat);
+    device::moving(t).copy(t, flat);
+    return t;
+}
+
+Tensor fill_uniform(const Tensor& t, double from, double to, Generator& generator) {
+    return random_fill(t, [&](const Tensor& flat) { device::drawing(t).uniform(flat, from, to, generator); });
+}
+Tensor fill_normal(const Tensor& t, double mean, double std, Generator& generator) {
+    return random_fill(t, [&](const Tensor& flat) { device::drawing(t).normal(flat, mean, std, generator); });
+}
+Tensor fill_integers(const Tensor& t, int64_t low, uint64_t span, Generator& generator) {
+    return random_fill(t, [&](const Tensor& flat) { device::drawing(t).integers(flat, low, span, generator); });
+}
+Tensor fill_bernoulli(const Tensor& t, double p, Generator& generator) {
+    return random_fill(t, [&](const Tensor& flat) { device::drawing(t).bernoulli(flat, p, generator); });
+}
+static Tensor fill_from_uniform(const Tensor& t, device::FromUniform which, double a, double b, Generator& generator) {
+    return random_fill(t, [&](const Tensor& flat) { device::drawing(t).from_uniform(flat, which, a, b, generator); });
+}
+Tensor fill_exponential(const Tensor& t, double rate, Generator& generator) {
+    return fill_from_uniform(t, device::FromUniform::Exponential, rate, 0, generator);
+}
+
 namespace {
 
 constexpr double sqrt_half = 0.70710678118654752440;
@@ -26,14 +65,8 @@ Tensor normal_any(const Tensor& t, double mean, double std, Generator& generator
     if (is_complex(t.dtype())) {
         fill_normal(real_view(t), 0, std * sqrt_half, generator);
         if (mean == 0) return t;
-        Tensor real = real_view(t);
-        Tensor part = select(real, real.dim() - 1, 0);
-        dispatch<float, double>(part.dtype(), "a floating point dtype", [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            Tensor shifted = clone(part);
-            for (int64_t i = 0; i < shifted.numel(); i++) shifted.data<T>()[i] += T(mean);
-            cpu::copy(part, shifted);
-        });
+        Tensor real = real_view(t), part = select(real, real.dim() - 1, 0);
+        graph_ops.add_into(part, scalar_tensor(Scalar(mean), part.dtype()));
         return t;
     }
     check_floating(t);
@@ -339,11 +372,7 @@ Example:
     check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
     if (is_complex(a.tensor(0).dtype()) || a.tensor(0).dtype() == DType::Bool)
         fail_type("is not defined for ", a.tensor(0).dtype());
-    double scale = 1 / std::log1p(-p);
-    return fill_from_uniform(a.tensor(0), *a.generator(2), [=](auto u) {
-        using T = decltype(u);
-        return std::max(T(1), std::ceil(cpu::log_positive(u) * T(scale)));
-    });
+    return fill_from_uniform(a.tensor(0), device::FromUniform::Geometric, p, 0, *a.generator(2));
 }
 
 OP("cauchy_(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", METHOD,
@@ -362,10 +391,7 @@ Example:
     double median = a.number(1), sigma = a.number(2);
     check_floating(a.tensor(0));
     check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
-    return fill_from_uniform(a.tensor(0), *a.generator(3), [=](auto u) {
-        using T = decltype(u);
-        return T(median) + T(sigma) * std::tan(T(3.14159265358979323846) * (u - T(0.5)));
-    });
+    return fill_from_uniform(a.tensor(0), device::FromUniform::Cauchy, median, sigma, *a.generator(3));
 }
 
 OP("log_normal_(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", METHOD,
@@ -384,14 +410,9 @@ Example:
     check_floating(a.tensor(0));
     check(a.number(2) > 0, "log_normal_ expects std > 0.0, but found std=", a.number(2));
     return random_fill(a.tensor(0), [&](const Tensor& target) {
-        Tensor x = is_half(target.dtype()) ? empty(target.shape(), DType::F32) : target;
-        fill_normal(x, a.number(1), a.number(2), *a.generator(3));
-        dispatch<float, double>(x.dtype(), "a floating point dtype", [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            T* data = x.data<T>();
-            for (int64_t i = 0; i < x.numel(); i++) data[i] = std::exp(data[i]);
-        });
-        if (!x.is_same(target)) cpu::copy(target, x);
+        Tensor x = is_half(target.dtype()) ? empty(target.shape(), DType::F32, target.device()) : target;
+        device::drawing(x).log_normal(x, a.number(1), a.number(2), *a.generator(3));
+        if (!x.is_same(target)) device::moving(target).copy(target, x);
     });
 }
 

@@ -1,6 +1,6 @@
 // The gamma function's kin: lgamma, digamma, polygamma, zeta and the incomplete gamma functions.
-#include "ops/pointwise/special_math.h"
-#include "ops/pointwise/special_tables.h"
+#include "backend/cpu/special_math.h"
+#include "backend/cpu/special_tables.h"
 
 namespace fb::sp {
 

@@ -1,5 +1,5 @@
 // Bessel, Airy and error functions: Chebyshev series near and far, with the leading behaviour taken out.
-#include "ops/pointwise/special_math.h"
+#include "backend/cpu/special_math.h"
 
 namespace fb::sp {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "backend/cpu/math.h"
-#include "ops/pointwise/special_tables.h"
+#include "backend/cpu/special_tables.h"
 
 namespace fb::sp {
 

@@ -1,6 +1,6 @@
 // Orthogonal polynomials: three-term recurrences for small degrees, closed or asymptotic forms where a loop would never
 // end.
-#include "ops/pointwise/special_math.h"
+#include "backend/cpu/special_math.h"
 
 namespace fb::sp {
 namespace {
