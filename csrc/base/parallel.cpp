@@ -116,7 +116,7 @@ void parallel_run(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t
         auto& r = *static_cast<Range*>(at);
         r.body(r.context, r.n * i / r.chunks, r.n * (i + 1) / r.chunks);
     };
-    if (!pool::run(chunks, width, chunk, &range)) body(context, 0, n);
+    if (!pool::run_chunks(chunks, width, chunk, &range)) body(context, 0, n);
 }
 }  // namespace detail
 

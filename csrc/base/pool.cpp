@@ -256,7 +256,7 @@ void await(Pool& p, uint32_t all) {
 Place place() { return here; }
 bool inside() { return working; }
 
-bool run(int64_t chunks, int threads, void (*body)(void*, int64_t), void* context) {
+bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void* context) {
     Pool& p = pool();
     std::unique_lock lock(p.owner, std::try_to_lock);
     if (!lock) return false;

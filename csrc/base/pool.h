@@ -8,7 +8,7 @@ namespace fb::pool {
 
 // Calls body(context, i) for every i < chunks, on up to `threads` threads, the caller among them. False, and nothing
 // was called, when another thread's job has the workers. An exception in any chunk reaches the caller.
-bool run(int64_t chunks, int threads, void (*body)(void*, int64_t), void* context);
+bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void* context);
 
 // A team, for code with barriers inside: rank 1 … size - 1 each on a worker of its own at once, rank 0 is what the
 // caller does until leave(). Waits while another job has the workers.

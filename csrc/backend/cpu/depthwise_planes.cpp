@@ -112,8 +112,8 @@ void add_products(double* sums, const T* g, const T* x, const int64_t* tap, int6
 }
 
 template <class T>
-void run(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor& weight, const Tensor& bias,
-         bool backwards) {
+void convolve_planes(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor& weight, const Tensor& bias,
+                     bool backwards) {
     const Planes p(s, backwards);
     const size_t count = p.taps.size();
     const int64_t work = p.rows * p.pitch * int64_t(count);
@@ -139,7 +139,7 @@ void run(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor&
 }
 
 template <class T>
-void run_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
+void sum_weight_gradient(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     Planes p(s, false);
     const int64_t count = int64_t(p.taps.size()), work = p.rows * p.pitch * count;
     while (p.taps.size() % together) p.taps.push_back(0);  // their sums are not used
@@ -195,7 +195,7 @@ bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor&
     return dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
-        run<T>(s, y, x, weight, bias, false);
+        convolve_planes<T>(s, y, x, weight, bias, false);
         return true;
     });
 }
@@ -203,14 +203,14 @@ bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const
     return dispatch<float, double>(gx.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (!finite<T>(weight)) return false;
-        run<T>(s, gx, gy, weight, Tensor(), true);
+        convolve_planes<T>(s, gx, gy, weight, Tensor(), true);
         return true;
     });
 }
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     return dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
-        run_weight<T>(s, gweight, gy, x);
+        sum_weight_gradient<T>(s, gweight, gy, x);
         return finite<T>(gweight);
     });
 }

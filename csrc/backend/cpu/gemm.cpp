@@ -304,7 +304,7 @@ void run_float(const Product& p, int64_t count) {
 }
 
 template <class T>
-void run(const Product& p) {
+void multiply_batch(const Product& p) {
     int64_t count = 1;
     for (int64_t size : p.batch) count *= size;
     constexpr bool blas = std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_type<T>;
@@ -472,7 +472,7 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
     // A single row is a product with a vector from the other side.
     if (!rows || (p.m == 1 && p.n > 1)) swap_sides(p);
     fold_batch(p);
-    dispatch_compute(dtype, [&](auto tag) { run<typename decltype(tag)::type>(p); });
+    dispatch_compute(dtype, [&](auto tag) { multiply_batch<typename decltype(tag)::type>(p); });
 }
 
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {

@@ -176,7 +176,7 @@ bool clashes(int64_t bytes, int64_t count) {
 }
 
 template <class T>
-void run(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
+void multiply_each(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
     Direct<T> d{g.m,
                 g.n,
                 g.k,
@@ -218,8 +218,8 @@ bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col) {
 }
 
 void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step) {
-    if (g.dtype == DType::F32) run<float>(g, count, a_step, b_step, c_step);
-    else run<double>(g, count, a_step, b_step, c_step);
+    if (g.dtype == DType::F32) multiply_each<float>(g, count, a_step, b_step, c_step);
+    else multiply_each<double>(g, count, a_step, b_step, c_step);
 }
 
 }  // namespace fb::cpu

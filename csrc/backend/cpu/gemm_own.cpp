@@ -135,7 +135,7 @@ void pack(T* panel, int64_t panel_row, const T* b, int64_t b_row, int64_t b_col,
 }
 
 template <class T, class Ops>
-void run(const OwnGemm& g, T alpha, T beta) {
+void multiply_block(const OwnGemm& g, T alpha, T beta) {
     constexpr int64_t width = Lanes<T>::width, most = panel_row_bytes / sizeof(T);
     const T* b = reinterpret_cast<const T*>(g.b);
     alignas(vector_bytes) T small[4096 / sizeof(T)];
@@ -173,7 +173,7 @@ void run(const OwnGemm& g, T alpha, T beta) {
 // Products that wrap around are the same bits for signed and unsigned integers.
 template <class T>
 void run_integer(const OwnGemm& g) {
-    run<T, Arithmetic>(g, static_cast<T>(g.alpha.to<int64_t>()), static_cast<T>(g.beta.to<int64_t>()));
+    multiply_block<T, Arithmetic>(g, static_cast<T>(g.alpha.to<int64_t>()), static_cast<T>(g.beta.to<int64_t>()));
 }
 
 }  // namespace
@@ -181,7 +181,7 @@ void run_integer(const OwnGemm& g) {
 void own_gemm(const OwnGemm& g) {
     switch (g.dtype) {
         case DType::Bool:
-            return run<uint8_t, Logic>(g, g.alpha.to<bool>(), g.beta.to<bool>());
+            return multiply_block<uint8_t, Logic>(g, g.alpha.to<bool>(), g.beta.to<bool>());
         case DType::U8:
         case DType::I8:
             return run_integer<uint8_t>(g);

@@ -218,13 +218,14 @@ struct Packed {
               int64_t cols, Store<T> store) const {
         constexpr auto heights = std::make_index_sequence<tall>();
         bool narrow = cols <= width;
-        Kernel<T> run = transposed ? (narrow ? pick<T, 1, true>(rows, heights) : pick<T, 2, true>(rows, heights))
-                                   : (narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights));
-        if (cols == (narrow ? width : wide)) return run(height, left, panel, to, c_row, store, step);
+        Kernel<T> tile_kernel = transposed
+                                    ? (narrow ? pick<T, 1, true>(rows, heights) : pick<T, 2, true>(rows, heights))
+                                    : (narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights));
+        if (cols == (narrow ? width : wide)) return tile_kernel(height, left, panel, to, c_row, store, step);
         // Past the edge of c: into a spare tile first.
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
-        run(height, left, panel, spare, across, {T(1), T(0), nullptr}, step);
+        tile_kernel(height, left, panel, spare, across, {T(1), T(0), nullptr}, step);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < cols; j++) put(to[r * c_row + j], spare[r * across + j], store, j);
     }
@@ -325,7 +326,7 @@ struct Packed {
 
     // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is
     // quicker than reading what another one has in its cache.
-    void run() const {
+    void multiply() const {
         if (int64_t count = parts(); count > 1) return run_parts(count);
         int64_t work = m * n * k, threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
         if (threads <= 1) return part(0, m, 0, n);
@@ -378,9 +379,9 @@ void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
         bool narrow = g.n - j <= width;
         for (int64_t q = 0; q < blocks; q++) {
             int64_t r = g.m * q / blocks, rows = g.m * (q + 1) / blocks - r;
-            Kernel<float> run =
+            Kernel<float> tile_kernel =
                 narrow ? pick<float, 1, Transposed>(rows, heights) : pick<float, 2, Transposed>(rows, heights);
-            run(g.k, g.a + r * a_row, panel, g.c + r * g.c_row + j, g.c_row, store, a_step);
+            tile_kernel(g.k, g.a + r * a_row, panel, g.c + r * g.c_row + j, g.c_row, store, a_step);
         }
     }
 }
@@ -391,8 +392,8 @@ void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, panel_row); }
 void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panels<true>(g, 1, a_row); }
 
 void packed_gemm(const OwnGemm& g) {
-    if (g.dtype == DType::F32) typed<float>(g).run();
-    else typed<double>(g).run();
+    if (g.dtype == DType::F32) typed<float>(g).multiply();
+    else typed<double>(g).multiply();
 }
 
 RightFactor::RightFactor(const Tensor& b) : b_(b) {
@@ -422,8 +423,8 @@ void RightFactor::times(const Tensor& c, const Tensor& a, double beta) const {
           "factors ", a.shape(), " and ", b_.shape(), " do not fit the result ", c.shape());
     OwnGemm g = product(a.raw(), a.size(0), a.strides()[0], a.strides()[1], c.raw(), c.strides()[0], beta);
     if (g.m == 0 || g.n == 0 || g.k == 0) return;
-    if (b_.dtype() == DType::F32) typed<float>(g, start()).run();
-    else typed<double>(g, start()).run();
+    if (b_.dtype() == DType::F32) typed<float>(g, start()).multiply();
+    else typed<double>(g, start()).multiply();
 }
 
 }  // namespace fb::cpu

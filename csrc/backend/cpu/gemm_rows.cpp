@@ -63,7 +63,7 @@ Meet<T> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
 }
 
 template <class T>
-void run(const OwnGemm& g) {
+void multiply_rows(const OwnGemm& g) {
     using V = typename Lanes<T>::type;
     constexpr int64_t width = Lanes<T>::width, step = depth / int64_t(sizeof(T));
     const T *a = reinterpret_cast<const T*>(g.a), *b = reinterpret_cast<const T*>(g.b);
@@ -108,8 +108,8 @@ bool rows_gemm_fits(const OwnGemm& g) {
 }
 
 void rows_gemm(const OwnGemm& g) {
-    if (g.dtype == DType::F32) run<float>(g);
-    else run<double>(g);
+    if (g.dtype == DType::F32) multiply_rows<float>(g);
+    else multiply_rows<double>(g);
 }
 
 }  // namespace fb::cpu

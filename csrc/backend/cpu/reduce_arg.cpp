@@ -166,7 +166,7 @@ struct KeptAxis {
 };
 
 template <class T, bool largest>
-void run(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indices) {
+void extreme_along_dim(const Tensor& in, int64_t dim, const Tensor& values, const Tensor& indices) {
     Layout l{in.raw(), in.dtype(), in.dim() ? in.shape()[dim] : 1, in.dim() ? in.strides()[dim] * in.itemsize() : 0};
     // Kept dimensions, smallest input stride first.
     KeptAxis axes[max_dims];
@@ -260,8 +260,8 @@ void extreme_along(const Tensor& in, int64_t dim, bool largest, const Tensor& va
     if (indices.numel() == 0) return;
     dispatch<int32_t, int64_t, uint64_t, float, double>(arg_dtype(in.dtype()), "a real dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (largest) run<T, true>(in, dim, values, indices);
-        else run<T, false>(in, dim, values, indices);
+        if (largest) extreme_along_dim<T, true>(in, dim, values, indices);
+        else extreme_along_dim<T, false>(in, dim, values, indices);
     });
 }
 

@@ -216,7 +216,7 @@ bool run_many(const Problem& o) {
     return !stop;
 }
 
-bool run(const Problem& o) {
+bool convolve_tiles(const Problem& o) {
     constexpr int64_t few = 128 * 128;  // weights
     return o.channels * o.out_channels < few ? run_few(o) : run_many(o);
 }
@@ -251,8 +251,9 @@ bool winograd_forward(const ConvShape& s, const Tensor& y, const Tensor& x, cons
     Images in = inputs_of(s), out = outputs_of(s);
     if (!suits(s, Tiling(out))) return false;
     for (int64_t i = 0; i < s.groups; i++) {
-        if (!run({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels, group_weights(s, weight, i),
-                  bias ? bias.data<float>() + i * out.channels : nullptr, y.data<float>() + i * out.channels, false}))
+        if (!convolve_tiles({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels,
+                             group_weights(s, weight, i), bias ? bias.data<float>() + i * out.channels : nullptr,
+                             y.data<float>() + i * out.channels, false}))
             return false;
     }
     return true;
@@ -262,8 +263,9 @@ bool winograd_backward_input(const ConvShape& s, const Tensor& gx, const Tensor&
     Images in = outputs_of(s), out = inputs_of(s);
     if (!suits(s, Tiling(out))) return false;
     for (int64_t i = 0; i < s.groups; i++) {
-        if (!run({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2], gy.data<float>() + i * in.channels,
-                  group_weights(s, weight, i), nullptr, gx.data<float>() + i * out.channels, true}))
+        if (!convolve_tiles({in, out, window - 1 - s.padding[1], window - 1 - s.padding[2],
+                             gy.data<float>() + i * in.channels, group_weights(s, weight, i), nullptr,
+                             gx.data<float>() + i * out.channels, true}))
             return false;
     }
     return true;

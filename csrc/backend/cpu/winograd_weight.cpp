@@ -114,7 +114,7 @@ void finish(const Problem& o, const Block& b, const float* sums, Vec& bad) {
     }
 }
 
-bool run(const Problem& o) {
+bool sum_tiles(const Problem& o) {
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
@@ -151,8 +151,8 @@ bool winograd_backward_weight(const ConvShape& s, const Tensor& gweight, const T
     Images in = inputs_of(s), out = outputs_of(s);
     if (!suits(s, Tiling(out))) return false;
     for (int64_t i = 0; i < s.groups; i++) {
-        if (!run({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels,
-                  gy.data<float>() + i * out.channels, group_weights(s, gweight, i)}))
+        if (!sum_tiles({in, out, s.padding[1], s.padding[2], x.data<float>() + i * in.channels,
+                        gy.data<float>() + i * out.channels, group_weights(s, gweight, i)}))
             return false;
     }
     return true;

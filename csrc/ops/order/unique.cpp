@@ -22,7 +22,7 @@ Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, b
     return result;
 }
 
-Value run(const Tensor& given, bool ordered, bool inverse, bool counts, std::optional<int64_t> dim) {
+Value unique_of(const Tensor& given, bool ordered, bool inverse, bool counts, std::optional<int64_t> dim) {
     if (is_complex(given.dtype())) fail_type("complex numbers have no order, got ", given.dtype());
     bool truth = given.dtype() == DType::Bool;  // compared as the numbers 0 and 1
     Tensor t = truth ? to_dtype(given, DType::U8) : given;
@@ -57,7 +57,7 @@ Example:
     >>> fb.unique(fb.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
 )") {
-    return run(a.tensor(0), true, a.flag(2), a.flag(3), a.integer_or_none(4));
+    return unique_of(a.tensor(0), true, a.flag(2), a.flag(3), a.integer_or_none(4));
 }
 
 OP("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any",
@@ -76,7 +76,7 @@ Example:
     >>> fb.unique_consecutive(fb.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
 )") {
-    return run(a.tensor(0), false, a.flag(1), a.flag(2), a.integer_or_none(3));
+    return unique_of(a.tensor(0), false, a.flag(1), a.flag(2), a.integer_or_none(3));
 }
 
 }  // namespace fb

@@ -64,7 +64,7 @@ Value compute(const OpOverload& op, Args& a) {
 }
 
 // Runs the kernel; what it computed beside the target it was given goes there.
-Value run(const OpOverload& op, Args& a, const GradModes& modes) {
+Value call_kernel(const OpOverload& op, Args& a, const GradModes& modes) {
     bool hooked = modes.handed_over && kernel_hook && !a.out && !op.mutates;
     if (hooked) [[unlikely]] {
         Value value;
@@ -110,7 +110,7 @@ Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
         if (recording && requires_grad(a.out)) refuse_out();
         check_not_inference(a.out);
     }
-    Value value = run(op, a, modes);
+    Value value = call_kernel(op, a, modes);
     if (!recording) {
         bool inference = modes.inference;
         each_result(value, [&](const Tensor& t, uint32_t) {
@@ -198,17 +198,17 @@ Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
     bool inplace = a.inplace || op.mutates;
     if (a.out && !inplace) refuse_out();
     const Gradient* gradient = op.gradient;
-    if (gradient && !gradient->fn && !gradient->python && !inplace) return run(op, a, modes);
+    if (gradient && !gradient->fn && !gradient->python && !inplace) return call_kernel(op, a, modes);
     Tensor target = a.inplace ? a.out : inplace ? a.tensor(0) : Tensor();
     if (inplace) check_inplace(target);
 
     auto node = make_ref<OpNode>(op);
     fill_node(*node, a);
-    if (gradient && drop_constants(*node) && !inplace) return run(op, a, modes);
+    if (gradient && drop_constants(*node) && !inplace) return call_kernel(op, a, modes);
     uint32_t uses = gradient ? uses_of(*node) : 0;
     if (uses) keep_inputs(*node, a, uses, inplace);
     uint64_t version = inplace ? target.storage().version() : 0;
-    Value value = run(op, a, modes);
+    Value value = call_kernel(op, a, modes);
 
     if (inplace) {
         if (!differentiable(target.dtype())) return value;
