@@ -283,3 +283,25 @@ def test_grad_without_inputs():
     y = fb.ones(2, requires_grad=True).sum()
     with pytest.raises(RuntimeError, match="cannot be empty"):
         fb.autograd.grad(y, [])
+
+
+def test_setup_context_sees_defaults():
+    seen = []
+
+    class Pick(fb.autograd.Function):
+        @staticmethod
+        def forward(x, at=2, scale=1.0):
+            return x[at] * scale
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            seen.append(inputs[1:])
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * fb.ones(4), None, None
+
+    x = fb.arange(4.0, requires_grad=True)
+    Pick.apply(x).backward()
+    Pick.apply(x, 1)
+    assert seen == [(2, 1.0), (1, 1.0)] and x.grad.tolist() == [1.0] * 4

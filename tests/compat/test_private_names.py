@@ -113,6 +113,39 @@ def test_ops_defined_outside(torch):
         torch.ops.load_library("lib.so")
 
 
+def test_ops_that_take_and_give_lists(torch):
+    @torch.library.custom_op("tests::join", mutates_args=())
+    def join(parts: list[fb.Tensor], dim: int) -> fb.Tensor:
+        return fb.cat([part.detach() for part in parts], dim)
+
+    @torch.library.custom_op("tests::cut", mutates_args=())
+    def cut(x: fb.Tensor, sizes: list[int]) -> list[fb.Tensor]:
+        return [part.clone() for part in x.detach().split(sizes)]
+
+    seen = []
+
+    def setup(ctx, inputs, output):
+        ctx.sizes = [part.shape[0] for part in inputs[0]]
+
+    def backward(ctx, grad):
+        seen.append(ctx.needs_input_grad)
+        return list(grad.split(ctx.sizes)), None
+
+    join.register_autograd(backward, setup_context=setup)
+    cut.register_autograd(lambda ctx, grads: (fb.cat(grads), None))
+    a, b = fb.ones(2, requires_grad=True), fb.ones(3)
+    x = join([a, b], 0)
+    assert x.requires_grad and x.shape == (5,)
+    (x * fb.arange(5.0)).sum().backward()
+    assert a.grad.tolist() == [0.0, 1.0] and seen == [([True, False], False)]
+    c = fb.arange(4.0, requires_grad=True)
+    parts = cut(c, [1, 3])
+    assert isinstance(parts, list) and [part.requires_grad for part in parts] == [True, True]
+    (parts[0].sum() + 2 * parts[1].sum()).backward()
+    assert c.grad.tolist() == [1.0, 2.0, 2.0, 2.0]
+    assert all(part.grad_fn is None for part in cut(c.detach(), [1, 3]))
+
+
 def test_autocast_keys(torch):
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
     with fb.autocast("cpu", dtype=fb.bfloat16):

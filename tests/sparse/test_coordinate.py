@@ -193,6 +193,9 @@ def test_dense_tensors_say_which_layout_a_method_wants():
         with pytest.raises(RuntimeError, match=f"^{name} expected sparse {layout}tensor layout but got Strided"):
             getattr(dense, name)()
     assert (dense.sparse_dim(), dense.dense_dim()) == (0, 2)
+    rows = dense.to_sparse_csr()
+    assert fb.Tensor.crow_indices(rows).tolist() == [0, 1, 2] and fb.Tensor.values(rows).tolist() == [1.0, 1.0]
+    assert fb.Tensor.sparse_dim(dense.to_sparse(1)) == fb.Tensor.dense_dim(dense.to_sparse(1)) == 1
     assert (dense.to_sparse(1).sparse_dim(), dense.to_sparse(1).dense_dim()) == (1, 1)
 
 

@@ -213,10 +213,18 @@ def _converter(name: str, kind: dtype):
     return convert
 
 
+def _own(self, name: str, general):
+    """The method of a tensor's class where that class replaces the general one, as `Tensor.values(sparse)` wants it."""
+    own = getattr(type(self), name)
+    return None if own is general else own
+
+
 def _of_sparse(name: str, layout: str, what: str):
     """A method that only sparse tensors have: SparseTensor replaces it, a dense tensor says what it expected."""
 
     def method(self):
+        if (own := _own(self, name, method)) is not None:
+            return own(self)
         raise StateError(f"{name} expected sparse {layout}tensor layout but got Strided; convert it with .to_sparse()")
 
     method.__name__ = name
@@ -240,7 +248,7 @@ def _sparse_dim(self):
         >>> fb.eye(2).sparse_dim(), fb.eye(2).to_sparse().sparse_dim()
         (0, 2)
     """
-    return 0
+    return 0 if (own := _own(self, "sparse_dim", _sparse_dim)) is None else own(self)
 
 
 def _dense_dim(self):
@@ -252,7 +260,7 @@ def _dense_dim(self):
         >>> fb.eye(2).dense_dim(), fb.eye(2).to_sparse().dense_dim()
         (2, 0)
     """
-    return self.ndim
+    return self.ndim if (own := _own(self, "dense_dim", _dense_dim)) is None else own(self)
 
 
 def _type(self, dtype=None, non_blocking=False):

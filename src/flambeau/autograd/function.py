@@ -265,7 +265,8 @@ class Function(FunctionCtx):
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
-    if kwargs:
+    # setup_context sees the defaults of arguments that were left away.
+    if kwargs or separate and len(args) < _places(cls):
         args, kwargs = _as_positional(cls, separate, args, kwargs)
     make: Any = _context_type
     ctx = make(cls)(cls.__name__ + "Backward")
@@ -300,6 +301,13 @@ def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict
     bound = signature.bind(*(() if separate else (None,)), *args, **kwargs)
     bound.apply_defaults()
     return bound.args if separate else bound.args[1:], bound.kwargs
+
+
+@functools.lru_cache(4096)
+def _places(cls: type[Function]) -> int:
+    """How many arguments forward takes by position."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds for p in inspect.signature(cls.forward).parameters.values())
 
 
 @functools.lru_cache(4096)  # keeps the classes alive

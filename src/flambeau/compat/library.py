@@ -75,14 +75,15 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kernel = self.kernel()
-        batched = any(hasattr(type(a), "__flambeau_function__") for a in (*args, *kwargs.values()))
+        batched = any(hasattr(type(a), "__flambeau_function__") for a in _Flat((*args, *kwargs.values())).flat)
         if self._backward is None and not (batched and self._vmap is not None):
             return kernel(*args, **kwargs)
         if kwargs:
             bound = inspect.signature(kernel).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
-        return _Recorded.apply(self, kwargs, *args)
+        call = _Call(self, _Flat(args), kwargs)
+        return call.result(_Recorded.apply(call, *call.args.flat))
 
     def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
         """Adds a kernel for devices ("cpu"; None for all); also as a decorator."""
@@ -109,40 +110,111 @@ class CustomOpDef:
             self._backward, self._setup_context = backward, setup_context
 
 
+class _Flat:
+    """Arguments with the tensors of lists spread out, since a Function records the tensors among its own arguments."""
+
+    def __init__(self, args: Iterable[Any]) -> None:
+        self.flat: list[Any] = []
+        self.lengths: list[int | None] = []
+        for arg in args:
+            listed = isinstance(arg, (list, tuple)) and bool(arg) and all(isinstance(x, fb.Tensor) for x in arg)
+            self.lengths.append(len(arg) if listed else None)
+            self.flat += arg if listed else [arg]
+
+    def nested(self, flat: Iterable[Any]) -> tuple[Any, ...]:
+        """One value for each spread-out argument in the form of the arguments."""
+        values = iter(flat)
+        return tuple(next(values) if n is None else [next(values) for _ in range(n)] for n in self.lengths)
+
+    def spread(self, nested: Iterable[Any]) -> list[Any]:
+        """The opposite; None stands for a list of None."""
+        flat: list[Any] = []
+        for value, n in zip(nested, self.lengths, strict=True):
+            flat += [value] if n is None else [None] * n if value is None else value
+        return flat
+
+
+class _Call:
+    """What one call of an op has besides its tensors."""
+
+    outputs: _Flat
+
+    def __init__(self, op: CustomOpDef, args: _Flat, kwargs: dict[str, Any]) -> None:
+        self.op, self.args, self.kwargs, self.several = op, args, kwargs, False
+
+    def flat(self, output: Any) -> Any:
+        """What the op gave as a Function may give it, and remembers its form."""
+        self.several = isinstance(output, tuple)
+        self.outputs = _Flat(output if self.several else (output,))
+        return tuple(self.outputs.flat) if self.several or self.outputs.lengths[0] is not None else output
+
+    def result(self, flat: Any) -> Any:
+        """What the op gave, again in its form."""
+        nested = self.outputs.nested(flat if isinstance(flat, tuple) else (flat,))
+        return nested if self.several else nested[0]
+
+
+class _Context:
+    """A Function's context as the op's own functions see it: `needs_input_grad` has the form of the op's arguments."""
+
+    def __init__(self, inner: Any, call: _Call) -> None:
+        self.__dict__.update(_inner=inner, _call=call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._inner, name, value)
+
+    @property
+    def needs_input_grad(self) -> tuple[Any, ...]:
+        return self._call.args.nested(self._inner.needs_input_grad[1:])
+
+
 class _Recorded(Function):
     """One call of an op that says how to differentiate it."""
 
     @staticmethod
-    def forward(ctx: Any, op: CustomOpDef, kwargs: dict[str, Any], *args: Any) -> Any:
-        output = op.kernel()(*args, **kwargs)
+    def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
+        args, op = call.args.nested(flat), call.op
+        output = op.kernel()(*args, **call.kwargs)
         if op._setup_context is not None:
-            if kwargs:
-                op._setup_context(ctx, inputs=args, keyword_only_inputs=kwargs, output=output)
-            else:
-                op._setup_context(ctx, inputs=args, output=output)
-        ctx.recorded_op = op
-        return output
+            keywords = {"keyword_only_inputs": call.kwargs} if call.kwargs else {}
+            op._setup_context(_Context(ctx, call), inputs=args, output=output, **keywords)
+        ctx.recorded_call = call
+        return call.flat(output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, op: CustomOpDef, kwargs: dict[str, Any], *args: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple, call: _Call, *flat: Any) -> Any:
+        args, op, dims = call.args.nested(flat), call.op, call.args.nested(in_dims[1:])
         if op._vmap is not None:
-            return op._vmap(info, in_dims[2:], *args, **kwargs)
+            output, out_dims = op._vmap(info, dims, *args, **call.kwargs)
+            flat_output = call.flat(output)
+            if isinstance(flat_output, tuple) and not isinstance(out_dims, int):
+                out_dims = tuple(call.outputs.spread(out_dims if call.several else (out_dims,)))
+            return flat_output, out_dims
         warnings.warn(
             f"There is a performance drop because we have not yet implemented the batching rule for {op._name}: vmap runs it once "
             "per example; add a rule with register_vmap", stacklevel=2,
         )  # fmt: skip
-        results = [
-            op(*(a if dim is None else a.select(dim, i) for a, dim in zip(args, in_dims[2:], strict=True)), **kwargs)
-            for i in range(info.batch_size)
-        ]
-        if isinstance(results[0], fb.Tensor):
-            return fb.stack(results), 0
-        return tuple(fb.stack(list(parts)) for parts in zip(*results, strict=True)), (0,) * len(results[0])
+        results = []
+        for i in range(info.batch_size):
+            one = [a if dim is None else a.select(dim, i) for a, dim in zip(flat, in_dims[1:], strict=True)]
+            results.append(op(*call.args.nested(one), **call.kwargs))
+        parts = [call.flat(result) for result in results]
+        if isinstance(parts[0], fb.Tensor):
+            return fb.stack(parts), 0
+        return tuple(fb.stack(list(same)) for same in zip(*parts, strict=True)), (0,) * len(parts[0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        answer = ctx.recorded_op._backward(ctx, *grads)
-        return (None, None, *(answer if isinstance(answer, (tuple, list)) else (answer,)))
+        call = ctx.recorded_call
+        answer = call.op._backward(_Context(ctx, call), *call.outputs.nested(grads))
+        # A list is the gradients of an op's only argument where that is a list.
+        alone = isinstance(answer, list) and len(call.args.lengths) == 1 and call.args.lengths[0] is not None
+        if alone or not isinstance(answer, (tuple, list)):
+            answer = (answer,)
+        return (None, *call.args.spread(answer))
 
 
 _ops: dict[str, dict[str, CustomOpDef]] = {}
