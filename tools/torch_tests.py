@@ -51,7 +51,7 @@ class StandIn:
         return args[0] if len(args) == 1 and not options and callable(args[0]) else StandIn(f"{self._name}()")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return (object,)
+        return (StandInBase,)
 
     def __getitem__(self, key: Any) -> StandIn:
         return StandIn(f"{self._name}[]")
@@ -92,6 +92,18 @@ class StandIn:
         return f"<stand-in for {self._name}>"
 
 
+class StandInBase:
+    """What a class derives from when its base is a stand-in: test files make objects of such classes while they are imported."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.arguments = args, options
+
+    def __getattr__(self, key: str) -> StandIn:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        return StandIn(f"{type(self).__name__}.{key}")
+
+
 class StandInModule(types.ModuleType):
     """A module of PyTorch's internals that flambeau lacks."""
 
@@ -116,7 +128,7 @@ class Overlay(importlib.abc.MetaPathFinder):
     """Finds the test machinery in the checkout, everything else in flambeau, and stand-ins for what neither has."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if name.partition(".")[0] == "torchgen":
+        if name.partition(".")[0] == "torchgen" or name.startswith(("torch._dynamo.", "torch._inductor.")):
             return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
         if not name.startswith(("torch.", "functorch.")):
             return None
@@ -136,6 +148,10 @@ class Overlay(importlib.abc.MetaPathFinder):
                     continue
                 if spec is not None:
                     return spec
+        # mock.patch("torch.x.Class.method") tries to import the class: it is there, and no module.
+        parent, _, last = name.rpartition(".")
+        if last in vars(sys.modules.get(parent, types)) and not isinstance(sys.modules.get(parent), StandInModule):
+            return None
         return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
 
 
@@ -207,6 +223,10 @@ torch.Tag = StandIn("torch.Tag")
 # Decides which tests are skipped: NumPy and SciPy are there.
 imports = sys.modules["torch.utils._import_utils"] = StandInModule("torch.utils._import_utils")
 imports._check_module_exists = lambda name: importlib.util.find_spec(name.partition(".")[0]) is not None  # type: ignore[attr-defined]
+# Tests of log messages derive from the compiler's test case.
+common = importlib.import_module("torch.testing._internal.common_utils")
+test_case = sys.modules["torch._dynamo.test_case"] = StandInModule("torch._dynamo.test_case")
+test_case.TestCase, test_case.run_tests = common.TestCase, common.run_tests  # type: ignore[attr-defined]
 # Tests run for the dtypes that flambeau has: those of quantized and other absent dtypes, which are placeholders, are not
 # applicable. bcomplex32 is newer than the version that flambeau follows.
 torch.bcomplex32 = torch.complex32

@@ -63,8 +63,11 @@ struct NodeHook final : PythonHook {
         Owned list = is_tensor(result.get()) ? Owned(ok(PyTuple_Pack(1, result.get()))) : std::move(result);
         Items given(list.get());
         if (static_cast<size_t>(given.size()) != gradients.size()) {
-            PyErr_Format(PyExc_RuntimeError, "a hook returned %zd gradients, expected %zu", given.size(),
-                         gradients.size());
+            Owned name(PyObject_GetAttrString(function.get(), "__name__"));
+            if (!name.get()) PyErr_Clear();
+            PyErr_Format(PyExc_RuntimeError,
+                         "hook '%V' has returned an incorrect number of values (got %zd, but expected %zu)", name.get(),
+                         Py_TYPE(function.get())->tp_name, given.size(), gradients.size());
             throw PythonError{};
         }
         for (size_t i = 0; i < gradients.size(); i++)

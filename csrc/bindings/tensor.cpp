@@ -292,6 +292,7 @@ PyObject* get_version(PyObject* o, void*) {
     }
     return PyLong_FromUnsignedLongLong(cast(o)->impl->storage->version());
 }
+PyObject* get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(cast(o)->impl); }
 PyObject* get_read_only(PyObject* o, void*) { return PyBool_FromLong(cast(o)->impl->storage->read_only()); }
 
 PyObject* one_of(PyObject* args, PyObject* kwargs, const Dims& values, const char* name, bool as_size) {
@@ -395,16 +396,18 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
     });
 }
 
-PyGetSetDef getset[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, a Size.", nullptr},
-                        {"dtype", get_dtype, nullptr, "The element type.", nullptr},
-                        {"device", get_device, nullptr, "Where the tensor lives.", nullptr},
-                        {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
-                        {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
-                        {"nbytes", get_nbytes, nullptr, "Bytes of all elements together.", nullptr},
-                        {"_version", get_version, nullptr, "How often the memory was written to in place.", nullptr},
-                        {"_read_only", get_read_only, nullptr, "Whether writing is refused.", nullptr},
-                        {"__dict__", get_dict, PyObject_GenericSetDict, nullptr, nullptr},
-                        {}};
+PyGetSetDef getset[] = {
+    {"shape", get_shape, nullptr, "Sizes of the dimensions, a Size.", nullptr},
+    {"dtype", get_dtype, nullptr, "The element type.", nullptr},
+    {"device", get_device, nullptr, "Where the tensor lives.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements together.", nullptr},
+    {"_version", get_version, nullptr, "How often the memory was written to in place.", nullptr},
+    {"_cdata", get_cdata, nullptr, "The address of what the core holds; swap_tensors() exchanges it.", nullptr},
+    {"_read_only", get_read_only, nullptr, "Whether writing is refused.", nullptr},
+    {"__dict__", get_dict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
 
 #define KEYWORDS(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
 PyMethodDef methods[] = {

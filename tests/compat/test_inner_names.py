@@ -155,3 +155,22 @@ def test_storage_is_the_class_of_the_default_dtype(torch):
         assert torch.Storage(2).dtype == torch.float64
     finally:
         torch.set_default_dtype(before)
+
+
+def test_switches_of_autograd_keep_what_they_are_given(torch):
+    for switch, now, before in (
+        (torch.autograd.set_multithreading_enabled, torch.autograd.is_multithreading_enabled, True),
+        (torch.autograd._force_original_view_tracking, torch.autograd.is_view_replay_enabled, False),
+    ):
+        with switch(not before):
+            assert now() is not before
+        assert now() is before
+        inside = switch(not before)(now)
+        assert now() is before and inside() is not before and now() is before
+
+
+def test_a_parameter_keeps_its_address_over_a_change_of_data(torch):
+    p = torch.nn.Parameter(torch.ones(2))
+    before = p._cdata
+    p.data = torch.zeros(3)
+    assert p._cdata == before != torch.ones(2)._cdata

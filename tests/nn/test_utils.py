@@ -340,3 +340,67 @@ def test_memory_format():
     m = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))
     utils.convert_conv2d_weight_memory_format(m, fb.channels_last)
     assert m[0].weight.is_contiguous(memory_format=fb.channels_last) and isinstance(m[0].weight, nn.Parameter)
+
+
+def test_a_mask_in_a_container_has_the_dtype_of_the_tensor():
+    container = prune.PruningContainer()
+    container._tensor_name = "weight"
+    method = prune.L1Unstructured(amount=2)
+    method._tensor_name = "weight"
+    container.add_pruning_method(method)
+    mask = container.compute_mask(fb.tensor([1.0, 2.0, 3.0, 4.0]), fb.tensor([1, 1, 1, 0]))
+    assert mask.dtype == fb.float32 and mask.tolist() == [0, 0, 1, 0]
+
+
+def test_spectral_norm_of_a_complex_weight():
+    m = nn.Linear(2, 2, dtype=fb.complex64)
+    with fb.no_grad():
+        m.weight.copy_(fb.diag(fb.tensor([1 - 2j, 0.5j])))
+    parametrizations.spectral_norm(m, n_power_iterations=20)
+    assert fb.allclose(m.weight, fb.diag(fb.tensor([1 - 2j, 0.5j])) / 5**0.5, atol=1e-5)
+
+
+class Mapping(nn.Module):
+    def __init__(self, forward=lambda x: x, inverse=None):
+        super().__init__()
+        self.forward = forward
+        if inverse is not None:
+            self.right_inverse = inverse
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        (Mapping(lambda x: 2), "A parametrization must return a tensor"),
+        (Mapping(lambda x: x.bool()), "may not change the dtype of the tensor"),
+        (Mapping(lambda x: x[:-1]), "may not change the shape of the tensor"),
+        (Mapping(inverse=lambda w: None), "must return a Tensor or a Sequence of tensors"),
+        (Mapping(lambda x, y: x, lambda w: (None, w)), "element 0 of the sequence with type NoneType"),
+        (Mapping(inverse=lambda w: w.bool()), "outputs one tensor, it may not change the dtype"),
+        (Mapping(inverse=lambda w: w.to("meta")), "outputs one tensor, it may not change the device"),
+    ],
+)
+def test_bad_parametrizations_leave_the_module_as_it_is(mapping, message):
+    m = nn.Linear(3, 4)
+    before = m.weight.clone()
+    with pytest.raises(ValueError, match=message):
+        parametrize.register_parametrization(m, "weight", mapping)
+    assert not parametrize.is_parametrized(m) and fb.equal(m.weight, before)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        (Mapping(lambda x: (x, x)), "A parametrization must return a tensor"),
+        (Mapping(lambda x: x[:-1]), "may not change the shape of the tensor"),
+        (Mapping(inverse=lambda w: (w, w)), "right_inverse must return a tensor"),
+        (Mapping(inverse=lambda w: w.bool()), "must have the same dtype"),
+        (Mapping(inverse=lambda w: w[:-1]), "must have the same shape"),
+    ],
+)
+def test_a_bad_second_parametrization_is_refused(mapping, message):
+    m = nn.Linear(3, 4)
+    parametrize.register_parametrization(m, "weight", Mapping())
+    with pytest.raises(ValueError, match=message):
+        parametrize.register_parametrization(m, "weight", mapping)
+    assert len(m.parametrizations.weight) == 1

@@ -365,11 +365,14 @@ void check_inplace(const Tensor& t) {
     Tensor base(impl->base);
     if (impl->plain_view) {
         if (!requires_grad(base)) return;
-        if (Ref<Node> maker = grad_fn(t))
-            fail_state("Output ", grad_meta(impl)->output(), " of ", maker->name(),
+        if (Ref<Node> maker = grad_fn(t)) {
+            std::string function = maker->name();  // the Function's name, without what its node's name adds
+            if (function.ends_with("Backward")) function.resize(function.size() - std::string_view("Backward").size());
+            fail_state("Output ", grad_meta(impl)->output(), " of ", function,
                        " is a view and is being modified inplace. This view was created inside a custom Function (or "
                        "because an input was returned as-is), whose backward the change would override; clone() the "
                        "output of the Function first");
+        }
         fail_state(
             "A view was created in no_grad mode and is being modified inplace with grad mode enabled; its base "
             "requires "

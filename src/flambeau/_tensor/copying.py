@@ -8,6 +8,8 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._settings.strict import strict_or_warn
+from flambeau.errors import StateError
 
 
 def _with_attributes(result: Tensor, cls: type, attributes: dict[str, Any]) -> Tensor:
@@ -89,7 +91,7 @@ def _rebuild(data, kind: str, shape, order, cls, requires_grad=False):
 def _reduce(self, protocol):
     """Pickles the elements only, not the rest of a larger storage; attributes follow as the state."""
     if not self.is_leaf:
-        raise RuntimeError("pickle: only leaves can be pickled, and this tensor has a history; pickle detach() of it")
+        strict_or_warn("pickle: only leaves can be pickled, and this tensor has a history; pickle detach() of it", StateError)
     plain = self.detach() if self.requires_grad else self
     order = _memory_order(self)
     dense = plain.permute(order).contiguous() if self.ndim else plain

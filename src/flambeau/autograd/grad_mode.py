@@ -193,7 +193,30 @@ class inference_mode(_Scope):
         _C.set_modes(*self._before.pop())
 
 
-class set_multithreading_enabled(_Scope):
+class _Switch(_Scope):
+    """A setting that is kept for programs that ask for it, and changes nothing; set at once, as set_grad_enabled() is."""
+
+    _now: bool
+
+    def __init__(self, mode: bool) -> None:
+        self.mode, self.prev = bool(mode), type(self)._now
+        type(self)._now = self.mode
+
+    def _fresh(self) -> _Switch:
+        return type(self)(self.mode)
+
+    def __call__(self, function: F) -> F:
+        type(self)._now = self.prev
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        type(self)._now = self.mode
+
+    def __exit__(self, *exc: Any) -> None:
+        type(self)._now = self.prev
+
+
+class set_multithreading_enabled(_Switch):
     """Kept for PyTorch's scripts: backward runs on the thread that calls it, whatever is said here.
 
     As a function, a context manager or a decorator.
@@ -206,17 +229,22 @@ class set_multithreading_enabled(_Scope):
         ...     fb.ones(2, requires_grad=True).sum().backward()
     """
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+    _now = True
 
-    def _fresh(self) -> set_multithreading_enabled:
-        return set_multithreading_enabled(self.mode)
 
-    def __enter__(self) -> None:
-        pass
+class _force_original_view_tracking(_Switch):
+    """Says that changes of views in place go back through the ops that made the view, which they always do here."""
 
-    def __exit__(self, *exc: Any) -> None:
-        pass
+    _now = False
+
+
+def _is_multithreading_enabled() -> bool:
+    """What set_multithreading_enabled() was last given."""
+    return set_multithreading_enabled._now
+
+
+def _is_view_replay_enabled() -> bool:
+    return _force_original_view_tracking._now
 
 
 def is_grad_enabled() -> bool:

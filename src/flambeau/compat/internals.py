@@ -14,6 +14,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau.autograd import grad_mode
 from flambeau.compat import fetchers
 from flambeau.errors import ArgumentError, StateError
 
@@ -139,6 +140,11 @@ TABLE: dict[str, dict[str, Any]] = {
         "_get_default_device": lambda: str(fb.get_default_device()),
         "_nn": _holder("torch._C._nn", _parse_to=_parse_to),
         "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
+    },
+    "torch.autograd": {
+        "_force_original_view_tracking": grad_mode._force_original_view_tracking,
+        "is_multithreading_enabled": grad_mode._is_multithreading_enabled,
+        "is_view_replay_enabled": grad_mode._is_view_replay_enabled,
     },
     "torch._utils": {"_element_size": lambda dtype: dtype.itemsize, "_get_device_index": _get_device_index},
     "torch.distributed": {

@@ -283,6 +283,11 @@ class State:
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """As register_state_dict_post_hook(), but what the hook returns replaces the dictionary."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "_register_state_dict_hook: Cannot register this hook: it was previously registered via register_state_dict_post_hook, "
+                "which must return None; use another function"
+            )
         return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

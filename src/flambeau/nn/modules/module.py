@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Self
@@ -11,6 +12,8 @@ from flambeau import Tensor
 from flambeau import __future__ as future
 from flambeau.nn.modules._calling import Calling
 from flambeau.nn.modules._hooks import (
+    GLOBAL_TABLES,
+    HoldsTables,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -50,6 +53,10 @@ _HOOK_TABLES = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+
+
+globals().update(GLOBAL_TABLES)
+sys.modules[__name__].__class__ = HoldsTables
 
 
 class Module(Tree, Calling, State):

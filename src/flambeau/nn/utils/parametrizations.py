@@ -77,16 +77,16 @@ class _SpectralNorm(Module):
                 v = F.normalize(matrix.new_empty(matrix.shape[1]).normal_(0, 1), dim=0, eps=eps)
                 self.register_buffer("_u", u)
                 self.register_buffer("_v", v)
-                power_iteration(matrix.t(), v, u, 15, eps)
+                power_iteration(matrix.mH, v, u, 15, eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
-            # u first, as in PyTorch: the transposed matrix, with its vectors exchanged
-            power_iteration(matrix.detach().t(), self._v, self._u, self.n_power_iterations, self.eps)
-        return weight / fb.dot(self._u.clone(), matrix.mv(self._v.clone()))
+            # u first, as in PyTorch: the adjoint matrix, with its vectors exchanged
+            power_iteration(matrix.detach().mH, self._v, self._u, self.n_power_iterations, self.eps)
+        return weight / fb.vdot(self._u.clone(), matrix.mv(self._v.clone()))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value itself: it is taken as not normalised yet."""
@@ -162,7 +162,8 @@ class _Orthogonal(Module):
         if not self.trivial:
             if self.orthogonal_map != "householder":
                 raise NotImplementedError(
-                    "orthogonal: with use_trivialization=False only the householder map can be assigned to"
+                    "orthogonal: It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                    "use_trivialization=False; use the householder map"
                 )
             A, _ = fb.geqrf(Q)
             A = A.clone()
@@ -212,7 +213,7 @@ def orthogonal(
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
         raise ValueError(
-            f"orthogonal: orthogonal_map must be matrix_exp, cayley or householder, got {orthogonal_map!r}"
+            f'orthogonal: orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map!r}'
         )
     if orthogonal_map == "householder" and weight.is_complex():
         raise ValueError("orthogonal: the householder map does not support complex tensors")

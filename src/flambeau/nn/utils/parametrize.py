@@ -81,12 +81,18 @@ class ParametrizationList(ModuleList):
                     with contextlib.suppress(NotImplementedError):
                         start = module.right_inverse(start)
         self.is_tensor = isinstance(start, Tensor)
+        if not self.is_tensor and not isinstance(start, Sequence):
+            raise ValueError(
+                f"ParametrizationList: right_inverse must return a Tensor or a Sequence of tensors, got {type(start).__name__}"
+            )
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
-            if original.dtype != start.dtype:
-                raise ValueError(
-                    f"ParametrizationList: right_inverse must keep the dtype {original.dtype}, got {start.dtype}"
-                )
+            for what in ("dtype", "device"):
+                if getattr(original, what) != getattr(start, what):
+                    raise ValueError(
+                        f"ParametrizationList: When right_inverse outputs one tensor, it may not change the {what}: expected "
+                        f"{getattr(original, what)}, got {getattr(start, what)}"
+                    )
             # the parameter stays the same object, which an optimiser may hold already
             with fb.no_grad():
                 original.data = start.detach().clone() if start is original else start.detach()
@@ -95,20 +101,12 @@ class ParametrizationList(ModuleList):
             for i, part in enumerate(start):
                 if not isinstance(part, Tensor):
                     raise ValueError(
-                        f"ParametrizationList: right_inverse must return tensors, got {type(part).__name__}"
+                        "ParametrizationList: right_inverse must return a Tensor or a Sequence of tensors, got element "
+                        f"{i} of the sequence with type {type(part).__name__}"
                     )
                 _register(self, f"original{i}", _keep_as(part, original))
         if not unsafe:
-            value = self()
-            if not isinstance(value, Tensor):
-                raise ValueError(
-                    f"ParametrizationList: a parametrization must return a tensor, got {type(value).__name__}"
-                )
-            if value.dtype != dtype or value.shape != shape:
-                raise ValueError(
-                    f"ParametrizationList: a parametrization must keep shape {tuple(shape)} and dtype {dtype}, got "
-                    f"{tuple(value.shape)} and {value.dtype}; pass unsafe=True to allow it"
-                )
+            _check_kept("ParametrizationList", self(), dtype, shape)
 
     def __reversed__(self) -> Iterator[Module]:
         return iter(list(self)[::-1])
@@ -241,18 +239,34 @@ def register_parametrization(
     return module
 
 
+def _check_kept(op: str, value: Any, dtype: fb.dtype, shape: fb.Size) -> None:
+    """Refuses what a parametrization returned unless it is a tensor with the dtype and shape of what it was given."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{op}: A parametrization must return a tensor, got {type(value).__name__}")
+    for what, got, expected in (("dtype", value.dtype, dtype), ("shape", value.shape, shape)):
+        if got != expected:
+            raise ValueError(
+                f"{op}: Registering a parametrization may not change the {what} of the tensor, unless unsafe=True: expected "
+                f"{expected}, got {got}"
+            )
+
+
 def _check_further(value: Tensor, parametrization: Any) -> None:
     with fb.no_grad():
         result = parametrization(value)
-        if not isinstance(result, Tensor) or result.shape != value.shape or result.dtype != value.dtype:
-            raise ValueError(
-                f"register_parametrization: {type(parametrization).__name__} must keep shape and dtype of the tensor; pass "
-                f"unsafe=True to allow it"
-            )
+        _check_kept("register_parametrization", result, value.dtype, value.shape)
         if hasattr(parametrization, "right_inverse"):
             back = parametrization.right_inverse(result)
-            if not isinstance(back, Tensor) or back.shape != value.shape or back.dtype != value.dtype:
-                raise ValueError("register_parametrization: right_inverse must keep shape and dtype of the tensor")
+            if not isinstance(back, Tensor):
+                raise ValueError(
+                    f"register_parametrization: parametrization.right_inverse must return a tensor, got {type(back).__name__}"
+                )
+            for what in ("dtype", "shape"):
+                if getattr(back, what) != getattr(value, what):
+                    raise ValueError(
+                        f"register_parametrization: The tensor returned by parametrization.right_inverse must have the same {what} "
+                        f"as {getattr(value, what)}, got {getattr(back, what)}"
+                    )
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:

@@ -158,7 +158,7 @@ class PruningContainer(BasePruningMethod):
         """The mask of the last round, which chooses among what is left, combined with the mask so far."""
         method = self._pruning_methods[-1]
         kept = default_mask != 0
-        mask = default_mask.clone()
+        mask = default_mask.to(t.dtype, copy=True)
         if method.PRUNING_TYPE == "unstructured":
             mask[kept] = method.compute_mask(t[kept], default_mask[kept]).to(mask.dtype)
         elif method.PRUNING_TYPE == "structured":
@@ -191,21 +191,30 @@ class _Amount(BasePruningMethod):
     """A method that prunes a number, or a fraction, of units."""
 
     def __init__(self, amount: Any) -> None:
-        if not isinstance(amount, numbers.Real) or isinstance(amount, bool):
-            raise TypeError(f"{type(self).__name__}: amount must be a number, got {type(amount).__name__}")
-        if (isinstance(amount, int) and amount < 0) or (not isinstance(amount, int) and not 0 <= float(amount) <= 1):
-            raise ValueError(
-                f"{type(self).__name__}: amount must be a fraction in [0, 1] or a non-negative count, got {amount}"
-            )
+        _validate_pruning_amount_init(amount, type(self).__name__)
         self.amount = amount
 
     def _count(self, size: int) -> int:
         """How many of `size` units to prune."""
-        if isinstance(self.amount, int):
-            if self.amount > size:
-                raise ValueError(f"{type(self).__name__}: amount={self.amount} is more than the {size} there are")
-            return self.amount
-        return round(float(self.amount) * size)
+        _validate_pruning_amount(self.amount, size, type(self).__name__)
+        return _compute_nparams_toprune(self.amount, size)
+
+
+def _validate_pruning_amount_init(amount: Any, op: str = "prune") -> None:
+    if not isinstance(amount, numbers.Real) or isinstance(amount, bool):
+        raise TypeError(f"{op}: amount must be a number, got {type(amount).__name__}")
+    if (isinstance(amount, int) and amount < 0) or (not isinstance(amount, int) and not 0 <= float(amount) <= 1):
+        raise ValueError(f"{op}: amount must be a fraction in [0, 1] or a non-negative count, got {amount}")
+
+
+def _validate_pruning_amount(amount: Any, tensor_size: int, op: str = "prune") -> None:
+    if isinstance(amount, int) and amount > tensor_size:
+        raise ValueError(f"{op}: amount={amount} is more than the {tensor_size} there are")
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """The number of units to prune, from a count or a fraction."""
+    return amount if isinstance(amount, int) else round(float(amount) * tensor_size)
 
 
 class RandomUnstructured(_Amount):

@@ -28,7 +28,7 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, n: int, eps: float) ->
     """Moves u and v, in place, towards the singular vectors of the largest singular value."""
     with fb.no_grad():
         for _ in range(n):
-            v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=eps))
+            v.copy_(F.normalize(matrix.mH.mv(u), dim=0, eps=eps))
             u.copy_(F.normalize(matrix.mv(v), dim=0, eps=eps))
 
 
