@@ -65,7 +65,7 @@ def test_names_are_checked():
         functional_call(model, {"0.bias": fb.ones(4)}, x, strict=True)
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'other'"):
         functional_call(model, {**dict(model.named_parameters()), "other": x}, x, strict=True)
-    with pytest.raises(ValueError, match="appeared in multiple dictionaries"):
+    with pytest.raises(ValueError, match=r"\['0.bias'\] appeared in multiple dictionaries"):
         functional_call(model, ({"0.bias": fb.ones(4)}, {"0.bias": fb.ones(4)}), x)
     with pytest.raises(ValueError, match="to be a dict, or a list/tuple of dicts"):
         functional_call(model, 3, x)
@@ -140,3 +140,28 @@ def test_batch_norm_without_running_statistics():
     assert all(model[i].running_mean is None and not model[i].track_running_stats for i in (0, 2))
     x = fb.randn(4, 6, 3)
     assert fb.allclose(vmap(model)(x), fb.stack([model(part) for part in x]), atol=1e-5)
+
+
+def test_parameters_that_the_module_lacks_are_its_parameters_during_the_call():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 2.0
+
+        def forward(self, x):
+            return len(list(self.parameters())), x * self.extra
+
+    model = Counts()
+    count, out = functional_call(model, {"extra": nn.Parameter(fb.ones(2))}, fb.ones(2))
+    assert count == 1 and out.tolist() == [1, 1] and not hasattr(model, "extra")
+    assert functional_call(model, {"extra": fb.ones(2)}, fb.ones(2))[0] == 0
+    with pytest.raises(TypeError, match="attribute `scale`: 2.0 is not an instance of torch.Tensor"):
+        functional_call(model, {"scale": fb.ones(2)}, fb.ones(2))
+
+
+def test_a_module_that_contains_itself():
+    inner = nn.Linear(2, 1, bias=False)
+    outer = nn.Sequential(inner)
+    inner.outer = outer
+    weights = {"0.outer.0.weight": fb.ones(1, 2)}
+    assert functional_call(outer, weights, fb.ones(2), tie_weights=False).tolist() == [2]

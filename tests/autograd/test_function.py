@@ -1,5 +1,7 @@
 """Functions written in Python."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -305,3 +307,51 @@ def test_setup_context_sees_defaults():
     Pick.apply(x).backward()
     Pick.apply(x, 1)
     assert seen == [(2, 1.0), (1, 1.0)] and x.grad.tolist() == [1.0] * 4
+
+
+def test_saved_tensors_can_be_let_go_by_reading_them():
+    class Once(fb.autograd.Function):
+        clear_saved_tensors_on_access = True
+        reads = 1
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            gone = weakref.ref(x)
+            del x
+            assert gone() is None
+            for _ in range(Once.reads - 1):
+                ctx.saved_tensors  # noqa: B018, reading raises
+            return grad
+
+    x = fb.ones(2, requires_grad=True)
+    Once.apply(x.clone()).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    Once.reads = 2
+    with pytest.raises(RuntimeError, match="saved_tensors can only be accessed once"):
+        Once.apply(x.clone()).sum().backward()
+
+
+def test_marking_a_result_dirty_only_warns_in_programs_for_pytorch():
+    class Wrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * 3
+            ctx.mark_dirty(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    x = fb.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not an input"):
+        Wrong.apply(x)
+    with fb.compat.torch(), pytest.warns(UserWarning, match="not an input"):
+        Wrong.apply(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]

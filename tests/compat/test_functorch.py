@@ -8,13 +8,20 @@ import flambeau as fb
 from flambeau import compat
 from flambeau.compat import functorch as early
 
+pytestmark = pytest.mark.filterwarnings("ignore:We've integrated functorch:FutureWarning")
+
 
 def test_it_is_found_and_forgotten_with_torch():
     with compat.torch():
         import functorch
+        from functorch.experimental import replace_all_batch_norm_modules_
 
-        assert functorch.vmap is fb.func.vmap and functorch.grad is fb.func.grad
-    assert "functorch" not in sys.modules
+        assert replace_all_batch_norm_modules_ is fb.func.replace_all_batch_norm_modules_
+        with pytest.warns(FutureWarning, match="Please use `torch.vmap`"):
+            assert functorch.vmap(lambda x: x * 2)(fb.ones(3)).tolist() == [2, 2, 2]
+        with pytest.warns(FutureWarning, match="Please use `torch.func.grad`"):
+            assert functorch.grad(lambda x: x**2)(fb.tensor(3.0)).item() == 6
+    assert "functorch" not in sys.modules and "functorch.experimental" not in sys.modules
 
 
 def test_the_function_takes_the_parameters_and_gradients_reach_them():
@@ -24,7 +31,7 @@ def test_the_function_takes_the_parameters_and_gradients_reach_them():
     assert fb.equal(call(weights, x), layer(x))
     assert fb.equal(call([fb.ones(2, 3), fb.zeros(2)], fb.ones(1, 3)), fb.tensor([[3.0, 3.0]]))
     call(weights, x).sum().backward()
-    assert fb.equal(layer.bias.grad, fb.full((2,), 4.0))
+    assert fb.equal(weights[1].grad, fb.full((2,), 4.0)) and layer.bias.grad is None
     assert not any(weight.requires_grad for weight in early.make_functional(layer, disable_autograd_tracking=True)[1])
 
 
@@ -45,6 +52,7 @@ def test_an_ensemble_is_one_call_under_vmap():
     x = fb.randn(5, 3)
     together = fb.func.vmap(call, in_dims=(0, 0, None))(weights, buffers, x)
     assert fb.allclose(together, fb.stack([model(x) for model in models]), atol=1e-6)
+    assert weights[0].is_leaf and weights[0].requires_grad
 
 
 @pytest.mark.parametrize(

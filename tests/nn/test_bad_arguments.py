@@ -145,3 +145,38 @@ def test_utilities_name_themselves():
     scheduler = fb.optim.lr_scheduler.ReduceLROnPlateau(fb.optim.SGD([fb.zeros(2)]))
     raises(TypeError, "ReduceLROnPlateau: metrics must be one number, got 'a'", scheduler.step, "a")
     raises(RuntimeError, "2 elements", scheduler.step, fb.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: F.dropout1d(fb.ones(1, 2, 2, 2)), "dropout1d: Expected 2D or 3D input, but received a 4D input"),
+        (lambda: nn.Conv2d(1, 1, 3, padding="foo"), "Conv2d: Invalid padding string 'foo'"),
+        (lambda: nn.Conv2d(1, 1, 3, padding_mode="foo"), "Conv2d: padding_mode must be one of"),
+        (
+            lambda: F.conv2d(fb.ones(1, 3, 4, 1), fb.ones(2, 3, 10, 3)),
+            "conv2d: Calculated padded input size per channel: (4 x 1). Kernel size: (10 x 3). Kernel size can't be greater than",
+        ),
+        (
+            lambda: F.conv2d(fb.ones(1, 1, 1, 8, 8), fb.ones(2, 1, 3, 3)),
+            "conv2d: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [1, 1, 1, 8, 8]",
+        ),
+        (
+            lambda: F.conv1d(fb.ones(1, 1, 8), fb.ones(1, 1, 3), padding=2**63 - 5),
+            "conv1d: Given padding=9223372036854775803 at dimension 0 , expected padding to be at most",
+        ),
+        (
+            lambda: F.embedding_bag(fb.tensor([0, 1]), fb.ones(3, 2), fb.tensor([0]), mode="sum", per_sample_weights=fb.ones(3)),
+            "embedding_bag: expected per_sample_weights to have the same shape as the input",
+        ),
+    ],
+)  # fmt: skip
+def test_messages_begin_with_the_words_of_pytorch(call, words):
+    raises(ValueError, words, call)
+
+
+def test_dropout_of_other_ranks_warns():
+    with pytest.warns(UserWarning, match="Received a 5-D input to dropout2d"):
+        F.dropout2d(fb.ones(1, 1, 1, 1, 1))
+    with pytest.warns(UserWarning, match="Received a 6-D input to dropout3d"):
+        F.dropout3d(fb.ones(1, 1, 1, 1, 1, 1))

@@ -35,7 +35,9 @@ def test_linear(shape):
 
 def test_linear_says_what_does_not_fit():
     with pytest.raises(
-        ValueError, match=r"linear: input of shape \(2, 4\) does not fit weight of shape \(5, 3\).*\(…, 3\)"
+        ValueError,
+        match=r"linear: .*cannot be multiplied \(2x4 and 3x5\): "
+        r"input of shape \(2, 4\) does not fit weight of shape \(5, 3\).*\(…, 3\)",
     ):
         F.linear(fb.zeros(2, 4), fb.zeros(5, 3))
 
@@ -363,3 +365,9 @@ def test_embedding_bag_of_half_numbers_sums_unrounded_products():
     table[0] = 1.0078125  # the product needs 15 bits, of which bfloat16 has 8
     result = F.embedding_bag(fb.tensor([[0, 1]]), table, mode="sum", per_sample_weights=weights)
     assert result.item() == fb.tensor(1.0078125**2 - 1).bfloat16().item()
+
+
+def test_the_last_bag_ends_with_the_input_whatever_the_last_offset_says():
+    table = fb.randn(5, 2)
+    bags = F.embedding_bag(fb.tensor([0, 1, 2, 3]), table, fb.tensor([0, 3, 3]), include_last_offset=True)
+    assert fb.allclose(bags, fb.stack([table[:3].mean(0), table[3]]))

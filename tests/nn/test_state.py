@@ -138,6 +138,12 @@ def test_loading_values_into_a_meta_module_warns():
     state = {"weight": fb.zeros(5, 3), "bias": m.bias}
     with pytest.warns(UserWarning, match="for weight: copying from a non-meta parameter in the checkpoint to a meta"):
         m.load_state_dict(state)
+    fb.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with pytest.warns(UserWarning, match="for weight: copying from a non-meta parameter"):
+            m.load_state_dict(state)
+    finally:
+        fb.__future__.set_swap_module_params_on_conversion(False)
 
 
 def test_buffers_are_assigned_through_a_register_buffer_of_two_arguments():

@@ -311,6 +311,7 @@ def test_skip_init():
         utils.skip_init(nn.ReLU)
 
 
+@pytest.mark.filterwarnings("ignore:torch.nn.utils.stateless:FutureWarning")
 def test_functional_call():
     m = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     m[1].weight = m[0].weight
@@ -404,3 +405,9 @@ def test_a_bad_second_parametrization_is_refused(mapping, message):
     with pytest.raises(ValueError, match=message):
         parametrize.register_parametrization(m, "weight", mapping)
     assert len(m.parametrizations.weight) == 1
+
+
+def test_the_older_functional_call_says_where_it_is_now():
+    m = nn.Linear(2, 1)
+    with pytest.warns(FutureWarning, match="Please use `torch.func.functional_call`"):
+        functional_call(m, dict(m.named_parameters()), fb.ones(2))

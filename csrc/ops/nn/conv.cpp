@@ -62,7 +62,9 @@ void check_window(const ConvWindow& o) {
         for (int64_t v : values) check(v < limit, name, " must be less than 2**31, got ", values);
     };
     below(o.stride, "stride");
-    below(o.padding, "padding");
+    for (int64_t d = 0; d < o.padding.size(); d++)
+        check(o.padding[d] < limit, "Given padding=", o.padding[d], " at dimension ", d,
+              " , expected padding to be at most ", limit - 1);
     below(o.dilation, "dilation");
     check(o.groups < limit, "groups must be less than 2**31, got ", o.groups);
 }
@@ -130,16 +132,25 @@ void check_types(const Tensor& x, const Tensor& w) {
           ") should be the same; convert one with .to(dtype)");
 }
 
+// 3 x 4, as PyTorch writes sizes.
+std::string times(const Dims& sizes) {
+    std::string text;
+    for (int64_t d = 0; d < sizes.size(); d++) text += (d ? " x " : "") + std::to_string(sizes[d]);
+    return text;
+}
+
 Dims out_shape(const Dims& x, const Dims& w, const ConvWindow& o) {
-    Dims y = {x[0], w[0]};
+    Dims y = {x[0], w[0]}, rooms, reaches;
     for (int64_t d = 0; d + 2 < x.size(); d++) {
         int64_t reach = checked_mul(o.dilation[d], w[2 + d] - 1, "the kernel size") + 1,
                 room = x[2 + d] + 2 * o.padding[d];
-        check(reach <= room,
-              "the kernel size can't be greater than the actual input size: calculated padded input size ", room,
-              " and kernel size ", reach, " in dimension ", d, " (input ", x, ", weight ", w, ")");
+        rooms.push_back(room), reaches.push_back(reach);
         y.push_back((room - reach) / o.stride[d] + 1);
     }
+    for (int64_t d = 0; d < rooms.size(); d++)
+        check(reaches[d] <= rooms[d], "Calculated padded input size per channel: (", times(rooms), "). Kernel size: (",
+              times(reaches), "). Kernel size can't be greater than actual input size, which it is in dimension ", d,
+              " (input ", x, ", weight ", w, ")");
     return y;
 }
 

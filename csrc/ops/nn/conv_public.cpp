@@ -10,8 +10,8 @@ struct Batched {
     Var x;
     bool added;
     Batched(const Tensor& t, int64_t spatial) : x(t), added(t.dim() == spatial + 1) {
-        check(added || t.dim() == spatial + 2, "expected ", spatial + 1, "-d (unbatched) or ", spatial + 2,
-              "-d (batched) input, got shape ", t.shape());
+        check(added || t.dim() == spatial + 2, "Expected ", spatial + 1, "D (unbatched) or ", spatial + 2,
+              "D (batched) input to ", current_op, ", but got input of size: ", Bracketed{t.shape()});
         if (added) x = unsqueeze(x, 0);
     }
     Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }

@@ -8,8 +8,9 @@ import warnings
 from typing import Any
 
 from flambeau import _C, Tensor
+from flambeau._settings.strict import strict_or_warn
 from flambeau.autograd.grad_mode import no_grad
-from flambeau.errors import DTypeError
+from flambeau.errors import DTypeError, StateError
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
 
@@ -39,6 +40,7 @@ class FunctionCtx:
         self._outputs: tuple[Any, ...] = ()
         self._backward: Any = None
         self._boxed = False
+        self._clears_saved = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs and outputs for backward, checked there against changes; None is allowed."""
@@ -129,11 +131,20 @@ class FunctionCtx:
                 "have already been freed): what it kept was freed by the first backward. Specify retain_graph=True there, or compute "
                 "the graph again"
             )
+        once = self._clears_saved
+        if once and self._saved is None:
+            raise RuntimeError(
+                f"{self._name}: saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+                "autograd.Function. Read it once, or leave that attribute away"
+            )
         # A kept output's history is this function's own node, known while backward runs.
-        return tuple(
+        tensors = tuple(
             None if s is None else s[0].unpack(self._node, s[1]) if s[1] is not None else s[0].unpack()
             for s in self._saved or ()
         )
+        if once:
+            self._saved = None
+        return tensors
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -279,6 +290,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     else:
         ctx._backward = cls.vjp if cls.backward is Function.backward else _two_backwards
     ctx._boxed = bool(getattr(cls, "boxed_grads_call", False))
+    ctx._clears_saved = bool(getattr(cls, "clear_saved_tensors_on_access", False))
     with no_grad():
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
         if separate:
@@ -329,10 +341,12 @@ def _record_outputs(
     given = {id(t): t for t in tensors if t is not None}
     for t in ctx._dirty:
         if id(t) not in given:
-            raise RuntimeError(
+            strict_or_warn(
                 f"{cls.__name__}: mark_dirty received a tensor that was not an input. Only tensors that were passed to forward can be "
-                "changed in place for the caller"
+                "changed in place for the caller",
+                StateError,
             )
+            continue
         if not any(t is o for o in outputs):
             raise RuntimeError(f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output.")
         if record:

@@ -38,6 +38,7 @@ _ALIASES = {
     "torch.cuda.amp.grad_scaler": "flambeau.cuda.amp",
     "torch.utils.data._utils.pin_memory": "flambeau.compat.pinning",
     "functorch": "flambeau.compat.functorch",
+    "functorch.experimental": "flambeau.compat.functorch",
     "torch.cpu.amp": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.autocast_mode": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
@@ -48,7 +49,7 @@ _AT_ONCE = ("version", "torch_version", "__config__", "__future__")
 
 def is_torch(name: str) -> bool:
     """Whether a module counts as part of PyTorch: `functorch` is a package of its own that comes with it."""
-    return name in ("torch", "functorch") or name.startswith("torch.")
+    return name.partition(".")[0] in ("torch", "functorch")
 
 
 def _target(name: str) -> str:

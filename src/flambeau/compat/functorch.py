@@ -10,29 +10,47 @@ Example:
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import functools
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, nn
 from flambeau.errors import ArgumentError
-from flambeau.func import (
-    functional_call,
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    vjp,
-    vmap,
-)
+from flambeau.func import functional_call, linearize, replace_all_batch_norm_modules_
 
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "grad", "grad_and_value", "hessian", "jacfwd",
-    "jacrev", "jvp", "linearize", "make_functional", "make_functional_with_buffers", "vjp", "vmap",
+    "jacrev", "jvp", "linearize", "make_functional", "make_functional_with_buffers",
+    "replace_all_batch_norm_modules_", "vjp", "vmap",
 ]  # fmt: skip
+
+
+def _older(new: str) -> Callable[..., Any]:
+    """Lets a function say, when it is called, what it is called now."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            warnings.warn(
+                f"We've integrated functorch into PyTorch: functorch.{function.__name__} is deprecated since PyTorch 2.0. Please "
+                f"use `{new}` instead",
+                FutureWarning,
+                stacklevel=2,
+            )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp = (
+    _older(f"torch.func.{name}")(getattr(fb.func, name))
+    for name in ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp")
+)
+vmap = _older("torch.vmap")(fb.func.vmap)
 
 
 class FunctionalModule(nn.Module):
@@ -80,9 +98,12 @@ def _stateless(model: nn.Module) -> nn.Module:
 
 
 def _values(tensors: Any, detach: bool) -> tuple[Tensor, ...]:
-    return tuple(tensor.detach() if detach else tensor for tensor in tensors)
+    """Leaves of their own with these values."""
+    copies = (tensor.detach().clone() for tensor in tensors)
+    return tuple(c if detach else c.requires_grad_(t.requires_grad) for c, t in zip(copies, tensors, strict=True))
 
 
+@_older("torch.func.functional_call")
 def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
     """A module as a function of its parameters, and the parameters.
 
@@ -94,10 +115,11 @@ def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -
         raise ArgumentError(
             "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
         )
-    names, values = [name for name, _ in model.named_parameters()], _values(model.parameters(), disable_autograd_tracking)
+    names, values = [name for name, _ in model.named_parameters()], _values(list(model.parameters()), disable_autograd_tracking)
     return FunctionalModule(_stateless(model), names), values
 
 
+@_older("torch.func.functional_call")
 def make_functional_with_buffers(
     model: nn.Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -113,10 +135,11 @@ def make_functional_with_buffers(
         (2, 3)
     """
     names, buffer_names = ([name for name, _ in named] for named in (model.named_parameters(), model.named_buffers()))
-    values = _values(model.parameters(), disable_autograd_tracking)
-    return FunctionalModuleWithBuffers(_stateless(model), names, buffer_names), values, tuple(model.buffers())
+    values = _values(list(model.parameters()), disable_autograd_tracking)
+    return FunctionalModuleWithBuffers(_stateless(model), names, buffer_names), values, _values(list(model.buffers()), True)
 
 
+@_older("torch.func.stack_module_state")
 def combine_state_for_ensemble(
     models: Sequence[nn.Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -131,8 +154,9 @@ def combine_state_for_ensemble(
         raise ArgumentError("combine_state_for_ensemble: Expected all models to have the same training/eval mode.")
     if any(type(model) is not type(models[0]) for model in models):
         raise ArgumentError("combine_state_for_ensemble: Expected all models to be of the same class.")
-    parts = [make_functional_with_buffers(model) for model in models]
-    weights, buffers = (
-        tuple(fb.stack(same) for same in zip(*(part[k] for part in parts), strict=True)) for k in (1, 2)
-    )
-    return parts[0][0], weights, buffers
+    parts = [make_functional_with_buffers.__wrapped__(model) for model in models]
+    stacked = []
+    for kind in (1, 2):
+        same = zip(*(part[kind] for part in parts), strict=True)
+        stacked.append(tuple(fb.stack(each).detach().requires_grad_(each[0].requires_grad) for each in same))
+    return parts[0][0], stacked[0], stacked[1]

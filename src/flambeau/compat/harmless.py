@@ -30,7 +30,15 @@ def _nothing(*args: Any, **options: Any) -> None:
     return None
 
 
+def _loops() -> Any:
+    from flambeau.func._batching import Loops
+
+    return Loops
+
+
 TABLE: dict[str, Any] = {
+    "torch._C._functorch._is_vmap_fallback_enabled": lambda: _loops().allowed,
+    "torch._C._functorch._set_vmap_fallback_enabled": lambda on: setattr(_loops(), "allowed", bool(on)),
     "torch.fx.wrap": _mark,
     "torch.fx._compatibility.compatibility": _decorator,
     "torch.fx._symbolic_trace.is_fx_tracing": _no,

@@ -6,6 +6,7 @@ Like those of `private`, they exist under PyTorch's names only.
 from __future__ import annotations
 
 import datetime
+import importlib
 import re
 import sys
 import types
@@ -64,6 +65,12 @@ def _transforms_active() -> bool:
     """Whether vmap runs the function that asks."""
     batching = sys.modules.get("flambeau.func._batching")
     return batching is not None and bool(batching.levels())
+
+
+def _loops() -> Any:
+    from flambeau.func._batching import Loops
+
+    return Loops
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
@@ -138,6 +145,8 @@ TABLE: dict[str, dict[str, Any]] = {
         "_are_functorch_transforms_active": _transforms_active,
         "_get_accelerator": lambda check=False: fb.device("cpu"),
         "_get_default_device": lambda: str(fb.get_default_device()),
+        "_debug_only_are_vmap_fallback_warnings_enabled": lambda: _loops().warn,
+        "_debug_only_display_vmap_fallback_warnings": lambda on: setattr(_loops(), "warn", bool(on)),
         "_nn": _holder("torch._C._nn", _parse_to=_parse_to),
         "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
     },
@@ -168,6 +177,7 @@ LATE: dict[str, dict[str, Callable[[], Any]]] = {
         "dsmm": lambda: fb.sparse.mm,
         "torch": lambda: sys.modules["torch"],
     },
+    "torch.nn.functional": {"grad": lambda: importlib.import_module("flambeau.nn.grad")},
     "torch.utils.data._utils.worker": {"_worker_info": lambda: fb.utils.data.get_worker_info()},
     "torch.utils.data.dataloader": {
         "_BaseDataLoaderIter": lambda: _data_iterators().Epoch,

@@ -43,10 +43,12 @@ def functional_call(
 def replaced(module: Any, dicts: Any, tie_weights: bool = True, strict: bool = False) -> Any:
     """A context in which the module has the given tensors in place of its own; see functional_call."""
     values = _one_dict(dicts)
-    own = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+    own: dict[str, Tensor] = {}
+    if tie_weights or strict:  # modules that contain themselves have endless names
+        own = {
+            **dict(module.named_parameters(remove_duplicate=False)),
+            **dict(module.named_buffers(remove_duplicate=False)),
+        }
     if tie_weights:
         values = _tied(values, own)
     unexpected, missing = [name for name in values if name not in own], [name for name in own if name not in values]
@@ -76,7 +78,7 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
     for one in dicts:
         doubled = [name for name in one if name in joined]
         if doubled:
-            raise ArgumentError(f"functional_call: {_listed(doubled)} appeared in multiple dictionaries; keep one of them")
+            raise ArgumentError(f"functional_call: {doubled} appeared in multiple dictionaries; keep one of them")
         joined.update(one)
     return joined
 
@@ -100,8 +102,11 @@ def _tied(values: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor
     return full
 
 
-def _table(module: Any, name: str) -> tuple[dict[str, Any], str]:
-    """Where a module keeps the tensor of that name; a name it does not know becomes an attribute."""
+_ABSENT = object()
+
+
+def _table(module: Any, name: str, value: Tensor) -> tuple[dict[str, Any], str]:
+    """Where a module keeps the tensor of that name; a name it does not know becomes a parameter or an attribute."""
     path, _, last = name.rpartition(".")
     owner = module
     for part in path.split(".") if path else ():
@@ -111,10 +116,12 @@ def _table(module: Any, name: str) -> tuple[dict[str, Any], str]:
     for table in (owner._parameters, owner._buffers):
         if last in table:
             return table, last
+    known = getattr(owner, last, _ABSENT)
+    if known is _ABSENT and isinstance(value, fb.nn.Parameter):
+        return owner._parameters, last
+    if known is not _ABSENT and not isinstance(known, Tensor):
+        raise TypeError(f"functional_call: '{name}': attribute `{last}`: {known!r} is not an instance of torch.Tensor")
     return owner.__dict__, last
-
-
-_ABSENT = object()
 
 
 @contextlib.contextmanager
@@ -123,7 +130,7 @@ def _replaced(module: Any, values: dict[str, Tensor], target: dict[str, Tensor])
     restore = []
     try:
         for name, value in values.items():
-            table, last = _table(module, name)
+            table, last = _table(module, name, value)
             restore.append((name, table, last, table.get(last, _ABSENT)))
             table[last] = value
         yield

@@ -61,12 +61,11 @@ def vmap(
 def _in_dims(in_dims: Any, leaves: list[Any], spec: Any, func: Any) -> list[int | None]:
     """A checked dimension, or None, for each leaf of the arguments."""
     name = getattr(func, "__name__", repr(func))
-    if not isinstance(in_dims, (int, tuple, list)):
+    if not isinstance(in_dims, (int, tuple)):
         raise ArgumentError(f"vmap({name}): expected `in_dims` to be int or a (potentially nested) tuple, got {type(in_dims).__name__}")
     if not leaves:
         raise ArgumentError(f"vmap({name}): got no inputs, no arguments to batch; pass at least one tensor")
-    prefix = in_dims if isinstance(in_dims, int) else tuple(in_dims)
-    dims = broadcast_prefix(prefix, spec)
+    dims = broadcast_prefix(in_dims, spec)
     if dims is None:
         raise ArgumentError(f"vmap({name}): in_dims is not compatible with the structure of `inputs`: {in_dims} for {spec}")
     checked: list[int | None] = []
@@ -119,7 +118,7 @@ def _run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
 def _unwrap(results, level, out_dims, name):
     outputs, out_spec = tree_flatten(results)
     dims = broadcast_prefix(out_dims, out_spec)
-    if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+    if dims is None and isinstance(results, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = broadcast_prefix(out_dims[0], out_spec)
     if dims is None:
         raise ArgumentError(f"vmap({name}): out_dims is not compatible with the structure of `outputs`: {out_dims} for {out_spec}")

@@ -249,7 +249,7 @@ def broadcast_prefix(prefix: Any, spec: TreeSpec) -> list[Any] | None:
     if container is None:
         return [prefix] * spec.num_leaves
     children, context = container.flatten(prefix)
-    same = kind == spec.kind or {kind, spec.kind} <= {tuple, list, "namedtuple", "result"}
+    same = kind == spec.kind or {kind, spec.kind} <= {tuple, "namedtuple", "result"}
     if not same or len(children) != len(spec.children) or (kind in (dict, OrderedDict) and context != spec.context):
         return None
     values: list[Any] = []

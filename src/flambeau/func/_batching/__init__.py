@@ -354,6 +354,13 @@ BY_VALUE = {
 BY_MEMORY = {"_as_strided_", "resize_", "resize_as_", "set_"}
 
 
+class Loops:
+    """What compat does for ops without a batching rule; PyTorch has private functions that set the same."""
+
+    allowed = True
+    warn = True
+
+
 def _without_rule(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     if name in BY_VALUE:
         raise StateError(
@@ -362,14 +369,15 @@ def _without_rule(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
         )
     from flambeau import compat
 
-    if name in BY_MEMORY or name.startswith("_fused_") or not compat.is_installed():
+    if name in BY_MEMORY or name.startswith("_fused_") or not (compat.is_installed() and Loops.allowed):
         raise StateError(
-            f"vmap: no batching rule for {name}; call it outside of vmap, write it with other ops, or loop over the examples"
+            f"vmap: Batching rule not implemented for {name}; call it outside of vmap, write it with other ops, or loop over the examples"
         )
-    warnings.warn(
-        f"There is a performance drop because we have not yet implemented the batching rule for {name}: vmap runs it once per "
-        "example. Call it outside of vmap, or write it with other ops.", stacklevel=4,
-    )  # fmt: skip
+    if Loops.warn:
+        warnings.warn(
+            f"There is a performance drop because we have not yet implemented the batching rule for {name}: vmap runs it once per "
+            "example. Call it outside of vmap, or write it with other ops.", stacklevel=4,
+        )  # fmt: skip
     return _looped(frame, name, arguments)
 
 
@@ -391,7 +399,7 @@ def _looped(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     if isinstance(results[0], Tensor):
         return frame.wrap(_C.namespaces[""]["stack"](results))
     if not isinstance(results[0], (tuple, list)) or not all(isinstance(x, Tensor) for x in results[0]):
-        raise StateError(f"vmap: no batching rule for {name}, and its result is not made of tensors; call it outside of vmap")
+        raise StateError(f"vmap: Batching rule not implemented for {name}, and its result is not made of tensors; call it outside of vmap")
     return type(results[0])([frame.wrap(_C.namespaces[""]["stack"](list(parts))) for parts in zip(*results, strict=True)])
 
 

@@ -112,7 +112,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check("dropout1d", p)
     if input.ndim not in (2, 3):
-        raise ArgumentError(f"dropout1d: expected 2 or 3 dimensions, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input, of shape {tuple(input.shape)}")
     if input.ndim == 2:
         return _unbatched("dropout1d", input, p, training, inplace)
     return _channel_dropout("dropout1d", input, p, training, inplace)
@@ -127,7 +127,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check("dropout2d", p)
     if input.ndim not in (3, 4):
-        warnings.warn(f"dropout2d: expected 3 or 4 dimensions, got shape {tuple(input.shape)}", stacklevel=3)
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, expected 3 or 4 dimensions: shape {tuple(input.shape)}",
+            stacklevel=3,
+        )
     return _channel_dropout("dropout2d", input, p, training, inplace)
 
 
@@ -140,7 +143,10 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check("dropout3d", p)
     if input.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: expected 4 or 5 dimensions, got shape {tuple(input.shape)}", stacklevel=3)
+        warnings.warn(
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, expected 4 or 5 dimensions: shape {tuple(input.shape)}",
+            stacklevel=3,
+        )
     if input.ndim == 4:
         return _unbatched("dropout3d", input, p, training, inplace)
     return _channel_dropout("dropout3d", input, p, training, inplace)

@@ -46,8 +46,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             ) from error
         if input.ndim and weight.ndim and input.shape[-1] == weight.shape[-1]:
             raise
+        sizes = ""
+        if input.ndim and weight.ndim == 2:
+            rows = input.numel() // max(input.shape[-1], 1)
+            sizes = f"mat1 and mat2 shapes cannot be multiplied ({rows}x{input.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}): "
         raise ArgumentError(
-            f"linear: input of shape {tuple(input.shape)} does not fit weight of shape {tuple(weight.shape)}; "
+            f"linear: {sizes}input of shape {tuple(input.shape)} does not fit weight of shape {tuple(weight.shape)}; "
             f"expected (…, {weight.shape[-1] if weight.ndim else 'in_features'})"
         ) from error
 
@@ -303,8 +307,8 @@ def embedding_bag(
         raise ArgumentError(f"{op}: per_sample_weights need mode='sum', got mode={mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ArgumentError(
-            f"{op}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of input, "
-            f"{tuple(input.shape)}"
+            f"{op}: expected per_sample_weights to have the same shape as the input, {tuple(input.shape)}, got "
+            f"{tuple(per_sample_weights.shape)}"
         )
     if weight.ndim != 2:
         raise ArgumentError(f"{op}: weight must be a matrix, got shape {tuple(weight.shape)}")
@@ -352,9 +356,8 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if include_last_offset:
         if starts.numel() == 0:
             raise ArgumentError(f"{op}: include_last_offset needs at least one offset")
-        ends, starts = starts[1:], starts[:-1]
-    else:
-        ends = fb.cat([starts[1:], starts.new_full((1,), input.shape[0])]) if starts.numel() else starts
+        starts = starts[:-1]  # the last bag ends with the input, whatever the last offset says
+    ends = fb.cat([starts[1:], starts.new_full((1,), input.shape[0])]) if starts.numel() else starts
     if offsets.numel() and int(offsets[0]) != 0:
         raise ArgumentError(f"{op}: the first offset must be 0, got {int(offsets[0])}")
     lengths = ends - starts

@@ -252,6 +252,7 @@ class BackwardGates:
             answer = hook(self.module, grads, self.grad_output)
             if answer is not None:
                 grads = _as_many("backward", answer, grads)
+        self.grad_output = None  # with create_graph=True its history holds this object
         return grads
 
 

@@ -235,6 +235,12 @@ class State:
         if lazy and not assign:
             with fb.no_grad():
                 target.materialize(source.shape)  # type: ignore[attr-defined]  # lazy, as is_lazy() said
+        if target.is_meta and not source.is_meta and not assign:
+            warnings.warn(
+                f"load_state_dict: for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter keeps no values; "
+                "pass assign=True, or make the module on a real device first",
+                stacklevel=2,
+            )
         try:
             with fb.no_grad():
                 if future.get_swap_module_params_on_conversion():
@@ -247,12 +253,6 @@ class State:
                         source = Parameter(source, requires_grad=target.requires_grad)
                     setattr(self, name, source)
                 else:
-                    if target.is_meta and not source.is_meta:
-                        warnings.warn(
-                            f"load_state_dict: for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
-                            "keeps no values; pass assign=True, or make the module on a real device first",
-                            stacklevel=2,
-                        )
                     target.copy_(source)
         except Exception as error:
             return "cannot load", f"{_shape(source)} {source.dtype} into {_shape(target)} {target.dtype}: {error}"

@@ -46,7 +46,7 @@ class _ConvNd(Module):
                 raise ValueError(f"{name}: {what} must be divisible by groups, got {channels} and {groups}")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(
-                f"{name}: padding_mode must be zeros, reflect, replicate or circular, got {padding_mode!r}"
+                f"{name}: padding_mode must be one of zeros, reflect, replicate and circular, got {padding_mode!r}"
             )
         tuple_of = _ntuple(self._dims)
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -67,7 +67,7 @@ class _ConvNd(Module):
         if not isinstance(self.padding, str):
             return list(_reverse_repeat_tuple(self.padding, 2))
         if self.padding not in ("same", "valid"):
-            raise ValueError(f"{name}: padding must be numbers, 'same' or 'valid', got {self.padding!r}")
+            raise ValueError(f"{name}: Invalid padding string {self.padding!r}; padding must be numbers, 'same' or 'valid'")
         if self.padding == "valid":
             return [0, 0] * self._dims
         if any(s != 1 for s in self.stride):

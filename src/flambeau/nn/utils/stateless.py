@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,6 +49,23 @@ def functional_call(
         >>> fb.nn.utils.stateless.functional_call(m, w, fb.ones(2))
         tensor([2.])
     """
+    warnings.warn(
+        "torch.nn.utils.stateless.functional_call is deprecated as of PyTorch 2.0. Please use `torch.func.functional_call` instead",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def _functional_call(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with swapped(module, parameters_and_buffers, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
