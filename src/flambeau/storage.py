@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 import flambeau as fb
 from flambeau import _C, Tensor
+from flambeau._tensor.copying import copied_bytes
 from flambeau.errors import ArgumentError, StateError
 
 
@@ -28,10 +30,14 @@ class _Storage:
     @property
     def _flat(self) -> Tensor:
         """All of the memory as a 1-d tensor."""
+        if self._tensor.is_meta:
+            raise NotImplementedError("storage: Not available for 'meta' device: a storage there has a size, but no elements")
         return _C.over_storage(self._tensor, self._element, (self.size(),), (1,), 0)
 
     def _whole(self) -> Tensor:
         """The memory as bytes."""
+        if self._tensor.is_meta:
+            raise NotImplementedError("storage: Cannot copy out of meta tensor; no data! Make a storage with device='cpu'")
         return _C.over_storage(self._tensor, _C.uint8, (self.nbytes(),), (1,), 0)
 
     def _like(self, flat: Tensor) -> Any:
@@ -81,11 +87,14 @@ class _Storage:
         A storage does not become smaller: tensors that look at its end would look at memory of others.
         """
         size = builtins.int(size)
-        if size < self.size():
+        if size < self.size() and not self._tensor.is_meta:
             raise StateError(
                 f"resize_: a storage of {self.size()} elements cannot shrink to {size}, tensors may look at the end; make a new one"
             )
-        self._whole().resize_(size * self._element.itemsize)
+        if self._tensor.is_meta:
+            self._tensor = fb.empty(size, dtype=self._element, device="meta")
+        else:
+            self._whole().resize_(size * self._element.itemsize)
         return self
 
     def is_pinned(self, device: Any = None) -> builtins.bool:
@@ -101,12 +110,12 @@ class _Storage:
         fb.empty(0).cuda(device)
 
     def data_ptr(self) -> builtins.int:
-        """Address of the first byte."""
-        return self._tensor._storage_ptr()
+        """Address of the first byte; 0 on the meta device."""
+        return 0 if self._tensor.is_meta else self._tensor._storage_ptr()
 
     def nbytes(self) -> builtins.int:
-        """How many bytes there are."""
-        return self._tensor._storage_nbytes()
+        """How many bytes there are; on the meta device, how many the tensor would have."""
+        return self._tensor.nbytes if self._tensor.is_meta else self._tensor._storage_nbytes()
 
     def element_size(self) -> builtins.int:
         """Bytes per element."""
@@ -128,6 +137,8 @@ class _Storage:
 
     def share_memory_(self) -> Any:
         """Moves the memory to where other processes can see it."""
+        if self._tensor.is_meta:
+            raise RuntimeError("share_memory_: only available on CPU, this storage is on the meta device")
         self._tensor.share_memory_()
         return self
 
@@ -144,11 +155,15 @@ class _Storage:
         """Copies the elements of another storage of the same length."""
         if source.size() != self.size():
             raise ArgumentError(f"copy_: a storage of {source.size()} elements cannot be copied to one of {self.size()}")
+        if source._tensor.is_meta:
+            source._whole()  # raises
         self._flat.copy_(source._flat)
         return self
 
     def cpu(self) -> Any:
         """The storage itself, which is in the memory of the processor."""
+        if self._tensor.is_meta:
+            self._whole()  # raises
         return self
 
     def __getitem__(self, index: Any) -> Any:
@@ -173,10 +188,10 @@ class _Storage:
         return self.clone()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        copies = memo.setdefault("flambeau storages", {})
-        if self.data_ptr() not in copies:
-            copies[self.data_ptr()] = self.clone()
-        return copies[self.data_ptr()]
+        # A copy.deepcopy() of tensors and storages copies shared memory once.
+        made = type(self).__new__(type(self))
+        _Storage.__init__(made, self._tensor if self._tensor.is_meta else copied_bytes(self._tensor, memo), self._element)
+        return made
 
     def __sizeof__(self) -> builtins.int:
         return object.__sizeof__(self) + self.nbytes()
@@ -225,11 +240,11 @@ class UntypedStorage(_Storage):
     """
 
     def __init__(self, source: Any = 0, *, device: Any = None) -> None:
-        _only_cpu("UntypedStorage", device)
+        device = _place("UntypedStorage", device)
         if isinstance(source, builtins.int) and not isinstance(source, builtins.bool):
-            source = fb.empty(source, dtype=fb.uint8)
+            source = fb.empty(source, dtype=fb.uint8, device=device)
         elif isinstance(source, (list, tuple, bytes, bytearray)):
-            source = _C.tensor_from_data(list(source), _C.uint8)
+            source = _C.tensor_from_data(list(source), _C.uint8).to(device)
         if not isinstance(source, Tensor):
             raise TypeError(f"UntypedStorage: expected a tensor, a number of bytes or bytes, got {type(source).__name__}")
         super().__init__(source, _C.uint8)
@@ -240,7 +255,7 @@ class UntypedStorage(_Storage):
 
         Args:
             filename: the file.
-            shared: whether writes reach the file.
+            shared: whether writes reach the file, which is made or becomes longer when it has fewer bytes.
             nbytes: how many bytes; 0 means all.
 
         Example:
@@ -253,8 +268,11 @@ class UntypedStorage(_Storage):
         """
         import mmap
 
-        with open(filename, "r+b" if shared else "rb") as file:
+        flags = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
+        with os.fdopen(os.open(filename, flags, 0o600), "r+b" if shared else "rb") as file:
             there = file.seek(0, 2)
+            if nbytes > there and shared:
+                there = file.truncate(nbytes)
             if nbytes > there:
                 raise ArgumentError(f"from_file: {filename} has {there} bytes, {nbytes} were asked for")
             if there == 0:
@@ -307,9 +325,12 @@ def _rebuilt(kind: Any, dtype: Any, flat: Tensor) -> Any:
     return made
 
 
-def _only_cpu(op: str, device: Any) -> None:
-    if device is not None and fb.device(device).type != "cpu":
-        raise RuntimeError(f"{op}: device '{device}' has no backend in this build; use device='cpu'")
+def _place(op: str, device: Any) -> fb.device:
+    """Where a storage goes: the CPU, or the meta device."""
+    place = fb.device("cpu" if device is None else device)
+    if place.type not in ("cpu", "meta"):
+        raise RuntimeError(f"{op}: Storage device not recognized: '{device}' has no backend in this build; use device='cpu'")
+    return place
 
 
 class TypedStorage(_Storage):
@@ -327,7 +348,7 @@ class TypedStorage(_Storage):
 
     def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None) -> None:
         op = type(self).__name__
-        _only_cpu(op, device)
+        place = _place(op, device)
         dtype = type(self)._fixed or dtype
         if wrap_storage is not None:
             if args:
@@ -347,9 +368,9 @@ class TypedStorage(_Storage):
         if isinstance(source, Tensor) or not isinstance(source, (builtins.int, list, tuple, _Storage, range)):
             raise TypeError(f"{op}: Argument type not recognized: {type(source).__name__}; expected a size or a sequence")
         if isinstance(source, builtins.int):
-            flat = fb.empty(source, dtype=dtype)
+            flat = fb.empty(source, dtype=dtype, device=place)
         else:
-            flat = _C.tensor_from_data(list(source), dtype)
+            flat = _C.tensor_from_data(list(source), dtype).to(place)
         super().__init__(flat, dtype)
 
     # The dtype of a class such as FloatStorage.
@@ -382,7 +403,7 @@ class TypedStorage(_Storage):
         device: Any = None,
     ) -> TypedStorage:  # fmt: skip
         """The elements in an object with the buffer protocol, copied; see UntypedStorage.from_buffer()."""
-        _only_cpu("from_buffer", device)
+        _place("from_buffer", device)
         dtype = cls._fixed or dtype or _C.get_default_dtype()
         return cls(wrap_storage=UntypedStorage.from_buffer(buffer, byte_order, count, offset, dtype), dtype=dtype)
 
@@ -532,6 +553,11 @@ def _set_(self, source=None, storage_offset=0, size=None, stride=None):
         return _set_tensor(self, fb.empty(0, dtype=self.dtype))
     if isinstance(source, Tensor) and size is None:
         return _set_tensor(self, source)
+    if isinstance(source, TypedStorage) and source.dtype != self.dtype:
+        raise ArgumentError(
+            f"set_: Expected a Storage of type {self.dtype} or an UntypedStorage, but got a storage of {source.dtype}; "
+            "take its untyped(), or convert it with to()"
+        )
     storage = source.untyped() if isinstance(source, _Storage) else UntypedStorage(source)
     if size is None:
         size = (storage.nbytes() // self.dtype.itemsize - storage_offset,)
@@ -544,7 +570,21 @@ def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     return _set_tensor(self, view)
 
 
-for _name, _method in {"untyped_storage": _untyped_storage, "storage": _storage, "set_": _set_}.items():
+def _storage_type(self) -> Any:
+    """storage_type()
+
+    The class of storages with this tensor's dtype.
+
+    Example:
+        >>> fb.zeros(1).storage_type() is fb.FloatStorage
+        True
+    """
+    name = _STORAGE_NAMES.get(self.dtype)
+    return TypedStorage if name is None else globals()[name]
+
+
+_METHODS = {"untyped_storage": _untyped_storage, "storage": _storage, "storage_type": _storage_type, "set_": _set_}
+for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
 
 __all__ = [

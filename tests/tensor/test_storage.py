@@ -1,5 +1,7 @@
 """Storages, set_() on them, and swap_tensors()."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -117,3 +119,59 @@ def test_size_as_a_numpy_integer():
         fb.FloatStorage(np.float64(3))
     with pytest.raises(TypeError, match="Argument type not recognized: ndarray"):
         fb.FloatStorage(np.array(3))
+
+
+def test_tensors_from_storages():
+    x = fb.tensor([[1, 2], [3, 4]], dtype=fb.int16)
+    assert fb.tensor(x.storage()).tolist() == fb.tensor(x.untyped_storage(), dtype=fb.int16).tolist() == [1, 2, 3, 4]
+    assert fb.tensor(x.untyped_storage(), dtype=fb.int32).tolist() == [0x20001, 0x40003]
+    fb.tensor(x.storage(), dtype=fb.int16).zero_()
+    assert fb.tensor(fb.UntypedStorage(10)).shape == (2,)
+    assert x[0, 0] == 1
+    for use in (lambda s: fb.tensor(s, dtype=fb.float32), lambda s: fb.empty(0).set_(s)):
+        with pytest.raises(RuntimeError, match="Expected a Storage of type"):
+            use(x.storage())
+
+
+def test_storage_type():
+    assert fb.zeros(1, dtype=fb.bfloat16).storage_type() is fb.BFloat16Storage
+    assert fb.zeros(1, dtype=fb.uint16).storage_type() is fb.TypedStorage
+
+
+@pytest.mark.parametrize("source", [None, 0, 100, [1, 2, 3]])
+def test_storages_on_the_meta_device(source):
+    args = () if source is None else (source,)
+    for s, like in (
+        (fb.TypedStorage(*args, dtype=fb.int16, device="meta"), fb.TypedStorage(*args, dtype=fb.int16)),
+        (fb.UntypedStorage(*args, device="meta"), fb.UntypedStorage(*args)),
+    ):
+        assert s.device.type == "meta" and s.data_ptr() == 0 and (s.nbytes(), s.size()) == (like.nbytes(), like.size())
+        for use in (lambda s=s: s[0], s.tolist):
+            with pytest.raises(NotImplementedError, match="Not available"):
+                use()
+        for use in (s.cpu, lambda s=s, like=like: like.copy_(s)):
+            with pytest.raises(NotImplementedError, match="Cannot copy out"):
+                use()
+        with pytest.raises(RuntimeError, match="only available on CPU"):
+            s.share_memory_()
+        assert s.resize_(1000).size() == 1000
+    t = fb.empty(3, 4, device="meta")
+    assert t.storage().nbytes() == t.untyped_storage().nbytes() == 48
+    with pytest.raises(RuntimeError, match="Storage device not recognized"):
+        fb.UntypedStorage(1, device="cuda")
+
+
+def test_deepcopy_keeps_sharing_between_tensors_and_storages():
+    a = fb.zeros(4)
+    b, whole, elements = copy.deepcopy([a, a.untyped_storage(), a[1:].storage()])
+    b.fill_(1)
+    assert elements.tolist() == [1] * 4 and whole.data_ptr() == b.data_ptr() != a.data_ptr() and a.sum() == 0
+
+
+def test_shared_files_are_made_as_long_as_needed(tmp_path):
+    path = tmp_path / "new"
+    s = fb.FloatStorage.from_file(path, True, 3)
+    s.fill_(2)
+    assert path.stat().st_size == 12 and fb.FloatStorage.from_file(path, True, 3).tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="has 12 bytes, 16 were asked for"):
+        fb.FloatStorage.from_file(path, False, 4)

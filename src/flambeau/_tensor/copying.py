@@ -27,6 +27,15 @@ def _shallow(self):
     return copy.requires_grad_(self.requires_grad)
 
 
+def copied_bytes(t: Tensor, memo: Any) -> Tensor:
+    """The copy of a tensor's storage in one copy.deepcopy()."""
+    key = ("flambeau storage", t._storage_ptr(), t._storage_nbytes())
+    if key not in memo:
+        # The original stays alive in the memo: its address must not be given to another tensor meanwhile.
+        memo[key] = (_C.storage_bytes(t), _C.storage_bytes(t).clone())
+    return memo[key][1]
+
+
 def _deep(self, memo):
     """copy.deepcopy(): each storage is copied once, so that tensors sharing memory still share it in the copy."""
     if id(self) in memo:
@@ -36,14 +45,10 @@ def _deep(self, memo):
             "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; "
             "use clone(), or deepcopy of detach()"
         )
-    key = ("flambeau storage", self._storage_ptr(), self._storage_nbytes())
     if self.numel() == 0:
         result = self.clone()
     else:
-        if key not in memo:
-            # The original stays alive in the memo: its address must not be given to another tensor meanwhile.
-            memo[key] = (_C.storage_bytes(self), _C.storage_bytes(self).clone())
-        result = _C.over_storage(memo[key][1], self.dtype, self.shape, self.stride(), self.storage_offset())
+        result = _C.over_storage(copied_bytes(self, memo), self.dtype, self.shape, self.stride(), self.storage_offset())
     if type(self) is not Tensor:
         result = result.as_subclass(type(self))
     memo[id(self)] = result

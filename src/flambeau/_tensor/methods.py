@@ -53,10 +53,23 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, Tensor) or is_array(data):
         copy = (data.detach() if isinstance(data, Tensor) else from_array(data)).clone()
         result = copy if dtype is None else copy.to(dtype)
+    elif type(data) is not list and hasattr(data, "untyped"):
+        result = _of_storage("tensor", data, dtype).clone()
     else:
         result = _C.tensor_from_data(data, dtype)
     result = _placed(result, device)
     return result.requires_grad_() if requires_grad else result
+
+
+def _of_storage(op: str, storage: Any, dtype: Any) -> Tensor:
+    """The elements of a storage as a 1-d tensor on its memory."""
+    if dtype is not None and getattr(storage, "dtype", dtype) != dtype:
+        raise ArgumentError(
+            f"{op}: Expected a Storage of type {dtype} or an UntypedStorage, but got a storage of {storage.dtype}; "
+            "take its untyped(), or convert it with to()"
+        )
+    kind = dtype or getattr(storage, "dtype", _C.get_default_dtype())
+    return _C.over_storage(storage.untyped()._flat, kind, (storage.nbytes() // kind.itemsize,), (1,), 0)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -91,7 +104,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     if isinstance(obj, Tensor):
         shared = obj
     elif hasattr(obj, "untyped"):
-        shared = obj.untyped()._flat.view(dtype or _C.uint8)
+        shared = _of_storage("asarray", obj, dtype or getattr(obj, "dtype", _C.uint8))
     elif is_array(obj):
         shared = from_array(obj)
     elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":

@@ -232,6 +232,7 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_params_t": Any,
     },
     "torch.serialization": {"_is_zipfile": _is_zipfile},
+    "torch.storage": {"_dtype_to_storage_type_map": lambda: dict(fb.storage._STORAGE_NAMES)},
 }
 # Made when asked for: they import something, or need what is not always installed.
 _LATE: dict[str, dict[str, Callable[[], Any]]] = {
