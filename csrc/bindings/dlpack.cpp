@@ -78,7 +78,7 @@ Managed* make_export(const Tensor& t) {
     auto* e = new Export<Managed>{};
     e->storage = t.storage_ref();
     e->shape = t.shape();
-    e->strides = t.is_contiguous() ? contiguous_strides(t.shape()) : t.strides();
+    e->strides = t.strides();
     e->managed.context = e;
     e->managed.deleter = Export<Managed>::drop;
     DLTensor& d = e->managed.tensor;

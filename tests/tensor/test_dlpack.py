@@ -281,3 +281,33 @@ def test_producers_from_before_version_one():
 
     with pytest.raises(BufferError, match="DLPack type 2"):
         fb.from_dlpack(Elsewhere())
+
+
+def test_tensors_that_require_gradients_are_not_exported():
+    x = fb.zeros(2, requires_grad=True)
+    with pytest.raises(BufferError, match="Can't export tensors that require gradient"):
+        x.__dlpack__()
+    assert fb.from_dlpack(x.detach()).shape == (2,)
+
+
+def test_strides_of_single_elements_survive():
+    assert fb.from_dlpack(fb.zeros(16)[::3][:1]).stride() == (3,)
+
+
+def test_tensor_reads_a_producer_at_once():
+    class Producer:
+        def __init__(self, t):
+            self.t = t
+
+        def __dlpack__(self, **options):
+            return self.t.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.t.__dlpack_device__()
+
+    x = fb.arange(3.0)
+    y = fb.tensor(Producer(x), dtype=fb.int64)
+    assert y.tolist() == [0, 1, 2] and y.dtype == fb.int64
+    z = fb.tensor(Producer(x))
+    z.zero_()
+    assert x.tolist() == [0, 1, 2]

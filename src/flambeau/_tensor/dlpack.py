@@ -27,6 +27,8 @@ def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) ->
         raise TypeError(f"__dlpack__: stream must be None or an int, got {type(stream).__name__}")
     if stream not in (None, -1):
         raise ArgumentError(f"__dlpack__: stream must be None for a tensor on the CPU, got {stream}")
+    if t.requires_grad:
+        raise BufferError("__dlpack__: Can't export tensors that require gradient, use tensor.detach()")
     if dl_device is not None and tuple(map(int, dl_device)) != (DeviceType.CPU, 0):
         raise BufferError(f"__dlpack__: only the CPU, dl_device=(1, 0), is available, got {tuple(map(int, dl_device))}")
     versioned = max_version is not None and max_version[0] >= 1

@@ -55,6 +55,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = copy if dtype is None else copy.to(dtype)
     elif type(data) is not list and hasattr(data, "untyped"):
         result = _of_storage("tensor", data, dtype).clone()
+    elif type(data) is not list and hasattr(data, "__dlpack__"):
+        copy = from_dlpack(data).clone()
+        result = copy if dtype is None else copy.to(dtype)
     else:
         result = _C.tensor_from_data(data, dtype)
     result = _placed(result, device)
@@ -385,7 +388,7 @@ def _contains(self, element):
     """Whether any element equals a number or 0-d tensor."""
     if isinstance(element, (Tensor, builtins.int, builtins.float, complex, builtins.bool)):
         return builtins.bool((self == element).any())
-    raise RuntimeError(f"contains: expected a tensor or number, got {type(element).__name__}")
+    raise RuntimeError(f"contains: Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 
 def _repr(self, *, tensor_contents=None):
@@ -578,13 +581,13 @@ def _set_part(name: str):
 
 def _matrix_transpose(self):
     if self.ndim < 2:
-        raise ArgumentError(f"mT: only tensors with at least two dimensions have a matrix transpose, got shape {tuple(self.shape)}")
+        raise ArgumentError(f"mT: tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return self.transpose(-2, -1)
 
 
 def _matrix_h(self):
     if self.ndim not in (0, 2):
-        raise ArgumentError(f"H: expected a matrix or 0-d tensor, got shape {tuple(self.shape)}; use mH for batches")
+        raise ArgumentError(f"H: tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor; use mH for batches")
     return self.conj() if self.ndim == 0 else self.transpose(0, 1).conj()
 
 
