@@ -126,6 +126,11 @@ def test_memory_that_nobody_has_set():
             ):  # fmt: skip
                 values = set(map(str, made.flatten().tolist()))
                 assert values == {str(mark)}, (dtype, values)
+            # The elements that resize_ adds, and those of out= and no others.
+            assert list(map(str, x.resize_(3).tolist())) == [*map(str, fb.zeros(2, dtype=dtype).tolist()), str(mark)]
+            y = fb.zeros(4, dtype=dtype)
+            fb.empty(2, out=y[1:3])
+            assert list(map(str, y[::3].tolist() + y[1:3].tolist())) == [str(y[0].item())] * 2 + [str(mark)] * 2
         switch.fill_uninitialized_memory = False
         fb.empty(1000)  # not filled: nothing to see, and nothing raises
         with pytest.raises(TypeError, match="expected a bool, but got int"):

@@ -52,7 +52,8 @@ Tensor contiguous(const Tensor& t, MemoryFormat format) {
 
 Options options(const Args& a, int first, Device device) {
     if (a.given(first + 1) && a.integer(first + 1) != 0) {
-        fail(ErrorKind::NotImplemented, "only the strided layout is available, use layout=strided");
+        fail(ErrorKind::NotImplemented,
+             "not implemented for sparse types: only the strided layout is available, use layout=strided");
     }
     if (a.given(first + 3) && a.flag(first + 3)) {
         fail_state("pin_memory=True needs an accelerator, and none is present; leave it out");
@@ -114,11 +115,19 @@ void show_unset(const Tensor& t) {
     fill(t, mark);
 }
 
-Tensor unset(const Tensor& t) {
+}  // namespace
+
+void unset_from(const Tensor& t, int64_t first) {
     if (!shows_unset.load(std::memory_order_relaxed) || t.device().type == DeviceType::Meta) [[likely]]
-        return t;
+        return;
     int64_t all = static_cast<int64_t>(t.storage().bytes()) / t.itemsize();
-    show_unset(make_view(t.storage_ref(), t.dtype(), {all}, {1}, 0));
+    if (all > first) show_unset(make_view(t.storage_ref(), t.dtype(), {all - first}, {1}, first));
+}
+
+namespace {
+
+Tensor unset(const Tensor& t) {
+    unset_from(t, 0);
     return t;
 }
 
@@ -167,7 +176,12 @@ Example:
     DType dtype = dtype_or(a, o, default_dtype());
     MemoryFormat format = format_or(a, 6, MemoryFormat::Contiguous);
     check(format != MemoryFormat::Preserve, "preserve_format needs a tensor to follow; use empty_like");
-    if (a.out) return make(a, a.dims(0), dtype, o);
+    if (a.out) {
+        // Only the elements of out=, which may be a view of more.
+        Tensor t = make(a, a.dims(0), dtype, o);
+        if (shows_unset.load(std::memory_order_relaxed) && t.device().type != DeviceType::Meta) show_unset(t);
+        return t;
+    }
     return unset(empty_format(a.dims(0), dtype, o.device, format));
 }
 

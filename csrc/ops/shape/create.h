@@ -26,6 +26,8 @@ struct Options {
 // Reads the five arguments from index `first` on; layouts other than strided and pinned memory are refused.
 // requires_grad is the dispatcher's.
 Options options(const Args& a, int first, Device device = default_device());
+// While deterministic algorithms are asked for: shows the elements of t's storage from `first` on as never set.
+void unset_from(const Tensor& t, int64_t first);
 // dtype= when given, that of out= when there is one, else the fallback; the first two must not differ.
 DType dtype_or(const Args& a, const Options& o, DType fallback);
 

@@ -114,10 +114,12 @@ static Tensor resize(const Tensor& t, const Dims& shape, MemoryFormat format) {
     int64_t numel = checked_numel(shape);
     if (t.shape() == shape && format == MemoryFormat::Contiguous) return t;
     Dims strides = format_strides(shape, format);
+    int64_t had = static_cast<int64_t>(t.storage().bytes()) / t.itemsize();
     exclusively([&] {
         if (numel) t.storage().grow(static_cast<size_t>(numel + t.offset()) * static_cast<size_t>(t.itemsize()));
         become(t, view_of(t, shape, strides, t.offset()));
     });
+    unset_from(t, had);
     return t;
 }
 OP("resize_(Tensor input, *int[] size, *, memory_format? memory_format=None) -> Tensor", METHOD,
