@@ -233,3 +233,12 @@ def test_bits_are_not_repeated_across_ops():
     generator = fb.Generator().manual_seed(1)
     seen = np.concatenate([fb.rand(n, dtype=fb.float64, generator=generator).numpy() for n in (1, 3, 5, 1000, 7)])
     assert len(np.unique(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("dtype", [fb.float64, fb.complex64, fb.complex128])
+@pytest.mark.parametrize("draw", [fb.rand, fb.randn])
+def test_out_gives_the_dtype(draw, dtype):
+    fb.manual_seed(5)
+    expected = draw(3, 2, dtype=dtype)
+    fb.manual_seed(5)
+    assert fb.equal(draw(3, 2, out=fb.empty(0, dtype=dtype)), expected)

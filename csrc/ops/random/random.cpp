@@ -123,7 +123,7 @@ Tensor integers(const Tensor& t, int64_t low, int64_t high, Generator& generator
 }
 
 DType floating_option(const Args& a, int i) {
-    DType dtype = a.dtype_or_none(i).value_or(default_dtype());
+    DType dtype = a.dtype_or_none(i).value_or(a.out ? a.out.dtype() : default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     return dtype;
 }
