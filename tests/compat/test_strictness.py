@@ -3,6 +3,7 @@
 import io
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as fb
@@ -62,3 +63,18 @@ def test_options_without_effect_only_warn():
         fb.save([1], io.BytesIO(), json)
     with fb.compat.torch(), pytest.warns(StrictnessWarning, match="pickle_module"):
         fb.save([1], io.BytesIO(), json)
+
+
+def test_read_only_memory_warns_in_programs_for_pytorch():
+    array = np.zeros(2)
+    array.flags.writeable = False
+    with fb.compat.torch() as torch:
+        for make, what in ((lambda: torch.from_numpy(array), "NumPy array"), (lambda: torch.frombuffer(b"ab", dtype=torch.uint8), "buffer")):
+            with pytest.warns(UserWarning, match=f"The given {what} is not writable.*non-writable"):
+                made = make()
+            with pytest.raises(RuntimeError):
+                made.zero_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fb.from_numpy(array)
+        fb.frombuffer(b"ab", dtype=fb.uint8)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import sys
+import warnings
 from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._settings.strict import is_lenient
 from flambeau.errors import ArgumentError
 
 _FROM_NUMPY = {
@@ -26,6 +29,15 @@ _ML_DTYPES = {d.name: d for d in _NOT_IN_NUMPY if d != _C.complex32}
 def is_array(data: Any) -> builtins.bool:
     """Whether NumPy can read the object as an array without looking at its elements."""
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
+
+
+def _warn_of_protection(what: str) -> None:
+    """PyTorch's warning for memory that must not be written to, unless the library itself reads such memory."""
+    if not sys._getframe(2).f_globals.get("__name__", "").startswith("flambeau"):
+        warnings.warn(
+            f"The given {what} is not writable, so its tensor is non-writable too: writing to it raises. Copy the {what} first",
+            stacklevel=3,
+        )
 
 
 def from_array(data):
@@ -108,6 +120,8 @@ def from_numpy(array):
 
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expected a numpy.ndarray, got {type(array).__name__}")
+    if is_lenient() and not array.flags.writeable:
+        _warn_of_protection("NumPy array")
     plain = _C.from_plain_array(array)
     if plain is not None:
         return plain
@@ -179,6 +193,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
             f"frombuffer: requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must fit the "
             f"buffer length ({view.nbytes} bytes), which leaves room for {room // size} elements of {dtype}"
         )
+    if view.readonly and is_lenient():
+        _warn_of_protection("buffer")
     array = np.frombuffer(view, dtype=np.uint8)
     address = array.__array_interface__["data"][0] + offset
     return _C.from_address("frombuffer", address, dtype, (count,), (1,), array, view.readonly).requires_grad_(requires_grad)
