@@ -26,7 +26,8 @@ int64_t checked_numel(const Dims& shape) {
     }
     if (zero) return 0;
     // 2**59 elements: times any item size and plus any offset still fits.
-    if (overflow || n > (int64_t(1) << 59)) fail_value("shape ", shape, " has too many elements to address");
+    if (overflow || n > (int64_t(1) << 59))
+        fail_value("Storage size calculation overflowed: shape ", shape, " has too many elements to address");
     return n;
 }
 

@@ -357,7 +357,9 @@ class Outs {
             std::ostringstream text;
             text << "An output with one or more elements was resized since it had shape " << was
                  << ", which does not match the required output shape " << is
-                 << "; give out= that shape, or empty it first with resize_(0)";
+                 << ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless "
+                    "they "
+                    "have zero elements; give out= that shape, or empty it first with resize_(0)";
             if (PyErr_WarnEx(PyExc_UserWarning, text.str().c_str(), 1) < 0) throw PythonError{};
         }
     }

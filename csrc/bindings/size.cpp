@@ -1,4 +1,5 @@
 // flambeau.Size: a tuple of ints. In C++ because every x.shape[0] goes through it.
+#include "base/wording.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
 
@@ -62,7 +63,8 @@ PyObject* size_subscript(PyObject* self, PyObject* index) {
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
-        PyErr_Format(PyExc_TypeError, "can only concatenate tuple to tuple, not \"%s\"", Py_TYPE(b)->tp_name);
+        PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not %s) to %s.Size",
+                     Py_TYPE(PyTuple_Check(a) ? b : a)->tp_name, shown_package.c_str());
         return nullptr;
     }
     Owned left(in_python<PySequence_List>(a)), right(in_python<PySequence_List>(b));

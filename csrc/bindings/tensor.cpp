@@ -351,10 +351,8 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
             fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
         Tensor t = settled(o);
         int64_t format = std::get<Scalar>(value).i;
-        if (format == 0) return PyBool_FromLong(t.is_contiguous());
-        check(format == 2 || format == 3,
-              "preserve_format is not an order of dimensions; expected contiguous_format, channels_last or "
-              "channels_last_3d");
+        // PyTorch answers for preserve_format too, as for contiguous_format.
+        if (format == 0 || format == 1) return PyBool_FromLong(t.is_contiguous());
         if (t.dim() != format + 2) Py_RETURN_FALSE;
         Dims order{0};
         for (int64_t d = 2; d < t.dim(); d++) order.push_back(d);
@@ -372,7 +370,10 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
     return guarded([&]() -> PyObject* {
         OpScope scope("as_subclass");
         if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
-            fail_type("expected a subclass of Tensor");
+            fail_type(
+                "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure "
+                "your "
+                "class inherits from Tensor.");
         Tensor t = settled(o);
         Tensor same = should_record({t}) ? call<"view_as">(Var(t), Var(t)).tensor
                                          : make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());

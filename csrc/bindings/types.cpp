@@ -226,7 +226,7 @@ PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
             bits = PyLong_AsUnsignedLongLong(number.get());
             if (PyErr_Occurred()) {
                 PyErr_Clear();
-                fail_value("seed must be from -2**63 to 2**64 - 1");
+                fail_value("Overflow when unpacking long long: seed must be from -2**63 to 2**64 - 1");
             }
         }
         self_generator(self).set(bits);

@@ -126,7 +126,8 @@ static void extent(const Dims& shape, const Dims& strides, int64_t& low, int64_t
 
 Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device) {
     int64_t numel = checked_numel(shape);
-    check(shape.size() == strides.size(), "shape ", shape, " and strides ", strides, " differ in length");
+    check(shape.size() == strides.size(), "mismatch in length of strides and shape: dimensionality of sizes (",
+          shape.size(), ") must match dimensionality of strides (", strides.size(), ")");
     for (int64_t s : strides) check(s >= 0, "strides must not be negative for new memory, got ", strides);
     int64_t low, high = 0, elements = 0;
     if (numel) {
@@ -141,7 +142,8 @@ Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device
 Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset) {
     auto impl = make_ref<TensorImpl>();
     impl->numel = checked_numel(shape);
-    check(shape.size() == strides.size(), "shape ", shape, " and strides ", strides, " differ in length");
+    check(shape.size() == strides.size(), "mismatch in length of strides and shape: dimensionality of sizes (",
+          shape.size(), ") must match dimensionality of strides (", strides.size(), ")");
     check(offset >= 0, "storage offset must not be negative, got ", offset);
     if (impl->numel > 0) {
         int64_t low, high, last;

@@ -61,8 +61,8 @@ Tensor expand(const Tensor& t, const Dims& shape) {
         check(sizes[i] >= 0, "sizes must not be negative, got ", shape);
         if (sizes[i] == have) strides[i] = t.strides()[i - extra];
         else
-            check(have == 1, "size ", have, " of dimension ", i - extra, " cannot expand to ", sizes[i], "; shape ",
-                  t.shape(), ", expected ", shape);
+            check(have == 1, "The expanded size of the tensor (", sizes[i], ") must match the existing size (", have,
+                  ") at non-singleton dimension ", i, "; target sizes: ", shape, ", tensor sizes: ", t.shape());
     }
     return view_of(t, sizes, strides, t.offset());
 }

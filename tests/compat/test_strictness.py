@@ -69,7 +69,8 @@ def test_read_only_memory_warns_in_programs_for_pytorch():
     array = np.zeros(2)
     array.flags.writeable = False
     with fb.compat.torch() as torch:
-        for make, what in ((lambda: torch.from_numpy(array), "NumPy array"), (lambda: torch.frombuffer(b"ab", dtype=torch.uint8), "buffer")):
+        ways = {"NumPy array": lambda: torch.from_numpy(array), "buffer": lambda: torch.frombuffer(b"ab", dtype=torch.uint8)}
+        for what, make in ways.items():
             with pytest.warns(UserWarning, match=f"The given {what} is not writable.*non-writable"):
                 made = make()
             with pytest.raises(RuntimeError):

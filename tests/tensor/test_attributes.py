@@ -212,3 +212,8 @@ def test_attributes_are_listed_and_restored():
     assert y.tolist() == [1] and y.data_ptr() == x.data_ptr() + 4
     with pytest.raises(TypeError, match="__setstate__"):
         y.__setstate__(3)
+
+
+def test_is_contiguous_takes_preserve_format():
+    x = fb.zeros(2, 3)
+    assert x.is_contiguous(memory_format=fb.preserve_format) and not x.t().is_contiguous(memory_format=fb.preserve_format)

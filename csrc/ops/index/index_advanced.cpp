@@ -2,6 +2,7 @@
 
 #include "device/index.h"
 #include "ops/index/index.h"
+#include "ops/table/overlap.h"
 
 namespace fb {
 namespace {
@@ -116,8 +117,7 @@ Tensor advanced_get(const Tensor& base, const std::vector<AdvancedItem>& items) 
 }
 
 void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, const Tensor& value, bool accumulate) {
-    check(!may_overlap_itself(base),
-          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(base), overlap_text);
     if (is_whole_mask(base, items) && value.numel() == 1 && !accumulate) {
         base.will_write();
         Tensor mask = items[0].indices;

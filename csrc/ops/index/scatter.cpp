@@ -10,6 +10,7 @@
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
 #include "ops/table/dispatch.h"
+#include "ops/table/overlap.h"
 #include "ops/table/views.h"
 
 namespace fb {
@@ -18,9 +19,7 @@ using device::Meet;
 
 Tensor write_target(Args& a) {
     if (!a.inplace) return clone(a.tensor(0));
-    check(!may_overlap_itself(a.out),
-          "unsupported operation: the tensor written to refers to one memory location more than once (an expanded "
-          "view?); clone() it first");
+    check(!may_overlap_itself(a.out), overlap_text);
     a.out.will_write();
     return a.out;
 }

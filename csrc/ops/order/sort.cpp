@@ -8,7 +8,8 @@ namespace fb {
 namespace {
 
 void check_real(const Tensor& t) {
-    if (is_complex(t.dtype())) fail_type("complex numbers have no order, got ", t.dtype());
+    if (is_complex(t.dtype()))
+        fail_type("Sort does not support complex dtypes on CPU: they have no order; got ", t.dtype());
 }
 
 // The wanted dimension last, contiguous; bools as the numbers 0 and 1.

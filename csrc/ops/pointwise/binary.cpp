@@ -31,6 +31,13 @@ void next_half_tile(char** data, int64_t n, const void*) {
     const H *x = reinterpret_cast<const H*>(data[1]), *y = reinterpret_cast<const H*>(data[2]);
     for (int64_t i = 0; i < n; i++) reinterpret_cast<H*>(data[0])[i] = next_half(x[i], y[i]);
 }
+// PyTorch's rule for heaviside, which does not promote.
+void check_step(const Tensor& x, const Tensor& values) {
+    check(!is_complex(x.dtype()) && !is_complex(values.dtype()),
+          "heaviside is not yet implemented for complex tensors.");
+    check(x.dtype() == values.dtype(), "heaviside is not yet implemented for tensors with different dtypes: got ",
+          x.dtype(), " and ", values.dtype(), "; convert one with .to(dtype)");
+}
 // Whose result depends on the spacing of the result's numbers, so that operands are converted first.
 constexpr bool is_step(std::string_view name) { return name == "nextafter"; }
 template <class T>
@@ -102,6 +109,7 @@ struct RegisterBinary {
     Value call_##name(Args& a) {                                                                                 \
         static const Kernels kernels = kernels_of<Row_##name, domain>(#name);                                    \
         if (is_division(#name)) check_divisor(a.tensor(0), a.tensor(1));                                         \
+        if (std::string_view(#name) == "heaviside") check_step(a.tensor(0), a.tensor(1));                        \
         if (is_step(#name)) {                                                                                    \
             DType common = result_type({a.tensor(0), a.tensor(1)});                                              \
             Tensor x = to_dtype(a.tensor(0), common), y = to_dtype(a.tensor(1), common);                         \

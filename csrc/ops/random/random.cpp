@@ -9,6 +9,7 @@
 #include "device/random.h"
 #include "ops/order/reduce.h"
 #include "ops/shape/create.h"
+#include "ops/table/overlap.h"
 
 namespace fb {
 
@@ -16,8 +17,7 @@ namespace fb {
 template <class F>
 static Tensor random_fill(const Tensor& t, F&& f) {
     t.will_write();
-    check(!may_overlap_itself(t),
-          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(t), overlap_text);
     if (t.numel() == 0) return t;
     if (t.is_contiguous()) {
         f(t);

@@ -87,8 +87,8 @@ Tensor view_as_complex(const Tensor& t) {
     check(t.dtype() == DType::F16 || t.dtype() == DType::F32 || t.dtype() == DType::F64,
           "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: ",
           info(t.dtype()).torch_name);
-    check(t.dim() > 0, "expected a tensor with at least one dimension, of size 2");
-    check(t.shape().back() == 2, "expected the last dimension to have size 2, got shape ", t.shape());
+    check(t.dim() > 0, "Tensor must have a last dimension of size 2, got a 0-d tensor");
+    check(t.shape().back() == 2, "Tensor must have a last dimension of size 2, got shape ", t.shape());
     check(t.strides().back() == 1, "expected the last dimension to have stride 1, got strides ", t.strides());
     Dims shape(t.shape().begin(), t.shape().end() - 1), strides(t.strides().begin(), t.strides().end() - 1);
     for (int64_t& s : strides) {
@@ -104,8 +104,8 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
     if (have == want) return reinterpret_view(t, dtype, t.shape(), t.strides(), t.offset());
     check(t.dim() > 0, "a 0-d tensor of ", t.dtype(), " cannot be viewed as ", dtype, ": the item sizes differ");
     Dims shape = t.shape(), strides = t.strides();
-    check(strides.back() == 1, "the last dimension must have stride 1 to view ", t.dtype(), " as ", dtype,
-          " (different item sizes), got strides ", strides);
+    check(strides.back() == 1, "self.stride(-1) must be 1 to view ", scalar_type(t.dtype()), " as ", scalar_type(dtype),
+          " (different element sizes), but got strides ", strides, "; use contiguous() first");
     int64_t last = t.dim() - 1, offset = t.offset();
     if (have > want) {
         int64_t ratio = have / want;
@@ -114,13 +114,13 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
         return reinterpret_view(t, dtype, shape, strides, offset * ratio);
     }
     int64_t ratio = want / have;
-    check(shape[last] % ratio == 0, "the last size ", shape[last], " must be divisible by ", ratio, " to view ",
-          t.dtype(), " as ", dtype);
-    check(offset % ratio == 0, "the storage offset ", offset, " must be divisible by ", ratio, " to view ", t.dtype(),
-          " as ", dtype);
+    check(shape[last] % ratio == 0, "self.size(-1) must be divisible by ", ratio, " to view ", scalar_type(t.dtype()),
+          " as ", scalar_type(dtype), " (different element sizes), but got ", shape[last]);
+    check(offset % ratio == 0, "self.storage_offset() must be divisible by ", ratio, " to view ",
+          scalar_type(t.dtype()), " as ", scalar_type(dtype), " (different element sizes), but got ", offset);
     for (int64_t d = 0; d < last; d++) {
-        check(strides[d] % ratio == 0, "stride ", strides[d], " of dimension ", d, " must be divisible by ", ratio,
-              " to view ", t.dtype(), " as ", dtype);
+        check(strides[d] % ratio == 0, "self.stride(", d, ") must be divisible by ", ratio, " to view ",
+              scalar_type(t.dtype()), " as ", scalar_type(dtype), " (different element sizes), but got ", strides[d]);
         strides[d] /= ratio;
     }
     shape[last] /= ratio;
@@ -130,7 +130,8 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
 Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
     int64_t start = offset.value_or(t.offset());
     // A view without elements may begin anywhere, but its address in bytes is still computed.
-    check(start >= 0 && start < (int64_t(1) << 58), "storage_offset ", start, " is outside of every storage");
+    check(start >= 0 && start < (int64_t(1) << 58), "Storage size calculation overflowed: storage_offset ", start,
+          " is outside of every storage");
     return view_of(t, size, stride, start);
 }
 
@@ -139,7 +140,7 @@ Tensor unfold(const Tensor& t, int64_t dim, int64_t size, int64_t step) {
     int64_t have = t.dim() ? t.shape()[dim] : 1, stride = t.dim() ? t.strides()[dim] : 1;
     check(size >= 0, "size is ", size, " but must be >= 0");
     check(size <= have, "maximum size for a tensor at dimension ", dim, " is ", have, " but size is ", size);
-    check(step > 0, "step must be greater than 0, got ", step);
+    check(step > 0, "step is ", step, " but must be > 0");
     Dims shape = t.shape(), strides = t.strides();
     if (t.dim() > 0) {
         int64_t count = (have - size) / step + 1;

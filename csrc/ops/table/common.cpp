@@ -4,6 +4,7 @@
 #include "device/move.h"
 #include "ops/table/dispatch.h"
 #include "ops/table/out_rules.h"
+#include "ops/table/overlap.h"
 #include "tensor/layout.h"
 
 namespace fb {
@@ -30,8 +31,7 @@ Tensor to_dtype(const Tensor& t, DType dtype) {
 
 void copy_into(const Tensor& to, const Tensor& from) {
     to.will_write();
-    check(!may_overlap_itself(to),
-          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(to), overlap_text);
     Tensor source = expand(from, to.shape());
     bool same_view = to.raw() == source.raw() && to.dtype() == source.dtype() && to.strides() == source.strides();
     if (same_view) return;
@@ -41,8 +41,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 void fill(const Tensor& t, const Scalar& value) {
     t.will_write();
-    check(!may_overlap_itself(t),
-          "the tensor written to refers to one memory location more than once (an expanded view?); clone() it first");
+    check(!may_overlap_itself(t), overlap_text);
     if (t.numel() == 0) return;
     device::moving(t).copy(t, scalar_tensor(value, t.dtype()));
 }
@@ -66,9 +65,7 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
     }
     if (!inplace && exact_out && dtype != out.dtype()) fail_type(OutDType{dtype, out.dtype()});
     if (!can_cast(dtype, out.dtype())) fail_cast(dtype, out.dtype());
-    check(!may_overlap_itself(out),
-          "unsupported operation: the tensor written to refers to one memory location more than once (an expanded "
-          "view?); clone() it first");
+    check(!may_overlap_itself(out), overlap_text);
 }
 
 // Where a view lies in the grid that strides, largest first, span: its first place and size along each of them, and

@@ -5,6 +5,8 @@ import math
 import flambeau as fb
 from flambeau._registry.composite import composite
 
+# PyTorch's older names of dtypes, where they are not the names of today.
+_SCALAR_TYPES = {fb.float16: "Half", fb.float32: "Float", fb.float64: "Double"}
 _OPTIONS = (
     "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool? requires_grad=False"
 )
@@ -22,9 +24,16 @@ def polar(abs, angle):
         >>> fb.polar(fb.tensor([2.0]), fb.tensor([0.0]))
         tensor([2.+0.j])
     """
-    if abs.dtype != angle.dtype or abs.dtype not in (fb.float32, fb.float64):
+    names = [_SCALAR_TYPES.get(t.dtype, t.dtype.name.capitalize()) for t in (abs, angle)]
+    if any(t.dtype not in (fb.float32, fb.float64) for t in (abs, angle)):
         raise fb.errors.DTypeError(
-            f"polar: expected abs and angle both float32 or both float64, got {abs.dtype} and {angle.dtype}"
+            f"polar: Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}; "
+            "abs and angle must both be float32 or both float64"
+        )
+    if abs.dtype != angle.dtype:
+        raise fb.errors.DTypeError(
+            f"polar: Expected object of scalar type {names[0]} but got scalar type {names[1]} for second argument; "
+            "convert one with .to(dtype)"
         )
     return fb.complex(abs * fb.cos(angle), abs * fb.sin(angle))
 

@@ -206,13 +206,15 @@ def diff(input, n, dim, prepend, append):
     for part in (prepend, append):
         if part is None:
             continue
-        fits = part.dim() == input.dim() and all(
-            d == dim or part.shape[d] == input.shape[d] for d in range(input.dim())
-        )
-        if not fits:
+        if part.dim() != input.dim():
             raise ArgumentError(
-                f"diff: prepend and append must have the shape of input but for dim {dim}, "
-                f"got {tuple(part.shape)} and {tuple(input.shape)}"
+                "diff: diff expects prepend or append to be the same dimension as input, "
+                f"got shapes {tuple(part.shape)} and {tuple(input.shape)}"
+            )
+        if any(d != dim and part.shape[d] != input.shape[d] for d in range(input.dim())):
+            raise ArgumentError(
+                "diff: diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension {dim}, got {tuple(part.shape)} and {tuple(input.shape)}"
             )
     if n == 0:
         return input.clone()

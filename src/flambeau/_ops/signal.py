@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 
 import flambeau as fb
 from flambeau import _C
@@ -24,9 +25,14 @@ def unravel_index(indices, shape):
     """
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == fb.bool:
         raise TypeError(f"unravel_index: expected 'indices' to be integer, got a tensor of dtype {indices.dtype}")
-    sizes = list(fb.Size([shape] if isinstance(shape, builtins.int) else shape))
+    if not isinstance(shape, (builtins.int, Sequence)):
+        raise TypeError(f"unravel_index: expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = [shape] if isinstance(shape, builtins.int) else list(shape)
+    for size in sizes:
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"unravel_index: expected 'shape' sequence to only contain ints, but got {type(size)}")
     if builtins.any(d < 0 for d in sizes):
-        raise ArgumentError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
+        raise ArgumentError(f"unravel_index: 'shape' cannot have negative values, but got {tuple(sizes)}")
     rest, result = indices.to(fb.int64), []
     for size in reversed(sizes):
         result.append(rest.remainder(builtins.max(size, 1)))

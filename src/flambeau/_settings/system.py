@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import struct
+import warnings
 from typing import Any
 
 from flambeau import _C, Tensor
@@ -192,6 +193,11 @@ def detach_(input):
     return input.detach_()
 
 
+def _ambiguous(x: Any) -> str:
+    count = "no values" if x.numel() == 0 else "more than one value"
+    return f"Boolean value of Tensor with {count} is ambiguous: expected one element, got shape {tuple(x.shape)}"
+
+
 def is_nonzero(input) -> builtins.bool:
     """Whether the only element of a tensor is not zero.
 
@@ -200,7 +206,7 @@ def is_nonzero(input) -> builtins.bool:
         True
     """
     if input.numel() != 1:
-        raise ArgumentError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"is_nonzero: {_ambiguous(input)}")
     return builtins.bool(input)
 
 
@@ -237,7 +243,9 @@ def broadcast_shapes(*shapes):
     for shape in shapes:
         dims = list(Size([shape] if isinstance(shape, builtins.int) else shape))
         if builtins.any(d < 0 for d in dims):
-            raise ArgumentError(f"broadcast_shapes: sizes must not be negative, got {tuple(dims)}")
+            raise ArgumentError(
+                f"broadcast_shapes: Attempting to broadcast a dimension with negative length! Sizes must not be negative, got {tuple(dims)}"
+            )
         sizes = [1] * (len(dims) - len(sizes)) + sizes
         for i in range(1, len(dims) + 1):
             if dims[-i] == sizes[-i] or dims[-i] == 1:
@@ -453,6 +461,10 @@ def set_default_tensor_type(t) -> None:
     short = (t if isinstance(t, str) else getattr(t, "__name__", str(t))).rpartition(".")[2]
     if short not in names:
         raise TypeError(f"set_default_tensor_type: expected one of {', '.join(names)}, got {t}")
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() instead",
+        stacklevel=2,
+    )
     _C.set_default_dtype(names[short])
 
 

@@ -257,9 +257,9 @@ def _method_is_nonzero(self) -> builtins.bool:
         >>> fb.tensor(2).is_nonzero()
         True
     """
-    if self.numel() != 1:
-        raise ArgumentError(f"is_nonzero: expected one element, got shape {tuple(self.shape)}")
-    return builtins.bool(self)
+    from flambeau._settings.system import is_nonzero
+
+    return is_nonzero(self)
 
 
 def _dim_order(self) -> tuple[builtins.int, ...]:
