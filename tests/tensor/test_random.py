@@ -175,7 +175,7 @@ def test_normal_overloads():
         (lambda: fb.poisson(fb.tensor([-1.0])), ValueError, "not negative"),
         (lambda: fb.randperm(-1), ValueError, "negative"),
         (lambda: fb.randperm(300, dtype=fb.uint8), ValueError, "too large"),
-        (lambda: fb.empty(3, 1).expand(3, 4).uniform_(), ValueError, "more than once"),
+        (lambda: fb.empty(3, 1).expand(3, 4).uniform_(), ValueError, "a single memory location"),
     ],
 )
 def test_errors(call, error, message):
@@ -242,3 +242,11 @@ def test_out_gives_the_dtype(draw, dtype):
     expected = draw(3, 2, dtype=dtype)
     fb.manual_seed(5)
     assert fb.equal(draw(3, 2, out=fb.empty(0, dtype=dtype)), expected)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(fb.float16, 4000), (fb.bfloat16, 1000)])
+def test_uniform_halves_take_many_values_and_never_the_end(dtype, least):
+    x = fb.empty(20000, dtype=dtype).uniform_(-100, 100)
+    assert x.unique().numel() > least and (x >= -100).all() and (x < 100).all()
+    assert (fb.rand(200000, dtype=dtype) < 1).all()
+    assert (fb.empty(10, dtype=dtype).uniform_(2, 2) == 2).all()

@@ -10,7 +10,8 @@
 namespace fb::cpu {
 namespace {
 
-// Uniform numbers in [0, 1) with as many bits as the type holds, so that rounding never gives 1.
+// Uniform numbers in [from, from + range). Those of 16 bits are drawn as float32 and rounded: where the interval spans
+// several exponents they can have more values than a draw with as many bits as the type would give.
 template <class T>
 void uniform_group(const uint32_t* __restrict words, T* __restrict to, double from, double range) {
     if constexpr (std::is_same_v<T, double>) {
@@ -19,11 +20,13 @@ void uniform_group(const uint32_t* __restrict words, T* __restrict to, double fr
             to[i] = from + range * (static_cast<double>(static_cast<int64_t>(bits >> 11)) * 0x1p-53);
         }
     } else {
-        constexpr int shift = std::is_same_v<T, float> ? 8 : std::is_same_v<T, Half> ? 21 : 24;
-        constexpr float scale = 1.0f / static_cast<float>(1u << (32 - shift));
-        float start = static_cast<float>(from), width = static_cast<float>(range) * scale;
-        for (int i = 0; i < 64; i++)
-            to[i] = T(start + width * static_cast<float>(static_cast<int32_t>(words[i] >> shift)));
+        float start = static_cast<float>(from), width = static_cast<float>(range) * 0x1p-24f;
+        float end = static_cast<float>(from + range);
+        for (int i = 0; i < 64; i++) {
+            float x = start + width * static_cast<float>(static_cast<int32_t>(words[i] >> 8));
+            // Rounding to 16 bits may reach the end.
+            to[i] = std::is_same_v<T, float> || float(T(x)) < end ? T(x) : T(start);
+        }
     }
 }
 
