@@ -217,3 +217,22 @@ def test_attributes_are_listed_and_restored():
 def test_is_contiguous_takes_preserve_format():
     x = fb.zeros(2, 3)
     assert x.is_contiguous(memory_format=fb.preserve_format) and not x.t().is_contiguous(memory_format=fb.preserve_format)
+
+
+def test_dim_order_of_ambiguous_strides():
+    assert fb.zeros(2, 3, 5).dim_order(ambiguity_check=True) == (0, 1, 2)
+    formats = [fb.contiguous_format, fb.channels_last]
+    x = fb.zeros(2, 2, 1, 2)
+    for t, order in ((x, (0, 1, 2, 3)), (x.to(memory_format=fb.channels_last), (0, 2, 3, 1))):
+        with pytest.raises(RuntimeError, match="does not have unique dim order"):
+            t.dim_order(ambiguity_check=True)
+        assert t.dim_order(ambiguity_check=formats) == order
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        fb.zeros(2, 1, 2, 2).dim_order(ambiguity_check=formats)
+    with pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
+        x.dim_order(ambiguity_check="no")
+
+
+def test_tensors_without_memory_are_not_set_to_each_other():
+    x = fb.zeros(2)
+    assert x.is_set_to(x.view(2)) and not fb.zeros(0).is_set_to(fb.zeros(0))

@@ -262,17 +262,45 @@ def _method_is_nonzero(self) -> builtins.bool:
     return is_nonzero(self)
 
 
-def _dim_order(self) -> tuple[builtins.int, ...]:
-    """dim_order()
+def _dim_order(self, ambiguity_check: Any = False) -> tuple[builtins.int, ...]:
+    """dim_order(ambiguity_check=False)
 
     The dimensions from the slowest to the fastest in memory.
+
+    Args:
+        ambiguity_check: True raises when the strides fit several orders; with a list of memory formats the one that fits
+            such a tensor decides, and none or several of them raise.
 
     Example:
         >>> fb.zeros(2, 3).t().dim_order()
         (1, 0)
     """
+    if not isinstance(ambiguity_check, builtins.bool) and not _are_formats(ambiguity_check):
+        raise TypeError(f"dim_order: The ambiguity_check argument must be a bool or a list of memory formats, got {ambiguity_check!r}")
     strides = self.stride()
-    return tuple(sorted(range(self.ndim), key=lambda d: -abs(strides[d])))
+    order = tuple(sorted(range(self.ndim), key=lambda d: -abs(strides[d])))
+    if ambiguity_check is False or _one_order(self, order):
+        return order
+    fitting = [] if ambiguity_check is True else [f for f in ambiguity_check if self.is_contiguous(memory_format=f)]
+    if len(fitting) != 1:
+        raise StateError(
+            "dim_order: The tensor does not have unique dim order, or cannot map to exact one of the given memory formats; "
+            f"got shape {tuple(self.shape)} with strides {strides}"
+        )
+    last = fitting[0] in (layouts.channels_last, layouts.channels_last_3d)
+    return (0, *range(2, self.ndim), 1) if last else tuple(range(self.ndim))
+
+
+def _are_formats(value: Any) -> builtins.bool:
+    return isinstance(value, (list, tuple)) and builtins.all(isinstance(f, layouts.memory_format) for f in value)
+
+
+def _one_order(t: Tensor, order: tuple[builtins.int, ...]) -> builtins.bool:
+    """Whether no dimension could change places with another: sizes above 1, or strides that tell them apart."""
+    shape, strides = t.shape, t.stride()
+    return builtins.all(strides[a] != strides[b] for a, b in zip(order, order[1:], strict=False)) and builtins.all(
+        n > 1 for n in shape
+    )
 
 
 def _hardshrink(self, lambd=0.5):

@@ -447,7 +447,7 @@ def _is_set_to(self, tensor):
         True
     """
     return (
-        self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride()
+        self._storage_nbytes() > 0 and self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride()
         and self.dtype == tensor.dtype
     )  # fmt: skip
 
