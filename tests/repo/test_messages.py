@@ -210,6 +210,16 @@ WORDS = [
     (lambda: fb.unravel_index(fb.tensor(3), (2, 2.0)), "expected 'shape' sequence to only contain ints"),
     (lambda: fb.unravel_index(fb.tensor(3), (2, -3)), r"'shape' cannot have negative values, but got \(2, -3\)"),
     (lambda: fb.block_diag(fb.zeros(2, 2, 2)), "torch.block_diag: Input tensors must have 2 or fewer dimensions"),
+    (lambda: fb.zeros(3).chunk(0), "chunk expects `chunks` to be greater than 0, got: 0"),
+    (lambda: fb.tensor_split(fb.tensor(1), 2), "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"),
+    (lambda: fb.zeros(2, 2, 2).t(), "expects a tensor with <= 2 dimensions, but self is 3D"),
+    (lambda: fb.meshgrid(fb.zeros(2, 2), indexing="ij"), "Expected 0D or 1D tensor in the tensor list but got"),
+    (lambda: fb.meshgrid(fb.zeros(2), indexing="no"), 'indexing must be one of "xy" or "ij", but received: no'),
+    (lambda: fb.linspace(0, 1j, 3, dtype=fb.float32), r"torch.linspace\(\): inferred dtype complex64 can't be safely cast"),
+    (lambda: fb.logspace(0, 1j, 3, dtype=fb.float32), r"torch.logspace\(\): inferred dtype complex64 can't be safely cast"),
+    (lambda: fb.tensor([1]).fmod_(1.5), "result type Float can't be cast to the desired output type Long"),
+    (lambda: fb.isposinf(fb.zeros(1), out=fb.zeros(1)), "does not support non-boolean outputs"),
+    (lambda: (fb.zeros(1) * 1j).abs_(), "In-place abs is not supported for complex tensors."),
     (lambda: fb.zeros(2).as_subclass(int), "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible"),
 ]
 

@@ -455,9 +455,9 @@ Example:
     if (a.tensor(0).dtype() != a.tensor(1).dtype())
         fail_type("expected dtype ", a.tensor(0).dtype(), " for end but got dtype ", a.tensor(1).dtype());
     const Tensor& w = a.tensor(2);
-    if (!w.is_wrapped_number() && w.dtype() != a.tensor(0).dtype())
+    if (w.dim() > 0 && w.dtype() != a.tensor(0).dtype())
         fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());
-    if (w.is_wrapped_number() && is_complex(w.dtype()) && !is_complex(a.tensor(0).dtype()))
+    if (w.dim() == 0 && is_complex(w.dtype()) && !is_complex(a.tensor(0).dtype()))
         fail_type("value cannot be converted to ", a.tensor(0).dtype(), ": the weight is complex");
     return ternary(a, a.tensor(0), a.tensor(1), w, kernels, 2);
 }

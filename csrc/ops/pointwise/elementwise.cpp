@@ -76,7 +76,7 @@ Tensor unary(Args& a, const Tensor& x, const Kernels& kernels, Result result, do
     DType compute, out, out_compute;
     result_dtypes(x.dtype(), result, kernels, compute, out, out_compute);
     if (a.inplace && result == Result::Real && is_complex(x.dtype()))
-        fail_type("the in-place form is not supported for complex tensors: the result is real");
+        fail_type("In-place abs is not supported for complex tensors. The result is real");
     return launch(a, {x}, out, out_compute, {compute}, kernel_for(kernels, compute, x.dtype()), context, cost);
 }
 

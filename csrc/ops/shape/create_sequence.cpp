@@ -103,7 +103,8 @@ Tensor make_linspace(Args& a, std::optional<double> base, int first) {
     bool complex = start.kind == Kind::Complex || end.kind == Kind::Complex;
     DType natural = complex ? complex_of(default_dtype()) : default_dtype();
     DType dtype = dtype_or(a, o, natural);
-    check(!complex || is_complex(dtype), "inferred dtype ", natural, " can't be safely cast to passed dtype ", dtype);
+    check(!complex || is_complex(dtype), base ? "torch.logspace" : "torch.linspace", "(): inferred dtype ", natural,
+          " can't be safely cast to passed dtype ", dtype);
     Tensor t = sequence_output(a, n, dtype, o.device);
     if (n == 0) return t;
     dispatch_all(dtype, [&](auto tag) {

@@ -245,12 +245,12 @@ Example:
 
 static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::string& indexing) {
     check(!tensors.empty(), "expects a non-empty TensorList");
-    check(indexing == "ij" || indexing == "xy", "indexing must be one of 'xy' or 'ij', but received: '", indexing, "'");
+    check(indexing == "ij" || indexing == "xy", "indexing must be one of \"xy\" or \"ij\", but received: ", indexing);
     bool swap = indexing == "xy" && tensors.size() >= 2;
     std::vector<Tensor> vectors = tensors;
     Dims shape;
     for (Tensor& t : vectors) {
-        check(t.dim() <= 1, "expected scalar or 1D tensor in the tensor list but got shape ", t.shape());
+        check(t.dim() <= 1, "Expected 0D or 1D tensor in the tensor list but got shape ", t.shape());
         check(t.dtype() == tensors[0].dtype(), "expects all tensors to have the same dtype, got ", tensors[0].dtype(),
               " and ", t.dtype());
         t = reshape(t, {t.numel()});

@@ -207,7 +207,7 @@ Example:
 }
 
 static Tensor two_d_transpose(const Tensor& t) {
-    check(t.dim() <= 2, "expects a tensor with <= 2 dimensions, but got shape ", t.shape(), "; use transpose or mT");
+    check(t.dim() <= 2, "expects a tensor with <= 2 dimensions, but self is ", t.dim(), "D; use transpose or mT");
     return t.dim() < 2 ? alias(t) : transpose(t, 0, 1);
 }
 OP("t(Tensor input) -> Tensor", FUNCTION | METHOD, R"(A matrix transposed; vectors and 0-d tensors as they are.

@@ -14,7 +14,7 @@ int64_t few(int64_t parts) {
 
 std::vector<Tensor> chunk(const Tensor& t, int64_t chunks, int64_t dim) {
     check(t.dim() > 0, "expects at least a 1-dimensional tensor");
-    check(chunks > 0, "expects `chunks` to be greater than 0, got: ", chunks);
+    check(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
     dim = wrap_dim(dim, t.dim());
     int64_t size = t.shape()[dim] / chunks + (t.shape()[dim] % chunks != 0);
     if (size == 0) return split(t, Dims(few(chunks), 0), dim);
@@ -22,7 +22,7 @@ std::vector<Tensor> chunk(const Tensor& t, int64_t chunks, int64_t dim) {
 }
 
 std::vector<Tensor> split_sections(const Tensor& t, int64_t sections, int64_t dim) {
-    check(t.dim() > 0, "expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    check(t.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
     dim = wrap_dim(dim, t.dim());
     check(few(sections) > 0, "number of sections must be larger than 0, got ", sections);
     int64_t small = t.shape()[dim] / sections, larger = t.shape()[dim] % sections, start = 0;
@@ -36,7 +36,7 @@ std::vector<Tensor> split_sections(const Tensor& t, int64_t sections, int64_t di
 }
 
 std::vector<Tensor> split_indices(const Tensor& t, const Dims& indices, int64_t dim) {
-    check(t.dim() > 0, "expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    check(t.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
     dim = wrap_dim(dim, t.dim());
     std::vector<Tensor> parts;
     int64_t start = 0;

@@ -447,8 +447,8 @@ def _is_set_to(self, tensor):
         True
     """
     return (
-        self._storage_nbytes() > 0 and self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride()
-        and self.dtype == tensor.dtype
+        self._storage_nbytes() > 0 and self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape
+        and self.stride() == tensor.stride() and self.dtype == tensor.dtype
     )  # fmt: skip
 
 
