@@ -235,6 +235,19 @@ def test_first_and_last_axis_together(shape):
     np.testing.assert_allclose(a.sum(2).numpy(), x.sum(2, dtype=np.float64), rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("edge_order", [1, 2])
+@pytest.mark.parametrize("spacing", [2, 0.5, 1 + 2j, [1.0, 2.0], "real coordinates", "whole coordinates", "complex coordinates"], ids=str)
+def test_gradient_against_numpy(spacing, edge_order):
+    x = fb.randn(5, 6, dtype=fb.complex128)
+    if isinstance(spacing, str):
+        kind = {"real": fb.float64, "whole": fb.int64, "complex": fb.complex128}[spacing.split()[0]]
+        spacing = [(fb.rand(n, dtype=fb.float64) * 8 + 1).cumsum(0).to(kind) for n in x.shape]
+    steps = [s.numpy() if isinstance(s, fb.Tensor) else s for s in (spacing if isinstance(spacing, list) else [spacing])]
+    expected = np.gradient(x.numpy(), *steps, edge_order=edge_order)
+    for ours, theirs in zip(fb.gradient(x, spacing=spacing, edge_order=edge_order), expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-10)
+
+
 def test_gradient_is_contiguous_along_every_dimension():
     x = fb.arange(24.0).reshape(2, 3, 4)
     assert all(part.is_contiguous() for part in fb.gradient(x))

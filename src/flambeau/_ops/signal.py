@@ -256,18 +256,29 @@ def _gradient_along(x, d: int, step, order: int):
         if step.shape[0] != n:
             raise ArgumentError(f"gradient: expected {n} coordinates for dimension {d}, got {step.shape[0]}")
         h = (step[1:] - step[:-1]).view(-1, *[1] * (x.ndim - 1))
+        if x.is_floating_point() or x.is_complex():
+            h = h.to(fb.promote_types(h.dtype, x.dtype))  # quotients of whole numbers are of the default dtype
+        inside = _slope(x[:-2], x[1:-1], x[2:], h[:-1], h[1:], 1)
+        if order == 1:
+            first, last = (x[1:2] - x[:1]) / h[:1], (x[-1:] - x[-2:-1]) / h[-1:]
+        else:
+            first = _slope(x[:1], x[1:2], x[2:3], h[:1], h[1:2], 0)
+            last = _slope(x[-3:-2], x[-2:-1], x[-1:], h[-2:-1], h[-1:], 2)
     else:
-        kind = x.dtype.to_real() if x.is_complex() else x.dtype if x.is_floating_point() else None
-        h = fb.full((n - 1, *[1] * (x.ndim - 1)), builtins.float(step), dtype=kind)
-    slope = (x[1:] - x[:-1]) / h
-    left, right = h[:-1], h[1:]
-    if isinstance(step, fb.Tensor) and step.ndim == 1:
-        inside = (slope[:-1] * right + slope[1:] * left) / (left + right)
-    else:
-        inside = (x[2:] - x[:-2]) / (left + right)
-    first, last = slope[:1], slope[-1:]
-    if order == 2:
-        first = slope[:1] + (slope[:1] - slope[1:2]) * h[:1] / (h[:1] + h[1:2])
-        last = slope[-1:] + (slope[-1:] - slope[-2:-1]) * h[-1:] / (h[-1:] + h[-2:-1])
+        inside = (x[2:] - x[:-2]) / (2 * step)
+        if order == 1:
+            first, last = (x[1:2] - x[:1]) / step, (x[-1:] - x[-2:-1]) / step
+        else:
+            first = x[:1] * (-1.5 / step) + x[1:2] * (2.0 / step) + x[2:3] * (-0.5 / step)
+            last = x[-3:-2] * (0.5 / step) + x[-2:-1] * (-2.0 / step) + x[-1:] * (1.5 / step)
     # Joined along d itself, so that the result is contiguous.
     return fb.cat([part.movedim(0, d) for part in (first, inside, last)], d)
+
+
+def _slope(a, b, c, h, k, place: int):
+    """The slope at one of three neighbours of the parabola through them; h and k are the distances between them."""
+    if place == 0:
+        return -(2 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
+    if place == 1:
+        return -k / (h * (h + k)) * a + (k - h) / (h * k) * b + h / (k * (h + k)) * c
+    return k / (h * (h + k)) * a - (k + h) / (h * k) * b + (2 * k + h) / (k * (h + k)) * c
