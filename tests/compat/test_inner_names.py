@@ -52,8 +52,11 @@ def test_gradients_of_softmax(torch):
 
 def test_checks_and_numbers(torch):
     torch._check_tensor_all(torch.tensor([True]))
-    with pytest.raises(RuntimeError, match="every element"):
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
         torch._check_tensor_all(torch.tensor([True, False]))
+    for wrong, words in ((True, "cond must be a tensor"), (torch.ones(1), "cond tensor must have dtype torch.bool")):
+        with pytest.raises(TypeError, match=words):
+            torch._check_tensor_all(wrong)
     with pytest.raises(RuntimeError, match="zero"):
         torch._assert_async(torch.tensor(0))
     assert (torch.sym_max(1, 2), torch.sym_not(True), torch.sym_ite(True, 1, 2)) == (2, False, 1)

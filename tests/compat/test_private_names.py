@@ -60,8 +60,13 @@ def test_checks(torch):
         torch._assert(fb.tensor(False), "bad")
     with pytest.raises(RuntimeError, match="why"):
         torch._check(False, lambda: "why")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Expected cond to be True"):
         torch._check_value(False)
+    with pytest.raises(NotImplementedError):
+        torch._check_not_implemented(False)
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        torch._check(torch.tensor(True))
+    assert torch.FloatTensor in torch._tensor_classes and not any(t.is_cuda or t.is_sparse for t in torch._tensor_classes)
     assert torch._shape_as_tensor(fb.zeros(2, 3)).tolist() == [2, 3]
 
 

@@ -15,6 +15,8 @@ class _TensorType(type):
     """isinstance(x, FloatTensor) asks for the dtype; FloatTensor(2, 3) makes a plain Tensor."""
 
     dtype: Any
+    # Of all tensors of the type: they are dense and on the CPU.
+    is_cuda = is_xpu = is_sparse = False
 
     def __instancecheck__(cls, obj) -> builtins.bool:
         return isinstance(obj, Tensor) and obj.dtype == cls.dtype

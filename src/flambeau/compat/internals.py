@@ -37,8 +37,12 @@ def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], st
 
 
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Callable[[], str] | None = None) -> None:
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"_check_tensor_all: cond must be a tensor, but got {type(cond)}")
+    if cond.dtype != fb.bool:
+        raise TypeError(f"_check_tensor_all: cond tensor must have dtype torch.bool, but got {cond.dtype}")
     if not bool(cond.all()):
-        raise error_type("expected every element to be True" if message is None else message())
+        raise error_type("Expected cond to be True" if message is None else str(message()))
 
 
 def _check_tensor_all(cond: Tensor, message: Callable[[], str] | None = None) -> None:

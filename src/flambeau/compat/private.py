@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as fb
+from flambeau._tensor import methods
 from flambeau.compat import foreach, internals
 
 __all__ = ["name"]
@@ -33,8 +34,10 @@ def _assert(condition: Any, message: str) -> None:
 
 def _check_with(error: type[Exception], op: str) -> Callable[..., None]:
     def check(cond: bool, message: Callable[[], Any] | None = None) -> None:
+        if not isinstance(cond, bool):
+            raise TypeError(f"{op}: cond must be a bool, but got {type(cond)}")
         if not cond:
-            raise error(f"{op}: {'the condition does not hold' if message is None else message()}")
+            raise error(f"{op}: {'Expected cond to be True' if message is None else message()}")
 
     check.__name__ = op
     return check
@@ -184,12 +187,14 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_assert": _assert,
         "_check": _check_with(RuntimeError, "_check"),
         "_check_index": _check_with(IndexError, "_check_index"),
+        "_check_not_implemented": _check_with(NotImplementedError, "_check_not_implemented"),
         "_check_type": _check_with(TypeError, "_check_type"),
         "_check_value": _check_with(ValueError, "_check_value"),
         "_log_softmax_backward_data": _log_softmax_backward_data,
         "_segment_reduce": fb.segment_reduce,
         "_shape_as_tensor": _shape_as_tensor,
         "_softmax_backward_data": _softmax_backward_data,
+        "_tensor_classes": {getattr(fb, name) for name in methods._TYPE_NAMES.values() if hasattr(fb, name)},
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },
     "torch._C": {
