@@ -63,7 +63,9 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
         check(out.shape() == shape, "the in-place target has shape ", out.shape(), " but the result has shape ", shape,
               ": the output shape of an in-place op cannot change by broadcasting");
     }
-    if (!inplace && exact_out && dtype != out.dtype()) fail_type(OutDType{dtype, out.dtype()});
+    if (!inplace && exact_out && dtype != out.dtype())
+        fail_type(OutDType{dtype, out.dtype()},
+                  dtype == DType::Bool ? "; the op does not support non-boolean outputs" : "");
     if (!can_cast(dtype, out.dtype())) fail_cast(dtype, out.dtype());
     check(!may_overlap_itself(out), overlap_text);
 }
