@@ -174,3 +174,12 @@ def test_samplers_with_numbers_for_modes(shape, name):
         getattr(fb, name)(image, grid, 3, 0, True)
     with pytest.raises(ValueError, match=f"{name}: expected input"):
         getattr(fb, name)(fb.randn(3, 3), grid, 0, 0, True)
+
+
+def test_margin_ranking_loss_broadcasts():
+    x, y = fb.randn(2, 3), fb.randn(2, 3)
+    target = fb.tensor([1.0, -1.0, 1.0])
+    expected = (-target * (x - y)).clamp(min=0)
+    fb.testing.assert_close(fb.margin_ranking_loss(x, y, target, reduction=0), expected)
+    with pytest.raises(ValueError, match="same number of dimensions"):
+        fb.nn.functional.margin_ranking_loss(x, y, target)

@@ -12,6 +12,7 @@ import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
+from flambeau.nn.functional._margin import _margin_ranking
 from flambeau.nn.modules.rnn import _GATES, RNNBase
 
 __all__ = [
@@ -361,14 +362,13 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """See fb.nn.functional.margin_ranking_loss().
+    """See fb.nn.functional.margin_ranking_loss(); here inputs of different dimensions broadcast, as in PyTorch.
 
     Example:
         >>> fb.margin_ranking_loss(fb.zeros(1), fb.ones(1), fb.ones(1))
         tensor(1.)
     """
-    kind = _reduction("margin_ranking_loss", reduction)
-    return F.margin_ranking_loss(input1, input2, target, margin, reduction=kind)
+    return _margin_ranking(input1, input2, target, margin, _reduction("margin_ranking_loss", reduction))
 
 
 def triplet_margin_loss(

@@ -99,8 +99,12 @@ def margin_ranking_loss(
             f"margin_ranking_loss : All input tensors should have the same number of dimensions, got shapes {tuple(input1.shape)}, "
             f"{tuple(input2.shape)} and {tuple(target.shape)}"
         )
+    return _margin_ranking(input1, input2, target, margin, legacy_reduction(size_average, reduce, reduction))
+
+
+def _margin_ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     loss = (-target * (input1 - input2) + float(margin)).clamp(min=0)
-    return reduced("margin_ranking_loss", loss, legacy_reduction(size_average, reduce, reduction))
+    return reduced("margin_ranking_loss", loss, reduction)
 
 
 def cosine_embedding_loss(
