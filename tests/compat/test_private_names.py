@@ -263,11 +263,12 @@ def test_older_names_of_amp(torch):
     from torch.cuda.amp.autocast_mode import autocast as for_cuda
     from torch.cuda.amp.grad_scaler import GradScaler as scaler
 
-    with autocast():
+    with pytest.warns(FutureWarning, match=r"`torch.cpu.amp.autocast\(args...\)` is deprecated"), autocast():
         assert (fb.ones(2, 2) @ fb.ones(2, 2)).dtype == fb.bfloat16
-    with torch.cpu.amp.autocast(dtype=fb.float16):
+    with pytest.warns(FutureWarning), torch.cpu.amp.autocast(dtype=fb.float16):
         assert (fb.ones(2, 2) @ fb.ones(2, 2)).dtype == fb.float16
-    assert GradScaler(8.0).get_scale() == 8.0
+    with pytest.warns(FutureWarning, match=r"`torch.cpu.amp.GradScaler\(args...\)` is deprecated"):
+        assert GradScaler(8.0).get_scale() == 8.0
     assert for_cuda is fb.cuda.amp.autocast and scaler is fb.cuda.amp.GradScaler
 
 

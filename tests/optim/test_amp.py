@@ -292,7 +292,9 @@ def test_what_autocast_refuses():
 
 def test_settings_without_a_block():
     assert fb.amp.is_autocast_available("cpu")
-    assert not fb.amp.is_autocast_available("abacus")
+    assert not fb.amp.is_autocast_available("meta")
+    with pytest.raises(RuntimeError, match="Invalid device string: 'abacus'"):
+        fb.amp.is_autocast_available("abacus")
     state.set_autocast_enabled("cpu", True)
     state.set_autocast_dtype("cpu", fb.float16)
     state.set_autocast_cache_enabled(False)

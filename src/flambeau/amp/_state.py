@@ -53,6 +53,12 @@ def is_autocast_available(device_type: str) -> bool:
         >>> fb.amp.is_autocast_available("cpu")
         True
     """
+    try:
+        _C.device(device_type)
+    except (RuntimeError, TypeError):
+        raise errors.StateError(
+            f"is_autocast_available: Invalid device string: {device_type!r}; expected a kind of device such as 'cpu'"
+        ) from None
     return device_type in DEFAULT_DTYPES
 
 
