@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "backend/cpu/sandwich.h"
+#include "backend/cpu/around_dim.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -109,7 +109,7 @@ A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
 }
 
 template <class Op, class S, class T>
-void scan_rows(const S* x, T* y, const Sandwich& s) {
+void scan_rows(const S* x, T* y, const AroundDim& s) {
     using A = Wide<T>;
     if (s.outer == 1 && s.size > chunk && num_threads() > 1) {
         int64_t chunks = (s.size + chunk - 1) / chunk;
@@ -146,7 +146,7 @@ void scan_rows(const S* x, T* y, const Sandwich& s) {
 
 // Calls f(offset of the first element, columns) for tiles of neighbouring columns.
 template <class F>
-void each_tile(const Sandwich& s, F&& f) {
+void each_tile(const AroundDim& s, F&& f) {
     int64_t per_row = (s.inner + tile - 1) / tile;
     int64_t work = s.size * std::min(tile, s.inner);
     parallel_for(s.outer * per_row, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, work)),
@@ -159,7 +159,7 @@ void each_tile(const Sandwich& s, F&& f) {
 }
 
 template <class Op, class S, class T>
-void scan_columns(const S* x, T* y, const Sandwich& s) {
+void scan_columns(const S* x, T* y, const AroundDim& s) {
     using A = Wide<T>;
     each_tile(s, [&](int64_t first, int64_t cols) {
         A run[tile];
@@ -179,7 +179,7 @@ void scan_columns(const S* x, T* y, const Sandwich& s) {
 template <class Op>
 void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
-    Sandwich s = around(in, dim);
+    AroundDim s = around(in, dim);
     dispatch<uint8_t, int32_t, int64_t, float, double, c64, c128>(in.dtype(), "a dtype that scans", [&](auto tag) {
         using S = typename decltype(tag)::type;
         using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
@@ -221,7 +221,7 @@ struct LogSum<std::complex<R>> {
 };
 
 template <class T, bool largest>
-void extreme_columns(const T* x, const Sandwich& s, T* v, int64_t* at) {
+void extreme_columns(const T* x, const AroundDim& s, T* v, int64_t* at) {
     auto nan = [](T a) { return a != a; };
     each_tile(s, [&](int64_t first, int64_t cols) {
         T best[tile];
@@ -250,7 +250,7 @@ void extreme_columns(const T* x, const Sandwich& s, T* v, int64_t* at) {
 
 // Along the last dimension records are rare: a block without one is only filled.
 template <class T, bool largest>
-void extreme_rows(const T* x, const Sandwich& s, T* v, int64_t* at) {
+void extreme_rows(const T* x, const AroundDim& s, T* v, int64_t* at) {
     constexpr int64_t block = 32;
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / s.size), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; row++) {
@@ -284,7 +284,7 @@ void extreme_rows(const T* x, const Sandwich& s, T* v, int64_t* at) {
 }
 
 template <class T, bool largest>
-void extremes(const T* x, const Sandwich& s, T* v, int64_t* at) {
+void extremes(const T* x, const AroundDim& s, T* v, int64_t* at) {
     if (s.inner == 1) extreme_rows<T, largest>(x, s, v, at);
     else extreme_columns<T, largest>(x, s, v, at);
 }
@@ -296,7 +296,7 @@ static void scan_product(const Tensor& in, const Tensor& out, int64_t dim) { sca
 
 static void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
-    Sandwich s = around(in, dim);
+    AroundDim s = around(in, dim);
     dispatch<float, double, c64, c128>(in.dtype(), "a floating point or complex dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = in.data<T>();
@@ -315,7 +315,7 @@ static void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
 
 static void scan_extreme(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
     if (in.numel() == 0) return;
-    Sandwich s = around(in, dim);
+    AroundDim s = around(in, dim);
     dispatch<uint8_t, int32_t, int64_t, uint64_t, float, double>(in.dtype(), "a real dtype", [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (largest) extremes<T, true>(in.data<T>(), s, values.data<T>(), indices.data<int64_t>());

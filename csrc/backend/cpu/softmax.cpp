@@ -1,12 +1,12 @@
-// softmax, log_softmax and log-sum-exp: largest first, then exponentials of what lies below it.
+// softmax, log_softmax, their gradients and log-sum-exp: largest first, then exponentials of what lies below it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/around_dim.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/reduce.h"
-#include "backend/cpu/sandwich.h"
 #include "backend/cpu/vector_exp.h"
 #include "base/parallel.h"
 
@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t tile = 128;        // columns side by side
 constexpr int64_t wide_tile = 1024;  // when columns are short
+constexpr int64_t gradient_tile = 256;
 constexpr int64_t block = 1024;
 constexpr int64_t short_row = 24;
 
@@ -143,17 +144,12 @@ void softmax_short(const T* x, T* y, int64_t rows, int64_t n, bool logarithm) {
 }
 
 template <class T>
-void run(const T* x, T* y, const Sandwich& s, bool logarithm) {
+void forward(const T* x, T* y, const AroundDim& s, bool logarithm) {
     constexpr int64_t cost = 8;
     if (s.inner > 1) {
         int64_t width = std::clamp<int64_t>(65536 / s.size, tile, wide_tile);
-        int64_t per_row = (s.inner + width - 1) / width;
-        int64_t work = cost * s.size * std::min(width, s.inner);
-        parallel_for(s.outer * per_row, std::max<int64_t>(1, parallel_grain / work), [&](int64_t begin, int64_t end) {
-            for (int64_t k = begin; k < end; k++) {
-                int64_t first = k % per_row * width, at = k / per_row * s.size * s.inner + first;
-                softmax_columns<T>(x + at, y + at, s.size, s.inner, std::min(width, s.inner - first), logarithm);
-            }
+        each_column_tile(s, width, cost, [&](int64_t at, int64_t cols) {
+            softmax_columns<T>(x + at, y + at, s.size, s.inner, cols, logarithm);
         });
         return;
     }
@@ -166,8 +162,61 @@ void run(const T* x, T* y, const Sandwich& s, bool logarithm) {
     });
 }
 
-// ---- log-sum-exp as a reduction
-// --------------------------------------------------------------------------------------
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
+template <class T, bool logarithm>
+void backward_row(const T* __restrict g, const T* __restrict y, T* __restrict out, int64_t n) {
+    double total = 0;
+    for (int64_t first = 0; first < n; first += block) {
+        int64_t end = std::min(n, first + block);
+        T part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = first; i < end; i++) part += logarithm ? g[i] : g[i] * y[i];
+        total += part;
+    }
+    T sum = static_cast<T>(total);
+    if constexpr (logarithm) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) out[i] = g[i] - vector_exp(y[i]) * sum;
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) out[i] = y[i] * (g[i] - sum);
+    }
+}
+
+template <class T, bool logarithm>
+void backward_columns(const T* g, const T* y, T* out, int64_t n, int64_t stride, int64_t cols) {
+    alignas(64) T sum[gradient_tile];
+    for (int64_t j = 0; j < cols; j++) sum[j] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const T* __restrict a = g + i * stride, * __restrict b = y + i * stride;
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++) sum[j] += logarithm ? a[j] : a[j] * b[j];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const T* __restrict a = g + i * stride, * __restrict b = y + i * stride;
+        T* __restrict to = out + i * stride;
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++)
+            to[j] = logarithm ? a[j] - vector_exp(b[j]) * sum[j] : b[j] * (a[j] - sum[j]);
+    }
+}
+
+template <class T, bool logarithm>
+void backward(const T* g, const T* y, T* out, const AroundDim& s) {
+    each_column_tile(s, gradient_tile, logarithm ? 4 : 2, [&](int64_t at, int64_t cols) {
+        if (s.inner == 1) backward_row<T, logarithm>(g + at, y + at, out + at, s.size);
+        else backward_columns<T, logarithm>(g + at, y + at, out + at, s.size, s.inner, cols);
+    });
+}
+
+template <class T>
+void backward(const T* g, const T* y, T* out, const AroundDim& s, bool logarithm) {
+    if (logarithm) backward<T, true>(g, y, out, s);
+    else backward<T, false>(g, y, out, s);
+}
+
+// ---- log-sum-exp as a reduction -------------------------------------------------------------------------------------
 
 struct Peak {
     double top, sum;  // Σ exp = sum · exp(top)
@@ -228,11 +277,11 @@ struct LogSumExp {
 
 void softmax(const Tensor& in, const Tensor& out, int64_t dim, bool logarithm) {
     if (in.numel() == 0) return;
-    Sandwich s = around(in, dim);
+    AroundDim s = around(in, dim);
     if (!is_half(in.dtype())) {
         dispatch<float, double>(in.dtype(), "a floating point dtype", [&](auto tag) {
             using T = typename decltype(tag)::type;
-            run<T>(in.data<T>(), out.data<T>(), s, logarithm);
+            forward<T>(in.data<T>(), out.data<T>(), s, logarithm);
         });
         return;
     }
@@ -243,9 +292,37 @@ void softmax(const Tensor& in, const Tensor& out, int64_t dim, bool logarithm) {
         for (int64_t r = begin; r < end; r++) {
             copy_strided(reinterpret_cast<char*>(x.data()), DType::F32, 4, in.raw() + r * slab * item, in.dtype(), item,
                          slab);
-            run<float>(x.data(), y.data(), {1, s.size, s.inner}, logarithm);
+            forward<float>(x.data(), y.data(), {1, s.size, s.inner}, logarithm);
             copy_strided(out.raw() + r * slab * item, in.dtype(), item, reinterpret_cast<char*>(y.data()), DType::F32,
                          4, slab);
+        }
+    });
+}
+
+void softmax_backward(const Tensor& g, const Tensor& y, const Tensor& out, int64_t dim, bool logarithm) {
+    if (y.numel() == 0) return;
+    AroundDim s = around(y, dim);
+    if (!is_half(y.dtype())) {
+        dispatch<float, double>(y.dtype(), "a floating point dtype", [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            backward<T>(g.data<T>(), y.data<T>(), out.data<T>(), s, logarithm);
+        });
+        return;
+    }
+    // Half types: a slab at a time through float.
+    int64_t slab = s.size * s.inner, item = y.itemsize();
+    DType half = y.dtype();
+    parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {
+        std::vector<float> a(static_cast<size_t>(slab)), b(a), to(a);
+        auto load = [&](std::vector<float>& v, const Tensor& t, int64_t at) {
+            copy_strided(reinterpret_cast<char*>(v.data()), DType::F32, 4, t.raw() + at * item, half, item, slab);
+        };
+        for (int64_t r = begin; r < end; r++) {
+            load(a, g, r * slab);
+            load(b, y, r * slab);
+            backward<float>(a.data(), b.data(), to.data(), {1, s.size, s.inner}, logarithm);
+            copy_strided(out.raw() + r * slab * item, half, item, reinterpret_cast<char*>(to.data()), DType::F32, 4,
+                         slab);
         }
     });
 }

@@ -1,8 +1,7 @@
-// Names, signatures and docstrings of cumulative ops and softmax.
+// Names, signatures and docstrings of cumulative ops.
 #include "ops/order/scan.h"
 
 #include "base/wording.h"
-#include "ops/order/reduce.h"
 #include "ops/table/common.h"
 
 namespace fb {
@@ -95,53 +94,5 @@ Example:
 )") {
     return both(cumulative_extreme(a.tensor(0), a.integer(1), false));
 }
-
-OP("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
-   R"(Exponentials scaled to sum to one along a dimension.
-
-Args:
-    input: a floating point tensor, or any real one with ``dtype`` given.
-    dim: dimension along which the result sums to one.
-    dtype: dtype to which the elements are converted first.
-
-Example:
-    >>> fb.softmax(fb.tensor([0.0, 0.0]), dim=0)
-    tensor([0.5000, 0.5000])
-)") {
-    return softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
-}
-OP_ALIAS("special.softmax", "softmax");
-
-OP("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", COMMON,
-   R"(Logarithm of softmax, without losing digits to the exponential.
-
-Args:
-    input: a floating point tensor, or any real one with ``dtype`` given.
-    dim: dimension along which the exponentials of the result sum to one.
-    dtype: dtype to which the elements are converted first.
-
-Example:
-    >>> fb.log_softmax(fb.tensor([0.0, 0.0]), dim=0)
-    tensor([-0.6931, -0.6931])
-)") {
-    return log_softmax(a.tensor(0), a.integer(1), a.dtype_or_none(2));
-}
-OP_ALIAS("special.log_softmax", "log_softmax");
-
-OP("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", COMMON,
-   R"(Logarithm of the sum of exponentials, without overflow.
-
-Args:
-    input: a real tensor; integers are converted to the default dtype.
-    dim: dimension or dimensions to sum over.
-    keepdim: whether reduced dimensions stay, with size 1.
-
-Example:
-    >>> fb.logsumexp(fb.tensor([0.0, 0.0]), dim=0)
-    tensor(0.6931)
-)") {
-    return logsumexp(a.tensor(0), a.dims(1), a.flag(2));
-}
-OP_ALIAS("special.logsumexp", "logsumexp");
 
 }  // namespace fb

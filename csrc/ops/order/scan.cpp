@@ -29,26 +29,6 @@ DType widened(const Tensor& t, std::optional<DType> dtype) {
     return dtype.value_or(is_integral_or_bool(t.dtype()) ? DType::I64 : t.dtype());
 }
 
-Tensor soft(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool logarithm) {
-    DType result = dtype.value_or(t.dtype());
-    if (!is_floating(result))
-        fail_type("expected a floating point dtype, got ", result, "; convert it, or give dtype=");
-    int64_t d = wrap_dim(dim, t.dim());
-    Tensor in = to_dtype(t, result);
-    int64_t size = t.dim() ? t.shape()[d] : 1, inner = 1;
-    for (int64_t k = d + 1; k < t.dim(); k++) inner *= t.shape()[k];
-    // Few neighbours and long columns: turn the columns into rows.
-    if (inner > 1 && inner < 16 && size >= 64) {
-        Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), turned = empty(rows.shape(), result, t.device());
-        device::scanning(t).softmax(rows, turned, t.dim() - 1, logarithm);
-        return contiguous(transpose(turned, d, t.dim() - 1));
-    }
-    in = contiguous(in);
-    Tensor out = empty(t.shape(), result, t.device());
-    device::scanning(t).softmax(in, out, d, logarithm);
-    return out;
-}
-
 }  // namespace
 
 Tensor cumsum(const Tensor& t, int64_t dim, std::optional<DType> dtype) {
@@ -76,8 +56,5 @@ std::pair<Tensor, Tensor> cumulative_extreme(const Tensor& t, int64_t dim, bool 
     device::scanning(t).extreme(in, d, largest, values, indices);
     return {to_dtype(values, t.dtype()), indices};
 }
-
-Tensor softmax(const Tensor& t, int64_t dim, std::optional<DType> dtype) { return soft(t, dim, dtype, false); }
-Tensor log_softmax(const Tensor& t, int64_t dim, std::optional<DType> dtype) { return soft(t, dim, dtype, true); }
 
 }  // namespace fb

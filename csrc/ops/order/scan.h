@@ -1,4 +1,4 @@
-// Cumulative ops and softmax, for other families.
+// Cumulative ops, for other families.
 #pragma once
 #include <optional>
 #include <utility>
@@ -12,7 +12,5 @@ Tensor cumprod(const Tensor& t, int64_t dim, std::optional<DType> dtype = {});
 Tensor logcumsumexp(const Tensor& t, int64_t dim);
 // Running extremes and their places.
 std::pair<Tensor, Tensor> cumulative_extreme(const Tensor& t, int64_t dim, bool largest);
-Tensor softmax(const Tensor& t, int64_t dim, std::optional<DType> dtype = {});
-Tensor log_softmax(const Tensor& t, int64_t dim, std::optional<DType> dtype = {});
 
 }  // namespace fb
