@@ -13,11 +13,12 @@ struct Columns {
     int rows, cols;
     int64_t count;
 
-    explicit Columns(const Tensor& t)
-        : tensor(t),
-          rows(static_cast<int>(t.size(-2))),
-          cols(static_cast<int>(t.size(-1))),
-          count(checked_numel(Dims(t.shape().begin(), t.shape().end() - 2))) {}
+    explicit Columns(const Tensor& t) : tensor(t), count(1) {
+        const Dims& shape = t.shape();
+        int64_t batch = t.dim() - 2;
+        rows = static_cast<int>(shape[batch]), cols = static_cast<int>(shape[batch + 1]);
+        for (int64_t d = 0; d < batch; d++) count *= shape[d];
+    }
     template <class T>
     T* at(int64_t i) const {
         return tensor.data<T>() + i * rows * cols;
