@@ -59,6 +59,21 @@ def test_ops_do_not_touch_memory():
     assert not stale, f"lower these numbers in {POINTER_USES.name} (or leave the lines out):\n" + "\n".join(stale)
 
 
+# Files that hold gradients beside their ops. csrc/ops/table is the machinery of gradients; other names may only go.
+GRADIENTS_ELSEWHERE = {"table/gradient.cpp", "table/views.cpp", "pointwise/activation.cpp"}
+
+
+def test_gradients_are_in_grad_files():
+    """An op of x.cpp has its gradient in x.grad.cpp, where people look for it."""
+    ops = ROOT / "csrc/ops"
+    found = {
+        str(p.relative_to(ops))
+        for p in ops.rglob("*.cpp")
+        if not p.name.endswith(".grad.cpp") and re.search(r"^GRAD\(\"", p.read_text(encoding="utf-8"), re.M)
+    }
+    assert not found - GRADIENTS_ELSEWHERE, f"move these gradients into a .grad.cpp: {sorted(found - GRADIENTS_ELSEWHERE)}"
+
+
 def test_python_only_in_bindings():
     wrong = [
         str(p.relative_to(ROOT))

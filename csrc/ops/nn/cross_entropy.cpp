@@ -1,8 +1,6 @@
 // Cross entropy of scores and classes.
-#include "autograd/mode.h"
 #include "device/losses.h"
 #include "ops/table/common.h"
-#include "ops/table/gradient.h"
 
 namespace fb {
 OP("_cross_entropy(Tensor input, Tensor target, int ignore_index, float smoothing=0) -> (Tensor loss, Tensor "
@@ -39,18 +37,4 @@ OP("_cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor log
     device::losses(input).cross_entropy_backward(grad, input, target, lse, a.integer(4), a.number(5), out);
     return out;
 }
-GRAD("_cross_entropy", IN(0) | IN(1) | RESULT(1)) {
-    if (!grad_enabled() && !c.has(1)) {
-        c.set(0, call<"_cross_entropy_backward">(c.g(0), c.in(0), c.in(1), c.out(1), c.integer(2), c.number(3)));
-        return;
-    }
-    Var x = c.in(0), weights = call<"softmax">(x, 1), ignored = c.in(1) == Var(Scalar(c.integer(2)));
-    Var g = unsqueeze(masked_fill(c.g(0), ignored, 0), 1);
-    Var index = unsqueeze(masked_fill(c.in(1), ignored, 0), 1);
-    double smoothing = c.number(3);
-    Var slope = g * (smoothing == 0 ? weights : weights - Var(smoothing / double(c.shape(0)[1])));
-    slope = scatter_add(slope, 1, index, g * (smoothing - 1));
-    c.set(0, c.has(1) ? slope + unsqueeze(c.g(1), 1) * weights : slope);
-}
-
 }  // namespace fb

@@ -1,7 +1,6 @@
 // Connectionist temporal classification: the probability of a target under all its alignments with the input.
 #include "device/losses.h"
 #include "ops/table/common.h"
-#include "ops/table/gradient.h"
 
 namespace fb {
 namespace {
@@ -81,12 +80,4 @@ OP("_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor los
     device::losses(log_probs).ctc_backward(p, labels_of(a.tensor(2)), grad, log_probs, loss, alpha, a.flag(8), out);
     return out;
 }
-GRAD("_ctc_loss", IN(0) | IN(1) | RESULT(0) | RESULT(1)) {
-    c.set(0, call<"_ctc_loss_backward">(c.g(), c.in(0), c.in(1), c.out(0), c.out(1), c.dims(2), c.dims(3), c.integer(4),
-                                        c.flag(5)));
-}
-GRAD("_ctc_loss_backward") {
-    fail(ErrorKind::NotImplemented, "ctc_loss has no second derivative; differentiate it once (create_graph=False)");
-}
-
 }  // namespace fb

@@ -1,4 +1,4 @@
-// Pooling over windows: checks, shapes, and the ops that gradients and public names (pooling.bind.cpp) are made of.
+// Pooling over windows: checks, shapes, and the ops that gradients and public names (pooling_public.cpp) are made of.
 #include "device/pooling.h"
 
 #include "ops/nn/channels.h"

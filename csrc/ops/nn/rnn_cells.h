@@ -1,7 +1,6 @@
 // What the cells of recurrent layers share.
 #pragma once
 #include "ops/table/common.h"
-#include "ops/table/gradient.h"
 
 namespace fb {
 
@@ -12,8 +11,5 @@ inline void check_cell(const Tensor& x, const Tensor& hidden, const Tensor& stat
     check(x.dtype() == hidden.dtype() && x.dtype() == state.dtype(), "gates and state differ in dtype: ", x.dtype(),
           ", ", hidden.dtype(), " and ", state.dtype());
 }
-
-inline Var part(const Var& x, int64_t k, int64_t size) { return narrow(x, 1, k * size, size); }
-inline Var joined(const std::vector<Var>& parts) { return call<"cat">(parts, 1); }
 
 }  // namespace fb

@@ -1,0 +1,13 @@
+// What linear maps and recurrent layers share.
+#pragma once
+#include "ops/table/common.h"
+
+namespace fb {
+
+// All but the last dimension as rows of a matrix.
+Tensor all_rows(const Tensor& x);
+// Whether x is a transposed view: (L, N, E) of memory in the order (N, L, E). Results are then laid out likewise, and
+// nothing is copied.
+bool turned(const Tensor& x);
+
+}  // namespace fb
