@@ -47,7 +47,8 @@ def get_overwrite_module_params_on_conversion() -> bool:
 def set_swap_module_params_on_conversion(value: bool) -> None:
     """Whether conversions of modules and load_state_dict() exchange parameters by utils.swap_tensors().
 
-    The objects stay, and become what the conversion returns, class and attributes included: what tensor subclasses need.
+    The objects stay, and become what the conversion returns, class and attributes included: what tensor subclasses
+    need.
 
     Args:
         value: True to exchange; False, the default, gives parameters other data.

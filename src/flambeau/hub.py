@@ -82,7 +82,7 @@ def _find(op: str, repo_or_dir: Any, source: str) -> str:
 
 
 def _config(folder: str) -> types.ModuleType:
-    """The module hubconf of a folder, imported afresh; it may import its neighbours."""
+    """The module hubconf of a folder, imported afresh; it may import its neighbors."""
     spec = importlib.util.spec_from_file_location("hubconf", os.path.join(folder, "hubconf.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -163,7 +163,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls an entry of a repository's `hubconf.py` and returns what it answers, usually a model.
+    """Calls an entry of a repository's `hubconf.py` and returns its result, usually a model.
 
     Args:
         repo_or_dir: a folder with source="local"; "owner/name[:branch]" looks for an earlier download in get_dir().
@@ -201,7 +201,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
 
     Args:
         url: where the file is.
-        dst: where it shall be.
+        dst: destination.
         hash_prefix: how the SHA-256 of the content must begin.
         progress: without effect.
 

@@ -1,6 +1,7 @@
 """PyTorch's TorchScript, as pass-through: functions and modules stay what they are and run as plain Python.
 
-Scripting and tracing change neither results nor gradients in PyTorch, so code that uses them runs the same here, without
+Scripting and tracing change neither results nor gradients in PyTorch, so code that uses them runs the same here,
+without
 being compiled. A scripted model is saved by its `state_dict()`.
 
 Example:
@@ -52,7 +53,7 @@ def trace(func: T, example_inputs: Any = None, **options: Any) -> T:
     Args:
         func: function or module.
         example_inputs: a tensor, or a tuple of arguments; None does not run it.
-        options: PyTorch's options about checking, strictness and optimisation; without effect.
+        options: PyTorch's options about checking, strictness and optimization; without effect.
 
     Example:
         >>> fb.jit.trace(fb.exp, fb.zeros(2))(fb.zeros(1))

@@ -48,12 +48,14 @@ def _directions(dimension: int, bits: int) -> np.ndarray:
 class SobolEngine:
     """A Sobol sequence: points of the unit cube that leave no large holes, however many are drawn.
 
-    The sequence is PyTorch's; scrambling draws from this library's generator, so scrambled points are others. Powers of two of
+    The sequence is PyTorch's; scrambling draws from this library's generator, so scrambled points are others. Powers
+    of two of
     points are balanced best (`draw_base2`). Needs SciPy, for its table of direction numbers.
 
     Args:
         dimension: of the cube, 1 to 21201.
-        scramble: mix the digits at random, in a way that keeps the points even; integrals are then estimated without bias.
+        scramble: mix the digits at random, in a way that keeps the points even; integrals are then estimated without
+            bias.
         seed: of the scrambling; the default generator is used when not given.
 
     Example:

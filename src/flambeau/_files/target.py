@@ -87,7 +87,8 @@ class FileWriter(Writer):
 def _new_file(folder: str, temporary: str) -> tuple[int, bool]:
     """A descriptor of a new file, and whether it has its temporary name already.
 
-    Where the system can, the file gets a name when it is complete: a program that is killed before leaves nothing behind.
+    Where the system can, the file gets a name when it is complete: a program that is killed before leaves nothing
+    behind.
     """
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # some file systems cannot; what else is wrong comes again below

@@ -20,10 +20,12 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The k largest or smallest eigenvalues of A x = e B x and their vectors, for symmetric A and positive definite B.
 
-    The locally optimal block preconditioned conjugate gradient method: A, dense or sparse, is only multiplied with blocks of vectors.
+    The locally optimal block preconditioned conjugate gradient method: A, dense or sparse, is only multiplied with
+    blocks of vectors.
 
     Args:
-        A: (…, m, m); a dense one that requires gradients is decomposed as a whole by linalg.eigh, which can be differentiated.
+        A: (…, m, m); a dense one that requires gradients is decomposed as a whole by linalg.eigh, which can be
+            differentiated.
         k: how many; by default as many as X has columns, or 1.
         B: (…, m, m); the identity by default.
         X: (…, m, n), where to start; random by default.
@@ -33,7 +35,8 @@ def lobpcg(
         tol: when the residual counts as zero, relative to the norms of A and the vectors.
         largest: the largest eigenvalues, the default, or the smallest.
         method: "ortho" or "basic", for which one algorithm stands here.
-        tracker: called after each iteration with an object that has the fields X, E, R and the dictionaries ivars and tvars.
+        tracker: called after each iteration with an object that has the fields X, E, R and the dictionaries ivars and
+            tvars.
         ortho_iparams, ortho_fparams, ortho_bparams: accepted, but without effect.
 
     Returns:

@@ -73,7 +73,7 @@ def hann_window(window_length, periodic, *, dtype, layout, device, pin_memory, r
         periodic: leave out the last value, as for spectra; else the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 
@@ -100,7 +100,7 @@ def hamming_window(window_length, periodic, alpha, beta, *, dtype, layout, devic
         beta: the part of the cosine.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 
@@ -121,7 +121,7 @@ def blackman_window(window_length, periodic, *, dtype, layout, device, pin_memor
         periodic: leave out the last value, as for spectra; else the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 
@@ -142,7 +142,7 @@ def bartlett_window(window_length, periodic, *, dtype, layout, device, pin_memor
         periodic: leave out the last value, as for spectra; else the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 
@@ -168,7 +168,7 @@ def kaiser_window(window_length, periodic, beta, *, dtype, layout, device, pin_m
         beta: shape; larger is narrower.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 

@@ -1,6 +1,7 @@
 """Gradients of QR, singular values, eigenvalues, products of reflections and least squares.
 
-Vectors of a decomposition are only determined up to a phase; a loss that depends on it has no gradient, which is checked.
+Vectors of a decomposition are only determined up to a phase; a loss that depends on it has no gradient, which is
+checked.
 """
 
 import flambeau as fb

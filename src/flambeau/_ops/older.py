@@ -20,7 +20,7 @@ def range(start, end, step, *, dtype, layout, device, pin_memory, requires_grad)
         step: the distance between two of them.
         dtype: the default dtype when not given, whatever the numbers are.
         layout: only strided.
-        device: where the tensor lives.
+        device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
         requires_grad: whether gradients are recorded.
 

@@ -117,12 +117,14 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     Args:
         data: a floating point tensor.
         reduce: "sum", "mean", "max", "min" or "prod".
-        lengths: how long each stretch is, with the dimensions of data before ``axis`` in front; together they are all of it.
+        lengths: how long each stretch is, with the dimensions of data before ``axis`` in front; together they are all
+            of it.
         indices: must not be given; PyTorch has the name only.
         offsets: in place of lengths: where each stretch begins, and where the last one ends.
         axis: the dimension, which is the last one of lengths or offsets.
         unsafe: leave out the check that the lengths fit.
-        initial: what each stretch begins with; also the value of an empty one, which otherwise is 0, nan, -inf, inf or 1.
+        initial: what each stretch begins with; also the value of an empty one, which otherwise is 0, nan, -inf, inf
+            or 1.
 
     Returns:
         data with one element for each stretch along ``axis``.
@@ -185,10 +187,10 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     out=True,
 )
 def diff(input, n, dim, prepend, append):
-    """Differences of neighbours along a dimension, taken n times.
+    """Differences of neighbors along a dimension, taken n times.
 
     Args:
-        input: the tensor; neighbours of bools differ or not.
+        input: the tensor; neighbors of bools differ or not.
         n: how many times.
         dim: dimension to run along.
         prepend: what to put in front first.

@@ -30,7 +30,7 @@ def as_strided_(input, size, stride, storage_offset):
     Args:
         input: the tensor.
         size: the shape.
-        stride: elements between neighbours, per dimension.
+        stride: elements between neighbors, per dimension.
         storage_offset: the first element; that of the input when not given.
 
     Example:

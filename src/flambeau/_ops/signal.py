@@ -57,7 +57,7 @@ def stft(
         hop_length: distance between windows; n_fft // 4 by default.
         win_length: length of the window; n_fft by default.
         window: the window's weights; all ones by default.
-        center: pads the signal so that window t is centred at t * hop_length.
+        center: pads the signal so that window t is centered at t * hop_length.
         pad_mode: how center pads: 'reflect', 'constant', 'replicate' or 'circular'.
         normalized: divides by the square root of n_fft.
         onesided: only the non-negative frequencies; default for real signals.
@@ -150,7 +150,7 @@ def istft(input, n_fft, hop_length, win_length, window, center, normalized, ones
         hop_length: distance between windows; n_fft // 4 by default.
         win_length: length of the window; n_fft by default.
         window: the window's weights; all ones by default.
-        center: whether stft was centred.
+        center: whether stft was centered.
         normalized: whether stft was normalized.
         onesided: whether only non-negative frequencies are there; default if the size says so.
         length: length of the signal to return.
@@ -276,7 +276,7 @@ def _gradient_along(x, d: int, step, order: int):
 
 
 def _slope(a, b, c, h, k, place: int):
-    """The slope at one of three neighbours of the parabola through them; h and k are the distances between them."""
+    """The slope at one of three neighbors of the parabola through them; h and k are the distances between them."""
     if place == 0:
         return -(2 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
     if place == 1:

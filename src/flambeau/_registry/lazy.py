@@ -1,7 +1,8 @@
 """Submodules that are loaded when first used, and processes that are forked meanwhile.
 
 A module that one thread is loading stays half loaded, and locked for ever, in a child that another thread forks at that
-moment. So a fork waits until nobody loads a module of this package, and nobody begins until the fork is done. A thread that
+moment. So a fork waits until nobody loads a module of this package, and nobody begins until the fork is done. A
+thread that
 forks while it imports something itself does not wait: the other may be waiting for its import.
 """
 

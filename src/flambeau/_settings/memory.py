@@ -31,7 +31,7 @@ def memory_summary(device=None, abbreviated=False) -> str:
 
 
 def empty_cache() -> int:
-    """Returns cached memory to the system; answers how many bytes that was.
+    """Returns cached memory to the system, and the number of bytes freed.
 
     Example:
         >>> fb.empty_cache() >= 0

@@ -59,7 +59,8 @@ def from_file(
 
     Args:
         filename: name of the file.
-        shared: whether changes reach the file and everybody who maps it; the file is made or grows if need be. Otherwise it
+        shared: whether changes reach the file and everybody who maps it; the file is made or grows if need be.
+            Otherwise it
             must be long enough, and changes stay in memory.
         size: how many elements.
         dtype: of the elements; the default dtype when not given.
@@ -248,7 +249,8 @@ def _numpy(self, *, force=False):
     The tensor as a NumPy array on the same memory; bfloat16 and 8-bit floats need the ml_dtypes package.
 
     Args:
-        force: of a tensor that requires gradients: the array of detach() instead of an error; under no_grad() there is none.
+        force: of a tensor that requires gradients: the array of detach() instead of an error; under no_grad() there
+            is none.
 
     Example:
         >>> fb.arange(3).numpy()

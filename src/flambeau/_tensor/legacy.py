@@ -45,7 +45,7 @@ def _make_types() -> dict[str, Any]:
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     """new_tensor(data, *, dtype=None, device=None)
 
-    A new tensor with a copy of the data, in this tensor's dtype unless told otherwise.
+    A new tensor with a copy of the data, in this tensor's dtype by default.
 
     Example:
         >>> fb.zeros(1, dtype=fb.int64).new_tensor([1.0, 2.0])
@@ -270,7 +270,8 @@ def _dim_order(self, ambiguity_check: Any = False) -> tuple[builtins.int, ...]:
     The dimensions from the slowest to the fastest in memory.
 
     Args:
-        ambiguity_check: True raises when the strides fit several orders; with a list of memory formats the one that fits
+        ambiguity_check: True raises when the strides fit several orders; with a list of memory formats the one that
+            fits
             such a tensor decides, and none or several of them raise.
 
     Example:

@@ -1,6 +1,6 @@
 """Which ops autocast runs in which precision on the CPU.
 
-LOW: inputs are cast to the dtype of the block (bfloat16 unless told otherwise). FLOAT32: inputs are cast to float32.
+LOW: inputs are cast to the dtype of the block (bfloat16 by default). FLOAT32: inputs are cast to float32.
 PROMOTE: inputs are cast to the widest of their dtypes. Other ops run on what they are given. Only float16, bfloat16 and
 float32 inputs are cast; float64 and integers stay as they are. Names are those of the ops' signatures, for ops of
 `nn.functional` without the prefix.

@@ -153,7 +153,7 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """Enters one more autocast block; answers how many there are.
+    """Enters an autocast block; returns the nesting depth.
 
     Example:
         >>> fb.autocast_increment_nesting(), fb.autocast_decrement_nesting()
@@ -164,7 +164,7 @@ def autocast_increment_nesting() -> int:
 
 
 def autocast_decrement_nesting() -> int:
-    """Leaves an autocast block; answers how many are left.
+    """Leaves an autocast block; returns the remaining nesting depth.
 
     Example:
         >>> fb.autocast_increment_nesting(), fb.autocast_decrement_nesting()

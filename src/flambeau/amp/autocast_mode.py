@@ -38,7 +38,8 @@ class autocast:
     """Within the block, or the decorated function, ops run in the precision that suits them.
 
     Matrix products and convolutions run in `dtype`, ops that need the range or the digits run in float32, others in the
-    dtype of their inputs. Parameters stay as they are, no model has to be converted. Only the calling thread is affected.
+    dtype of their inputs. Parameters stay as they are, no model has to be converted. Only the calling thread is
+    affected.
 
     Args:
         device_type: `"cpu"`; names of devices that are not there switch autocast off with a warning.

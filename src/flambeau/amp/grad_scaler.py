@@ -36,7 +36,8 @@ def _fresh_state() -> dict[str, Any]:
 class GradScaler:
     """Multiplies the loss by a scale, so that small gradients do not vanish, and finds the scale as training goes.
 
-    A step whose gradients are infinite or nan is left out and the scale falls; after `growth_interval` steps without one
+    A step whose gradients are infinite or nan is left out and the scale falls; after `growth_interval` steps without
+    one
     it rises.
 
     Args:
@@ -116,7 +117,7 @@ class GradScaler:
 
     @fb.no_grad()
     def _unscale_grads(self, optimizer: Any, inv_scale: float, allow_fp16: bool) -> dict[Any, Tensor]:
-        """Multiplies all gradients; answers per device whether one of them was not finite."""
+        """Multiplies all gradients; returns per device whether one of them was not finite."""
         found: dict[Any, Tensor] = {}
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -374,7 +375,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a state that `state_dict` returned.
+        """Loads a state returned by `state_dict()`.
 
         Args:
             state_dict: the state of an enabled scaler.

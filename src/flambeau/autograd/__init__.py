@@ -1,4 +1,4 @@
-"""Gradients: backward, grad, functions of your own, hooks and checks.
+"""Gradients: backward, grad, custom functions, hooks and checks.
 
 Example:
     >>> x = fb.tensor([1.0, 2.0], requires_grad=True)
@@ -108,15 +108,15 @@ def backward(
     grad_variables: Tensors | None = None,
     inputs: Tensors | None = None,
 ) -> None:
-    """Sums the gradients of the given tensors into the .grad of the leaves they depend on.
+    """Accumulates the gradients of the given tensors into the .grad of the leaves they depend on.
 
     Args:
         tensors: a tensor, or several, to start from.
-        grad_tensors: their gradients; may be left out for tensors with one element.
-        retain_graph: keep what the graph holds for another backward; create_graph by default.
-        create_graph: record the backward itself, for gradients of gradients.
+        grad_tensors: their gradients; optional for tensors with one element.
+        retain_graph: keep the saved tensors for another backward; the value of create_graph by default.
+        create_graph: record the backward itself, for higher-order gradients.
         grad_variables: the old name of grad_tensors.
-        inputs: only these get a gradient; all leaves by default.
+        inputs: accumulate gradients into these only; into all leaves by default.
 
     Example:
         >>> x = fb.tensor(3.0, requires_grad=True)
@@ -168,17 +168,17 @@ def grad(
     only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Gradients of outputs with respect to inputs, returned instead of summed into .grad.
+    """Gradients of outputs with respect to inputs, returned instead of accumulated into .grad.
 
     Args:
         outputs: a tensor, or several.
         inputs: what to differentiate by.
-        grad_outputs: gradients of the outputs; may be left out for tensors with one element.
-        retain_graph: keep what the graph holds for another backward; create_graph by default.
-        create_graph: record the backward itself, for gradients of gradients.
-        only_inputs: True: nothing is added to any .grad; anything else is warned of and ignored.
+        grad_outputs: gradients of the outputs; optional for tensors with one element.
+        retain_graph: keep the saved tensors for another backward; the value of create_graph by default.
+        create_graph: record the backward itself, for higher-order gradients.
+        only_inputs: must be True: nothing is added to any .grad; any other value gives a warning and is ignored.
         allow_unused: None instead of an error for inputs that the outputs do not depend on.
-        is_grads_batched: grad_outputs have one more dimension in front, a batch of gradients; backward runs once for each,
+        is_grads_batched: grad_outputs have a leading batch dimension; backward runs once for each,
             and the results have that dimension too.
         materialize_grads: zeros instead of None for inputs that are not used.
 

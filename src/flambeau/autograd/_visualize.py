@@ -1,4 +1,4 @@
-"""A picture of the graph that backward walks, as DOT text and as SVG laid out here, without other programs."""
+"""A drawing of the backward graph as DOT text and as SVG, laid out here without external programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Node:
 
 
 class GraphPicture:
-    """What visualize answers with: `.dot` and `.svg` as text; a notebook shows it by itself.
+    """The result of visualize: `.dot` and `.svg` as text; notebooks display it.
 
     Example:
         >>> x = fb.ones(2, requires_grad=True)
@@ -59,18 +59,18 @@ def visualize(
     outputs: Tensor | Iterable[Tensor], params: Mapping[str, Tensor] | None = None, path: str | Path | None = None,
     format: str | None = None, *, show_saved: bool = False, max_nodes: int = 500,
 ) -> GraphPicture:  # fmt: skip
-    """A picture of the graph behind tensors: results on top, then the ops backward goes through, down to the leaves.
+    """A drawing of the graph of tensors: results on top, then the ops that backward traverses, down to the leaves.
 
     Args:
         outputs: a tensor or several, made by ops that recorded gradients.
         params: names for leaves, for example dict(model.named_parameters()).
-        path: where to write the picture; None writes nothing.
+        path: where to write the drawing; None writes nothing.
         format: 'svg' or 'dot' for the file; by default what the path ends with.
-        show_saved: whether to show the tensors that ops keep for backward.
-        max_nodes: a larger graph is refused, as its picture would not be readable.
+        show_saved: whether to show the tensors saved for backward.
+        max_nodes: a larger graph is refused, as its drawing would not be readable.
 
     Returns:
-        an object with `.svg`, `.dot` and `.save(path)`, which notebooks show as a picture.
+        an object with `.svg`, `.dot` and `.save(path)`, which notebooks display.
 
     Example:
         >>> w = fb.ones(2, requires_grad=True)

@@ -55,13 +55,13 @@ class module_scope:
 
 
 class detect_anomaly(_Scope):
-    """Stops at the first NaN: backward names the op (and the line that recorded it) whose gradient is NaN.
+    """Raises at the first NaN: backward names the op (and the line that recorded it) whose gradient is NaN.
 
     Args:
-        check_nan: look at every gradient.
-        forward: look at every result of the forward pass too; the error names the op, the line, the module and gives
+        check_nan: check every gradient.
+        forward: also check every result of the forward pass; the error names the op, the line and the module, and gives
             statistics of its inputs. Infinities count as well.
-        allow_inf: infinities are intended (masks filled with -inf): only NaN counts.
+        allow_inf: accept infinities (masks filled with -inf) and report NaN only.
 
     Example:
         >>> x = fb.tensor(0.0, requires_grad=True)
@@ -93,13 +93,13 @@ class detect_anomaly(_Scope):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Switches detect_anomaly on or off: for what follows, or as a context manager for what is inside.
+    """Enables or disables detect_anomaly, for the code that follows or as a context manager.
 
     Args:
-        mode: True to switch it on.
-        check_nan: look at every gradient.
-        forward: look at the forward pass too.
-        allow_inf: only NaN counts.
+        mode: True to enable it.
+        check_nan: check every gradient.
+        forward: also check the forward pass.
+        allow_inf: report NaN only.
 
     Example:
         >>> with fb.autograd.set_detect_anomaly(True):
@@ -135,11 +135,11 @@ _checks_nan = [True]
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Switches detect_anomaly on or off for what follows.
+    """Enables or disables detect_anomaly for the code that follows.
 
     Args:
-        mode: True to switch it on.
-        check_nan: look at every gradient.
+        mode: True to enable it.
+        check_nan: check every gradient.
 
     Example:
         >>> fb.set_anomaly_enabled(True)

@@ -1,4 +1,4 @@
-"""Functions of your own: a forward that may do anything, and the backward that belongs to it."""
+"""Custom functions: an arbitrary forward with its backward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _expect_tuple(name: str, value: Any) -> tuple[Any, ...]:
 
 
 class FunctionCtx:
-    """What forward tells backward. Attributes of your own may be set on it."""
+    """Passes information from forward to backward. Other attributes may be set on it."""
 
     needs_input_grad: tuple[bool, ...] = ()
 
@@ -43,7 +43,7 @@ class FunctionCtx:
         self._clears_saved = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps inputs and outputs for backward, checked there against changes; None is allowed."""
+        """Saves inputs and outputs for backward, which checks that they were not modified; None is allowed."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -53,7 +53,7 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for jvp."""
+        """Saves tensors for jvp."""
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise DTypeError(
@@ -63,7 +63,7 @@ class FunctionCtx:
         self._forward_saved = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Says which inputs forward changed in place; they must be returned."""
+        """Declares which inputs forward modified in place; they must be returned."""
         for i, t in enumerate(tensors):
             if not isinstance(t, Tensor):
                 raise DTypeError(
@@ -73,7 +73,7 @@ class FunctionCtx:
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Says which outputs have no gradient."""
+        """Declares which outputs have no gradient."""
         for i, t in enumerate(tensors):
             if not isinstance(t, Tensor):
                 raise DTypeError(
@@ -198,7 +198,7 @@ def _zeros(meta) -> Tensor:
 
 
 class Function(FunctionCtx):
-    """An operation with a gradient of your own. Subclass it, write forward and backward, call it through apply.
+    """An operation with a custom gradient. Subclass it, define forward and backward, and call it through apply.
 
     Forward is written either as ``forward(ctx, *args)`` or as ``forward(*args)`` with ``setup_context(ctx, inputs,
     output)``. Backward gets the gradients of the outputs and returns one gradient (or None) per argument of forward.
@@ -398,7 +398,7 @@ class _Kept:
 
 
 def once_differentiable(function: Any) -> Any:
-    """Marks a backward that cannot be differentiated itself: asking for it is an error instead of a wrong answer.
+    """Marks a backward that cannot be differentiated itself: doing so raises an error instead of giving a wrong result.
 
     Example:
         >>> from flambeau.autograd.function import once_differentiable

@@ -1,6 +1,6 @@
 """Products with Jacobians and Hessians, and these matrices themselves, of functions of tensors.
 
-The functions of `fb.func` do the same as transformations; these take the point and answer at once.
+The functions of `fb.func` do the same as transformations; these take the point and return the result directly.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     Args:
         func: takes tensors, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
-        v: the vector, shaped like the output; may be left out for an output of a single element.
+        v: the vector, shaped like the output; optional for an output of a single element.
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on an input is an error; otherwise zeros are returned.
 
@@ -177,7 +177,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     Args:
         func: takes tensors, returns a tensor or a tuple of tensors.
         inputs: a tensor or a tuple of tensors.
-        v: the vector, shaped like the inputs; may be left out for an input of a single element.
+        v: the vector, shaped like the inputs; optional for an input of a single element.
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on the inputs is an error; otherwise zeros are returned.
 
@@ -206,9 +206,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     Args:
         func: takes tensors, returns a tensor with a single element.
         inputs: a tensor or a tuple of tensors.
-        v: the vector, shaped like the inputs; may be left out for an input of a single element.
+        v: the vector, shaped like the inputs; optional for an input of a single element.
         create_graph: whether the results can be differentiated.
-        strict: whether an input without influence is an error; otherwise zeros are returned.
+        strict: whether an input that does not affect the output is an error; otherwise zeros are returned.
 
     Example:
         >>> fb.autograd.functional.vhp(lambda x: (x**3).sum(), fb.tensor([1., 2.]), fb.ones(2))
@@ -234,9 +234,9 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     Args:
         func: takes tensors, returns a tensor with a single element.
         inputs: a tensor or a tuple of tensors.
-        v: the vector, shaped like the inputs; may be left out for an input of a single element.
+        v: the vector, shaped like the inputs; optional for an input of a single element.
         create_graph: whether the results can be differentiated.
-        strict: whether an input without influence is an error; otherwise zeros are returned.
+        strict: whether an input that does not affect the output is an error; otherwise zeros are returned.
 
     Example:
         >>> fb.autograd.functional.hvp(lambda x: (x**3).sum(), fb.tensor([1., 2.]), fb.tensor([1., 0.]))
@@ -273,12 +273,14 @@ def jacobian(
         inputs: a tensor or a tuple of tensors.
         create_graph: whether the Jacobian can be differentiated.
         strict: whether an output that does not depend on an input is an error; otherwise zeros are returned.
-        vectorize: whether all rows (or columns) are computed at once with vmap, which runs func for all of them and needs a
+        vectorize: whether all rows (or columns) are computed at once with vmap, which runs func for all of them and
+            needs a
             batching rule for every op in it; otherwise one after the other.
         strategy: 'reverse-mode' computes rows; 'forward-mode' columns, with vectorize only, by reverse mode twice.
 
     Returns:
-        a tensor; a tuple over inputs if these were a tuple, over outputs if these are; a tuple (outputs) of tuples (inputs).
+        a tensor; a tuple over inputs if these were a tuple, over outputs if these are; a tuple (outputs) of tuples
+        (inputs).
 
     Example:
         >>> fb.autograd.functional.jacobian(lambda x: x**2, fb.tensor([1., 2.]))
@@ -368,7 +370,7 @@ def hessian(
         func: takes tensors, returns a tensor with a single element.
         inputs: a tensor or a tuple of tensors.
         create_graph: whether the Hessian can be differentiated.
-        strict: whether an input without influence is an error; otherwise zeros are returned.
+        strict: whether an input that does not affect the output is an error; otherwise zeros are returned.
         vectorize: whether all rows are computed at once with vmap; otherwise one after the other.
         outer_jacobian_strategy: 'reverse-mode' or, with vectorize, 'forward-mode'.
 

@@ -95,7 +95,7 @@ class _GradScope(_Scope):
 
 
 class no_grad(_GradScope):
-    """Nothing is recorded inside: a context manager and a decorator.
+    """Disables recording: a context manager and a decorator.
 
     Example:
         >>> x = fb.ones(2, requires_grad=True)
@@ -109,7 +109,7 @@ class no_grad(_GradScope):
 
 
 class enable_grad(_GradScope):
-    """Recording is on inside, also within no_grad: a context manager and a decorator.
+    """Enables recording, also within no_grad: a context manager and a decorator.
 
     Example:
         >>> x = fb.ones(2, requires_grad=True)
@@ -123,7 +123,7 @@ class enable_grad(_GradScope):
 
 
 class set_grad_enabled(_Scope):
-    """Switches recording on or off: as a function for what follows, as a context manager or decorator for what is inside.
+    """Enables or disables recording: as a function for the code that follows, or as a context manager or decorator.
 
     Args:
         mode: True to record.
@@ -158,10 +158,10 @@ class set_grad_enabled(_Scope):
 
 
 class inference_mode(_Scope):
-    """Like no_grad, and tensors made inside can never be recorded later: the quickest way to run a model.
+    """Like no_grad, but tensors created inside can never be recorded later: the fastest way to run a model.
 
     Args:
-        mode: False switches it off again inside of an inference_mode().
+        mode: False disables it within an inference_mode().
 
     Example:
         >>> with fb.inference_mode():

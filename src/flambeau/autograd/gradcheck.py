@@ -1,4 +1,4 @@
-"""Gradients compared with finite differences."""
+"""Comparison of gradients with finite differences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def gradcheck(
 ) -> bool:  # fmt: skip
     """Whether the gradients of func agree with central finite differences.
 
-    Each element of each input that requires gradients is moved by eps both ways. For complex inputs both parts are moved;
+    Each element of each input that requires gradients is moved by eps both ways. For complex inputs both parts are
+    moved;
     for complex outputs the real and the imaginary part are compared separately. Use float64 or complex128.
 
     Args:

@@ -154,7 +154,8 @@ class save_on_cpu(saved_tensors_hooks):
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     """Tensors kept for backward inside may be changed in place afterwards: backward gets copies, made when they were kept.
 
-    Entering it gives an object whose clear() forgets nothing here, since the copies go with the graph; it is there for PyTorch's
+    Entering it gives an object whose clear() forgets nothing here, since the copies go with the graph; it is there
+    for PyTorch's
     scripts.
 
     Example:

@@ -31,7 +31,8 @@ _hidden: dict[str, types.ModuleType] = {}
 def install() -> None:
     """From now on, `import torch` gives flambeau in this process; a second call changes nothing.
 
-    Dtypes and sizes print as PyTorch's do, `torch.float32`. A PyTorch that was imported before keeps working where it was
+    Dtypes and sizes print as PyTorch's do, `torch.float32`. A PyTorch that was imported before keeps working where it
+    was
     imported, and comes back with uninstall().
 
     Example:

@@ -1,7 +1,9 @@
 """`python -m flambeau install-torch`: a distribution named torch whose package is flambeau.
 
-Packages that require torch are satisfied by it, and a plain `import torch` gives flambeau without the launcher: in console scripts,
-pytest and processes they start. The distribution is one folder with one file and the metadata that pip writes too, so `pip check`
+Packages that require torch are satisfied by it, and a plain `import torch` gives flambeau without the launcher: in
+console scripts,
+pytest and processes they start. The distribution is one folder with one file and the metadata that pip writes too, so
+`pip check`
 passes and `pip uninstall torch` removes it.
 """
 

@@ -177,7 +177,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return _Attributes(self, name, before)
 
     def close(self) -> None:
-        """Gives every module its own behaviour back."""
+        """Gives every module its own behavior back."""
         for module, before in reversed(self._undo):
             if before is None:
                 del module.__dict__["__getattr__"]

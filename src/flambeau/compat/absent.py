@@ -1,7 +1,8 @@
 """Parts of PyTorch that flambeau does not have, as modules that can be imported and fail where they are used.
 
 Libraries import exporters, graph rewriters and process groups at their top, whether a script uses them or not. Such a
-module hands out placeholder classes: they can be imported, subclassed and named in annotations; nothing is an instance of
+module hands out placeholder classes: they can be imported, subclassed and named in annotations; nothing is an
+instance of
 one, and calling one raises an error that names it.
 
 Example:
@@ -12,7 +13,8 @@ Example:
     >>> Tracer()
     Traceback (most recent call last):
         ...
-    flambeau.errors.StateError: torch.fx.Tracer: not in flambeau 0.1.0; see the page "Differences from PyTorch" (docs/differences.md)
+    flambeau.errors.StateError: torch.fx.Tracer: not in flambeau 0.1.0; see the page "Differences from PyTorch"
+    (docs/differences.md)
 """
 
 from __future__ import annotations

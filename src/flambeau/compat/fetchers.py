@@ -15,7 +15,7 @@ class _BaseDatasetFetcher:
         dataset: the dataset.
         auto_collation: whether an index is a list of indices.
         collate_fn: what makes a batch of samples.
-        drop_last: whether a last batch that is not full is left out.
+        drop_last: whether to drop the last batch if it is not full.
     """
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[..., Any], drop_last: bool) -> None:

@@ -1,6 +1,7 @@
 """What libraries call at import time, or to ask where they are, from parts of PyTorch that flambeau does not have.
 
-Nothing is traced, exported or compiled here, so marks for tracers and compilers change nothing, and the answer to "is this
+Nothing is traced, exported or compiled here, so marks for tracers and compilers change nothing, and the answer to "is
+this
 being exported?" is no.
 """
 

@@ -17,7 +17,8 @@ def associative_scan(
 ) -> Any:
     """Running combinations: element i of the result is x0 ∘ x1 ∘ … ∘ xi, for any associative ∘.
 
-    Neighbours are combined in pairs, the scan of the pairs gives every second result, and one more combination the others: the
+    Neighbors are combined in pairs, the scan of the pairs gives every second result, and one more combination the
+    others: the
     number of calls grows with the logarithm of the length.
 
     Args:

@@ -1,6 +1,7 @@
 """The ops that torchvision compiles for PyTorch, written with flambeau's: boxes, regions of interest, deformable convolution.
 
-`torch.ops.load_library` registers them when torchvision asks for its library, so that its detection models run. They are
+`torch.ops.load_library` registers them when torchvision asks for its library, so that its detection models run. They
+are
 composed of differentiable ops; torchvision's own gradient formulas, which call further compiled ops, are not needed.
 
 Example:
@@ -49,7 +50,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def _line_samples(start: Tensor, length: Tensor, bins: int, per_bin: int, size: int) -> tuple[Tensor, ...]:
-    """Along one axis: low and high neighbour of each sample point, weight of the high one, and 1 where it is inside."""
+    """Along one axis: low and high neighbor of each sample point, weight of the high one, and 1 where it is inside."""
     steps = (fb.arange(bins * per_bin, dtype=start.dtype) + 0.5) / per_bin
     at = start[:, None] + steps * (length / bins)[:, None]
     inside = ((at >= -1) & (at <= size)).to(at.dtype)
@@ -70,7 +71,7 @@ def roi_align(
         pooled_height: rows of bins.
         pooled_width: columns of bins.
         sampling_ratio: points per bin and axis; not positive: as many as the bin is long.
-        aligned: coordinates are of pixels' corners, not centres.
+        aligned: coordinates are of pixels' corners, not centers.
 
     Returns:
         features (regions, C, pooled_height, pooled_width).

@@ -1,6 +1,7 @@
 """PyTorch's names for CUDA devices, of which there are none: questions are answered, requests for a device are refused.
 
-Device-agnostic code runs as it is. What only waits, counts or frees does nothing, since ops on the CPU are finished when
+Device-agnostic code runs as it is. What only waits, counts or frees does nothing, since ops on the CPU are finished
+when
 they return; events measure with the host's clock, and what is put on a stream runs at once.
 
 Example:
@@ -77,7 +78,7 @@ _initialized = False  # the name that PyTorch's older scripts read
 
 
 def is_initialized() -> bool:
-    """False: there is nothing to initialise.
+    """False: there is nothing to initialize.
 
     Example:
         >>> fb.cuda.is_initialized()

@@ -94,7 +94,7 @@ _current = [_default]
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that work goes to unless told otherwise.
+    """The stream that work goes to by default.
 
     Example:
         >>> fb.cuda.default_stream().query()

@@ -1,6 +1,6 @@
 """Collectives: what every process of a group does together. With one process they check their arguments and copy.
 
-Every function that takes `async_op` answers None, or with async_op=True a Work that is done.
+Every function that takes `async_op` returns None, or with async_op=True a completed Work.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         tensor: this process's tensor, and the result.
         op: how to combine.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -103,7 +103,7 @@ def reduce(
         dst: the rank that gets it.
         op: how to combine.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
         group_dst: dst as a rank of the group.
 
     Example:
@@ -128,7 +128,7 @@ def broadcast(
         tensor: what is sent in src, and written to elsewhere.
         src: the rank that sends.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
         group_src: src as a rank of the group.
 
     Example:
@@ -151,7 +151,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         tensor_list: one tensor per process, written to.
         tensor: this process's tensor.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -176,7 +176,7 @@ def all_gather_into_tensor(
         output_tensor: written to.
         input_tensor: this process's tensor.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -206,7 +206,7 @@ def gather(
         gather_list: one tensor per process, written to; None in all processes but dst.
         dst: the rank that gets them.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
         group_dst: dst as a rank of the group.
 
     Example:
@@ -240,7 +240,7 @@ def scatter(
         scatter_list: one tensor per process; None in all processes but src.
         src: the rank that sends.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
         group_src: src as a rank of the group.
 
     Example:
@@ -268,7 +268,7 @@ def reduce_scatter(
         input_list: one tensor per process.
         op: how to combine.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -294,7 +294,7 @@ def reduce_scatter_tensor(
         input: this process's tensor.
         op: how to combine.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -319,7 +319,7 @@ def all_to_all(
         output_tensor_list: one tensor per process, written to.
         input_tensor_list: one tensor per process.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -352,7 +352,7 @@ def all_to_all_single(
         output_split_sizes: the size of the part from each process; equal parts if not given.
         input_split_sizes: the size of the part for each process; equal parts if not given.
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
 
     Example:
         >>> fb.distributed.init_process_group(rank=0, world_size=1)
@@ -381,7 +381,7 @@ def barrier(
 
     Args:
         group: the default group if not given.
-        async_op: whether to answer a Work.
+        async_op: whether to return a Work.
         device_ids: accelerators to wait on; there are none, so None.
         timeout: how long to wait.
 

@@ -1,4 +1,4 @@
-"""Distributions of the absolute value of a centred, symmetric variable."""
+"""Distributions of the absolute value of a centered, symmetric variable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Divergences between families: KL(p ‖ q) = -H(p) - E_p[log q(x)].
 
-Each q needs a few expectations under p: of x, x², log x, log(1 - x) or exp(-x / s); so the formulas are written once per q.
+Each q needs a few expectations under p: of x, x², log x, log(1 - x) or exp(-x / s); so the formulas are written once
+per q.
 Where p can draw what q excludes, the divergence is infinite.
 """
 

@@ -17,8 +17,8 @@ class Categorical(Distribution):
     """Categorical distribution over the indices 0 … k - 1.
 
     Args:
-        probs: weights of the k categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the k categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:
@@ -48,12 +48,12 @@ class Categorical(Distribution):
 
     @lazy_property
     def logits(self) -> Tensor:
-        """Normalised log-probabilities."""
+        """Normalized log-probabilities."""
         return probs_to_logits(self.probs)
 
     @lazy_property
     def probs(self) -> Tensor:
-        """Normalised probabilities."""
+        """Normalized probabilities."""
         return logits_to_probs(self.logits)
 
     @property

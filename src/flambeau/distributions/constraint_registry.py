@@ -1,7 +1,8 @@
 """Registries that lead from a constraint to a transform of real numbers onto it.
 
-`biject_to(constraint)` is one to one, which densities need; `transform_to(constraint)` only reaches every value, often more
-cheaply, which optimisation needs.
+`biject_to(constraint)` is one to one, which densities need; `transform_to(constraint)` only reaches every value,
+often more
+cheaply, which optimization needs.
 """
 
 from __future__ import annotations

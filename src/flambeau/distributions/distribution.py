@@ -17,7 +17,8 @@ class Distribution:
     """A probability distribution over tensors.
 
     A draw has the shape `sample_shape + batch_shape + event_shape`: independent draws, independent distributions with
-    parameters of their own, and the shape of one value. A distribution says which functions it has by defining them; the
+    parameters of their own, and the shape of one value. A distribution says which functions it has by defining them;
+    the
     others raise NotImplementedError.
 
     Args:

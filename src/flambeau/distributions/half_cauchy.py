@@ -14,7 +14,7 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(HalfDistribution):
-    """Half-Cauchy distribution: the absolute value of a centred Cauchy variable.
+    """Half-Cauchy distribution: the absolute value of a centered Cauchy variable.
 
     Args:
         scale: the scale of that variable.

@@ -13,7 +13,7 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(HalfDistribution):
-    """Half-normal distribution: the absolute value of a centred normal variable.
+    """Half-normal distribution: the absolute value of a centered normal variable.
 
     Args:
         scale: the scale of that variable.

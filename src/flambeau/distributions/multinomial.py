@@ -20,8 +20,8 @@ class Multinomial(Distribution):
 
     Args:
         total_count: the number of draws, one for the whole batch.
-        probs: weights of the categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:
@@ -48,12 +48,12 @@ class Multinomial(Distribution):
 
     @property
     def probs(self) -> Tensor:
-        """Normalised probabilities."""
+        """Normalized probabilities."""
         return self._categorical.probs
 
     @property
     def logits(self) -> Tensor:
-        """Normalised log-probabilities."""
+        """Normalized log-probabilities."""
         return self._categorical.logits
 
     @property

@@ -18,8 +18,8 @@ class OneHotCategorical(Distribution):
     """Categorical distribution whose values are one-hot vectors.
 
     Args:
-        probs: weights of the categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:
@@ -42,12 +42,12 @@ class OneHotCategorical(Distribution):
 
     @property
     def probs(self) -> Tensor:
-        """Normalised probabilities."""
+        """Normalized probabilities."""
         return self._categorical.probs
 
     @property
     def logits(self) -> Tensor:
-        """Normalised log-probabilities."""
+        """Normalized log-probabilities."""
         return self._categorical.logits
 
     @property
@@ -89,8 +89,8 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     """One-hot draws whose gradient is that of the probabilities (straight-through estimator).
 
     Args:
-        probs: weights of the categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:

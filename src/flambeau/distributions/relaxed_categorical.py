@@ -22,8 +22,8 @@ class ExpRelaxedCategorical(Distribution):
 
     Args:
         temperature: the lower, the closer to one-hot.
-        probs: weights of the categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:
@@ -51,12 +51,12 @@ class ExpRelaxedCategorical(Distribution):
 
     @property
     def logits(self) -> Tensor:
-        """Normalised log-probabilities."""
+        """Normalized log-probabilities."""
         return self._categorical.logits
 
     @property
     def probs(self) -> Tensor:
-        """Normalised probabilities."""
+        """Normalized probabilities."""
         return self._categorical.probs
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
@@ -81,8 +81,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     Args:
         temperature: the lower, the closer to one-hot.
-        probs: weights of the categories in the last dimension, which are normalised; either these or the logits.
-        logits: unnormalised log-probabilities.
+        probs: weights of the categories in the last dimension, which are normalized; either these or the logits.
+        logits: unnormalized log-probabilities.
         validate_args: whether to check parameters and values.
 
     Example:
@@ -108,10 +108,10 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     @property
     def logits(self) -> Tensor:
-        """Normalised log-probabilities."""
+        """Normalized log-probabilities."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
-        """Normalised probabilities."""
+        """Normalized probabilities."""
         return self.base_dist.probs

@@ -56,7 +56,7 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities for log-odds (binary), or for unnormalised log-probabilities over the last dimension."""
+    """Probabilities for log-odds (binary), or for unnormalized log-probabilities over the last dimension."""
     return fb.sigmoid(logits) if is_binary else fb.softmax(logits, dim=-1)
 
 

@@ -19,15 +19,18 @@ def functional_call(
 ) -> Any:  # fmt: skip
     """Calls a module with other parameters and buffers in the place of its own, which are back when the call ends.
 
-    What the module writes to a replaced buffer, or puts in its place, lands in the dictionary, not in the module. Names that the
+    What the module writes to a replaced buffer, or puts in its place, lands in the dictionary, not in the module.
+    Names that the
     module does not have are attributes of it during the call, unless strict.
 
     Args:
         module: the module to call.
-        parameter_and_buffer_dicts: tensors by name, as in named_parameters(); or several dictionaries without common names.
+        parameter_and_buffer_dicts: tensors by name, as in named_parameters(); or several dictionaries without common
+            names.
         args: the arguments of the module; a tuple, or a single argument.
         kwargs: keyword arguments of the module.
-        tie_weights: whether parameters that the module holds under several names are all replaced when one name is given.
+        tie_weights: whether parameters that the module holds under several names are all replaced when one name is
+            given.
         strict: whether the names must be exactly those of the module's parameters and buffers.
 
     Example:
@@ -187,7 +190,7 @@ def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Makes every batch normalisation in a module use the statistics of its batch, and forget the running ones.
+    """Makes every batch normalization in a module use the statistics of its batch, and forget the running ones.
 
     Running statistics are written in place, which examples inside vmap cannot share.
 

@@ -165,7 +165,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         has_aux: whether func returns (output, aux); aux is passed on as a third result.
 
     Returns:
-        (output, vjp_fn) or (output, vjp_fn, aux). vjp_fn takes cotangents in the structure of the output and answers with
+        (output, vjp_fn) or (output, vjp_fn, aux). vjp_fn takes cotangents in the structure of the output and answers
+        with
         a tuple, one entry per primal. Mapped over cotangents by vmap, it runs func again for all of them at once.
 
     Example:
@@ -206,7 +207,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of func and its Jacobian times a vector.
 
-    Computed by reverse mode twice: the product with the Jacobian's transpose is linear in its vector, and the gradient of
+    Computed by reverse mode twice: the product with the Jacobian's transpose is linear in its vector, and the
+    gradient of
     that with respect to the vector is this product. It therefore costs about two backward passes, and keeps the graph.
 
     Args:

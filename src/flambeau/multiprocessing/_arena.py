@@ -1,9 +1,12 @@
 """Memory that several processes see: blocks in a few large files per process, counted, reused, never left behind.
 
 A process allocates blocks in segments, files without a name (memfd) that vanish with the last process that maps them. A
-message carries the place of a block; its receiver opens the segment through /proc and maps it once. Each block has a count
-of holders in its header: tensors of any process and messages on their way. The owner reuses a block whose count is zero;
-nobody has to tell it. A process that ends while messages are on their way leaves those blocks in a file for the receiver.
+message carries the place of a block; its receiver opens the segment through /proc and maps it once. Each block has a
+count
+of holders in its header: tensors of any process and messages on their way. The owner reuses a block whose count is
+zero;
+nobody has to tell it. A process that ends while messages are on their way leaves those blocks in a file for the
+receiver.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ProcessContext:
         """Waits until a process ends; raises, and ends the others, if it failed.
 
         Args:
-            timeout: seconds to wait; None waits for ever.
+            timeout: seconds to wait; None waits indefinitely.
             grace_period: seconds the others have to end by themselves before they are killed.
 
         Returns:

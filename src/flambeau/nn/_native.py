@@ -64,7 +64,7 @@ def embedding_bag(
         sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
         per_sample_weights: a factor for each row, with sums only.
         include_last_offset: whether offsets end with the number of indices.
-        padding_idx: a row that is left out.
+        padding_idx: a row that is skipped.
 
     Returns:
         The result, then the bag of each index, how many rows each bag has, and (for maxima) which rows they came from.
@@ -240,10 +240,10 @@ def lstm(
         hx: hidden state and cell state.
         params: weight_ih, weight_hh, and biases and projection where there are any, for each layer and direction.
         has_biases: whether there are biases among them.
-        num_layers: how many layers are stacked.
+        num_layers: number of stacked layers.
         dropout: between the layers, in training.
         train: whether this is training.
-        bidirectional: whether a second pass goes backwards.
+        bidirectional: whether to add a second pass in the reverse direction.
         batch_first: whether the batch is the first dimension.
 
     Example:

@@ -1,4 +1,4 @@
-"""Normalisations that also give their statistics, and samplers with numbers for modes, as PyTorch has them at its top level."""
+"""Normalizations that also give their statistics, and samplers with numbers for modes, as PyTorch has them at its top level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _statistics(x: Tensor, dims: list[int], eps: float, keepdim: bool = False) -
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer normalisation with the mean and 1 / standard deviation it used; see fb.nn.functional.layer_norm().
+    """Layer normalization with the mean and 1 / standard deviation it used; see fb.nn.functional.layer_norm().
 
     Example:
         >>> fb.native_layer_norm(fb.tensor([1.0, 3.0]), [2], None, None, 0.0)
@@ -39,7 +39,7 @@ def native_layer_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Group normalisation with the mean and 1 / standard deviation it used; see fb.nn.functional.group_norm().
+    """Group normalization with the mean and 1 / standard deviation it used; see fb.nn.functional.group_norm().
 
     N, C and HxW repeat the batch, the channels and the size of a plane of `input`.
 
@@ -66,7 +66,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch normalisation with the mean and 1 / standard deviation of the batch; see fb.nn.functional.batch_norm().
+    """Batch normalization with the mean and 1 / standard deviation of the batch; see fb.nn.functional.batch_norm().
 
     Outside of training, where the running ones are used, the last two results are empty.
 
@@ -91,7 +91,7 @@ def grid_sampler(
         grid: (N, H', W', 2) or (N, D', H', W', 3).
         interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
         padding_mode: 0 for zeros, 1 for border, 2 for reflection.
-        align_corners: whether -1 and 1 mean the centres of the corner pixels.
+        align_corners: whether -1 and 1 mean the centers of the corner pixels.
 
     Example:
         >>> fb.grid_sampler(fb.tensor([[[[1.0, 3.0]]]]), fb.zeros(1, 1, 1, 2), 0, 0, False)

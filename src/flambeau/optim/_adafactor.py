@@ -39,9 +39,9 @@ class Adafactor(GroupOptimizer):
         beta2_decay: power of t, at most 0.
         eps: eps1 keeps denominators from zero (None: the dtype's epsilon), eps2 is the smallest scale of a parameter.
         d: root mean square above which updates are scaled down.
-        weight_decay: strength of the pull towards zero.
-        foreach: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
+        weight_decay: weight decay coefficient.
+        foreach: selects the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
 
     Example:
         >>> p = fb.ones(2, 2, requires_grad=True)

@@ -30,9 +30,9 @@ class Muon(GroupOptimizer):
     Args:
         params: matrices, named matrices or parameter groups of matrices.
         lr: learning rate.
-        weight_decay: strength of the pull towards zero.
-        momentum: how much of the previous direction is kept.
-        nesterov: look ahead along the new direction.
+        weight_decay: weight decay coefficient.
+        momentum: momentum factor.
+        nesterov: whether to use Nesterov momentum.
         ns_coefficients: coefficients of x, x³ and x⁵ in an iteration.
         eps: smallest norm by which a matrix is divided.
         ns_steps: number of iterations, less than 100.
@@ -127,7 +127,8 @@ def muon(
     Example:
         >>> p, buffer = fb.zeros(2, 2), fb.zeros(2, 2)
         >>> fb.optim._muon.muon([p], [fb.eye(2)], [buffer], lr=0.1, weight_decay=0.0, momentum=0.5, nesterov=False,
-        ...                     ns_coefficients=(1.5, -0.5, 0.0), ns_steps=20, eps=1e-7, adjust_lr_fn=None, has_complex=False)
+        ...                     ns_coefficients=(1.5, -0.5, 0.0), ns_steps=20, eps=1e-7, adjust_lr_fn=None,
+        has_complex=False)
         >>> p.round(decimals=2)
         tensor([[-0.1000,  0.0000],
                 [ 0.0000, -0.1000]])

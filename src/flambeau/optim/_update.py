@@ -72,10 +72,10 @@ class GroupOptimizer(Optimizer):
     def step(self, closure: Callable[[], R]) -> R: ...
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes every parameter that has a gradient.
+        """Updates every parameter that has a gradient.
 
         Args:
-            closure: computes the loss and its gradients again, and returns the loss.
+            closure: recomputes the loss and its gradients, and returns the loss.
 
         Returns:
             What the closure returned, or None.
@@ -203,7 +203,7 @@ def check_path(
 def unscaled(
     name: str, grads: Sequence[Tensor], fused: bool | None, grad_scale: Tensor | None, found_inf: Tensor | None
 ) -> bool:
-    """Divides gradients by GradScaler's scale; answers False if one of them overflowed and the step is to be skipped."""
+    """Divides gradients by GradScaler's scale; returns False if one of them overflowed and the step must be skipped."""
     if grad_scale is None and found_inf is None:
         return True
     if not fused:

@@ -42,11 +42,11 @@ class Adadelta(GroupOptimizer):
         lr: factor of the step, a number or a tensor with one element.
         rho: decay rate of the averages.
         eps: added under the roots.
-        weight_decay: strength of the pull towards zero.
-        foreach: which implementation runs; results do not depend on it.
-        capturable: for accelerators only.
-        maximize: climb instead of descend.
-        differentiable: record the step, so that gradients flow through it.
+        weight_decay: weight decay coefficient.
+        foreach: selects the implementation; the results are the same.
+        capturable: has an effect on accelerators only.
+        maximize: maximize the objective instead of minimizing it.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

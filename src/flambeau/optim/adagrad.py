@@ -38,13 +38,13 @@ class Adagrad(GroupOptimizer):
     Args:
         params: parameters, named parameters or parameter groups.
         lr: learning rate, a number or a tensor with one element.
-        lr_decay: how fast the learning rate falls with the number of steps.
-        weight_decay: strength of the pull towards zero.
-        initial_accumulator_value: where the sum begins.
+        lr_decay: decay of the learning rate with the number of steps.
+        weight_decay: weight decay coefficient.
+        initial_accumulator_value: initial value of the sum.
         eps: added to the denominator.
-        foreach, fused: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        differentiable: record the step, so that gradients flow through it.
+        foreach, fused: select the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

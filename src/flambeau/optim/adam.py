@@ -44,13 +44,14 @@ class Adam(GroupOptimizer):
         lr: learning rate, a number or a tensor with one element.
         betas: decay rates of the two averages, both numbers or both tensors with one element.
         eps: added to the denominator.
-        weight_decay: strength of the pull towards zero.
-        amsgrad: divide by the largest average so far.
-        foreach, fused: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        capturable: for accelerators only.
-        differentiable: record the step, so that gradients flow through it.
-        decoupled_weight_decay: shrink parameters directly, as AdamW does, instead of through the gradient.
+        weight_decay: weight decay coefficient.
+        amsgrad: whether to divide by the maximum of the averages so far (AMSGrad).
+        foreach, fused: select the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        capturable: has an effect on accelerators only.
+        differentiable: record the step, so that it can be differentiated.
+        decoupled_weight_decay: apply weight decay to the parameters directly, as AdamW does, instead of through the
+            gradient.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

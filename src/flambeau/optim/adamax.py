@@ -42,11 +42,11 @@ class Adamax(GroupOptimizer):
         lr: learning rate, a number or a tensor with one element.
         betas: decay rates of the average and of the largest gradient.
         eps: added to the size of the gradient.
-        weight_decay: strength of the pull towards zero.
-        foreach: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        differentiable: record the step, so that gradients flow through it.
-        capturable: for accelerators only.
+        weight_decay: weight decay coefficient.
+        foreach: selects the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        differentiable: record the step, so that it can be differentiated.
+        capturable: has an effect on accelerators only.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

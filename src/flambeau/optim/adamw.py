@@ -13,19 +13,19 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: parameters shrink by `1 - lr · weight_decay` per step, whatever the gradient.
+    """Adam with decoupled weight decay: parameters shrink by `1 - lr · weight_decay` per step, independently of the gradient.
 
     Args:
         params: parameters, named parameters or parameter groups.
         lr: learning rate, a number or a tensor with one element.
         betas: decay rates of the two averages, both numbers or both tensors with one element.
         eps: added to the denominator.
-        weight_decay: strength of the pull towards zero.
-        amsgrad: divide by the largest average so far.
-        maximize: climb instead of descend.
-        foreach, fused: which implementation runs; results do not depend on it.
-        capturable: for accelerators only.
-        differentiable: record the step, so that gradients flow through it.
+        weight_decay: weight decay coefficient.
+        amsgrad: whether to divide by the maximum of the averages so far (AMSGrad).
+        maximize: maximize the objective instead of minimizing it.
+        foreach, fused: select the implementation; the results are the same.
+        capturable: has an effect on accelerators only.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

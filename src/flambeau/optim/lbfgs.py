@@ -37,7 +37,7 @@ class LBFGS(Optimizer):
         tolerance_change: stop when loss and parameters change less.
         history_size: number of differences of gradients that are kept.
         line_search_fn: `"strong_wolfe"` for a line search with the strong Wolfe conditions, or None.
-        maximize: climb instead of descend.
+        maximize: maximize the objective instead of minimizing it.
 
     Example:
         >>> p = fb.tensor([3.0, -2.0], requires_grad=True)

@@ -41,13 +41,14 @@ class NAdam(GroupOptimizer):
         lr: learning rate, a number or a tensor with one element.
         betas: decay rates of the two averages.
         eps: added to the denominator.
-        weight_decay: strength of the pull towards zero.
+        weight_decay: weight decay coefficient.
         momentum_decay: how fast μ approaches beta1.
-        decoupled_weight_decay: shrink parameters directly, as AdamW does, instead of through the gradient.
-        foreach: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        capturable: for accelerators only.
-        differentiable: record the step, so that gradients flow through it.
+        decoupled_weight_decay: apply weight decay to the parameters directly, as AdamW does, instead of through the
+            gradient.
+        foreach: selects the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        capturable: has an effect on accelerators only.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

@@ -64,7 +64,7 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
         hook: may return `(args, kwargs)` to change what the step receives, or None.
 
     Returns:
-        A handle whose `remove()` takes the hook away.
+        A handle whose `remove()` removes the hook.
 
     Example:
         >>> handle = fb.optim.optimizer.register_optimizer_step_pre_hook(lambda o, args, kwargs: print(type(o).__name__))
@@ -79,7 +79,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     """Calls `hook(optimizer, args, kwargs)` after every step of every optimizer.
 
     Returns:
-        A handle whose `remove()` takes the hook away.
+        A handle whose `remove()` removes the hook.
 
     Example:
         >>> handle = fb.optim.optimizer.register_optimizer_step_post_hook(lambda o, args, kwargs: print("done"))
@@ -93,8 +93,8 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 class Optimizer:
     """Base class of optimizers.
 
-    A subclass calls `super().__init__(params, defaults)` and defines `step`. Its options live in `param_groups`, a list
-    of dictionaries with the key `params` and one key per option; what it remembers about a parameter lives in
+    A subclass calls `super().__init__(params, defaults)` and defines `step`. Its options are in `param_groups`, a list
+    of dictionaries with the key `params` and one key per option; the state of a parameter is in
     `state[parameter]`, a dictionary.
 
     Args:
@@ -304,7 +304,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Takes over a state that `state_dict` returned.
+        """Loads a state returned by `state_dict()`.
 
         Parameters are matched by their order in the groups; tensors take the dtype and device of their parameter.
 
@@ -360,7 +360,7 @@ class Optimizer:
             hook(self)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients of all parameters.
+        """Resets the gradients of all parameters.
 
         Args:
             set_to_none: set them to None, which frees their memory; otherwise fill them with zeros.
@@ -388,10 +388,10 @@ class Optimizer:
     @overload
     def step(self, closure: Callable[[], R]) -> R: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes the parameters by their gradients; every optimizer defines its own.
+        """Updates the parameters with their gradients; every optimizer defines its own step.
 
         Args:
-            closure: computes the loss and its gradients again, and returns the loss.
+            closure: recomputes the loss and its gradients, and returns the loss.
 
         Returns:
             What the closure returned, or None.
@@ -405,10 +405,10 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__}: an optimizer must define step(self, closure=None)")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of parameters, for example layers that training begins to change later.
+        """Adds a group of parameters, for example layers that are unfrozen during training.
 
         Args:
-            param_group: `params` and any options that shall differ from the defaults.
+            param_group: `params` and any options that differ from the defaults.
 
         Example:
             >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=0.1)

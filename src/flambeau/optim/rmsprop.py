@@ -41,13 +41,13 @@ class RMSprop(GroupOptimizer):
         lr: learning rate, a number or a tensor with one element.
         alpha: decay rate of the averages.
         eps: added to the denominator.
-        weight_decay: strength of the pull towards zero.
-        momentum: how much of the previous direction is kept.
+        weight_decay: weight decay coefficient.
+        momentum: momentum factor.
         centered: divide by the estimated standard deviation instead of the root mean square.
-        capturable: for accelerators only.
-        foreach: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        differentiable: record the step, so that gradients flow through it.
+        capturable: has an effect on accelerators only.
+        foreach: selects the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

@@ -13,20 +13,20 @@ __all__ = ["Rprop", "rprop"]
 
 
 class Rprop(GroupOptimizer):
-    """Resilient backpropagation: every element has its own step size, only the signs of gradients count.
+    """Resilient backpropagation: every element has its own step size, and only the signs of gradients are used.
 
     An element's step grows by `etas[1]` while its gradient keeps its sign and shrinks by `etas[0]` when the sign
-    changes, in which case the element rests for one step.
+    changes, in which case the element is not updated for one step.
 
     Args:
         params: parameters, named parameters or parameter groups.
-        lr: size of the first step, a number or a tensor with one element.
+        lr: initial step size, a number or a tensor with one element.
         etas: factors by which steps shrink and grow.
         step_sizes: smallest and largest step.
-        capturable: for accelerators only.
-        foreach: which implementation runs; results do not depend on it.
-        maximize: climb instead of descend.
-        differentiable: record the step, so that gradients flow through it.
+        capturable: has an effect on accelerators only.
+        foreach: selects the implementation; the results are the same.
+        maximize: maximize the objective instead of minimizing it.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

@@ -23,7 +23,7 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(GroupOptimizer):
-    """Stochastic gradient descent, with momentum if asked for.
+    """Stochastic gradient descent, optionally with momentum.
 
     With g the gradient, b the momentum buffer (g at the first step) and p the parameter::
 
@@ -34,13 +34,13 @@ class SGD(GroupOptimizer):
     Args:
         params: parameters, named parameters or parameter groups.
         lr: learning rate, a number or a tensor with one element.
-        momentum: how much of the previous direction is kept.
-        dampening: how much of the gradient is left out of the direction.
-        weight_decay: strength of the pull towards zero.
-        nesterov: look ahead along the new direction; needs momentum and no dampening.
-        maximize: climb instead of descend.
-        foreach, fused: which implementation runs; results do not depend on it.
-        differentiable: record the step, so that gradients flow through it.
+        momentum: momentum factor.
+        dampening: dampening of the momentum.
+        weight_decay: weight decay coefficient.
+        nesterov: whether to use Nesterov momentum; requires momentum and no dampening.
+        maximize: maximize the objective instead of minimizing it.
+        foreach, fused: select the implementation; the results are the same.
+        differentiable: record the step, so that it can be differentiated.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)

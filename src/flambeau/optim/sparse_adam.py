@@ -16,7 +16,8 @@ __all__ = ["SparseAdam"]
 class SparseAdam(Optimizer):
     """Adam that leaves rows without a gradient alone: neither they nor their averages change.
 
-    Meant for embeddings. Gradients may be sparse or dense; a row of which all elements of a dense one are zero counts as
+    Meant for embeddings. Gradients may be sparse or dense; a row of which all elements of a dense one are zero counts
+    as
     one that the step has nothing to say about.
 
     Args:
@@ -24,7 +25,7 @@ class SparseAdam(Optimizer):
         lr: learning rate, a number or a tensor with one element, above 0.
         betas: decay rates of the two averages.
         eps: added to the denominator, above 0.
-        maximize: climb instead of descend.
+        maximize: maximize the objective instead of minimizing it.
 
     Example:
         >>> table = fb.ones(3, 2, requires_grad=True)
@@ -64,10 +65,10 @@ class SparseAdam(Optimizer):
     def step(self, closure: Callable[[], R]) -> R: ...
     @fb.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes the rows that have a gradient.
+        """Updates the rows that have a gradient.
 
         Args:
-            closure: computes the loss and its gradients again, and returns the loss.
+            closure: recomputes the loss and its gradients, and returns the loss.
 
         Returns:
             What the closure returned, or None.

@@ -118,7 +118,8 @@ class AveragedModel(Module):
     Args:
         model: the model.
         device: where the copy lives; with the model unless given.
-        avg_fn: returns the new average of one tensor from `(average, value, num_averaged)`; the plain mean unless given.
+        avg_fn: returns the new average of one tensor from `(average, value, num_averaged)`; the plain mean unless
+            given.
         multi_avg_fn: changes a list of averages in place from `(averages, values, num_averaged)`; instead of avg_fn.
         use_buffers: average buffers too; otherwise they are copied.
 
@@ -207,7 +208,7 @@ class AveragedModel(Module):
 
 @fb.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Computes the running statistics of a model's batch normalisation layers anew, by one pass over the data.
+    """Computes the running statistics of a model's batch normalization layers anew, by one pass over the data.
 
     Weights that were averaged never saw data; their statistics have to be found before the model is used.
 
@@ -251,7 +252,7 @@ class SWALR(LRScheduler):
         swa_lr: learning rate of the averaging phase, or one per parameter group.
         anneal_epochs: number of epochs, at least 0.
         anneal_strategy: `"cos"` or `"linear"`.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)

@@ -177,7 +177,8 @@ class profile:
 
     Args:
         activities: what to record: the CPU; None means that too. CUDA is left aside where there is none, as in PyTorch.
-        schedule: a function from a step's number to a ProfilerAction, see `schedule`; without one everything is recorded.
+        schedule: a function from a step's number to a ProfilerAction, see `schedule`; without one everything is
+            recorded.
         on_trace_ready: called with this profile whenever a recording is complete.
         record_shapes: whether to record the shapes of tensor arguments.
         profile_memory: whether to record bytes allocated and freed.

@@ -1,6 +1,7 @@
 """Compressed layouts: rows (CSR) or columns (CSC) of elements, rows (BSR) or columns (BSC) of equal blocks.
 
-A `SparseTensor` of one of these keeps what one of coordinates keeps, coordinates and values, in the order of the layout; with
+A `SparseTensor` of one of these keeps what one of coordinates keeps, coordinates and values, in the order of the
+layout; with
 blocks, the coordinates count blocks and every value is a block. Where each row begins is counted when somebody asks.
 """
 
@@ -136,7 +137,8 @@ def sparse_compressed_tensor(
     """A sparse matrix in one of the compressed layouts: rows or columns of elements, or of blocks.
 
     Args:
-        compressed_indices: where each row (column) begins: one more number than there are, from 0 to the number of values.
+        compressed_indices: where each row (column) begins: one more number than there are, from 0 to the number of
+            values.
         plain_indices: the column (row) of each value.
         values: the kept elements, or blocks, row by row (column by column).
         size: shape of the matrix; by default the smallest that holds every index.

@@ -1,6 +1,7 @@
 """Nested containers of tensors: take them apart into leaves and put them together again.
 
-Containers are dict (and OrderedDict, defaultdict), list, tuple, named tuple, the named results of ops, deque, and what is
+Containers are dict (and OrderedDict, defaultdict), list, tuple, named tuple, the named results of ops, deque, and
+what is
 registered; everything else, None included, is a leaf.
 """
 

@@ -161,8 +161,10 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_ent
     """Two contexts for checkpoint's context_fn: results of the ops that the policy names are kept, the others computed again.
 
     Args:
-        policy_fn_or_list: a function `policy(ctx, op, *args)` that returns a CheckpointPolicy (or a bool: whether to keep), or a
-            list of ops to keep. An op is the public function, such as `fb.mm`; a linear layer counts as `fb.addmm` or, without
+        policy_fn_or_list: a function `policy(ctx, op, *args)` that returns a CheckpointPolicy (or a bool: whether to
+            keep), or a
+            list of ops to keep. An op is the public function, such as `fb.mm`; a linear layer counts as `fb.addmm`
+            or, without
             bias, `fb.mm`.
         allow_cache_entry_mutation: whether kept results may be changed in place afterwards.
 

@@ -148,7 +148,7 @@ class Measurement:
 
 
 class Timer:
-    """Measures a statement with a given number of threads, one unless told otherwise.
+    """Measures a statement with a given number of threads, one by default.
 
     Args:
         stmt: the statement.

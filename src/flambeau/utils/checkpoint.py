@@ -142,13 +142,15 @@ def checkpoint(
     Args:
         function: what to run; it must do the same both times.
         args: its arguments.
-        use_reentrant: False keeps the graph and recomputes what backward asks for, and stops there; True runs forward without
+        use_reentrant: False keeps the graph and recomputes what backward asks for, and stops there; True runs forward
+            without
             a graph and backward inside backward. Say which: without it True is taken, with a warning, as PyTorch does.
         context_fn: returns two contexts, for the first and the second run. Only with use_reentrant=False.
         determinism_check: 'default' compares shape, dtype and device of what both runs save; 'none' does not.
         debug: whether an error lists what the first run saved. Only with use_reentrant=False.
         early_stop: whether the second run ends once all that is needed is there. Only with use_reentrant=False.
-        kwargs: keyword arguments of function (with use_reentrant=False), and `preserve_rng_state` (True): whether the second
+        kwargs: keyword arguments of function (with use_reentrant=False), and `preserve_rng_state` (True): whether the
+            second
             run sees the random state of the first.
 
     Example:

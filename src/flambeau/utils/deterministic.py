@@ -29,7 +29,8 @@ class _Module(types.ModuleType):
     def fill_uninitialized_memory(self) -> bool:
         """Whether empty() and its kin fill their memory while deterministic algorithms are asked for.
 
-        Floating and complex elements become NaN, integers the largest number, bool True: reading what was never written shows.
+        Floating and complex elements become NaN, integers the largest number, bool True: reading what was never
+            written shows.
         """
         return _fill
 

@@ -58,7 +58,8 @@ def _wrapped(function: Any, output: Any, out_dims: Any, level: Level) -> Any:
 def grad_of_examples(outputs: tuple, inputs: tuple, gradients: tuple, options: dict[str, Any]) -> tuple:
     """autograd.grad inside vmap.
 
-    Of a graph recorded outside, with gradients that differ per example: one backward for each. Of outputs that differ per
+    Of a graph recorded outside, with gradients that differ per example: one backward for each. Of outputs that differ
+    per
     example: one backward for all, which the examples do not share anything in, with respect to inputs that differ too.
     """
     level = max((x.level for x in (*outputs, *inputs, *gradients) if isinstance(x, Batched)), key=lambda level: level.depth)

@@ -1,4 +1,4 @@
-"""Normalisation under vmap: its formulas on the examples themselves."""
+"""Normalization under vmap: its formulas on the examples themselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Attention with scores changed and masked by functions of the position.
 
-A function of positions is called once, with index tensors that broadcast to (batch, heads, queries, keys); so it must be written
+A function of positions is called once, with index tensors that broadcast to (batch, heads, queries, keys); so it must
+be written
 elementwise, as PyTorch's are: comparisons, arithmetic, `where`, tables indexed by the positions.
 """
 
@@ -195,7 +196,7 @@ def create_block_mask(
     """The BlockMask of a function.
 
     Args:
-        mask_mod: a function of (batch, head, query, key) that answers True where a query may attend to a key.
+        mask_mod: a function of (batch, head, query, key) that returns True where a query may attend to a key.
         B: batch size; None for one mask for all.
         H: heads; None for one mask for all.
         Q_LEN: queries.
@@ -233,7 +234,7 @@ def flex_attention(
         query: (batch, heads, queries, features).
         key: (batch, heads, keys, features).
         value: (batch, heads, keys, features of the result).
-        score_mod: a function of (score, batch, head, query, key) that answers a changed score.
+        score_mod: a function of (score, batch, head, query, key) that returns a modified score.
         block_mask: from create_block_mask.
         scale: factor of the scores; 1 / √features if not given.
         enable_gqa: whether key and value may have fewer heads, each shared by several of the query.

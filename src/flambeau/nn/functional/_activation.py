@@ -463,7 +463,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """A sample of the Gumbel-softmax distribution: softmax((logits + Gumbel noise) / tau).
 
     Args:
-        logits: unnormalised log probabilities.
+        logits: unnormalized log probabilities.
         tau: temperature.
         hard: whether the result is one-hot, with the gradient of the soft sample.
         eps: not used any more.

@@ -186,7 +186,8 @@ def multi_head_attention_forward(
         >>> m = fb.nn.MultiheadAttention(4, 2)
         >>> x = fb.zeros(3, 1, 4)
         >>> out, weights = fb.nn.functional.multi_head_attention_forward(
-        ...     x, x, x, 4, 2, m.in_proj_weight, m.in_proj_bias, None, None, False, 0.0, m.out_proj.weight, m.out_proj.bias)
+        ...     x, x, x, 4, 2, m.in_proj_weight, m.in_proj_bias, None, None, False, 0.0, m.out_proj.weight,
+        m.out_proj.bias)
         >>> out.shape, weights.shape
         (flambeau.Size([3, 1, 4]), flambeau.Size([1, 3, 3]))
     """

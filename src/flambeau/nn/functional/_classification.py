@@ -30,7 +30,7 @@ def nll_loss(
         target: classes, (), (N,) or (N, …).
         weight: a weight for every class; the mean is then a weighted one.
         size_average: deprecated.
-        ignore_index: a class that counts nothing.
+        ignore_index: a class that does not contribute to the loss.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
 
@@ -110,9 +110,9 @@ def cross_entropy(
     """Negative log likelihood of the true classes under softmax(input).
 
     Args:
-        input: unnormalised scores, (C,), (N, C) or (N, C, …).
+        input: unnormalized scores, (C,), (N, C) or (N, C, …).
         target: classes, (), (N,) or (N, …); or probabilities, of the shape of input.
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
         ignore_index: a class that counts nothing; for classes only.
         reduce: deprecated.
@@ -207,7 +207,7 @@ def linear_cross_entropy(
         linear_weight: (C, in_features) or (C, …, in_features).
         target: classes or probabilities, as for cross_entropy.
         linear_bias: (C,) or (C, …).
-        weight: a weight for every class.
+        weight: a weight per class.
         reduction: "mean", "sum" or "none".
         ignore_index: a class that counts nothing, -100 by default; for classes only.
         label_smoothing: the share of the target that is spread evenly over all classes.

@@ -28,7 +28,7 @@ def ctc_loss(
         targets: labels, (N, S), (S,), or all targets one after the other.
         input_lengths: how many steps each sequence has, (N,) or ().
         target_lengths: how many labels each target has, (N,) or ().
-        blank: the class that stands for no label.
+        blank: index of the blank label.
         reduction: "mean" (of the losses per label), "sum" or "none".
         zero_infinity: whether targets too long for their input count as 0, and not as inf.
 

@@ -92,7 +92,8 @@ def grouped_mm(
 ) -> Tensor:
     """Products of matrices in groups, as a mixture of experts needs them.
 
-    A 3-d operand holds one matrix for each group; a 2-d one holds the groups side by side, and offs says where each ends.
+    A 3-d operand holds one matrix for each group; a 2-d one holds the groups side by side, and offs says where each
+    ends.
 
     Args:
         mat_a: (groups, M, K), or (M, K) with groups of rows, or of columns if mat_b is 2-d too.
@@ -195,7 +196,7 @@ def embedding(
     Args:
         input: indices, any shape.
         weight: (rows, features).
-        padding_idx: a row that gets no gradient.
+        padding_idx: a row that receives no gradient.
         max_norm: rows in use that are longer are scaled to this norm, in place.
         norm_type: which norm, the 2-norm by default.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in input.
@@ -284,13 +285,13 @@ def embedding_bag(
         weight: (rows, features).
         offsets: where each bag begins in a 1-d input.
         max_norm: rows in use that are longer are scaled to this norm, in place.
-        norm_type: which norm.
+        norm_type: order of the norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
         mode: "sum", "mean" or "max".
         sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
         per_sample_weights: factors for the rows, like input; for "sum" only.
         include_last_offset: whether offsets end with the length of input.
-        padding_idx: a row that is left out.
+        padding_idx: a row that is skipped.
 
     Example:
         >>> table = fb.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -353,7 +353,7 @@ def binary_cross_entropy_with_logits(
     """Binary cross entropy of sigmoid(input), computed without overflow.
 
     Args:
-        input: unnormalised scores.
+        input: unnormalized scores.
         target: of the same shape, between 0 and 1, of a floating dtype, which is also that of the result.
         weight: factors that broadcast to the shape.
         size_average: deprecated.

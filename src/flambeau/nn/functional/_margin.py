@@ -163,7 +163,7 @@ def multi_margin_loss(
         target: classes, (N,) or ().
         p: 1 or 2.
         margin: by how much the true class should lead.
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -265,7 +265,7 @@ def multilabel_soft_margin_loss(
     Args:
         input: scores, (N, C).
         target: 0 or 1, of the same shape.
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -300,7 +300,7 @@ def triplet_margin_loss(
         positive: what should be near.
         negative: what should be far.
         margin: by how much.
-        p: which norm.
+        p: order of the norm.
         eps: keeps the gradient of the norm finite.
         swap: whether the distance of positive and negative counts, too, if it is smaller.
         size_average: deprecated.
@@ -329,7 +329,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with a distance of your own.
+    """triplet_margin_loss with a custom distance function.
 
     Args:
         anchor: (N, …).

@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalization."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _core = fb._C.namespaces["_nn"]
 
 
 def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | None) -> tuple[int, ...]:
-    """The dimensions to normalise over, after a check that all shapes fit."""
+    """The dimensions to normalize over, after a check that all shapes fit."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
         raise ArgumentError(f"{op}: Expected normalized_shape to be at least 1-dimensional, got ()")
@@ -64,10 +64,10 @@ def layer_norm(
 
     Args:
         input: the tensor.
-        normalized_shape: the last sizes of input, over which to normalise.
+        normalized_shape: the last sizes of input, over which to normalize.
         weight: factors of that shape.
         bias: summands of that shape.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
 
     Example:
         >>> fb.nn.functional.layer_norm(fb.tensor([1.0, 3.0]), (2,), eps=0.0)
@@ -84,7 +84,7 @@ def rms_norm(
 
     Args:
         input: the tensor.
-        normalized_shape: the last sizes of input, over which to normalise.
+        normalized_shape: the last sizes of input, over which to normalize.
         weight: factors of that shape.
         eps: keeps the root from 0; the dtype's machine epsilon by default.
 
@@ -107,14 +107,14 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalises over groups of channels (dimension 1) and all positions, for each sample.
+    """Normalizes over groups of channels (dimension 1) and all positions, for each sample.
 
     Args:
         input: (N, C, …).
         num_groups: into how many groups the channels are split.
         weight: (C,).
         bias: (C,).
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
 
     Example:
         >>> fb.nn.functional.group_norm(fb.tensor([[1.0, 3.0, 2.0, 6.0]]), 2, eps=0.0)
@@ -165,7 +165,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises every channel (dimension 1) over the batch and all positions.
+    """Normalizes every channel (dimension 1) over the batch and all positions.
 
     In training the statistics are the batch's own, and the running ones move towards them by momentum; otherwise the
     running ones are used.
@@ -178,7 +178,7 @@ def batch_norm(
         bias: (C,).
         training: which statistics to use.
         momentum: weight of the new statistics.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
 
     Example:
         >>> fb.nn.functional.batch_norm(fb.tensor([[1.0], [3.0]]), None, None, training=True)
@@ -192,7 +192,7 @@ def _batch_norm(
     core: str, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
     bias: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Tensor:  # fmt: skip
-    """Batch normalisation, or with the relu that follows, as the core's op of this name does it."""
+    """Batch normalization, or with the relu that follows, as the core's op of this name does it."""
     op = "batch_norm"
     if eps < 0 or (training and eps <= 0):
         raise ArgumentError(
@@ -239,7 +239,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises every channel of every sample over all positions.
+    """Normalizes every channel of every sample over all positions.
 
     Args:
         input: (N, C, …).
@@ -249,7 +249,7 @@ def instance_norm(
         bias: (C,).
         use_input_stats: whether the input's own statistics are used, else the running ones.
         momentum: weight of the new statistics.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
 
     Example:
         >>> fb.nn.functional.instance_norm(fb.tensor([[[1.0, 3.0]]]), eps=0.0)
@@ -306,7 +306,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
     Args:
         input: the tensor.
-        p: which norm.
+        p: order of the norm.
         dim: the dimension.
         eps: keeps the divisor from 0.
         out: where to write the result.

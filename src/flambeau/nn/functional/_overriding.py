@@ -22,7 +22,8 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, asked about before it runs: classes of its tensor arguments, and open modes, may handle the call.
 
     Classes see the function itself as `func`, arguments without a default as positional ones and the rest by name. The
-    wrapper is generated with the function's own parameters: a call costs one more frame and one look at the tensors' classes.
+    wrapper is generated with the function's own parameters: a call costs one more frame and one look at the tensors'
+    classes.
 
     Args:
         function: the function; arguments whose annotation mentions Tensor are looked at.

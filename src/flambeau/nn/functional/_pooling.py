@@ -297,8 +297,8 @@ def lp_pool1d(
         input: (N, C, L) or (C, L).
         norm_type: p.
         kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
+        stride: step of the window; kernel_size by default.
+        ceil_mode: whether to include a last window that is only partly inside.
 
     Example:
         >>> fb.nn.functional.lp_pool1d(fb.tensor([[3.0, 4.0]]), 2, 2)
@@ -320,8 +320,8 @@ def lp_pool2d(
         input: (N, C, H, W) or (C, H, W).
         norm_type: p.
         kernel_size: size of the window, one number or two.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
+        stride: step of the window; kernel_size by default.
+        ceil_mode: whether to include a last window that is only partly inside.
 
     Example:
         >>> fb.nn.functional.lp_pool2d(fb.tensor([[[3.0, 4.0]]]), 2, (1, 2))
@@ -343,8 +343,8 @@ def lp_pool3d(
         input: (N, C, D, H, W) or (C, D, H, W).
         norm_type: p.
         kernel_size: size of the window, one number or three.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
+        stride: step of the window; kernel_size by default.
+        ceil_mode: whether to include a last window that is only partly inside.
 
     Example:
         >>> fb.nn.functional.lp_pool3d(fb.tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))

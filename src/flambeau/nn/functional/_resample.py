@@ -36,8 +36,8 @@ def interpolate(
         scale_factor: factors in place of sizes.
         mode: "nearest", "nearest-exact", "linear" (3-d), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area", or
             "lanczos" (4-d, with antialias), which is Pillow's filter of that name.
-        align_corners: whether the centres of the corner pixels, and not the corners, stay in place.
-        recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
+        align_corners: whether the centers of the corner pixels, and not the corners, stay in place.
+        recompute_scale_factor: whether to recompute the factor from the rounded sizes.
         antialias: whether a filter is applied when shrinking; for "bilinear", "bicubic" and "lanczos".
 
     Example:
@@ -311,7 +311,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Args:
         theta: (N, 2, 3) or (N, 3, 4).
         size: of the output, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: whether -1 and 1 mean the centres of the corner pixels, not the image's corners.
+        align_corners: whether -1 and 1 mean the centers of the corner pixels, not the image's corners.
 
     Returns:
         (N, H, W, 2) or (N, D, H, W, 3).
@@ -363,7 +363,7 @@ def grid_sample(
         grid: (N, H', W', 2) or (N, D', H', W', 3), x first.
         mode: "bilinear", "nearest" or, for 4-d inputs, "bicubic".
         padding_mode: what lies outside: "zeros", "border" or "reflection".
-        align_corners: whether -1 and 1 mean the centres of the corner pixels, not the image's corners.
+        align_corners: whether -1 and 1 mean the centers of the corner pixels, not the image's corners.
 
     Example:
         >>> image = fb.tensor([[[[1.0, 3.0]]]])

@@ -31,8 +31,8 @@ class MultiheadAttention(Module):
         kdim: size of the keys, embed_dim by default.
         vdim: size of the values, embed_dim by default.
         batch_first: whether tensors are (N, L, E) and not (L, N, E).
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> m = fb.nn.MultiheadAttention(8, 2, batch_first=True)

@@ -188,7 +188,7 @@ class Calling:
     def register_full_backward_hook(self, hook: Hook3, prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known.
 
-        What it returns, unless None, takes the place of grad_input. Entries are None for arguments that are no tensors
+        What it returns, unless None, takes the place of grad_input. Entries are None for non-tensor arguments
         or need no gradient.
 
         Example:
@@ -204,7 +204,8 @@ class Calling:
     def register_backward_hook(self, hook: Hook3) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the op that made the output has run backward.
 
-        The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the module. The
+        The older form of register_full_backward_hook(): grad_input are the gradients of that last op, not of the
+        module. The
         output stays as it is, so it may be changed in place.
 
         Example:

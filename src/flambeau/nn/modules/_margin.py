@@ -99,7 +99,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Binary cross entropy of every class, averaged over the classes.
 
     Args:
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -119,7 +119,7 @@ class MultiMarginLoss(_WeightedLoss):
     Args:
         p: 1 or 2.
         margin: by how much the true class should lead.
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -197,7 +197,7 @@ class TripletMarginLoss(_Loss):
 
     Args:
         margin: by how much the negative should be further away.
-        p: which norm.
+        p: order of the norm.
         eps: keeps the gradient of the norm finite.
         swap: whether the distance of positive and negative counts, too, if it is smaller.
         size_average: deprecated.
@@ -232,7 +232,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of your own.
+    """TripletMarginLoss with a custom distance function.
 
     Args:
         distance_function: of two tensors; PairwiseDistance by default.

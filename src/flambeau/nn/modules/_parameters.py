@@ -289,7 +289,8 @@ class ParameterDict(Module):
         """Adds or replaces values.
 
         Args:
-            parameters: a mapping, or pairs of names and values; those of a mapping that is no OrderedDict or ParameterDict are
+            parameters: a mapping, or pairs of names and values; those of a mapping other than OrderedDict or
+                ParameterDict are
                 added in the order of their names.
 
         Example:

@@ -1,6 +1,7 @@
 """What recurrent layers compute, step by step.
 
-Sequences are packed: the rows of all steps one below the other, with the number of rows of each step, which never grows.
+Sequences are packed: the rows of all steps one below the other, with the number of rows of each step, which never
+grows.
 A padded batch is the case where all steps have the same number of rows.
 """
 
@@ -30,7 +31,7 @@ def rnn_step(weight: Tensor, bias: Tensor | None, activation: Callable[[Tensor],
 
 
 def lstm_step(weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> Step:
-    """c' = f · c + i · g and h' = o · tanh(c'), with the gates i, f, g, o; h' is projected if there is a matrix for it."""
+    """c' = f · c + i · g and h' = o · tanh(c'), with the gates i, f, g, o; h' is projected if a projection matrix is given."""
 
     def step(x: Tensor, state: State) -> State:
         h, c = state

@@ -1,4 +1,4 @@
-"""Softmax and its relatives as modules."""
+"""Softmax modules."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class State:
 
         Args:
             destination: a dictionary to fill, a new one by default.
-            prefix: put in front of every key.
+            prefix: prepended to every key.
             keep_vars: whether the parameters themselves are stored, with their history.
 
         Example:
@@ -95,7 +95,7 @@ class State:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """What a subclass wants in the state besides tensors; override it together with set_extra_state().
+        """Additional state of a subclass besides tensors; override it together with set_extra_state().
 
         Example:
             >>> class Counter(fb.nn.Module):
@@ -107,7 +107,7 @@ class State:
         raise RuntimeError(f"get_extra_state: {type(self).__name__} does not define it; override it to save more state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes back what get_extra_state() gave; override both.
+        """Restores what get_extra_state() returned; override both.
 
         Example:
             >>> class Counter(fb.nn.Module):
@@ -127,9 +127,9 @@ class State:
         """Copies the tensors of a dictionary into this module and those below it.
 
         Args:
-            state_dict: what state_dict() gave.
+            state_dict: a result of state_dict().
             strict: whether missing and unexpected keys are an error.
-            assign: whether the dictionary's tensors become the module's, in place of a copy of their values.
+            assign: whether to assign the dictionary's tensors to the module instead of copying their values.
 
         Returns:
             A named tuple with missing_keys and unexpected_keys.

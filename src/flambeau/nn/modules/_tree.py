@@ -60,7 +60,7 @@ class Tree:
         """Adds a tensor that belongs to the state of the module but is not learned.
 
         Args:
-            name: the attribute under which it is found.
+            name: name of the attribute.
             tensor: its value; None is allowed, and left out of the state_dict.
             persistent: whether state_dict() contains it.
 
@@ -82,7 +82,7 @@ class Tree:
         """Adds a parameter.
 
         Args:
-            name: the attribute under which it is found.
+            name: name of the attribute.
             param: the parameter; None keeps the name with no value.
 
         Example:
@@ -111,7 +111,7 @@ class Tree:
         """Adds a submodule.
 
         Args:
-            name: the attribute under which it is found.
+            name: name of the attribute.
             module: the submodule; None keeps the name with no value.
 
         Example:
@@ -246,7 +246,7 @@ class Tree:
 
         Args:
             memo: modules already seen.
-            prefix: put in front of every path.
+            prefix: prepended to every path.
             remove_duplicate: whether a module reached by two paths comes once.
 
         Example:
@@ -299,8 +299,8 @@ class Tree:
         """Paths and parameters.
 
         Args:
-            prefix: put in front of every path.
-            recurse: whether submodules are included.
+            prefix: prepended to every path.
+            recurse: whether to include submodules.
             remove_duplicate: whether a parameter reached by two paths comes once.
 
         Example:
@@ -310,10 +310,10 @@ class Tree:
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters, as an optimiser takes them.
+        """Parameters, as an optimizer takes them.
 
         Args:
-            recurse: whether submodules are included.
+            recurse: whether to include submodules.
 
         Example:
             >>> sum(p.numel() for p in fb.nn.Linear(2, 3).parameters())
@@ -328,8 +328,8 @@ class Tree:
         """Paths and buffers.
 
         Args:
-            prefix: put in front of every path.
-            recurse: whether submodules are included.
+            prefix: prepended to every path.
+            recurse: whether to include submodules.
             remove_duplicate: whether a buffer reached by two paths comes once.
 
         Example:
@@ -342,7 +342,7 @@ class Tree:
         """Buffers.
 
         Args:
-            recurse: whether submodules are included.
+            recurse: whether to include submodules.
 
         Example:
             >>> len(list(fb.nn.BatchNorm1d(2).buffers()))
@@ -353,7 +353,7 @@ class Tree:
 
 
 def _replaced(answer: Any, value: Any) -> Any:
-    """What a registration hook answers stands in for the value, unless it is None."""
+    """What a registration hook returns replaces the value, unless it is None."""
     return value if answer is None else answer
 
 

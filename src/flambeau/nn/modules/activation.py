@@ -1,4 +1,4 @@
-"""Activations as modules."""
+"""Activation modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _InPlace(Module):
     """An activation with no other setting than whether it works in place.
 
     Args:
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -59,7 +59,7 @@ class RReLU(Module):
     Args:
         lower: the least slope.
         upper: the greatest slope.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.RReLU(0.5, 0.5).eval()(fb.tensor([-1.0, 2.0]))
@@ -83,7 +83,7 @@ class Hardtanh(Module):
     Args:
         min_val: the least value.
         max_val: the greatest value.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
         min_value: an older name of min_val.
         max_value: an older name of max_val.
 
@@ -118,7 +118,7 @@ class ReLU6(Hardtanh):
     """min(max(x, 0), 6).
 
     Args:
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.ReLU6()(fb.tensor([-1.0, 9.0]))
@@ -232,7 +232,7 @@ class ELU(Module):
 
     Args:
         alpha: the limit on the left, negated.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.ELU()(fb.tensor([-1.0]))
@@ -353,7 +353,7 @@ class LeakyReLU(Module):
 
     Args:
         negative_slope: of the left half.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.LeakyReLU(0.5)(fb.tensor([-1.0, 2.0]))
@@ -469,7 +469,7 @@ class Threshold(Module):
     Args:
         threshold: the threshold.
         value: what stands below it.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.Threshold(2.0, -1.0)(fb.tensor([1.0, 3.0]))

@@ -31,8 +31,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: where the head and each cluster end.
         div_value: by which the size of the projections shrinks from cluster to cluster.
         head_bias: whether the head has a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> m = fb.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)
@@ -81,7 +81,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Reinitializes the parameters."""
         self.head.reset_parameters()
         for layer in self.tail.modules():
             if isinstance(layer, Linear):

@@ -1,4 +1,4 @@
-"""Batch normalisation."""
+"""Batch normalization."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """Parameters and running statistics of batch and instance normalisation."""
+    """Parameters and running statistics of batch and instance normalization."""
 
     weight: Parameter
     bias: Parameter
@@ -113,17 +113,17 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalises every channel over the batch.
+    """Normalizes every channel over the batch.
 
     Args:
         num_features: number of channels C.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
         momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
+        affine: whether to learn a weight (initially ones) and a bias (initially zeros).
         track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether to add a learned bias.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class _BatchNorm(_NormBase):
 
 @inherit_args
 class BatchNorm1d(_BatchNorm):
-    """Normalises every channel of (N, C) or (N, C, L) over the batch.
+    """Normalizes every channel of (N, C) or (N, C, L) over the batch.
 
     Example:
         >>> fb.nn.BatchNorm1d(1, affine=False)(fb.tensor([[1.0], [3.0]]))
@@ -173,7 +173,7 @@ class BatchNorm1d(_BatchNorm):
 
 @inherit_args
 class BatchNorm2d(_BatchNorm):
-    """Normalises every channel of (N, C, H, W) over the batch and all positions.
+    """Normalizes every channel of (N, C, H, W) over the batch and all positions.
 
     Example:
         >>> fb.nn.BatchNorm2d(1, affine=False)(fb.tensor([[[[1.0, 3.0]]]]))
@@ -185,7 +185,7 @@ class BatchNorm2d(_BatchNorm):
 
 @inherit_args
 class BatchNorm3d(_BatchNorm):
-    """Normalises every channel of (N, C, D, H, W) over the batch and all positions.
+    """Normalizes every channel of (N, C, D, H, W) over the batch and all positions.
 
     Example:
         >>> fb.nn.BatchNorm3d(1, affine=False)(fb.tensor([[[[[1.0, 3.0]]]]]))
@@ -196,18 +196,18 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes; in a single process the same as BatchNorm.
+    """Batch normalization over the batches of all processes; in a single process the same as BatchNorm.
 
     Args:
         num_features: number of channels C.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
         momentum: weight of new statistics; None averages over all batches.
-        affine: whether there are weight (ones) and bias (zeros).
+        affine: whether to learn a weight (initially ones) and a bias (initially zeros).
         track_running_stats: whether running statistics are kept, for evaluation.
         process_group: must be None: there is one process.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether to add a learned bias.
 
     Example:
         >>> fb.nn.SyncBatchNorm(1, affine=False)(fb.tensor([[1.0], [3.0]]))
@@ -264,7 +264,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """A normalisation that takes num_features from its first input."""
+    """A normalization that takes num_features from its first input."""
 
     def __init__(
         self,

@@ -298,7 +298,7 @@ class ModuleList(_Numbered):
         return module
 
     def __repr__(self) -> str:
-        """Equal neighbours share a line: (0-3): 4 x ReLU()."""
+        """Equal neighbors share a line: (0-3): 4 x ReLU()."""
         runs: list[list[Any]] = []
         for i, module in enumerate(self):
             text = repr(module)

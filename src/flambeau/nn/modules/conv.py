@@ -115,10 +115,10 @@ class _Conv(_ConvNd):
         padding: on both sides, or "valid" or "same".
         dilation: distance of the kernel's elements.
         groups: into how many groups the channels are split.
-        bias: whether there is a bias.
+        bias: whether to add a learned bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
     """
 
     def __init__(
@@ -152,11 +152,11 @@ class _ConvTransposeNd(_ConvNd):
         padding: margin that is cut off on both sides.
         output_padding: added to one side of the result.
         groups: into how many groups the channels are split.
-        bias: whether there is a bias.
+        bias: whether to add a learned bias.
         dilation: distance of the kernel's elements.
         padding_mode: "zeros".
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
     """
 
     _transposed = True
@@ -287,7 +287,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew, once their shape is known."""
+        """Reinitializes the parameters once their shape is known."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()
 

@@ -15,7 +15,7 @@ class CTCLoss(Module):
     """Minus the log probability of target sequences under all their alignments with longer inputs.
 
     Args:
-        blank: the class that stands for no label.
+        blank: index of the blank label.
         reduction: "mean" (of the losses per label), "sum" or "none".
         zero_infinity: whether targets too long for their input count as 0, and not as inf.
 

@@ -13,7 +13,7 @@ class PairwiseDistance(Module):
     """The p-norm of x1 - x2 + eps along the last dimension.
 
     Args:
-        p: which norm.
+        p: order of the norm.
         eps: keeps the gradient finite.
         keepdim: whether the dimension stays, with size 1.
 

@@ -26,7 +26,7 @@ class Dropout(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.Dropout(0.5).eval()(fb.ones(2))
@@ -42,7 +42,7 @@ class Dropout1d(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.Dropout1d().eval()(fb.ones(1, 2))
@@ -58,7 +58,7 @@ class Dropout2d(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.Dropout2d().eval()(fb.ones(1, 1, 1, 2))
@@ -74,7 +74,7 @@ class Dropout3d(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.Dropout3d().eval()(fb.ones(1, 1, 1, 2))
@@ -90,7 +90,7 @@ class AlphaDropout(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.AlphaDropout().eval()(fb.ones(2))
@@ -106,7 +106,7 @@ class FeatureAlphaDropout(_DropoutNd):
 
     Args:
         p: the probability.
-        inplace: whether the input is overwritten.
+        inplace: whether to overwrite the input.
 
     Example:
         >>> fb.nn.FeatureAlphaDropout().eval()(fb.ones(1, 1, 2))

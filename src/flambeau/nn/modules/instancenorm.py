@@ -1,4 +1,4 @@
-"""Instance normalisation."""
+"""Instance normalization."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Normalises every channel of every sample; running statistics are off by default.
+    """Normalizes every channel of every sample; running statistics are off by default.
 
     Args:
         num_features: number of channels C.
-        eps: keeps the root from 0.
+        eps: added under the root for numerical stability.
         momentum: weight of new statistics.
-        affine: whether there are weight (ones) and bias (zeros).
+        affine: whether to learn a weight (initially ones) and a bias (initially zeros).
         track_running_stats: whether running statistics are kept, for evaluation.
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether to add a learned bias.
     """
 
     _no_batch_ndim: int  # dimensions of one sample
@@ -94,7 +94,7 @@ class _InstanceNorm(_NormBase):
 
 
 class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
-    """An instance normalisation that takes num_features from its first input."""
+    """An instance normalization that takes num_features from its first input."""
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Gives parameters and statistics their shape."""
@@ -104,7 +104,7 @@ class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
 
 @inherit_args
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises every channel of every sample of (N, C, L) or (C, L).
+    """Normalizes every channel of every sample of (N, C, L) or (C, L).
 
     Example:
         >>> fb.nn.InstanceNorm1d(1, eps=0.0)(fb.tensor([[[1.0, 3.0]]]))
@@ -116,7 +116,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 @inherit_args
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises every channel of every sample of (N, C, H, W) or (C, H, W).
+    """Normalizes every channel of every sample of (N, C, H, W) or (C, H, W).
 
     Example:
         >>> fb.nn.InstanceNorm2d(1, eps=0.0)(fb.tensor([[[[1.0, 3.0]]]]))
@@ -128,7 +128,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 @inherit_args
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises every channel of every sample of (N, C, D, H, W) or (C, D, H, W).
+    """Normalizes every channel of every sample of (N, C, D, H, W) or (C, D, H, W).
 
     Example:
         >>> fb.nn.InstanceNorm3d(1, eps=0.0)(fb.tensor([[[[[1.0, 3.0]]]]]))

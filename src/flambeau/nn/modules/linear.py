@@ -41,9 +41,9 @@ class Linear(Module):
     Args:
         in_features: size of the last dimension of the input.
         out_features: size of the last dimension of the output.
-        bias: whether there is a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        bias: whether to add a learned bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> fb.nn.Linear(2, 3)(fb.zeros(5, 2)).shape
@@ -69,7 +69,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Reinitializes the parameters."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
@@ -93,9 +93,9 @@ class Bilinear(Module):
         in1_features: size of the last dimension of the first input.
         in2_features: size of the last dimension of the second input.
         out_features: size of the last dimension of the output.
-        bias: whether there is a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        bias: whether to add a learned bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> fb.nn.Bilinear(2, 3, 4)(fb.zeros(5, 2), fb.zeros(5, 3)).shape
@@ -123,7 +123,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Reinitializes the parameters."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -144,9 +144,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     Args:
         out_features: size of the last dimension of the output.
-        bias: whether there is a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        bias: whether to add a learned bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> m = fb.nn.LazyLinear(3)
@@ -168,7 +168,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew, once their shape is known."""
+        """Reinitializes the parameters once their shape is known."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 

@@ -202,9 +202,9 @@ class NLLLoss(_WeightedLoss):
     """-input[n, target[n]], averaged: negative log likelihood of the true classes.
 
     Args:
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
-        ignore_index: a class that counts nothing.
+        ignore_index: a class that does not contribute to the loss.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
 
@@ -232,9 +232,9 @@ class NLLLoss2d(NLLLoss):
     """NLLLoss of images, under an older name.
 
     Args:
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
-        ignore_index: a class that counts nothing.
+        ignore_index: a class that does not contribute to the loss.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
 
@@ -248,9 +248,9 @@ class CrossEntropyLoss(_WeightedLoss):
     """Negative log likelihood of the true classes under softmax(input).
 
     Args:
-        weight: a weight for every class.
+        weight: a weight per class.
         size_average: deprecated.
-        ignore_index: a class that counts nothing.
+        ignore_index: a class that does not contribute to the loss.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
         label_smoothing: the share of the target that is spread evenly over all classes.
@@ -307,11 +307,11 @@ class LinearCrossEntropyLoss(Module):
         num_classes: number of classes C.
         out_features: sizes behind the classes, for a loss in several places.
         bias: whether the linear layer has a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
         reduction: "mean", "sum" or "none".
-        weight: a weight for every class.
-        ignore_index: a class that counts nothing.
+        weight: a weight per class.
+        ignore_index: a class that does not contribute to the loss.
         label_smoothing: the share of the target that is spread evenly over all classes.
         options: a LinearCrossEntropyOptions to compute in chunks of the batch.
 
@@ -354,7 +354,7 @@ class LinearCrossEntropyLoss(Module):
         self.linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draws the linear layer anew."""
+        """Reinitializes the linear layer."""
         self.linear.reset_parameters()
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

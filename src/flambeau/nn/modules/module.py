@@ -335,7 +335,7 @@ class Module(Tree, Calling, State):
 
         Args:
             device: where to.
-            recurse: whether submodules are included.
+            recurse: whether to include submodules.
 
         Example:
             >>> fb.nn.Linear(2, 3).to_empty(device="cpu").weight.shape

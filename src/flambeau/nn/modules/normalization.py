@@ -1,4 +1,4 @@
-"""Normalisation over features and groups."""
+"""Normalization over features and groups."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class LayerNorm(Module):
 
     Args:
         normalized_shape: the last sizes of the input.
-        eps: keeps the root from 0.
-        elementwise_affine: whether there are weight (ones) and bias (zeros).
-        bias: whether there is a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        eps: added under the root for numerical stability.
+        elementwise_affine: whether to learn a weight (initially ones) and a bias (initially zeros).
+        bias: whether to add a learned bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> fb.nn.LayerNorm(2, elementwise_affine=False, eps=0.0)(fb.tensor([1.0, 3.0]))
@@ -78,9 +78,9 @@ class RMSNorm(Module):
     Args:
         normalized_shape: the last sizes of the input.
         eps: keeps the root from 0; the dtype's machine epsilon by default.
-        elementwise_affine: whether there is a weight (ones).
-        device: where the parameters are.
-        dtype: of the parameters.
+        elementwise_affine: whether to learn a weight (initially ones).
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> fb.nn.RMSNorm(2, elementwise_affine=False)(fb.tensor([3.0, 3.0]))
@@ -119,16 +119,16 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalises over groups of channels and all positions, for each sample.
+    """Normalizes over groups of channels and all positions, for each sample.
 
     Args:
         num_groups: into how many groups the channels are split.
         num_channels: C of (N, C, …).
-        eps: keeps the root from 0.
-        affine: whether there are weight (ones) and bias (zeros).
-        device: where the parameters are.
-        dtype: of the parameters.
-        bias: whether there is a bias.
+        eps: added under the root for numerical stability.
+        affine: whether to learn a weight (initially ones) and a bias (initially zeros).
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether to add a learned bias.
 
     Example:
         >>> fb.nn.GroupNorm(2, 4, affine=False, eps=0.0)(fb.tensor([[1.0, 3.0, 2.0, 6.0]]))

@@ -1,4 +1,4 @@
-"""Padding as modules."""
+"""Padding modules."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _ZeroPad(_ConstantPad):
 
 @inherit_args
 class ConstantPad1d(_ConstantPad):
-    """Adds margins of one value, to the last dimension.
+    """Pads the last dimension with a constant value.
 
     Example:
         >>> fb.nn.ConstantPad1d(1, 5.0)(fb.zeros(1, 2)).shape
@@ -130,7 +130,7 @@ class ConstantPad1d(_ConstantPad):
 
 @inherit_args
 class ConstantPad2d(_ConstantPad):
-    """Adds margins of one value, to the last two dimensions.
+    """Pads the last two dimensions with a constant value.
 
     Example:
         >>> fb.nn.ConstantPad2d(1, 5.0)(fb.zeros(1, 2, 2)).shape
@@ -142,7 +142,7 @@ class ConstantPad2d(_ConstantPad):
 
 @inherit_args
 class ConstantPad3d(_ConstantPad):
-    """Adds margins of one value, to the last three dimensions.
+    """Pads the last three dimensions with a constant value.
 
     Example:
         >>> fb.nn.ConstantPad3d(1, 5.0)(fb.zeros(1, 2, 2, 2)).shape
@@ -154,7 +154,7 @@ class ConstantPad3d(_ConstantPad):
 
 @inherit_args
 class ZeroPad1d(_ZeroPad):
-    """Adds margins of zeros, to the last dimension.
+    """Pads the last dimension with zeros.
 
     Example:
         >>> fb.nn.ZeroPad1d(1)(fb.zeros(1, 2)).shape
@@ -166,7 +166,7 @@ class ZeroPad1d(_ZeroPad):
 
 @inherit_args
 class ZeroPad2d(_ZeroPad):
-    """Adds margins of zeros, to the last two dimensions.
+    """Pads the last two dimensions with zeros.
 
     Example:
         >>> fb.nn.ZeroPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -178,7 +178,7 @@ class ZeroPad2d(_ZeroPad):
 
 @inherit_args
 class ZeroPad3d(_ZeroPad):
-    """Adds margins of zeros, to the last three dimensions.
+    """Pads the last three dimensions with zeros.
 
     Example:
         >>> fb.nn.ZeroPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -190,7 +190,7 @@ class ZeroPad3d(_ZeroPad):
 
 @inherit_args
 class ReflectionPad1d(_Pad, _ReflectionPadNd):
-    """Adds margins that mirror the input at its border, which is not repeated, to the last dimension.
+    """Pads the last dimension by reflecting the input at its border, which is not repeated.
 
     Example:
         >>> fb.nn.ReflectionPad1d(1)(fb.zeros(1, 2)).shape
@@ -202,7 +202,7 @@ class ReflectionPad1d(_Pad, _ReflectionPadNd):
 
 @inherit_args
 class ReflectionPad2d(_Pad, _ReflectionPadNd):
-    """Adds margins that mirror the input at its border, which is not repeated, to the last two dimensions.
+    """Pads the last two dimensions by reflecting the input at its border, which is not repeated.
 
     Example:
         >>> fb.nn.ReflectionPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -214,7 +214,7 @@ class ReflectionPad2d(_Pad, _ReflectionPadNd):
 
 @inherit_args
 class ReflectionPad3d(_Pad, _ReflectionPadNd):
-    """Adds margins that mirror the input at its border, which is not repeated, to the last three dimensions.
+    """Pads the last three dimensions by reflecting the input at its border, which is not repeated.
 
     Example:
         >>> fb.nn.ReflectionPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -226,7 +226,7 @@ class ReflectionPad3d(_Pad, _ReflectionPadNd):
 
 @inherit_args
 class ReplicationPad1d(_Pad, _ReplicationPadNd):
-    """Adds margins that repeat the border, to the last dimension.
+    """Pads the last dimension by replicating the border.
 
     Example:
         >>> fb.nn.ReplicationPad1d(1)(fb.zeros(1, 2)).shape
@@ -238,7 +238,7 @@ class ReplicationPad1d(_Pad, _ReplicationPadNd):
 
 @inherit_args
 class ReplicationPad2d(_Pad, _ReplicationPadNd):
-    """Adds margins that repeat the border, to the last two dimensions.
+    """Pads the last two dimensions by replicating the border.
 
     Example:
         >>> fb.nn.ReplicationPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -250,7 +250,7 @@ class ReplicationPad2d(_Pad, _ReplicationPadNd):
 
 @inherit_args
 class ReplicationPad3d(_Pad, _ReplicationPadNd):
-    """Adds margins that repeat the border, to the last three dimensions.
+    """Pads the last three dimensions by replicating the border.
 
     Example:
         >>> fb.nn.ReplicationPad3d(1)(fb.zeros(1, 2, 2, 2)).shape
@@ -262,7 +262,7 @@ class ReplicationPad3d(_Pad, _ReplicationPadNd):
 
 @inherit_args
 class CircularPad1d(_Pad, _CircularPadNd):
-    """Adds margins taken from the opposite side, to the last dimension.
+    """Pads the last dimension with values from the opposite side.
 
     Example:
         >>> fb.nn.CircularPad1d(1)(fb.zeros(1, 2)).shape
@@ -274,7 +274,7 @@ class CircularPad1d(_Pad, _CircularPadNd):
 
 @inherit_args
 class CircularPad2d(_Pad, _CircularPadNd):
-    """Adds margins taken from the opposite side, to the last two dimensions.
+    """Pads the last two dimensions with values from the opposite side.
 
     Example:
         >>> fb.nn.CircularPad2d(1)(fb.zeros(1, 2, 2)).shape
@@ -286,7 +286,7 @@ class CircularPad2d(_Pad, _CircularPadNd):
 
 @inherit_args
 class CircularPad3d(_Pad, _CircularPadNd):
-    """Adds margins taken from the opposite side, to the last three dimensions.
+    """Pads the last three dimensions with values from the opposite side.
 
     Example:
         >>> fb.nn.CircularPad3d(1)(fb.zeros(1, 2, 2, 2)).shape

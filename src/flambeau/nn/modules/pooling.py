@@ -1,4 +1,4 @@
-"""Pooling as modules."""
+"""Pooling modules."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _Sizes = int | Sequence[int]
 
 
 class _MaxPoolNd(Module):
-    """The largest element of every window.
+    """The maximum of every window.
 
     Args:
         kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        padding: how far windows reach beyond both ends.
+        stride: step of the window; kernel_size by default.
+        padding: how far windows extend beyond both ends.
         dilation: distance between the elements of a window.
         return_indices: whether to return (values, their positions), as MaxUnpool needs.
-        ceil_mode: whether a last window that is cut off counts.
+        ceil_mode: whether to include a last window that is only partly inside.
     """
 
     _pool: str  # the function of nn.functional
@@ -66,7 +66,7 @@ class _MaxPoolNd(Module):
 
 @inherit_args
 class MaxPool1d(_MaxPoolNd):
-    """The largest element of every window of (N, C, L) or (C, L).
+    """The maximum of every window of (N, C, L) or (C, L).
 
     Example:
         >>> fb.nn.MaxPool1d(3, stride=2)(fb.zeros(1, 4, 8)).shape
@@ -78,7 +78,7 @@ class MaxPool1d(_MaxPoolNd):
 
 @inherit_args
 class MaxPool2d(_MaxPoolNd):
-    """The largest element of every window of (N, C, H, W) or (C, H, W).
+    """The maximum of every window of (N, C, H, W) or (C, H, W).
 
     Example:
         >>> fb.nn.MaxPool2d(3, stride=2)(fb.zeros(1, 4, 8, 8)).shape
@@ -90,7 +90,7 @@ class MaxPool2d(_MaxPoolNd):
 
 @inherit_args
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of every window of (N, C, D, H, W) or (C, D, H, W).
+    """The maximum of every window of (N, C, D, H, W) or (C, D, H, W).
 
     Example:
         >>> fb.nn.MaxPool3d(3, stride=2)(fb.zeros(1, 4, 8, 8, 8)).shape
@@ -101,7 +101,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """Puts maxima back where pooling took them from.
+    """Inverts max pooling: puts maxima back to their positions.
 
     Args:
         kernel_size: that of the pooling.
@@ -128,7 +128,7 @@ class _MaxUnpoolNd(Module):
 
 @inherit_args
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool1d took them from; everything else is 0.
+    """Inverts MaxPool1d: puts maxima back where it took them from; everything else is 0.
 
     Example:
         >>> fb.nn.MaxUnpool1d(2)(fb.tensor([[3.0, 4.0]]), fb.tensor([[1, 3]]))
@@ -141,7 +141,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 @inherit_args
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool2d took them from; everything else is 0.
+    """Inverts MaxPool2d: puts maxima back where it took them from; everything else is 0.
 
     Example:
         >>> fb.nn.MaxUnpool2d(2)(fb.tensor([[[3.0]]]), fb.tensor([[[2]]]))
@@ -155,7 +155,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 @inherit_args
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool3d took them from; everything else is 0.
+    """Inverts MaxPool3d: puts maxima back where it took them from; everything else is 0.
 
     Example:
         >>> fb.nn.MaxUnpool3d(2)(fb.tensor([[[[3.0]]]]), fb.tensor([[[[7]]]])).flatten()[-1]
@@ -167,15 +167,15 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """The mean of every window, or its sum divided by a number of your own.
+    """The mean of every window, or its sum divided by a given number.
 
     Args:
         kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
+        stride: step of the window; kernel_size by default.
         padding: zeros on both sides.
-        ceil_mode: whether a last window that is cut off counts.
-        count_include_pad: whether padding counts.
-        divisor_override: divides the sums by this instead of the number of elements.
+        ceil_mode: whether to include a last window that is only partly inside.
+        count_include_pad: whether to include padding in the mean.
+        divisor_override: divisor of the sums instead of the number of elements.
     """
 
     kernel_size: Any
@@ -330,8 +330,8 @@ class _LPPoolNd(Module):
     Args:
         norm_type: p.
         kernel_size: size of the window.
-        stride: step of the window; kernel_size when not given.
-        ceil_mode: whether a last window that is cut off counts.
+        stride: step of the window; kernel_size by default.
+        ceil_mode: whether to include a last window that is only partly inside.
     """
 
     _pool: str  # the function of nn.functional
@@ -389,7 +389,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptivePoolNd(Module):
-    """Pooling into a given size: a subclass says what is made of every window.
+    """Pooling into a given output size; a subclass defines the reduction of each window.
 
     Args:
         output_size: size of the result, one number or one per dimension; None keeps a size.
@@ -409,7 +409,7 @@ class _AdaptivePoolNd(Module):
 
 
 class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    """The largest elements of as many windows as there are results wanted.
+    """Adaptive max pooling: the maxima of as many windows as output elements.
 
     Args:
         output_size: size of the result, one number or one per dimension; None keeps a size.
@@ -426,7 +426,7 @@ class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
 
 @inherit_args
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest elements of as many windows as there are results wanted, which cover all of (N, C, L) or (C, L).
+    """Adaptive max pooling: the maxima of as many windows as output elements, which together cover (N, C, L) or (C, L).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool1d(3)(fb.zeros(1, 4, 8)).shape
@@ -438,7 +438,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 @inherit_args
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The largest elements of as many windows as there are results wanted, which cover all of (N, C, H, W) or (C, H, W).
+    """Adaptive max pooling: the maxima of as many windows as output elements, which together cover (N, C, H, W) or (C, H, W).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool2d(3)(fb.zeros(1, 4, 8, 8)).shape
@@ -450,7 +450,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 @inherit_args
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The largest elements of as many windows as there are results wanted, which cover all of (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive max pooling: the maxima of as many windows as output elements, which together cover (N, C, D, H, W) or (C, D, H, W).
 
     Example:
         >>> fb.nn.AdaptiveMaxPool3d(3)(fb.zeros(1, 4, 8, 8, 8)).shape
@@ -462,7 +462,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 @inherit_args
 class AdaptiveAvgPool1d(_AdaptivePoolNd):
-    """The means of as many windows as there are results wanted, which cover all of (N, C, L) or (C, L).
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover (N, C, L) or (C, L).
 
     Example:
         >>> fb.nn.AdaptiveAvgPool1d(3)(fb.zeros(1, 4, 8)).shape
@@ -474,7 +474,7 @@ class AdaptiveAvgPool1d(_AdaptivePoolNd):
 
 @inherit_args
 class AdaptiveAvgPool2d(_AdaptivePoolNd):
-    """The means of as many windows as there are results wanted, which cover all of (N, C, H, W) or (C, H, W).
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover (N, C, H, W) or (C, H, W).
 
     Example:
         >>> fb.nn.AdaptiveAvgPool2d(3)(fb.zeros(1, 4, 8, 8)).shape
@@ -486,7 +486,7 @@ class AdaptiveAvgPool2d(_AdaptivePoolNd):
 
 @inherit_args
 class AdaptiveAvgPool3d(_AdaptivePoolNd):
-    """The means of as many windows as there are results wanted, which cover all of (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover (N, C, D, H, W) or (C, D, H, W).
 
     Example:
         >>> fb.nn.AdaptiveAvgPool3d(3)(fb.zeros(1, 4, 8, 8, 8)).shape

@@ -31,14 +31,14 @@ class RNNBase(Module):
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
         input_size: features of the input.
         hidden_size: features of the state.
-        num_layers: how many layers are stacked.
-        bias: whether there are biases.
+        num_layers: number of stacked layers.
+        bias: whether to add learned biases.
         batch_first: whether tensors are (N, L, features) and not (L, N, features).
         dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
+        bidirectional: whether to add a second pass in the reverse direction.
         proj_size: size of a projected state, for LSTM.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> isinstance(fb.nn.LSTM(2, 3), fb.nn.RNNBase)
@@ -280,14 +280,14 @@ class RNN(RNNBase):
     Args:
         input_size: features of the input.
         hidden_size: features of the state.
-        num_layers: how many layers are stacked.
+        num_layers: number of stacked layers.
         nonlinearity: "tanh" or "relu".
-        bias: whether there are biases.
+        bias: whether to add learned biases.
         batch_first: whether tensors are (N, L, features) and not (L, N, features).
         dropout: between the layers, in training.
-        bidirectional: whether a second pass goes backwards.
-        device: where the parameters are.
-        dtype: of the parameters.
+        bidirectional: whether to add a second pass in the reverse direction.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> output, h = fb.nn.RNN(2, 3)(fb.zeros(5, 4, 2))
@@ -362,10 +362,10 @@ class RNNCellBase(Module):
     Args:
         input_size: features of the input.
         hidden_size: features of the state.
-        bias: whether there are biases.
+        bias: whether to add learned biases.
         num_chunks: number of gates.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> isinstance(fb.nn.GRUCell(2, 3), fb.nn.RNNCellBase)
@@ -453,10 +453,10 @@ class RNNCell(RNNCellBase):
     Args:
         input_size: features of the input.
         hidden_size: features of the state.
-        bias: whether there are biases.
+        bias: whether to add learned biases.
         nonlinearity: "tanh" or "relu".
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> fb.nn.RNNCell(2, 3)(fb.zeros(4, 2)).shape

@@ -40,13 +40,13 @@ class Embedding(Module):
     Args:
         num_embeddings: number of rows.
         embedding_dim: size of a row.
-        padding_idx: a row of zeros that gets no gradient.
-        max_norm: rows in use that are longer are scaled to this norm.
-        norm_type: which norm.
+        padding_idx: a row of zeros that receives no gradient.
+        max_norm: rows in use with a larger norm are scaled to this norm.
+        norm_type: order of the norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
         sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
-        device: where the table is.
-        dtype: of the table.
+        device: device of the table.
+        dtype: dtype of the table.
 
     Example:
         >>> fb.nn.Embedding(10, 3)(fb.tensor([[1, 2], [3, 4]])).shape
@@ -78,7 +78,7 @@ class Embedding(Module):
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the table anew."""
+        """Reinitializes the table."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -119,10 +119,10 @@ class Embedding(Module):
 
         Args:
             embeddings: (rows, features).
-            freeze: whether the table stays as it is.
-            padding_idx: a row that gets no gradient.
-            max_norm: rows in use that are longer are scaled to this norm.
-            norm_type: which norm.
+            freeze: whether to exclude the table from training.
+            padding_idx: a row that receives no gradient.
+            max_norm: rows in use with a larger norm are scaled to this norm.
+            norm_type: order of the norm.
             scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
             sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
 
@@ -152,15 +152,15 @@ class EmbeddingBag(Module):
     Args:
         num_embeddings: number of rows.
         embedding_dim: size of a row.
-        max_norm: rows in use that are longer are scaled to this norm.
-        norm_type: which norm.
+        max_norm: rows in use with a larger norm are scaled to this norm.
+        norm_type: order of the norm.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
         mode: "sum", "mean" or "max".
         sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
         include_last_offset: whether offsets end with the length of the input.
-        padding_idx: a row that is left out.
-        device: where the table is.
-        dtype: of the table.
+        padding_idx: a row that is skipped.
+        device: device of the table.
+        dtype: dtype of the table.
 
     Example:
         >>> fb.nn.EmbeddingBag(10, 3)(fb.tensor([1, 2, 3]), fb.tensor([0, 2])).shape
@@ -193,7 +193,7 @@ class EmbeddingBag(Module):
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the table anew."""
+        """Reinitializes the table."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with fb.no_grad():
@@ -233,14 +233,14 @@ class EmbeddingBag(Module):
 
         Args:
             embeddings: (rows, features).
-            freeze: whether the table stays as it is.
-            max_norm: rows in use that are longer are scaled to this norm.
-            norm_type: which norm.
+            freeze: whether to exclude the table from training.
+            max_norm: rows in use with a larger norm are scaled to this norm.
+            norm_type: order of the norm.
             scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
             mode: "sum", "mean" or "max".
             sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
             include_last_offset: whether offsets end with the length of the input.
-            padding_idx: a row that is left out.
+            padding_idx: a row that is skipped.
 
         Example:
             >>> fb.nn.EmbeddingBag.from_pretrained(fb.tensor([[1.0], [3.0]]))(fb.tensor([[0, 1]]))

@@ -75,8 +75,8 @@ class _TransformerLayer(Module):
         batch_first: whether tensors are (N, L, E) and not (L, N, E).
         norm_first: whether the norms come before the blocks, not after.
         bias: whether linear layers and norms have a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
     """
 
     self_attn: MultiheadAttention
@@ -204,10 +204,10 @@ class TransformerEncoder(Module):
 
     Args:
         encoder_layer: the layer, of which num_layers copies are made.
-        num_layers: how many.
-        norm: a last normalisation.
-        enable_nested_tensor: accepted; padding is masked either way.
-        mask_check: accepted; masks are always checked.
+        num_layers: number of layers.
+        norm: a last normalization.
+        enable_nested_tensor: accepted without effect; padding is masked either way.
+        mask_check: accepted without effect; masks are always checked.
 
     Example:
         >>> layer = fb.nn.TransformerEncoderLayer(8, 2, 16)
@@ -248,8 +248,8 @@ class TransformerDecoder(Module):
 
     Args:
         decoder_layer: the layer, of which num_layers copies are made.
-        num_layers: how many.
-        norm: a last normalisation.
+        num_layers: number of layers.
+        norm: a last normalization.
 
     Example:
         >>> layer = fb.nn.TransformerDecoderLayer(8, 2, 16)
@@ -300,14 +300,14 @@ class Transformer(Module):
         dim_feedforward: size of the hidden layers.
         dropout: the probability.
         activation: of the hidden layers: "relu", "gelu" or a function.
-        custom_encoder: an encoder of your own.
-        custom_decoder: a decoder of your own.
+        custom_encoder: a custom encoder.
+        custom_decoder: a custom decoder.
         layer_norm_eps: of the layer norms.
         batch_first: whether tensors are (N, L, E) and not (L, N, E).
         norm_first: whether the norms come before the blocks, not after.
         bias: whether linear layers and norms have a bias.
-        device: where the parameters are.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Example:
         >>> m = fb.nn.Transformer(8, 2, 1, 1, 16)

@@ -1,4 +1,4 @@
-"""Changing the resolution of images, as modules."""
+"""Modules that change the resolution of images."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Upsample(Module):
         size: the new sizes.
         scale_factor: factors in place of sizes.
         mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
-        align_corners: whether the centres of the corner pixels, and not the corners, stay in place.
-        recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
+        align_corners: whether the centers of the corner pixels, and not the corners, stay in place.
+        recompute_scale_factor: whether to recompute the factor from the rounded sizes.
 
     Example:
         >>> fb.nn.Upsample(scale_factor=2)(fb.tensor([[[1.0, 2.0]]]))

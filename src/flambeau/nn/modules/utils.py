@@ -30,7 +30,7 @@ def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
 
 
 def _check_sizes(module: object, **sizes: Any) -> None:
-    """Refuses sizes of a layer that are no whole numbers, or negative."""
+    """Refuses sizes of a layer that are not integers, or negative."""
     for name, size in sizes.items():
         if not hasattr(size, "__index__"):
             raise TypeError(f"{type(module).__name__}: {name} must be a whole number, got {size!r}")

@@ -16,7 +16,8 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the processes of a group during backward.
 
-    Groups of this version have one process, whose average is its own gradient; the script around it runs unchanged, and the
+    Groups of this version have one process, whose average is its own gradient; the script around it runs unchanged,
+    and the
     names in the state_dict begin with "module." as it expects.
 
     Args:

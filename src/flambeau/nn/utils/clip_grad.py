@@ -38,8 +38,8 @@ def get_total_norm(
     Args:
         tensors: one or several.
         norm_type: which norm; inf for the largest absolute value.
-        error_if_nonfinite: whether a norm of nan or inf is an error.
-        foreach: accepted, there is one way to compute it.
+        error_if_nonfinite: whether a norm of NaN or infinity is an error.
+        foreach: accepted without effect; there is one implementation.
 
     Example:
         >>> fb.nn.utils.get_total_norm([fb.tensor([3.0]), fb.tensor([4.0])])
@@ -66,7 +66,7 @@ def clip_grads_with_norm_(
         parameters: whose gradients to scale, in place.
         max_norm: the norm they may have.
         total_norm: the norm they have.
-        foreach: accepted, there is one way to compute it.
+        foreach: accepted without effect; there is one implementation.
 
     Example:
         >>> p = fb.nn.Parameter(fb.zeros(1))
@@ -96,11 +96,11 @@ def clip_grad_norm_(
         parameters: whose gradients to scale, in place.
         max_norm: the norm they may have.
         norm_type: which norm; inf for the largest absolute value.
-        error_if_nonfinite: whether a norm of nan or inf is an error.
-        foreach: accepted, there is one way to compute it.
+        error_if_nonfinite: whether a norm of NaN or infinity is an error.
+        foreach: accepted without effect; there is one implementation.
 
     Returns:
-        The norm before.
+        The norm before clipping.
 
     Example:
         >>> p = fb.nn.Parameter(fb.zeros(2))
@@ -125,7 +125,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     Args:
         parameters: whose gradients to limit, in place.
         clip_value: the limit.
-        foreach: accepted, there is one way to compute it.
+        foreach: accepted without effect; there is one implementation.
 
     Example:
         >>> p = fb.nn.Parameter(fb.zeros(2))

@@ -32,12 +32,12 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Learns the length (original0) and direction (original1) of a weight apart.
+    """Learns the norm (original0) and direction (original1) of a weight separately.
 
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        dim: the dimension whose slices are normalised one by one; -1 for all together.
+        dim: the dimension whose slices are normalized one by one; -1 for all together.
 
     Example:
         >>> m = fb.nn.utils.parametrizations.weight_norm(fb.nn.Linear(3, 2))
@@ -89,7 +89,7 @@ class _SpectralNorm(Module):
         return weight / fb.vdot(self._u.clone(), matrix.mv(self._v.clone()))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself: it is taken as not normalised yet."""
+        """The value itself: it is taken as not normalized yet."""
         return value
 
 
@@ -102,7 +102,7 @@ def spectral_norm(
         module: the module, changed in place.
         name: of the parameter.
         n_power_iterations: for each use in training.
-        eps: keeps divisors from 0.
+        eps: lower bound of divisors, which avoids division by zero.
         dim: the dimension of the outputs, 0 or, for transposed convolutions, 1.
 
     Example:
@@ -193,7 +193,8 @@ def orthogonal(
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        orthogonal_map: "matrix_exp", "cayley" or "householder"; by default the first for square, the last for other matrices.
+        orthogonal_map: "matrix_exp", "cayley" or "householder"; by default the first for square, the last for other
+            matrices.
         use_trivialization: whether the map starts from a basis that is updated when the tensor is assigned to.
 
     Example:

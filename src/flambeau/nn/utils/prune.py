@@ -21,7 +21,8 @@ class BasePruningMethod(ABC):
     """How a mask is chosen; a subclass defines compute_mask(t, default_mask) and PRUNING_TYPE.
 
     PRUNING_TYPE is "unstructured", "structured" or "global", and says what a further round of pruning works on.
-    Applied to a parameter `name`, the values stay in `name_orig`, the mask is the buffer `name_mask`, and `name` is their
+    Applied to a parameter `name`, the values stay in `name_orig`, the mask is the buffer `name_mask`, and `name` is
+    their
     product, computed before each forward.
 
     Example:
@@ -221,7 +222,7 @@ class RandomUnstructured(_Amount):
     """Prunes elements at random.
 
     Args:
-        amount: how many, or which fraction.
+        amount: number, or fraction.
 
     Example:
         >>> (fb.nn.utils.prune.RandomUnstructured(2).prune(fb.ones(5)) == 0).sum()
@@ -238,7 +239,7 @@ class L1Unstructured(_Amount):
     """Prunes the elements with the smallest absolute value.
 
     Args:
-        amount: how many, or which fraction.
+        amount: number, or fraction.
 
     Example:
         >>> fb.nn.utils.prune.L1Unstructured(1).prune(fb.tensor([3.0, -1.0, 2.0]))
@@ -258,7 +259,7 @@ class RandomStructured(_Amount):
     """Prunes slices of a dimension at random.
 
     Args:
-        amount: how many, or which fraction.
+        amount: number, or fraction.
         dim: the dimension.
 
     Example:
@@ -283,8 +284,8 @@ class LnStructured(_Amount):
     """Prunes the slices of a dimension that have the smallest norm.
 
     Args:
-        amount: how many, or which fraction.
-        n: which norm.
+        amount: number, or fraction.
+        n: order of the norm.
         dim: the dimension.
 
     Example:
@@ -364,7 +365,7 @@ def random_unstructured(module: Any, name: str, amount: Any) -> Any:
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        amount: how many, or which fraction.
+        amount: number, or fraction.
 
     Example:
         >>> (fb.nn.utils.prune.random_unstructured(fb.nn.Linear(2, 2), "weight", 1).weight_mask == 0).sum()
@@ -380,7 +381,7 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Tens
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        amount: how many, or which fraction.
+        amount: number, or fraction.
         importance_scores: what to compare in place of the values.
 
     Example:
@@ -397,7 +398,7 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        amount: how many, or which fraction.
+        amount: number, or fraction.
         dim: the dimension.
 
     Example:
@@ -416,8 +417,8 @@ def ln_structured(
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        amount: how many, or which fraction.
-        n: which norm.
+        amount: number, or fraction.
+        n: order of the norm.
         dim: the dimension.
         importance_scores: what to compare in place of the values.
 

@@ -185,7 +185,7 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Undoes pack_padded_sequence(): the padded batch and the lengths.
+    """Inverts pack_padded_sequence(): returns the padded batch and the lengths.
 
     Args:
         sequence: what to unpack.
@@ -272,7 +272,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """Undoes pad_sequence().
+    """Inverts pad_sequence().
 
     Args:
         padded_sequences: the padded batch.
@@ -303,7 +303,7 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Undoes pack_sequence().
+    """Inverts pack_sequence().
 
     Example:
         >>> packed = fb.nn.utils.rnn.pack_sequence([fb.tensor([1, 2]), fb.tensor([4])])

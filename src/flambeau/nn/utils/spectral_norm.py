@@ -1,4 +1,4 @@
-"""Spectral normalisation by a hook: weight / σ(weight), σ the largest singular value."""
+"""Spectral normalization by a hook: weight / σ(weight), σ the largest singular value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SpectralNorm:
         name: of the weight.
         n_power_iterations: for each forward in training.
         dim: the dimension of the outputs.
-        eps: keeps divisors from 0.
+        eps: lower bound of divisors, which avoids division by zero.
     """
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
@@ -88,7 +88,7 @@ class SpectralNorm:
         return hook
 
     def remove(self, module: Any) -> None:
-        """Puts the normalised weight back as the parameter."""
+        """Puts the normalized weight back as the parameter."""
         with fb.no_grad():
             weight = self.compute_weight(module, False)
         delattr(module, self.name)
@@ -114,7 +114,7 @@ def spectral_norm(
         module: the module, changed in place.
         name: of the parameter.
         n_power_iterations: for each forward in training.
-        eps: keeps divisors from 0.
+        eps: lower bound of divisors, which avoids division by zero.
         dim: the dimension of the outputs, 0 or, for transposed convolutions, 1.
 
     Example:
@@ -127,7 +127,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Undoes spectral_norm(): the normalised weight becomes the parameter.
+    """Removes spectral_norm(): the normalized weight becomes the parameter.
 
     Example:
         >>> m = fb.nn.utils.remove_spectral_norm(fb.nn.utils.spectral_norm(fb.nn.Linear(3, 2)))

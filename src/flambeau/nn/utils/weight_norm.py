@@ -1,4 +1,4 @@
-"""Weight normalisation by a hook: weight = g · v / ‖v‖."""
+"""Weight normalization by a hook: weight = g · v / ‖v‖."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WeightNorm:
 
     Args:
         name: of the weight.
-        dim: the dimension whose slices are normalised one by one; None or -1 for all together.
+        dim: the dimension whose slices are normalized one by one; None or -1 for all together.
     """
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -80,7 +80,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     Args:
         module: the module, changed in place.
         name: of the parameter.
-        dim: the dimension whose slices are normalised one by one; None for all together.
+        dim: the dimension whose slices are normalized one by one; None for all together.
 
     Example:
         >>> m = fb.nn.utils.weight_norm(fb.nn.Linear(3, 2))
@@ -92,7 +92,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Undoes weight_norm().
+    """Removes weight_norm().
 
     Example:
         >>> m = fb.nn.utils.remove_weight_norm(fb.nn.utils.weight_norm(fb.nn.Linear(3, 2)))

@@ -30,7 +30,7 @@ class LRScheduler:
 
     Args:
         optimizer: the optimizer whose learning rates are set.
-        last_epoch: number of the last epoch when a run is resumed; -1 begins from the start.
+        last_epoch: index of the last epoch when a run is resumed; -1 starts from the beginning.
 
     Example:
         >>> class Halve(fb.optim.lr_scheduler.LRScheduler):
@@ -82,7 +82,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a state that `state_dict` returned.
+        """Loads a state returned by `state_dict()`.
 
         Args:
             state_dict: the state of a scheduler of the same class.
@@ -214,7 +214,7 @@ def warn_about_epoch() -> None:
 
 
 def warn_if_asked_directly(scheduler: LRScheduler) -> None:
-    """get_lr computes the next learning rate from the present one, which outside of step is seldom what is wanted."""
+    """get_lr computes the next learning rate from the current one, which outside of step is rarely what is wanted."""
     if not scheduler._get_lr_called_within_step:
         warnings.warn(
             f"{type(scheduler).__name__}.get_lr() is for step(); call get_last_lr() to see the learning rate",

@@ -68,7 +68,7 @@ class SequentialLR(_Combined):
         optimizer: the optimizer that all schedulers belong to.
         schedulers: the schedulers, in order.
         milestones: epochs at which the second, third, … begin.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)

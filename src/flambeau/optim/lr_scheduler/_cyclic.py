@@ -157,7 +157,7 @@ class CyclicLR(_WithMomentum):
         return super().state_dict() | {"_scale_fn_custom": None if function is None else state_of_function(function)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a state that `state_dict` returned.
+        """Loads a state returned by `state_dict()`.
 
         Example:
             >>> optimizer = fb.optim.SGD([fb.zeros(2)], momentum=0.9)
@@ -180,7 +180,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_0: epochs of the first fall.
         T_mult: factor by which each fall is longer than the one before.
         eta_min: smallest learning rate.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)

@@ -58,7 +58,7 @@ class _FunctionLR(LRScheduler):
         return super().state_dict() | {"lr_lambdas": [state_of_function(function) for function in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a state; functions stay, callable objects get their attributes back.
+        """Loads a state; functions are kept, callable objects get their attributes back.
 
         Example:
             >>> scheduler = fb.optim.lr_scheduler.LambdaLR(fb.optim.SGD([fb.zeros(2)]), lambda epoch: 1.0)
@@ -78,7 +78,7 @@ class LambdaLR(_FunctionLR):
     Args:
         optimizer: the optimizer whose learning rates are set.
         lr_lambda: the function, or one per parameter group.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -100,7 +100,7 @@ class MultiplicativeLR(_FunctionLR):
     Args:
         optimizer: the optimizer whose learning rates are set.
         lr_lambda: the function, or one per parameter group.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -121,13 +121,13 @@ class MultiplicativeLR(_FunctionLR):
 
 
 class StepLR(LRScheduler):
-    """The learning rate falls by `gamma` every `step_size` epochs.
+    """The learning rate is multiplied by `gamma` every `step_size` epochs.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
-        step_size: epochs between two falls.
-        gamma: factor of a fall.
-        last_epoch: number of the last epoch when a run is resumed.
+        step_size: number of epochs between two decays.
+        gamma: multiplicative decay factor.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -154,13 +154,13 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The learning rate falls by `gamma` at each milestone.
+    """The learning rate is multiplied by `gamma` at each milestone.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
-        milestones: epochs at which it falls; one that is given twice counts twice.
-        gamma: factor of a fall.
-        last_epoch: number of the last epoch when a run is resumed.
+        milestones: epochs at which the learning rate decays; one that is given twice counts twice.
+        gamma: multiplicative decay factor.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -195,8 +195,8 @@ class ConstantLR(LRScheduler):
     Args:
         optimizer: the optimizer whose learning rates are set.
         factor: a factor from 0 to 1.
-        total_iters: epoch at which the learning rate gets its full value.
-        last_epoch: number of the last epoch when a run is resumed.
+        total_iters: epoch at which the learning rate reaches its full value.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -233,7 +233,7 @@ class LinearLR(LRScheduler):
         start_factor: factor of the first epoch, above 0 and at most 1.
         end_factor: factor from epoch `total_iters` on, from 0 to 1.
         total_iters: number of epochs.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -276,12 +276,12 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The learning rate falls by `gamma` in every epoch.
+    """The learning rate is multiplied by `gamma` in every epoch.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
-        gamma: factor of a fall.
-        last_epoch: number of the last epoch when a run is resumed.
+        gamma: multiplicative decay factor.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -306,13 +306,13 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The learning rate falls to zero in `total_iters` epochs, as `(1 - epoch / total_iters)^power`.
+    """The learning rate decays to zero in `total_iters` epochs, as `(1 - epoch / total_iters)^power`.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
         total_iters: number of epochs.
-        power: power of the fall.
-        last_epoch: number of the last epoch when a run is resumed.
+        power: exponent of the decay.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -341,15 +341,15 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The learning rate falls to `eta_min` along half a cosine in `T_max` epochs, and rises again after.
+    """The learning rate decays to `eta_min` along half a cosine in `T_max` epochs, and rises again afterwards.
 
     In epoch t it is `eta_min + (lr - eta_min) · (1 + cos(π · t / T_max)) / 2`.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
-        T_max: number of epochs of the fall.
+        T_max: number of epochs of the decay.
         eta_min: smallest learning rate.
-        last_epoch: number of the last epoch when a run is resumed.
+        last_epoch: index of the last epoch when a run is resumed.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)

@@ -11,18 +11,18 @@ from flambeau.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The learning rate falls by `factor` when a metric has not improved for more than `patience` epochs.
+    """The learning rate is multiplied by `factor` when a metric has not improved for more than `patience` epochs.
 
     Args:
         optimizer: the optimizer whose learning rates are set.
         mode: `"min"` if smaller is better, `"max"` if larger.
-        factor: factor of a fall, below 1.
-        patience: epochs without improvement that are let pass.
+        factor: multiplicative decay factor, below 1.
+        patience: number of epochs without improvement to tolerate.
         threshold: how much better the metric must be to count as better.
         threshold_mode: `"rel"` if the threshold is a share of the best value, `"abs"` if it is a difference.
-        cooldown: epochs after a fall in which nothing is counted.
+        cooldown: epochs after a decay in which nothing is counted.
         min_lr: smallest learning rate, or one per parameter group.
-        eps: a fall that is not larger than this is left out.
+        eps: a decay that is not larger than this is skipped.
 
     Example:
         >>> optimizer = fb.optim.SGD([fb.zeros(2)], lr=1.0)
@@ -71,7 +71,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]  # a metric is needed
-        """Looks at the metric of an epoch.
+        """Records the metric of an epoch and updates the learning rate.
 
         Args:
             metrics: the metric, a number or a tensor with one element.
@@ -152,7 +152,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold_mode = threshold_mode
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a state that `state_dict` returned.
+        """Loads a state returned by `state_dict()`.
 
         Example:
             >>> scheduler = fb.optim.lr_scheduler.ReduceLROnPlateau(fb.optim.SGD([fb.zeros(2)]))

@@ -33,31 +33,33 @@ class _Endless(Sampler[None]):
 
 
 class DataLoader(Generic[T_co]):
-    """Batches of a dataset: sampling, collation, workers that load ahead.
+    """Batches of a dataset: sampling, collation, and workers that load batches ahead of time.
 
-    The order of samples and the random state in which each is loaded depend on the seed, the epoch and the sample's index,
+    The order of samples and the random state in which each is loaded depend on the seed, the epoch and the sample's
+    index,
     not on the number of workers. state_dict() resumes in the middle of an epoch.
 
     Args:
         dataset: with __getitem__ and __len__, or an IterableDataset.
-        batch_size: samples per batch; None gives single samples.
-        shuffle: whether every epoch has a new random order.
-        sampler: an order of indices of your own, instead of shuffle.
-        batch_sampler: batches of indices of your own, instead of batch_size, shuffle, sampler and drop_last.
-        num_workers: how many processes (or threads) load; with 0 batches are loaded when they are asked for.
+        batch_size: samples per batch; None yields single samples.
+        shuffle: whether to use a new random order in every epoch.
+        sampler: a custom order of indices, instead of shuffle.
+        batch_sampler: custom batches of indices, instead of batch_size, shuffle, sampler and drop_last.
+        num_workers: number of processes (or threads) that load; with 0, batches are loaded on demand in the main
+            process.
         collate_fn: makes a batch of a list of samples; default_collate if None.
-        pin_memory: has no effect without an accelerator, and says so.
-        drop_last: whether a last batch that is not full is left out.
-        timeout: seconds to wait for a batch of the workers; 0 waits for ever.
+        pin_memory: has no effect without an accelerator, and warns.
+        drop_last: whether to drop the last batch if it is not full.
+        timeout: seconds to wait for a batch from the workers; 0 waits indefinitely.
         worker_init_fn: called with its number in every worker before it loads.
         multiprocessing_context: "fork", "spawn", "forkserver" or a context; the system's default if None.
-        generator: where the epochs' seeds come from; the default generator if None.
+        generator: source of the epochs' seeds; the default generator if None.
         prefetch_factor: batches that each worker loads ahead; 2 if None.
-        persistent_workers: whether the workers stay for the next epoch.
-        pin_memory_device: where memory is pinned for.
-        in_order: False gives batches out as they are ready.
+        persistent_workers: whether to keep the workers for the next epoch.
+        pin_memory_device: device for which memory is pinned.
+        in_order: False yields batches as soon as they are ready.
         worker_type: "process" or "thread".
-        progress: whether to show a bar (needs the package tqdm).
+        progress: whether to show a progress bar (needs the package tqdm).
 
     Example:
         >>> loader = fb.utils.data.DataLoader(fb.utils.data.TensorDataset(fb.arange(5)), batch_size=2)
@@ -294,9 +296,10 @@ class DataLoader(Generic[T_co]):
     # ---- resuming ------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: load_state_dict() of it makes the next iteration go on after the last batch given out.
+        """The position of the loader: after load_state_dict(), the next iteration continues after the last batch that was returned.
 
-        The default generator is the program's and not part of it; save it too (fb.get_rng_state()), or pass a generator.
+        The default generator belongs to the program and is not part of it; save it too (fb.get_rng_state()), or pass
+        a generator.
 
         Example:
             >>> loader = fb.utils.data.DataLoader(range(4), generator=fb.Generator().manual_seed(0), shuffle=True)
@@ -317,10 +320,10 @@ class DataLoader(Generic[T_co]):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes back to where a loader was; the next iteration continues its epoch.
+        """Restores the position of a loader; the next iteration continues its epoch.
 
         Args:
-            state_dict: what state_dict() of a loader with the same dataset and arguments gave; num_workers may differ.
+            state_dict: the state_dict() of a loader with the same dataset and arguments; num_workers may differ.
 
         Example:
             >>> loader = fb.utils.data.DataLoader(range(4))

@@ -70,7 +70,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[fb.Tensor, ...]]):
-    """Samples are tuples of the tensors' rows.
+    """A dataset whose samples are tuples of the tensors' rows.
 
     Args:
         *tensors: tensors of the same first size.
@@ -96,7 +96,7 @@ class TensorDataset(Dataset[tuple[fb.Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: a sample has one part from each.
+    """Stacks datasets: a sample has one part from each.
 
     Args:
         *args: datasets; samples are tuples.
@@ -144,7 +144,7 @@ def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one after the other.
+    """Concatenates datasets.
 
     Args:
         datasets: datasets with a length.
@@ -195,7 +195,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable datasets one after the other.
+    """Chains iterable datasets.
 
     Args:
         datasets: iterable datasets.
@@ -260,8 +260,9 @@ def random_split(
 
     Args:
         dataset: the dataset.
-        lengths: sizes of the parts, or fractions that sum to 1; what rounding leaves goes one each to the first parts.
-        generator: where the permutation comes from, the default generator if None.
+        lengths: sizes of the parts, or fractions that sum to 1; the remainder of rounding is distributed over the
+            first parts.
+        generator: source of the permutation; the default generator if None.
 
     Returns:
         One Subset per length.

@@ -30,7 +30,7 @@ class DistributedSampler(Sampler[int]):
         rank: number of this process; by default its rank in the group.
         shuffle: whether the order is random; call set_epoch() before each epoch for another one.
         seed: the common seed.
-        drop_last: whether samples that do not divide evenly are left out; otherwise the first ones come again.
+        drop_last: whether to drop samples that do not divide evenly; otherwise the first ones are repeated.
 
     Example:
         >>> list(fb.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))

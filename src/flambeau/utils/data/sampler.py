@@ -23,7 +23,7 @@ def _seeded(seed: int):
 
 
 class Sampler(Generic[T_co]):
-    """An order of indices. Subclasses define __iter__, and __len__ if the number of indices is known.
+    """The order of indices. Subclasses define __iter__, and __len__ if the number of indices is known.
 
     Args:
         data_source: not used; PyTorch's older samplers pass it.
@@ -69,9 +69,9 @@ class RandomSampler(Sampler[int]):
 
     Args:
         data_source: the dataset.
-        replacement: whether an index may come again.
+        replacement: whether an index may be drawn more than once.
         num_samples: how many; the length of the dataset if None.
-        generator: where the randomness comes from, the default generator if None.
+        generator: source of the random numbers; the default generator if None.
 
     Example:
         >>> sorted(fb.utils.data.RandomSampler("abc"))
@@ -128,7 +128,7 @@ class SubsetRandomSampler(Sampler[int]):
 
     Args:
         indices: the indices.
-        generator: where the randomness comes from, the default generator if None.
+        generator: source of the random numbers; the default generator if None.
 
     Example:
         >>> sorted(fb.utils.data.SubsetRandomSampler([7, 3, 5]))
@@ -151,8 +151,8 @@ class WeightedRandomSampler(Sampler[int]):
     Args:
         weights: one per index; they need not sum to one.
         num_samples: how many to draw.
-        replacement: whether an index may come again.
-        generator: where the randomness comes from, the default generator if None.
+        replacement: whether an index may be drawn more than once.
+        generator: source of the random numbers; the default generator if None.
 
     Example:
         >>> list(fb.utils.data.WeightedRandomSampler([0, 0, 1], 4))
@@ -196,7 +196,7 @@ class BatchSampler(Sampler[list[int]]):
     Args:
         sampler: the sampler, or any iterable.
         batch_size: indices per batch.
-        drop_last: whether a last batch that is not full is left out.
+        drop_last: whether to drop the last batch if it is not full.
 
     Example:
         >>> list(fb.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))

@@ -100,7 +100,7 @@ class IterableFetcher:
         dataset: the dataset.
         collate: what makes a batch of samples.
         batch_size: samples per batch, None for single samples.
-        drop_last: whether a last batch that is not full is left out.
+        drop_last: whether to drop the last batch if it is not full.
     """
 
     ends = True

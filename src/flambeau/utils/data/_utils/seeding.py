@@ -30,7 +30,8 @@ class Samples:
 
     Args:
         seed: the epoch's.
-        everywhere: whether the default generators of flambeau, random and NumPy are seeded; thread workers share those with
+        everywhere: whether the default generators of flambeau, random and NumPy are seeded; thread workers share
+            those with
             the whole program and have sample_generator() instead.
     """
 
@@ -74,7 +75,8 @@ def preserved() -> Any:
 def sample_generator() -> Any:
     """A generator for the sample being loaded: the same numbers for the same seed, epoch and index.
 
-    In worker processes and in the main process the default generators are seeded like this too; thread workers share those
+    In worker processes and in the main process the default generators are seeded like this too; thread workers share
+    those
     with the whole program, so that a dataset for threads takes its random numbers from here.
 
     Example:

@@ -44,7 +44,7 @@ class WorkerInfo:
 
 
 def get_worker_info() -> Any:
-    """In a worker of a DataLoader: its id, num_workers, seed and dataset. Elsewhere None.
+    """In a worker of a DataLoader, its id, num_workers, seed and dataset; elsewhere None.
 
     Example:
         >>> class Share(fb.utils.data.IterableDataset):
