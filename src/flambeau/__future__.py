@@ -11,6 +11,7 @@ __all__ = [
     "get_overwrite_module_params_on_conversion", "get_swap_module_params_on_conversion",
     "set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 _overwrite = False
 _swap = False

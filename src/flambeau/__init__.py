@@ -6,6 +6,7 @@ Example:
     tensor(6)
 """
 
+import functools as _functools
 import importlib as _importlib
 import math as _math
 import os as _os
@@ -109,12 +110,13 @@ def _load_ops() -> None:
         if space.startswith("nn"):
             continue  # flambeau.nn.functional takes them when it is first used
         if not space:
-            globals().update({k: v for k, v in functions.items() if k not in globals()})
+            globals().update({k: v for k, v in functions.items() if k not in globals() and not k.startswith("_")})
             continue
         name = f"flambeau.{space}"
         module = _sys.modules.get(name) or _types.ModuleType(name, f"Functions of {name}.")
         module.__dict__.update(functions)
-        module.__dict__.setdefault("__all__", sorted(functions))
+        module.__dict__.setdefault("__all__", sorted(name for name in functions if not name.startswith("_")))
+        module.__dict__.setdefault("__dir__", module.__all__.copy)
         _sys.modules[name] = module
         globals()[space] = module
 
@@ -122,10 +124,11 @@ def _load_ops() -> None:
 _load_ops()
 
 return_types = _types.ModuleType("flambeau.return_types", "Named tuples that ops return.")
-return_types.__dict__.update(_C.return_types)
+return_types.__dict__.update(_C.return_types, __all__=sorted(_C.return_types), __dir__=_C.return_types.copy)
 _sys.modules["flambeau.return_types"] = return_types
 if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
+    globals()["linalg"].__all__.append("LinAlgError")
 
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
@@ -133,55 +136,39 @@ _LAZY = (
     "func", "functional", "hub", "jit", "masked", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random",
     "serialization", "signal", "sparse", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
-# Names of submodules that stand at the top as well.
-_FROM = {"GradScaler": "amp", "autocast": "amp", "compile": "compiler", "load": "serialization", "save": "serialization", "vmap": "func"}
-_FROM["lobpcg"] = "_ops._lobpcg"
-_FROM |= dict.fromkeys(("sparse_coo_tensor", "spmm"), "sparse._tensor")
-_FROM |= dict.fromkeys(
-    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor".split(), "sparse._compressed"
-)
-_FROM |= dict.fromkeys(
-    """
-    alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
-    pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
+# Names that stand at the top as well: all that these modules list, and some of others.
+_LISTED = (
+    "_ops._lobpcg", "amp._state", "nn._native", "nn._native_layers", "nn._native_norms", "sparse._compressed", "sparse._tensor",
+)  # fmt: skip
+_CHOSEN = {
+    "amp": ["GradScaler", "autocast"],
+    "compiler": ["compile"],
+    "func": ["vmap"],
+    "nn.functional": """
+        alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
+        pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
     """.split(),
-    "nn.functional",
-)
-_FROM |= dict.fromkeys(
-    """
-    alpha_dropout_ batch_norm binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag
-    feature_alpha_dropout_ gru gru_cell hinge_embedding_loss instance_norm kl_div lstm lstm_cell margin_ranking_loss
-    poisson_nll_loss rnn_relu rnn_tanh triplet_margin_loss
-    """.split(),
-    "nn._native",
-)
-_FROM |= dict.fromkeys(
-    "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm native_layer_norm".split(),
-    "nn._native_norms",
-)
-_FROM |= dict.fromkeys(
-    """
-    affine_grid_generator conv_tbc embedding_renorm_ feature_dropout feature_dropout_ native_channel_shuffle native_dropout
-    rnn_relu_cell rnn_tanh_cell
-    """.split(),
-    "nn._native_layers",
-)
-_FROM |= dict.fromkeys(
-    """
-    autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
-    get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
-    set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
-    set_autocast_gpu_dtype
-    """.split(),
-    "amp._state",
-)
+    "serialization": ["load", "save"],
+}
+
+
+@_functools.cache
+def _elsewhere() -> dict[str, str]:
+    """{name: the module that it is taken from when first used}"""
+    from flambeau._registry.names import listed
+
+    found = {name: module for module in _LISTED for name in listed(f"flambeau.{module}")}
+    return found | {name: module for module, names in _CHOSEN.items() for name in names}
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return _load(f"flambeau.{name}")
-    if name in _FROM:
-        return getattr(_load(f"flambeau.{_FROM[name]}"), name)
+    if name == "__all__":
+        modules = {*_LAZY, *(name for name, value in globals().items() if isinstance(value, _types.ModuleType))}
+        return [name for name in __dir__() if name not in modules and not name.startswith("_")]
+    if not name.startswith("_") and (module := _elsewhere().get(name)) is not None:
+        return getattr(_load(f"flambeau.{module}"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'", name=name, obj=_NamesLike(name))
 
 
@@ -196,5 +183,5 @@ class _NamesLike:
 
 
 def __dir__():
-    public = {name for name in globals() if not name.startswith("_")} | {"__doc__", "__file__", "__name__", "__version__"}
-    return sorted(public | set(_LAZY) | set(_FROM))
+    public = {name for name in globals() if not name.startswith("_")} | {"__version__"}
+    return sorted({*public, *_LAZY, *_elsewhere()})

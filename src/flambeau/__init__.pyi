@@ -2155,22 +2155,6 @@ def einsum(operand: Tensor, labels: Sequence[_int | EllipsisType], *args: Any) -
 newaxis: None
 __version__: _str
 default_generator: Generator
-# Ops that only the library itself calls.
-_attention: Any
-_cross_entropy: Any
-_ctc_loss: Any
-_fused_adadelta: Any
-_fused_adagrad: Any
-_fused_adam: Any
-_fused_adamax: Any
-_fused_nadam: Any
-_fused_radam: Any
-_fused_rmsprop: Any
-_fused_sgd: Any
-_gru_cell: Any
-_lstm_cell: Any
-_sample_dirichlet: Any
-_standard_gamma: Any
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def abs_(input: Tensor) -> Tensor: ...

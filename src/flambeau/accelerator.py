@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = ["current_accelerator", "device_count", "empty_cache", "is_available", "synchronize"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

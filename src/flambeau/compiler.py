@@ -16,6 +16,7 @@ __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
     "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 T = TypeVar("T")
 

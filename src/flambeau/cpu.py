@@ -13,6 +13,7 @@ from flambeau import device as _device
 from flambeau.errors import ArgumentError
 
 __all__ = ["current_device", "device_count", "is_available", "is_initialized", "set_device", "synchronize"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

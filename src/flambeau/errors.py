@@ -11,6 +11,9 @@ Example:
     ArgumentError
 """
 
+__all__ = ["ArgumentError", "DTypeError", "LinAlgError", "OutOfMemoryError", "OutOfRangeError", "StateError"]
+__dir__ = __all__.copy
+
 
 class ArgumentError(ValueError, RuntimeError):
     """A value, shape or combination of arguments that an op cannot work with.

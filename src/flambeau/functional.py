@@ -33,3 +33,4 @@ __all__ = [
     "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
     "unravel_index",
 ]  # fmt: skip
+__dir__ = __all__.copy

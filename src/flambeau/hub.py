@@ -30,6 +30,7 @@ from typing import Any
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+__dir__ = __all__.copy
 
 _folder: str | None = None
 

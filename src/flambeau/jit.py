@@ -26,6 +26,7 @@ __all__ = [
     "is_tracing", "isinstance", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "script",
     "script_if_tracing", "script_method", "set_fusion_strategy", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 T = TypeVar("T")
 

@@ -31,6 +31,7 @@ __all__ = [
     "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 # ---- asking --------------------------------------------------------------------------------------------------------------

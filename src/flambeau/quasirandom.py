@@ -13,6 +13,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["SobolEngine"]
+__dir__ = __all__.copy
 
 
 def _table() -> tuple[np.ndarray, np.ndarray]:

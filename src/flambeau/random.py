@@ -5,6 +5,7 @@ import contextlib
 from flambeau._settings.system import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__dir__ = __all__.copy
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ __all__ = [
     "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
     "register_package", "remove_safe_globals", "safe_globals", "save", "set_default_load_endianness",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 _TORCH_ENDINGS = (".pt", ".pth", ".pt.tar", ".pth.tar")
 _ZIP, _LEGACY = b"PK\x03\x04", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."

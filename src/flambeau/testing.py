@@ -18,6 +18,7 @@ import flambeau as fb
 from flambeau.errors import ArgumentError
 
 __all__ = ["assert_close", "make_tensor"]
+__dir__ = __all__.copy
 
 _TOLERANCES = {
     fb.float16: (1e-3, 1e-5), fb.bfloat16: (1.6e-2, 1e-5), fb.float32: (1.3e-6, 1e-5), fb.float64: (1e-7, 1e-7),

@@ -16,6 +16,7 @@ import flambeau as fb
 from flambeau import Tensor, device, dtype, layout
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
+__dir__ = __all__.copy
 
 _TensorOrTensors = Tensor | Sequence[Tensor]
 _bool, _int, _float, _complex = builtins.bool, builtins.int, builtins.float, builtins.complex

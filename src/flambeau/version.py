@@ -5,6 +5,9 @@ Example:
     True
 """
 
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+__dir__ = __all__.copy
+
 __version__ = "0.1.0"
 cuda = None
 hip = None

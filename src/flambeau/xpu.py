@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed_all", "synchronize"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 
 import flambeau as fb
+from flambeau._registry import private
 
 D = fb.distributions
 
@@ -19,9 +20,9 @@ def test_gamma_samples_move_at_their_quantile(shape):
     samples = special.gammaincinv(shape, levels)
     step = 1e-5 * shape
     expected = (special.gammaincinv(shape + step, levels) - special.gammaincinv(shape - step, levels)) / (2 * step)
-    slope = fb._standard_gamma_grad(fb.full((9,), shape, dtype=fb.float64), fb.tensor(samples))
+    slope = private.standard_gamma_grad(fb.full((9,), shape, dtype=fb.float64), fb.tensor(samples))
     np.testing.assert_allclose(slope.numpy(), expected, rtol=2e-5)
-    single = fb._standard_gamma_grad(fb.full((9,), shape), fb.tensor(samples).float())
+    single = private.standard_gamma_grad(fb.full((9,), shape), fb.tensor(samples).float())
     normal = samples > 1e-37
     np.testing.assert_allclose(single.numpy()[normal], expected[normal], rtol=1e-4)
 
@@ -35,7 +36,7 @@ def test_beta_samples_move_at_their_quantile(a, b):
     step = 1e-5 * a
     expected = (special.betaincinv(a + step, b, levels) - special.betaincinv(a - step, b, levels)) / (2 * step)
     total = fb.tensor(a + b, dtype=fb.float64)
-    slope = fb._dirichlet_grad(fb.tensor(samples), fb.tensor(a, dtype=fb.float64), total) * (1 - fb.tensor(samples))
+    slope = private.dirichlet_grad(fb.tensor(samples), fb.tensor(a, dtype=fb.float64), total) * (1 - fb.tensor(samples))
     np.testing.assert_allclose(slope.numpy(), expected, rtol=2e-4)
 
 
@@ -112,16 +113,16 @@ def test_samples_have_no_history():
 
 def test_errors_of_the_sampling_ops():
     with pytest.raises(ValueError, match="not negative"):
-        fb._standard_gamma(fb.tensor([-1.0]))
+        private.standard_gamma(fb.tensor([-1.0]))
     with pytest.raises(TypeError, match="floating"):
-        fb._standard_gamma(fb.tensor([1]))
+        private.standard_gamma(fb.tensor([1]))
     with pytest.raises(ValueError, match="0-d"):
-        fb._sample_dirichlet(fb.tensor(1.0))
-    assert fb._standard_gamma(fb.empty(0, 3)).shape == (0, 3)
-    assert fb._sample_dirichlet(fb.empty(3, 0)).shape == (3, 0)
+        private.sample_dirichlet(fb.tensor(1.0))
+    assert private.standard_gamma(fb.empty(0, 3)).shape == (0, 3)
+    assert private.sample_dirichlet(fb.empty(3, 0)).shape == (3, 0)
     a = leaf([0.5, 2.0])
     with pytest.raises(NotImplementedError, match="second derivatives"):
-        (g,) = fb.autograd.grad(fb._standard_gamma(a).sum(), a, create_graph=True)
+        (g,) = fb.autograd.grad(private.standard_gamma(a).sum(), a, create_graph=True)
         g.sum().backward()
 
 
@@ -132,7 +133,7 @@ def test_sampling_under_vmap():
     parts = fb.vmap(lambda a: D.Dirichlet(a, validate_args=False).rsample(), randomness="different")(shapes)
     np.testing.assert_allclose(parts.sum(-1).numpy(), 1, rtol=1e-6)
     with pytest.raises(RuntimeError, match="randomness='error'"):
-        fb.vmap(fb._standard_gamma)(shapes)
+        fb.vmap(private.standard_gamma)(shapes)
 
 
 def test_binomial_slope_where_the_logit_is_zero():
@@ -151,7 +152,7 @@ def test_samples_of_tiny_concentrations_stay_inside_the_support(dtype):
     for d in (D.Gamma(small, small), D.Chi2(small)):
         x = d.sample((2000,))
         assert (x >= tiny).all() and d.log_prob(x).isfinite().all()
-    assert (fb._standard_gamma(fb.full((2000,), 1e-3, dtype=dtype)) >= tiny).all()
+    assert (private.standard_gamma(fb.full((2000,), 1e-3, dtype=dtype)) >= tiny).all()
     a = small.repeat(3).requires_grad_()
     D.Dirichlet(a).rsample((100,)).log().sum().backward()
     assert a.grad.isfinite().all()

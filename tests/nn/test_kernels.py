@@ -5,6 +5,7 @@ import math
 import pytest
 
 import flambeau as fb
+from flambeau._registry import private
 from flambeau.nn import functional as F
 
 
@@ -114,7 +115,7 @@ def test_lstm_cell(second):
     i, f, g, o = (x + hidden).chunk(4, 1)
     cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
     h = o.sigmoid() * cell.tanh()
-    ours = fb._lstm_cell(x, hidden, c)
+    ours = private.lstm_cell(x, hidden, c)
     assert_same(fb.cat([ours[0], ours[1]]), fb.cat([h, cell]), inputs, second)
 
 
@@ -123,12 +124,12 @@ def test_gru_cell(second):
     x, hidden, h = inputs = leaves((3, 6), (3, 6), (3, 2))
     (xr, xz, xn), (hr, hz, hn) = x.chunk(3, 1), hidden.chunk(3, 1)
     z, n = (xz + hz).sigmoid(), (xn + (xr + hr).sigmoid() * hn).tanh()
-    assert_same(fb._gru_cell(x, hidden, h)[0], n + z * (h - n), inputs, second)
+    assert_same(private.gru_cell(x, hidden, h)[0], n + z * (h - n), inputs, second)
 
 
 def test_gates_near_zero_keep_their_precision():
     x = fb.tensor([[0.0, 0.0, 1e-6, 50.0]])
-    c = fb._lstm_cell(x, fb.zeros(1, 4), fb.zeros(1, 1))[1]
+    c = private.lstm_cell(x, fb.zeros(1, 4), fb.zeros(1, 1))[1]
     assert c.item() == pytest.approx(0.5e-6, rel=1e-6)
 
 
@@ -142,7 +143,7 @@ def test_lstm_of_all_steps(second, reverse):
     ours = fb._C.namespaces["_nn"]["lstm"](gates, weight, h, c, reverse)
     outputs, state = [None] * 4, (h, c)
     for t in reversed(range(4)) if reverse else range(4):
-        state = fb._lstm_cell(gates[t], state[0] @ weight.t(), state[1])[:2]
+        state = private.lstm_cell(gates[t], state[0] @ weight.t(), state[1])[:2]
         outputs[t] = state[0]
     expected = fb.stack([*outputs, *state])
     assert_same(fb.cat([ours[0], fb.stack(ours[1:3])]), expected, inputs, second)
@@ -155,7 +156,7 @@ def test_gru_of_all_steps(second, reverse):
     output, end = fb._C.namespaces["_nn"]["gru"](gates, weight, bias, h, reverse)
     outputs, state = [None] * 4, h
     for t in reversed(range(4)) if reverse else range(4):
-        state = outputs[t] = fb._gru_cell(gates[t], state @ weight.t() + bias, state)[0]
+        state = outputs[t] = private.gru_cell(gates[t], state @ weight.t() + bias, state)[0]
     assert_same(fb.cat([output, end.unsqueeze(0)]), fb.stack([*outputs, state]), inputs, second)
 
 

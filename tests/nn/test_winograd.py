@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau._registry import private
 from flambeau.nn import functional as F
 
 
@@ -46,7 +47,7 @@ def draw(seed, *shape):
 @pytest.fixture
 def always():
     """Also where the direct way is faster."""
-    mode = fb._C.namespaces[""]["_winograd"]
+    mode = private.winograd
     mode(2)
     yield
     mode(1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau._registry import private
 
 OPTIONS = [
     ("SGD", {"lr": 0.1, "weight_decay": 0.1}),
@@ -64,14 +65,14 @@ def test_the_step_counts_as_a_change():
 
 def test_gradient_of_another_dtype_or_layout():
     p, g = fb.ones(2, 3), fb.arange(6, dtype=fb.float64).view(3, 2).t()
-    fb._fused_sgd([p], [g], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
+    private.fused_sgd([p], [g], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
     assert p.tolist() == [[1, -1, -3], [0, -2, -4]]
 
 
 def test_lists_that_do_not_fit_are_refused():
     p = fb.ones(2)
     with pytest.raises(ValueError, match="differ in length"):
-        fb._fused_sgd([p], [], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
+        private.fused_sgd([p], [], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
     with pytest.raises(ValueError, match="gradient has shape"):
-        fb._fused_sgd([p], [fb.ones(3)], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
+        private.fused_sgd([p], [fb.ones(3)], [], False, 1.0, 0.0, 0.0, 0.0, False, False)
     assert p.tolist() == [1, 1]

@@ -1,7 +1,7 @@
 """Quantiles and histograms, made of sorting and counting."""
 
 import flambeau as fb
-from flambeau import _C
+from flambeau._registry import private
 from flambeau._registry.composite import composite
 from flambeau.errors import ArgumentError, DTypeError
 
@@ -219,7 +219,7 @@ def histogram(input, bins, range, weight, density):
     flat_weight = None if weight is None else weight.reshape(-1)
     if edges.numel() < 2:
         return fb.zeros([0], dtype=input.dtype), edges
-    hist = _C.namespaces[""]["_bin_counts"](flat, edges, flat_weight, isinstance(bins, int))
+    hist = private.bin_counts(flat, edges, flat_weight, isinstance(bins, int))
     return _density(hist, [edges]) if density else hist, edges
 
 

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from flambeau import _C, Tensor
+from flambeau._registry import private
 from flambeau._tensor.printing import get_printoptions, printoptions, set_printoptions
 from flambeau.errors import ArgumentError
 
@@ -227,7 +228,7 @@ def result_type(tensor1, tensor2):
         >>> fb.result_type(fb.tensor([1, 2]), 1.0)
         flambeau.float32
     """
-    return _C.namespaces[""]["_result_type"](tensor1, tensor2)
+    return private.result_type(tensor1, tensor2)
 
 
 def broadcast_shapes(*shapes):

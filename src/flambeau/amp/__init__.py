@@ -10,7 +10,9 @@ Example:
     tensor([0.5000, 0.5000])
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from flambeau.amp.grad_scaler import GradScaler
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__dir__ = _package_dir(__name__)

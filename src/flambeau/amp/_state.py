@@ -9,6 +9,13 @@ import flambeau as fb
 from flambeau import _C, errors
 from flambeau.amp import _lists
 
+__all__ = [
+    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype",
+    "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
+    "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
+    "set_autocast_enabled", "set_autocast_gpu_dtype",
+]  # fmt: skip
+
 # Devices whose names programs may use, with the dtype that autocast chooses there. Only the CPU exists here.
 DEFAULT_DTYPES = {"cpu": fb.bfloat16, "cuda": fb.float16, "xpu": fb.float16, "mps": fb.float16}
 

@@ -15,6 +15,7 @@ from flambeau.amp import _state
 from flambeau.amp._state import is_autocast_available
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__dir__ = __all__.copy
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:

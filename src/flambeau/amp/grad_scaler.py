@@ -14,6 +14,7 @@ import flambeau as fb
 from flambeau import Tensor, errors
 
 __all__ = ["GradScaler", "OptState"]
+__dir__ = __all__.copy
 
 
 class OptState(enum.Enum):

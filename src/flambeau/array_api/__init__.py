@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.array_api import fft, linalg
 from flambeau.array_api._creation import (
     arange,
@@ -194,6 +195,7 @@ __all__ = [
     "uint8", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var", "vecdot",
     "where", "zeros", "zeros_like",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 __array_api_version__ = "2025.12"
 

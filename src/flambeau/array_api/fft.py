@@ -15,6 +15,7 @@ __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
     "rfftfreq", "rfftn",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 Norm = Literal["backward", "ortho", "forward"]
 

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 
 from flambeau import _C, Tensor
 from flambeau._registry.lazy import load as _load
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function, NestedIOFunction
 from flambeau.autograd.grad_mode import (
@@ -291,5 +292,4 @@ else:
             return _load(f"flambeau.autograd.{name}")
         raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_LAZY})
+    __dir__ = _package_dir(__name__, _LAZY)

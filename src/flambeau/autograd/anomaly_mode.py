@@ -9,6 +9,7 @@ from flambeau import _C
 from flambeau.autograd.grad_mode import _Scope
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
+__dir__ = __all__.copy
 
 
 # Not empty while anomalies are sought somewhere: modules then say where they are.

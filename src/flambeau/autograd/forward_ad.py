@@ -20,6 +20,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+__dir__ = __all__.copy
 
 
 class _State(threading.local):

@@ -13,6 +13,7 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.errors import DTypeError, StateError
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+__dir__ = __all__.copy
 
 
 def _expect_tuple(name: str, value: Any) -> tuple[Any, ...]:

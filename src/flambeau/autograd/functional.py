@@ -13,6 +13,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+__dir__ = __all__.copy
 
 
 # ---- checks and helpers --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, overload
 from flambeau import _C
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+__dir__ = __all__.copy
 
 F = TypeVar("F", bound=Callable[..., Any])
 

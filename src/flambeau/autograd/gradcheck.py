@@ -12,6 +12,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+__dir__ = __all__.copy
 
 
 class GradcheckError(RuntimeError):

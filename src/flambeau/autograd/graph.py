@@ -28,6 +28,7 @@ __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
     "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "visualize",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class Handle(RemovableHandle):

@@ -10,6 +10,7 @@ from flambeau.errors import ArgumentError
 from flambeau.profiler import EventList, record_function
 
 __all__ = ["EventList", "profile", "record_function"]
+__dir__ = __all__.copy
 
 
 class profile:

@@ -9,6 +9,8 @@ Example:
     (False, False)
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum, winograd
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd"]
+__dir__ = _package_dir(__name__)

@@ -1,6 +1,7 @@
 """What the processor can do."""
 
 __all__ = ["get_cpu_capability"]
+__dir__ = __all__.copy
 
 
 def get_cpu_capability() -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "flash_sdp_enabled", "is_built", "matmul", "math_sdp_enabled", "mem_efficient_sdp_enabled", "preferred_linalg_library",
     "sdp_kernel",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 matmul = types.SimpleNamespace(
     allow_tf32=False,

@@ -12,7 +12,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
+__all__ = [
+    "allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "fp32_precision", "is_acceptable",
+    "is_available", "set_flags", "version",
+]  # fmt: skip
+__dir__ = __all__.copy
 
 enabled = True
 benchmark = False

@@ -1,6 +1,7 @@
 """Intel's MKL: not used, matrix products run on OpenBLAS."""
 
 __all__ = ["is_available"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 __all__ = ["flags", "is_available"]
+__dir__ = __all__.copy
 
 enabled = True
 deterministic = False

@@ -1,6 +1,7 @@
 """Apple's Metal: no such device."""
 
 __all__ = ["is_available", "is_built"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

@@ -1,6 +1,7 @@
 """OpenMP, which the library does without: its threads are its own (`OMP_NUM_THREADS` still says how many)."""
 
 __all__ = ["is_available"]
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

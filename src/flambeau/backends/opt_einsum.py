@@ -1,6 +1,7 @@
 """The package opt_einsum: not used, einsum works from left to right."""
 
 __all__ = ["is_available"]
+__dir__ = __all__.copy
 
 enabled = False
 strategy = None

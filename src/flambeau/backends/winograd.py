@@ -23,14 +23,16 @@ import contextlib
 import sys
 import types
 from collections.abc import Iterator
+from typing import Any
 
-from flambeau import _C
+from flambeau._registry import private
 
 __all__ = ["flags", "is_available"]
+__dir__ = __all__.copy
 
 enabled: bool  # a property of the class below
 
-_mode = _C.namespaces[""]["_winograd"]
+_mode: Any = private.winograd
 
 
 class _Module(types.ModuleType):

@@ -18,11 +18,13 @@ import sys
 import types
 
 from flambeau import _C
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau._settings.strict import be_lenient
 from flambeau.compat._finder import Finder, is_torch
 from flambeau.compat._message import missing
 
 __all__ = ["explain", "install", "is_installed", "torch", "uninstall"]
+__dir__ = _package_dir(__name__)
 
 _finder: Finder | None = None
 _hidden: dict[str, types.ModuleType] = {}

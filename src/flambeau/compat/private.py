@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as fb
+from flambeau._registry import private
 from flambeau._tensor import methods
 from flambeau.compat import foreach, internals
 
@@ -190,10 +191,14 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_check_not_implemented": _check_with(NotImplementedError, "_check_not_implemented"),
         "_check_type": _check_with(TypeError, "_check_type"),
         "_check_value": _check_with(ValueError, "_check_value"),
+        "_dirichlet_grad": private.dirichlet_grad,
         "_log_softmax_backward_data": _log_softmax_backward_data,
         "_segment_reduce": fb.segment_reduce,
+        "_sample_dirichlet": private.sample_dirichlet,
         "_shape_as_tensor": _shape_as_tensor,
         "_softmax_backward_data": _softmax_backward_data,
+        "_standard_gamma": private.standard_gamma,
+        "_standard_gamma_grad": private.standard_gamma_grad,
         "_tensor_classes": {getattr(fb, name) for name in methods._TYPE_NAMES.values() if hasattr(fb, name)},
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },

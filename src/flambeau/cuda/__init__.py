@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NoReturn
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.cuda import amp, nvtx
 from flambeau.cuda._memory import (
     empty_cache,
@@ -43,6 +44,7 @@ __all__ = [
     "memory_reserved", "memory_stats", "memory_summary", "nvtx", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 default_generators: tuple[Any, ...] = ()
 

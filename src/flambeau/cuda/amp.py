@@ -9,6 +9,7 @@ import flambeau as fb
 from flambeau import amp
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__dir__ = __all__.copy
 
 
 class autocast(amp.autocast):

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
+__dir__ = __all__.copy
 
 _open: list[str] = []
 _numbers = itertools.count(1)

@@ -11,6 +11,7 @@ Example:
     >>> fb.distributed.destroy_process_group()
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributed import _collectives, _group, _objects, _types
 from flambeau.distributed._collectives import *  # each module lists its names
 from flambeau.distributed._group import *
@@ -18,3 +19,4 @@ from flambeau.distributed._objects import *
 from flambeau.distributed._types import *
 
 __all__ = sorted([*_collectives.__all__, *_group.__all__, *_objects.__all__, *_types.__all__])
+__dir__ = _package_dir(__name__)

@@ -11,6 +11,7 @@ Example:
     >>> loss.backward()
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributions import constraints as constraints
 from flambeau.distributions import transforms as transforms
 from flambeau.distributions.bernoulli import Bernoulli
@@ -93,3 +94,4 @@ __all__ = [
     "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart",
     "biject_to", "identity_transform", "kl_divergence", "register_kl", "transform_to",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)

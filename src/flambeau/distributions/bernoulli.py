@@ -12,6 +12,7 @@ from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all, lazy_property, logits_to_probs, one_of, probs_to_logits
 
 __all__ = ["Bernoulli"]
+__dir__ = __all__.copy
 
 
 class Bernoulli(ExponentialFamily):

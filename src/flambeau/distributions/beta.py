@@ -12,6 +12,7 @@ from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Beta"]
+__dir__ = __all__.copy
 
 
 class Beta(ExponentialFamily):

@@ -11,6 +11,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all, lazy_property, logits_to_probs, one_of, probs_to_logits
 
 __all__ = ["Binomial"]
+__dir__ = __all__.copy
 
 
 class Binomial(Distribution):

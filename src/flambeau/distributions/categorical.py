@@ -11,6 +11,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, one_of, probs_to_logits
 
 __all__ = ["Categorical"]
+__dir__ = __all__.copy
 
 
 class Categorical(Distribution):

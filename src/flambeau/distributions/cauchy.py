@@ -12,6 +12,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Cauchy"]
+__dir__ = __all__.copy
 
 
 class Cauchy(Distribution):

@@ -10,6 +10,7 @@ from flambeau.distributions.gamma import Gamma
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Chi2"]
+__dir__ = __all__.copy
 
 
 class Chi2(Gamma):

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.distributions import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+__dir__ = __all__.copy
 
 
 class ConstraintRegistry:

@@ -19,6 +19,7 @@ __all__ = [
     "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
     "stack", "symmetric", "unit_interval",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class Constraint:

@@ -19,6 +19,7 @@ from flambeau.distributions.utils import (
 )
 
 __all__ = ["ContinuousBernoulli"]
+__dir__ = __all__.copy
 
 
 class ContinuousBernoulli(ExponentialFamily):

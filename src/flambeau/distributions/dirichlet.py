@@ -6,10 +6,12 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 
 __all__ = ["Dirichlet"]
+__dir__ = __all__.copy
 
 
 class Dirichlet(ExponentialFamily):
@@ -54,7 +56,7 @@ class Dirichlet(ExponentialFamily):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return fb._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+        return private.sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -11,6 +11,7 @@ from flambeau.distributions import constraints
 from flambeau.distributions.utils import lazy_property
 
 __all__ = ["Distribution"]
+__dir__ = __all__.copy
 
 
 class Distribution:

@@ -9,6 +9,7 @@ from flambeau import Tensor
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["ExponentialFamily"]
+__dir__ = __all__.copy
 
 
 class ExponentialFamily(Distribution):

@@ -11,6 +11,7 @@ from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Exponential"]
+__dir__ = __all__.copy
 
 
 class Exponential(ExponentialFamily):

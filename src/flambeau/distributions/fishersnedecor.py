@@ -12,6 +12,7 @@ from flambeau.distributions.gamma import Gamma
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["FisherSnedecor"]
+__dir__ = __all__.copy
 
 
 class FisherSnedecor(Distribution):

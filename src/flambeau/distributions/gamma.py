@@ -6,11 +6,13 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Gamma"]
+__dir__ = __all__.copy
 
 
 class Gamma(ExponentialFamily):
@@ -50,7 +52,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        value = fb._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = private.standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         # A sample too small for the dtype is lifted to its smallest number, which keeps log_prob finite.
         value.detach().clamp_(min=fb.finfo(value.dtype).tiny)
         return value

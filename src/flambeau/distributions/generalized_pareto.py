@@ -11,6 +11,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["GeneralizedPareto"]
+__dir__ = __all__.copy
 
 
 class GeneralizedPareto(Distribution):

@@ -19,6 +19,7 @@ from flambeau.distributions.utils import (
 )
 
 __all__ = ["Geometric"]
+__dir__ = __all__.copy
 
 
 class Geometric(Distribution):

@@ -14,6 +14,7 @@ from flambeau.distributions.uniform import Uniform
 from flambeau.distributions.utils import broadcast_all, euler_constant
 
 __all__ = ["Gumbel"]
+__dir__ = __all__.copy
 
 
 class Gumbel(TransformedDistribution):

@@ -11,6 +11,7 @@ from flambeau.distributions._half import HalfDistribution
 from flambeau.distributions.cauchy import Cauchy
 
 __all__ = ["HalfCauchy"]
+__dir__ = __all__.copy
 
 
 class HalfCauchy(HalfDistribution):

@@ -10,6 +10,7 @@ from flambeau.distributions._half import HalfDistribution
 from flambeau.distributions.normal import Normal
 
 __all__ = ["HalfNormal"]
+__dir__ = __all__.copy
 
 
 class HalfNormal(HalfDistribution):

@@ -10,6 +10,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import sum_rightmost
 
 __all__ = ["Independent"]
+__dir__ = __all__.copy
 
 
 class Independent(Distribution):

@@ -12,6 +12,7 @@ from flambeau.distributions.transformed_distribution import TransformedDistribut
 from flambeau.distributions.transforms import PowerTransform
 
 __all__ = ["InverseGamma"]
+__dir__ = __all__.copy
 
 
 class InverseGamma(TransformedDistribution):

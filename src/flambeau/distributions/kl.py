@@ -11,6 +11,7 @@ from flambeau import Tensor
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]
+__dir__ = __all__.copy
 
 _KL_REGISTRY: dict[tuple[type[Any], type[Any]], Callable[[Any, Any], Tensor]] = {}
 _KL_MEMOIZE: dict[tuple[type[Any], type[Any]], Any] = {}

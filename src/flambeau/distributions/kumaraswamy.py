@@ -13,6 +13,7 @@ from flambeau.distributions.uniform import Uniform
 from flambeau.distributions.utils import broadcast_all, euler_constant
 
 __all__ = ["Kumaraswamy"]
+__dir__ = __all__.copy
 
 
 class Kumaraswamy(TransformedDistribution):

@@ -11,6 +11,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Laplace"]
+__dir__ = __all__.copy
 
 
 class Laplace(Distribution):

@@ -11,6 +11,7 @@ from flambeau.distributions.transformed_distribution import TransformedDistribut
 from flambeau.distributions.transforms import ExpTransform
 
 __all__ = ["LogNormal"]
+__dir__ = __all__.copy
 
 
 class LogNormal(TransformedDistribution):

@@ -11,6 +11,7 @@ from flambeau.distributions.transformed_distribution import TransformedDistribut
 from flambeau.distributions.transforms import StickBreakingTransform
 
 __all__ = ["LogisticNormal"]
+__dir__ = __all__.copy
 
 
 class LogisticNormal(TransformedDistribution):

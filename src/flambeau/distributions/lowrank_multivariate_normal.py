@@ -13,6 +13,7 @@ from flambeau.distributions.multivariate_normal import half_log_det, mahalanobis
 from flambeau.distributions.utils import lazy_property, standard_normal
 
 __all__ = ["LowRankMultivariateNormal"]
+__dir__ = __all__.copy
 
 
 class LowRankMultivariateNormal(Distribution):

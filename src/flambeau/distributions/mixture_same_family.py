@@ -11,6 +11,7 @@ from flambeau.distributions.categorical import Categorical
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["MixtureSameFamily"]
+__dir__ = __all__.copy
 
 
 class MixtureSameFamily(Distribution):

@@ -13,6 +13,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Multinomial"]
+__dir__ = __all__.copy
 
 
 class Multinomial(Distribution):

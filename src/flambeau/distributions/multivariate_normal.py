@@ -12,6 +12,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, one_of, standard_normal
 
 __all__ = ["MultivariateNormal"]
+__dir__ = __all__.copy
 
 
 def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from flambeau.distributions.gamma import Gamma
 from flambeau.distributions.utils import broadcast_all, lazy_property, logits_to_probs, one_of, probs_to_logits
 
 __all__ = ["NegativeBinomial"]
+__dir__ = __all__.copy
 
 
 class NegativeBinomial(Distribution):

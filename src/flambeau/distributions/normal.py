@@ -12,6 +12,7 @@ from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all, standard_normal
 
 __all__ = ["Normal"]
+__dir__ = __all__.copy
 
 
 class Normal(ExponentialFamily):

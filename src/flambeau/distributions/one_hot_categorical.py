@@ -12,6 +12,7 @@ from flambeau.distributions.categorical import Categorical
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
+__dir__ = __all__.copy
 
 
 class OneHotCategorical(Distribution):

@@ -12,6 +12,7 @@ from flambeau.distributions.transforms import AffineTransform, ExpTransform
 from flambeau.distributions.utils import broadcast_all
 
 __all__ = ["Pareto"]
+__dir__ = __all__.copy
 
 
 class Pareto(TransformedDistribution):

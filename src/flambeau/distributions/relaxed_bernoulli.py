@@ -20,6 +20,7 @@ from flambeau.distributions.utils import (
 )
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
+__dir__ = __all__.copy
 
 
 class LogitRelaxedBernoulli(Distribution):

@@ -15,6 +15,7 @@ from flambeau.distributions.transforms import ExpTransform
 from flambeau.distributions.utils import broadcast_all, clamp_probs
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
+__dir__ = __all__.copy
 
 
 class ExpRelaxedCategorical(Distribution):

@@ -13,6 +13,7 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all, standard_normal
 
 __all__ = ["StudentT"]
+__dir__ = __all__.copy
 
 
 class StudentT(Distribution):

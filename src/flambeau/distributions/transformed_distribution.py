@@ -13,6 +13,7 @@ from flambeau.distributions.transforms import ComposeTransform, Transform
 from flambeau.distributions.utils import sum_rightmost
 
 __all__ = ["TransformedDistribution"]
+__dir__ = __all__.copy
 
 
 class TransformedDistribution(Distribution):

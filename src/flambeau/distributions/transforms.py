@@ -35,3 +35,4 @@ __all__ = [
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "_InverseTransform",
     "identity_transform",
 ]  # fmt: skip
+__dir__ = __all__.copy

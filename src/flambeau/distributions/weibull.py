@@ -13,6 +13,7 @@ from flambeau.distributions.transforms import AffineTransform, PowerTransform
 from flambeau.distributions.utils import broadcast_all, euler_constant
 
 __all__ = ["Weibull"]
+__dir__ = __all__.copy
 
 
 class Weibull(TransformedDistribution):

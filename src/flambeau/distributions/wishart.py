@@ -14,6 +14,7 @@ from flambeau.distributions.multivariate_normal import factor_of_precision, half
 from flambeau.distributions.utils import lazy_property, one_of
 
 __all__ = ["Wishart"]
+__dir__ = __all__.copy
 
 
 class Wishart(ExponentialFamily):

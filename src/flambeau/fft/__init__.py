@@ -16,6 +16,7 @@ import numpy as np
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.fft._numpy import (
     frequencies,
     frequency_args,
@@ -34,6 +35,7 @@ __all__ = [
     "hfft", "ihfft", "hfft2", "ihfft2", "hfftn", "ihfftn",
     "fftfreq", "rfftfreq", "fftshift", "ifftshift",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 Ints = int | Sequence[int]
 

@@ -12,6 +12,7 @@ Example:
     tensor([ 4., 10.])
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.masked._masks import (
     _canonical_dim,
     _combine_input_and_mask,
@@ -27,6 +28,7 @@ __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm",
     "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 # Names without a place in the public API, which tools written for PyTorch import.
 _PRIVATE = (_canonical_dim, _combine_input_and_mask, _input_mask, _output_mask, _reduction_identity, _where)

@@ -14,6 +14,7 @@ from multiprocessing import *
 from typing import Any
 
 from flambeau import Tensor as _Tensor
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.multiprocessing import queues as _queues
 from flambeau.multiprocessing import reductions
 from flambeau.multiprocessing.spawn import (
@@ -29,6 +30,7 @@ __all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]  # which the st
     "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
     "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 
 def Queue(maxsize: int = 0) -> Any:  # type: ignore[no-redef]  # in place of the standard one

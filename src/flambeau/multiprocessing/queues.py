@@ -9,6 +9,9 @@ import sys
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["ForkContext", "ForkServerContext", "JoinableQueue", "Queue", "SpawnContext", "get_context"]
+__dir__ = __all__.copy
+
 if TYPE_CHECKING:
     _Queue = _queues.Queue[Any]
     _JoinableQueue = _queues.JoinableQueue[Any]

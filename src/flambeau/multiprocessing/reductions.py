@@ -12,6 +12,9 @@ import flambeau as fb
 from flambeau import _C, Tensor
 from flambeau.multiprocessing import _arena
 
+__all__ = ["copying", "empty_shared", "init_reductions", "is_shared", "rebuild_tensor", "reduce_tensor", "share"]
+__dir__ = __all__.copy
+
 _mode = threading.local()  # .copying: memory of the sender stays where it is
 
 # In a message that copies, smaller tensors travel as bytes.

@@ -10,6 +10,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+__all__ = [
+    "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes",
+]  # fmt: skip
+__dir__ = __all__.copy
+
 _LONGEST = 32 << 10  # characters of a traceback: what a pipe takes while nobody reads
 
 

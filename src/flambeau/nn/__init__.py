@@ -8,6 +8,7 @@ Example:
 
 import typing as _typing
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.nn import attention as attention
 from flambeau.nn import functional as functional
 from flambeau.nn import grad as grad
@@ -29,3 +30,4 @@ if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exp
         "modules", "parallel", "parameter", "utils",
     ]  # fmt: skip
     __all__ += modules.__all__
+    __dir__ = _package_dir(__name__)

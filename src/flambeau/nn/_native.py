@@ -10,6 +10,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.errors import ArgumentError
 from flambeau.nn import functional as F
 from flambeau.nn.functional._margin import _margin_ranking
@@ -183,7 +184,7 @@ def lstm_cell(
     """
     if len(hx) != 2:
         raise ArgumentError(f"lstm_cell: hx must be two tensors, hidden state and cell state, got {len(hx)}")
-    h, c, _ = fb._lstm_cell(F.linear(input, w_ih, b_ih), F.linear(hx[0], w_hh, b_hh), hx[1])
+    h, c, _ = private.lstm_cell(F.linear(input, w_ih, b_ih), F.linear(hx[0], w_hh, b_hh), hx[1])
     return h, c
 
 
@@ -196,7 +197,7 @@ def gru_cell(
         >>> fb.gru_cell(fb.zeros(1, 2), fb.ones(1, 3), fb.zeros(9, 2), fb.zeros(9, 3))
         tensor([[0.5000, 0.5000, 0.5000]])
     """
-    return fb._gru_cell(F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh), hx)[0]
+    return private.gru_cell(F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh), hx)[0]
 
 
 def _recurrent(mode: str, *args: Any) -> tuple[Tensor, Any]:

@@ -16,6 +16,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
+__dir__ = __all__.copy
 
 
 def _gradient(spatial: int, of: str, sizes: Sequence[int], other: Tensor, grad_output: Tensor, window: tuple[Any, ...]) -> Tensor:

@@ -18,6 +18,7 @@ __all__ = [
     "UninitializedTensorMixin",
     "is_lazy",
 ]
+__dir__ = __all__.copy
 
 
 class _Marked(type):

@@ -17,6 +17,7 @@ import sys as _sys
 import typing as _typing
 
 from flambeau._registry.lazy import load as _load
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
 from flambeau.optim._muon import Muon
@@ -69,5 +70,4 @@ else:
             return _load("flambeau.optim.swa_utils")
         raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), "swa_utils"})
+    __dir__ = _package_dir(__name__, ["swa_utils"])

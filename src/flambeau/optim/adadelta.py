@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -24,6 +24,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
+__dir__ = __all__.copy
 
 
 class Adadelta(GroupOptimizer):
@@ -135,7 +136,7 @@ def adadelta(
     lr, weight_decay = plain(lr, weight_decay)
     if fusable(params, None, foreach, differentiable, lr, weight_decay):
         states = (square_avgs, acc_deltas, state_steps)
-        fb._fused_adadelta(params, grads, *states, lr, rho, eps, weight_decay, maximize)
+        private.fused_adadelta(params, grads, *states, lr, rho, eps, weight_decay, maximize)
         return
     for i, param in enumerate(params):
         param, grad, square_avg, acc_delta = real(param, grads[i], square_avgs[i], acc_deltas[i])

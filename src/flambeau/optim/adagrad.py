@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -24,6 +25,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
+__dir__ = __all__.copy
 
 
 class Adagrad(GroupOptimizer):
@@ -153,7 +155,7 @@ def adagrad(
         return
     lr, weight_decay = plain(lr, weight_decay)
     if fusable(params, fused, foreach, differentiable, lr, weight_decay):
-        fb._fused_adagrad(params, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, maximize)
+        private.fused_adagrad(params, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, maximize)
         return
     for i, param in enumerate(params):
         param, grad, total = real(param, grads[i], state_sums[i])

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -27,6 +28,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adam", "adam"]
+__dir__ = __all__.copy
 
 
 class Adam(GroupOptimizer):
@@ -193,7 +195,7 @@ def adam(
     lr, beta1, beta2, weight_decay = plain(lr, beta1, beta2, weight_decay)
     if fusable(params, fused, foreach, differentiable, lr, beta1, beta2, weight_decay):
         states = (exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else [], state_steps)
-        fb._fused_adam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        private.fused_adam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
         return
     for i, param in enumerate(params):
         param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -25,6 +26,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
+__dir__ = __all__.copy
 
 
 class Adamax(GroupOptimizer):
@@ -141,7 +143,7 @@ def adamax(
     lr, weight_decay = plain(lr, weight_decay)
     if fusable(params, None, foreach, differentiable, lr, weight_decay):
         states = (exp_avgs, exp_infs, state_steps)
-        fb._fused_adamax(params, grads, *states, lr, beta1, beta2, weight_decay, eps, maximize)
+        private.fused_adamax(params, grads, *states, lr, beta1, beta2, weight_decay, eps, maximize)
         return
     for i, param in enumerate(params):
         param, grad, exp_avg, exp_inf = real(param, grads[i], exp_avgs[i], exp_infs[i])

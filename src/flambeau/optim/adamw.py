@@ -10,6 +10,7 @@ from flambeau.optim.adam import Adam, adam
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["AdamW", "adamw"]
+__dir__ = __all__.copy
 
 
 class AdamW(Adam):

@@ -23,6 +23,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]
+__dir__ = __all__.copy
 
 
 class ASGD(GroupOptimizer):

@@ -11,6 +11,7 @@ from flambeau.optim._update import Number, check_lr, plain
 from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["LBFGS"]
+__dir__ = __all__.copy
 
 
 class _Point(NamedTuple):

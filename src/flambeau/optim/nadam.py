@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -25,6 +26,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
+__dir__ = __all__.copy
 
 
 class NAdam(GroupOptimizer):
@@ -176,7 +178,7 @@ def nadam(
     if fusable(params, None, foreach, differentiable, lr, weight_decay):
         states = (exp_avgs, exp_avg_sqs, mu_products, state_steps)
         rates = (lr, beta1, beta2, weight_decay, momentum_decay, eps)
-        fb._fused_nadam(params, grads, *states, *rates, decoupled_weight_decay, maximize)
+        private.fused_nadam(params, grads, *states, *rates, decoupled_weight_decay, maximize)
         return
     rows = moments(
         params, grads, exp_avgs, exp_avg_sqs, state_steps, lr=lr, betas=(beta1, beta2), weight_decay=weight_decay,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -24,6 +24,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
+__dir__ = __all__.copy
 
 
 class RAdam(GroupOptimizer):
@@ -155,7 +156,7 @@ def radam(
     lr, weight_decay = plain(lr, weight_decay)
     if fusable(params, None, foreach, differentiable, lr, weight_decay):
         states = (exp_avgs, exp_avg_sqs, state_steps)
-        fb._fused_radam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        private.fused_radam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
         return
     rho_inf = 2 / (1 - beta2) - 1
     rows = moments(

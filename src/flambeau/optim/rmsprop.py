@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -24,6 +24,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
+__dir__ = __all__.copy
 
 
 class RMSprop(GroupOptimizer):
@@ -157,7 +158,7 @@ def rmsprop(
     step_size, weight_decay = plain(lr, weight_decay)
     if fusable(params, None, foreach, differentiable, step_size, weight_decay):
         states = (square_avgs, grad_avgs if centered else [], momentum_buffer_list if momentum > 0 else [], state_steps)
-        fb._fused_rmsprop(params, grads, *states, step_size, alpha, eps, weight_decay, momentum, maximize)
+        private.fused_rmsprop(params, grads, *states, step_size, alpha, eps, weight_decay, momentum, maximize)
         return
     for i, param in enumerate(params):
         param, grad, square_avg = real(param, grads[i], square_avgs[i])

@@ -10,6 +10,7 @@ from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_path,
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
+__dir__ = __all__.copy
 
 
 class Rprop(GroupOptimizer):

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau._registry import private
 from flambeau.optim._update import (
     GroupOptimizer,
     Number,
@@ -20,6 +21,7 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
+__dir__ = __all__.copy
 
 
 class SGD(GroupOptimizer):
@@ -156,7 +158,7 @@ def _fused(
 ) -> None:  # fmt: skip
     """The same in one pass; parameters that have no momentum buffer yet in a pass of their own."""
     if momentum == 0:
-        fb._fused_sgd(params, grads, [], False, lr, momentum, dampening, *flags)
+        private.fused_sgd(params, grads, [], False, lr, momentum, dampening, *flags)
         return
     parts = {first: [i for i, buffer in enumerate(buffers) if (buffer is None) == first] for first in (True, False)}
     for i in parts[True]:
@@ -164,4 +166,4 @@ def _fused(
     for first, part in parts.items():
         if part:
             lists = [[column[i] for i in part] for column in (params, grads, buffers)]
-            fb._fused_sgd(*lists, first, lr, momentum, dampening, *flags)
+            private.fused_sgd(*lists, first, lr, momentum, dampening, *flags)

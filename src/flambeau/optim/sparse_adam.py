@@ -11,6 +11,7 @@ from flambeau.optim._update import Number, check_betas, check_lr, plain, zeros
 from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["SparseAdam"]
+__dir__ = __all__.copy
 
 
 class SparseAdam(Optimizer):

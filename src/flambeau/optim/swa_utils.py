@@ -24,6 +24,7 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+__dir__ = __all__.copy
 
 
 def _check_decay(decay: float) -> None:

@@ -10,6 +10,7 @@ Example:
     ['forward', 'matmul', 'ones']
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.profiler._events import DeviceType, EventList, FunctionEvent
 from flambeau.profiler._profile import (
     ProfilerAction,
@@ -26,3 +27,4 @@ __all__ = [
     "DeviceType", "EventList", "FunctionEvent", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile",
     "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)

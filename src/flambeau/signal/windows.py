@@ -19,6 +19,7 @@ __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
     "kaiser", "nuttall",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 def _places(name: str, M: Any, sym: bool, dtype: Any, layout: Any, device: Any) -> tuple[Tensor, int]:

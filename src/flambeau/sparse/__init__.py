@@ -14,6 +14,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.sparse import _rules
 from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor
@@ -22,6 +23,7 @@ __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "ShortTensor", "SparseTensor", "addmm",
     "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:

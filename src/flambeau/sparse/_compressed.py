@@ -16,8 +16,7 @@ from flambeau.errors import ArgumentError, StateError
 from flambeau.sparse._tensor import SparseTensor, make, sparse_coo_tensor, to_sparse, torch_name
 
 __all__ = [
-    "LAYOUTS", "as_layout", "compressed", "part", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
-    "sparse_csc_tensor", "sparse_csr_tensor",
+    "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
 ]  # fmt: skip
 
 

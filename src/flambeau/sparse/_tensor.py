@@ -19,7 +19,7 @@ from flambeau import _C, Tensor
 from flambeau._tensor.layouts import Device
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
 
-__all__ = ["SparseTensor", "make", "sparse_coo_tensor", "spmm", "to_sparse"]
+__all__ = ["sparse_coo_tensor", "spmm"]
 
 
 class SparseTensor(Tensor):

@@ -14,6 +14,8 @@ import typing as _typing
 from flambeau import Tensor as _Tensor
 from flambeau._registry.lazy import load as _load
 
+__all__ = ["swap_tensors"]
+
 
 def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
     """Exchanges two tensors: each keeps its identity and gets all else of the other, class, gradient and attributes included.
@@ -66,4 +68,4 @@ else:
     def __dir__() -> list[str]:
         import pkgutil
 
-        return sorted({*globals(), *(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")})
+        return sorted({*__all__, *(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")})

@@ -21,6 +21,7 @@ import flambeau as fb
 from flambeau.errors import ArgumentError
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "select_unit", "timer"]
+__dir__ = __all__.copy
 
 timer = time.perf_counter
 

@@ -17,6 +17,7 @@ from flambeau.utils._selective import CheckpointPolicy, SelectiveCheckpointConte
 __all__ = ["CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint", "checkpoint_sequential",
            "create_selective_checkpoint_contexts", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
            "set_checkpoint_early_stop", "set_device_states"]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class CheckpointError(StateError):

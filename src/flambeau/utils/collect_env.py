@@ -16,6 +16,7 @@ from importlib import metadata
 import flambeau as fb
 
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
+__dir__ = __all__.copy
 
 SystemEnv = collections.namedtuple(
     "SystemEnv",

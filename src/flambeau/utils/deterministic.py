@@ -12,14 +12,17 @@ import types
 from typing import Any
 
 import flambeau as fb
+from flambeau._registry import private
+
+__all__ = ["fill_uninitialized_memory"]  # noqa: F822  # a property of the module
+__dir__ = __all__.copy
 
 _fill = True
 
 
 def _update() -> None:
     """Tells the core; called when one of the two switches has changed."""
-    switch: Any = vars(fb)["_show_unset"]
-    switch(_fill and fb.are_deterministic_algorithms_enabled())
+    private.show_unset(_fill and fb.are_deterministic_algorithms_enabled())
 
 
 class _Module(types.ModuleType):

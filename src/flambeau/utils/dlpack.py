@@ -8,3 +8,4 @@ Example:
 from flambeau import from_dlpack, to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]
+__dir__ = __all__.copy

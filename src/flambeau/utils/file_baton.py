@@ -15,6 +15,7 @@ import time
 import warnings
 
 __all__ = ["FileBaton"]
+__dir__ = __all__.copy
 
 
 class FileBaton:

@@ -16,10 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau import _C, Tensor
+from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.overrides import TorchFunctionMode, reopened
 
 __all__ = ["FlopCounterMode"]
+__dir__ = __all__.copy
 
 
 # ---- formulas: the shapes of the arguments and of the result, one multiplication and one addition counted as two ---------
@@ -54,7 +56,7 @@ def _attention(result: Any, query: Tensor, key: Tensor, value: Tensor, *rest: An
 def _formulas() -> dict[Callable[..., Any], Callable[..., int]]:
     f = fb.nn.functional
     table: dict[Callable[..., Any], Callable[..., int]] = {
-        f.linear: _linear, _C.namespaces[""]["_attention"]: _attention, Tensor.__matmul__: _matmul,
+        f.linear: _linear, private.attention: _attention, Tensor.__matmul__: _matmul,
     }  # fmt: skip
     for owner in (fb, Tensor):
         table |= dict.fromkeys((owner.mm, owner.bmm, owner.matmul), _matmul)

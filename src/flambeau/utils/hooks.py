@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 __all__ = ["RemovableHandle"]
+__dir__ = __all__.copy
 
 
 class RemovableHandle:

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
+from flambeau._registry import private
 from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
 # Each with the number of dimensions its windows have; None: as many as output_size says.
@@ -49,7 +50,7 @@ def lstm(gates, weight, h, c, reverse):
     outputs = []
     steps = range(gates.shape[0])
     for t in reversed(steps) if reverse else steps:
-        h, c, _ = fb._lstm_cell(gates[t], h @ weight.t(), c)
+        h, c, _ = private.lstm_cell(gates[t], h @ weight.t(), c)
         outputs.append(h)
     return [fb.stack(outputs[::-1] if reverse else outputs), h, c]
 
@@ -61,7 +62,7 @@ def gru(gates, weight, bias, h, reverse):
     steps = range(gates.shape[0])
     for t in reversed(steps) if reverse else steps:
         hidden = h @ weight.t()
-        h = fb._gru_cell(gates[t], hidden if bias is None else hidden + bias, h)[0]
+        h = private.gru_cell(gates[t], hidden if bias is None else hidden + bias, h)[0]
         outputs.append(h)
     return [fb.stack(outputs[::-1] if reverse else outputs), h]
 

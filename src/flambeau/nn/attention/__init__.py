@@ -6,10 +6,12 @@ import enum
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.errors import ArgumentError
 from flambeau.nn.attention import bias
 
 __all__ = ["SDPBackend", "bias", "sdpa_kernel"]
+__dir__ = _package_dir(__name__)
 
 
 class SDPBackend(enum.IntEnum):

@@ -9,6 +9,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
+__dir__ = __all__.copy
 
 
 class CausalVariant(enum.IntEnum):

@@ -19,6 +19,7 @@ __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
     "or_masks",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 _MaskMod = Callable[[Any, Any, Any, Any], Any]
 

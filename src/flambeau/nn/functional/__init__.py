@@ -59,6 +59,7 @@ if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exp
         _spatial,
     ):
         __all__ += _family.__all__
+    __dir__ = __all__.copy
     # Functions written in Python follow autocast and ask classes and modes here; ops of the core do so by themselves, also for
     # the thin functions around one of them (see flambeau.overrides).
     _thin = ("batch_norm", "linear", "sigmoid", "silu", "tanh")

@@ -6,6 +6,7 @@ import math
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.errors import ArgumentError
 from flambeau.nn.attention.bias import CausalBias
 from flambeau.nn.functional._common import in_core, narrow_back, wide
@@ -97,7 +98,7 @@ def _tiled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
     if mask is not None:
         mask = mask if mask.dtype == fb.bool else mask.to(q.dtype)
         mask = mask[(None,) * (4 - mask.ndim)] if mask.ndim < 4 else mask
-    result = fb._attention(q, k, v, mask, causal, scale).output
+    result = private.attention(q, k, v, mask, causal, scale).output
     return narrow_back(result.view(*query.shape[:-1], value.shape[-1]), query)
 
 

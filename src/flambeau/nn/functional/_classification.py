@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
 from flambeau.nn.functional._common import check_reduction, in_core, legacy_reduction, narrow_back, reduced, wide
 from flambeau.nn.functional._linear import linear
@@ -159,7 +160,7 @@ def _row_cross_entropy(
     op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float
 ) -> Tensor:
     check_reduction(op, reduction)
-    losses = fb._cross_entropy(wide(input), target, ignore_index, smoothing).loss
+    losses = private.cross_entropy(wide(input), target, ignore_index, smoothing).loss
     if reduction == "mean":
         return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
     return narrow_back(reduced(op, losses, reduction), input)

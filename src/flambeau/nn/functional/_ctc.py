@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.nn.functional._common import check_reduction
 
@@ -49,7 +50,7 @@ def ctc_loss(
     if not batched:
         log_probs = log_probs.unsqueeze(1)
     inputs, labels = _lengths(op, "input_lengths", input_lengths), _lengths(op, "target_lengths", target_lengths)
-    losses = fb._ctc_loss(log_probs, targets, inputs, labels, blank, zero_infinity).loss
+    losses = private.ctc_loss(log_probs, targets, inputs, labels, blank, zero_infinity).loss
     if zero_infinity:
         losses = losses.masked_fill(losses == fb.inf, 0)
     if reduction == "mean":

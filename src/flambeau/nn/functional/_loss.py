@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.autograd import Function
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.nn.functional._activation import logsigmoid
@@ -27,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_squared_error = fb._C.namespaces[""]["_squared_error"]
+_squared_error: Any = private.squared_error
 
 
 def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:

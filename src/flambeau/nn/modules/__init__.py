@@ -2,6 +2,7 @@
 
 import typing as _typing
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.nn.modules.activation import *
 from flambeau.nn.modules.adaptive import *
 from flambeau.nn.modules.batchnorm import *
@@ -27,4 +28,5 @@ from flambeau.nn.modules.transformer import *
 from flambeau.nn.modules.upsampling import *
 
 if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+    __dir__ = _package_dir(__name__)
     __all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_"))

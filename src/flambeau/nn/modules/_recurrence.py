@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._registry import private
 from flambeau.nn import functional as F
 from flambeau.nn.functional._common import in_core
 
@@ -37,7 +38,7 @@ def lstm_step(weight: Tensor, bias: Tensor | None, projection: Tensor | None = N
         h, c = state
         hidden = F.linear(h, weight, bias)
         if in_core(x, hidden, c):
-            h, c, _ = fb._lstm_cell(x, hidden, c)
+            h, c, _ = private.lstm_cell(x, hidden, c)
         else:
             i, f, g, o = (x + hidden).chunk(4, 1)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -54,7 +55,7 @@ def gru_step(weight: Tensor, bias: Tensor | None) -> Step:
         h = state[0]
         hidden = F.linear(h, weight, bias)
         if in_core(x, hidden, h):
-            return (fb._gru_cell(x, hidden, h)[0],)
+            return (private.gru_cell(x, hidden, h)[0],)
         xr, xz, xn = x.chunk(3, 1)
         hr, hz, hn = hidden.chunk(3, 1)
         z = (xz + hz).sigmoid()

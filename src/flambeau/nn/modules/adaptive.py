@@ -15,6 +15,7 @@ from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
+__dir__ = __all__.copy
 
 
 class _ASMoutput(NamedTuple):

@@ -28,6 +28,7 @@ __all__ = [
     "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]
+__dir__ = __all__.copy
 
 
 class _NormBase(Module):

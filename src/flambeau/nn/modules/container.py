@@ -18,6 +18,7 @@ from flambeau.nn.parameter import Parameter
 from flambeau.overrides import _open
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__dir__ = __all__.copy
 
 
 class Container(Module):

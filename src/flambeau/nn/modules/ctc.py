@@ -9,6 +9,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["CTCLoss"]
+__dir__ = __all__.copy
 
 
 class CTCLoss(Module):

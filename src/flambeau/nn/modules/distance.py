@@ -7,6 +7,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
+__dir__ = __all__.copy
 
 
 class PairwiseDistance(Module):

@@ -8,6 +8,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+__dir__ = __all__.copy
 
 
 class _DropoutNd(Module):

@@ -8,6 +8,7 @@ from flambeau import Tensor
 from flambeau.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
+__dir__ = __all__.copy
 
 
 class Flatten(Module):

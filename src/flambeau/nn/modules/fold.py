@@ -10,6 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["Fold", "Unfold"]
+__dir__ = __all__.copy
 
 
 class Fold(Module):

@@ -15,6 +15,7 @@ from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
 __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class _InstanceNorm(_NormBase):

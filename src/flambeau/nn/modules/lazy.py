@@ -7,6 +7,7 @@ from typing import Any
 from flambeau.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
+__dir__ = __all__.copy
 
 
 class LazyModuleMixin:

@@ -16,6 +16,7 @@ from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
+__dir__ = __all__.copy
 
 
 class Identity(Module):

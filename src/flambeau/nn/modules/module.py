@@ -39,6 +39,7 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
+__dir__ = __all__.copy
 
 _HOOK_TABLES = (
     "_forward_hooks",

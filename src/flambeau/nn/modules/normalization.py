@@ -15,6 +15,7 @@ from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__dir__ = __all__.copy
 
 
 class LayerNorm(Module):

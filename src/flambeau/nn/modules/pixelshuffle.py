@@ -7,6 +7,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
+__dir__ = __all__.copy
 
 
 class PixelShuffle(Module):

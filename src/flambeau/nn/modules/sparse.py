@@ -15,6 +15,7 @@ from flambeau.nn.modules.utils import _check_sizes
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
+__dir__ = __all__.copy
 
 
 def _table(op: str, weight: Tensor | None, rows: int, columns: int, freeze: bool, device, dtype) -> Parameter:

@@ -28,6 +28,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
 ]
+__dir__ = __all__.copy
 
 
 def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -9,6 +9,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+__dir__ = __all__.copy
 
 
 class Upsample(Module):

@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.errors import ArgumentError
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
+__dir__ = __all__.copy
 
 
 def _ntuple(n: int):

@@ -7,6 +7,7 @@ from typing import Any
 from flambeau.nn.modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
+__dir__ = __all__.copy
 
 
 def _check_devices(op: str, device_ids: Any) -> None:

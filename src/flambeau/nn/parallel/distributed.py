@@ -11,6 +11,7 @@ from flambeau.errors import ArgumentError, StateError
 from flambeau.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
+__dir__ = __all__.copy
 
 
 class DistributedDataParallel(Module):

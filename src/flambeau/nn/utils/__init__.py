@@ -1,5 +1,6 @@
 """Utilities for modules and their parameters."""
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from flambeau.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -27,3 +28,4 @@ __all__ = [
     "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)

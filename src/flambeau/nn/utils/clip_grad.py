@@ -11,6 +11,7 @@ from flambeau import Tensor
 from flambeau.nn.modules.module import Module
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__dir__ = __all__.copy
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:

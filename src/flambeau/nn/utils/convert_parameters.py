@@ -9,6 +9,7 @@ from flambeau import Tensor
 from flambeau.errors import ArgumentError
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
+__dir__ = __all__.copy
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -10,6 +10,7 @@ from flambeau import Tensor
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+__dir__ = __all__.copy
 
 
 def _folded(

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 __all__ = ["skip_init"]
+__dir__ = __all__.copy
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:

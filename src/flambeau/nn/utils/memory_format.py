@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+__dir__ = __all__.copy
 
 
 def _convert(module: Any, memory_format: Any, ndim: int) -> Any:

@@ -14,6 +14,7 @@ from flambeau.nn.utils.spectral_norm import as_matrix, default_dim, power_iterat
 from flambeau.nn.utils.weight_norm import norm_except_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+__dir__ = __all__.copy
 
 
 class _WeightNorm(Module):

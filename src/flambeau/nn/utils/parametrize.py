@@ -18,6 +18,7 @@ __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
     "transfer_parametrizations_and_params", "type_before_parametrizations",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 _depth = 0
 _cache: dict[tuple[int, str], Tensor] = {}

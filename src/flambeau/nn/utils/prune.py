@@ -15,6 +15,7 @@ __all__ = [
     "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
     "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class BasePruningMethod(ABC):

@@ -13,6 +13,7 @@ __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
     "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
+__dir__ = __all__.copy
 
 
 class _PackedSequence(NamedTuple):

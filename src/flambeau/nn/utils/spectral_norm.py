@@ -10,6 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.parameter import Parameter, is_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+__dir__ = __all__.copy
 
 
 def default_dim(module: Any) -> int:

@@ -11,6 +11,7 @@ from flambeau import Tensor
 from flambeau.nn.modules.module import Module
 
 __all__ = ["functional_call"]
+__dir__ = __all__.copy
 
 
 @contextmanager

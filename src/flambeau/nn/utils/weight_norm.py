@@ -9,6 +9,7 @@ from flambeau import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
+__dir__ = __all__.copy
 
 
 def norm_except_dim(v: Tensor, dim: int | None) -> Tensor:

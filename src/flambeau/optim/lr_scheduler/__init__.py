@@ -10,6 +10,7 @@ Example:
     0.01
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.optim.lr_scheduler._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from flambeau.optim.lr_scheduler._base import LRScheduler
 from flambeau.optim.lr_scheduler._base import _LRScheduler as _LRScheduler
@@ -46,3 +47,4 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+__dir__ = _package_dir(__name__)

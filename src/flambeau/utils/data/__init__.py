@@ -6,6 +6,7 @@ Example:
     [4, 2]
 """
 
+from flambeau._registry.names import package_dir as _package_dir
 from flambeau.utils.data._utils.seeding import sample_generator
 from flambeau.utils.data._utils.worker import WorkerInfo
 from flambeau.utils.data.dataloader import DataLoader, default_collate, default_convert, get_worker_info
@@ -36,3 +37,4 @@ __all__ = [
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert",
     "get_worker_info", "random_split", "sample_generator",
 ]  # fmt: skip
+__dir__ = _package_dir(__name__)

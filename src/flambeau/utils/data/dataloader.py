@@ -21,6 +21,7 @@ from flambeau.utils.data.dataset import IterableDataset, Samples
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+__dir__ = __all__.copy
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -11,6 +11,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import flambeau as fb
 
+__all__ = [
+    "ChainDataset", "ConcatDataset", "Dataset", "DatasetError", "IterableDataset", "StackDataset", "Subset",
+    "TensorDataset", "random_split",
+]  # fmt: skip
+__dir__ = __all__.copy
+
 T_co = TypeVar("T_co", covariant=True)
 
 

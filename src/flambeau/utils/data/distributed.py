@@ -9,6 +9,9 @@ from typing import Any
 import flambeau as fb
 from flambeau.utils.data.sampler import Sampler
 
+__all__ = ["DistributedSampler"]
+__dir__ = __all__.copy
+
 
 def _world(what: str) -> int:
     """get_world_size() or get_rank() of the process group."""

@@ -8,6 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import flambeau as fb
 
+__all__ = [
+    "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+]  # fmt: skip
+__dir__ = __all__.copy
+
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import flambeau as fb
 
+__all__ = ["SharedDict", "SharedList"]
+__dir__ = __all__.copy
+
 
 def _store(parts: Iterable[bytes]):
     """All parts one after the other in a shared tensor, and where each begins."""

@@ -16,6 +16,7 @@ from flambeau.utils.tensorboard._records import integer, message, single
 from flambeau.utils.tensorboard.summary import _as_hwc, _plugin, _value, png, to_numpy
 
 __all__ = ["audio", "custom_scalars", "embedding", "mesh", "pr_curve", "pr_curve_raw", "tensor", "video"]
+__dir__ = __all__.copy
 
 _NUMBERS = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9, "bool": 10, "float16": 19}
 

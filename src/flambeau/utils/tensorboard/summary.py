@@ -13,6 +13,7 @@ from flambeau.errors import ArgumentError
 from flambeau.utils.tensorboard._records import double, doubles, integer, message, single
 
 __all__ = ["hparams", "histogram", "histogram_raw", "image", "scalar", "text"]
+__dir__ = __all__.copy
 
 _FLOAT, _DOUBLE, _STRING = 1, 2, 7  # TensorFlow's numbers of dtypes
 

@@ -15,6 +15,7 @@ from flambeau.utils.tensorboard import plugins, summary
 from flambeau.utils.tensorboard._records import double, integer, message, record
 
 __all__ = ["FileWriter", "SummaryWriter"]
+__dir__ = __all__.copy
 
 _count = itertools.count()
 _LACKS = ("add_onnx_graph",)
