@@ -2,7 +2,9 @@
 
 import copy
 import gc
+import inspect
 import pickle
+import sys
 import weakref
 
 import numpy as np
@@ -519,3 +521,18 @@ def test_errors_name_the_optimizer_and_the_option():
         with pytest.raises(error) as caught:
             call()
         assert words in str(caught.value).replace("\\'", "'")
+
+
+@pytest.mark.parametrize("name", [n for n in fb.optim.__all__ if getattr(getattr(fb.optim, n), "_options", ())])
+def test_the_table_of_options_is_the_constructor_and_the_functional_form(name):
+    """Every option is an argument of the constructor, and the functional form takes it under the names of the table."""
+    cls = getattr(fb.optim, name)
+    constructor = set(inspect.signature(cls.__init__).parameters) - {"self", "params"}
+    table = {option.name for option in cls._options}
+    assert constructor == table - ({"decoupled_weight_decay"} if name == "AdamW" else set())
+    functional = inspect.signature(getattr(sys.modules[cls.__module__], cls.__module__.rpartition(".")[2].strip("_")))
+    if not any(p.kind is p.VAR_KEYWORD for p in functional.parameters.values()):
+        passed = {key for option in cls._options for key in ((option.name,) if option.passed is None else option.passed)}
+        assert passed <= set(functional.parameters)
+        needed = {p.name for p in functional.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+        assert needed - {"has_complex"} <= passed

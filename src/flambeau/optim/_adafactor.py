@@ -6,11 +6,9 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau.optim._options import FOREACH, LR, WEIGHT_DECAY, Number, Option
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     check_path,
     plain,
     step_count,
@@ -19,6 +17,22 @@ from flambeau.optim._update import (
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adafactor", "adafactor"]
+
+
+def _check_beta2_decay(optimizer: str, option: str, value: Any) -> None:
+    if not value <= 0.0:
+        raise errors.ArgumentError(f"{optimizer}: {option} should be <= 0, got {value}")
+
+
+def _check_d(optimizer: str, option: str, value: Any) -> None:
+    if not value >= 1.0:
+        raise errors.ArgumentError(f"{optimizer}: Clipping threshold {option} should be >= 1, got {value}")
+
+
+def _check_eps(optimizer: str, option: str, values: Any) -> None:
+    for i, value in enumerate(values, 1):
+        if value is not None and not value >= 0.0:
+            raise errors.ArgumentError(f"{optimizer}: epsilon{i} should be >= 0, got {value}")
 
 
 class Adafactor(GroupOptimizer):
@@ -53,7 +67,10 @@ class Adafactor(GroupOptimizer):
                 [0.9000, 0.9000]])
     """
 
-    _later_options = {"foreach": None}
+    _options = (
+        LR, Option("beta2_decay", _check_beta2_decay), Option("eps", _check_eps, ("eps1", "eps2")),
+        Option("d", _check_d), WEIGHT_DECAY, FOREACH, Option("maximize"),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -67,25 +84,7 @@ class Adafactor(GroupOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_lr("Adafactor", lr)
-        if not beta2_decay <= 0.0:
-            raise errors.ArgumentError(f"Adafactor: beta2_decay should be <= 0, got {beta2_decay}")
-        if not d >= 1.0:
-            raise errors.ArgumentError(f"Adafactor: Clipping threshold d should be >= 1, got {d}")
-        for i, value in enumerate(eps, 1):
-            if value is not None and not value >= 0.0:
-                raise errors.ArgumentError(f"Adafactor: epsilon{i} should be >= 0, got {value}")
-        check_not_negative("Adafactor", weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
         if param.is_complex():
@@ -105,7 +104,6 @@ class Adafactor(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("foreach", "d", "lr", "beta2_decay", "weight_decay", "maximize")
         adafactor(
             params,
             grads,
@@ -113,9 +111,7 @@ class Adafactor(GroupOptimizer):
             [state.get("col_var") for state in states],
             [state.get("variance") for state in states],
             [state["step"] for state in states],
-            eps1=group["eps"][0],
-            eps2=group["eps"][1],
-            **{option: group[option] for option in options},
+            **self._arguments(group),
             **self._scaling(),
         )
 

@@ -6,12 +6,20 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_not_negative, column, plain, zeros
+from flambeau.optim._options import LR, WEIGHT_DECAY, Number, Option, not_negative
+from flambeau.optim._update import GroupOptimizer, plain, zeros
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Muon", "muon"]
 
 _ADJUSTMENTS = (None, "original", "match_rms_adamw", "spectral_unclamped")
+
+
+def _check_adjustment(optimizer: str, option: str, value: Any) -> None:
+    if value not in _ADJUSTMENTS:
+        raise errors.ArgumentError(
+            f"{optimizer}: Adjust learning rate function {value} is not supported; expected one of {_ADJUSTMENTS}"
+        )
 
 
 class Muon(GroupOptimizer):
@@ -48,7 +56,11 @@ class Muon(GroupOptimizer):
         tensor([True, True])
     """
 
-    _later_options: dict[str, Any] = {}
+    _options = (
+        LR, WEIGHT_DECAY, not_negative("momentum"), Option("nesterov"), Option("ns_coefficients"), Option("eps"),
+        Option("ns_steps"), Option("adjust_lr_fn", _check_adjustment),
+    )  # fmt: skip
+    _states = ("momentum_buffer",)
 
     def __init__(
         self,
@@ -62,23 +74,7 @@ class Muon(GroupOptimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        check_lr("Muon", lr)
-        check_not_negative("Muon", momentum=momentum, weight_decay=weight_decay)
-        if adjust_lr_fn not in _ADJUSTMENTS:
-            raise errors.ArgumentError(
-                f"Muon: Adjust learning rate function {adjust_lr_fn} is not supported; expected one of {_ADJUSTMENTS}"
-            )
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:
@@ -96,14 +92,7 @@ class Muon(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")
-        muon(
-            params,
-            grads,
-            column(states, "momentum_buffer"),
-            has_complex=False,
-            **{option: group[option] for option in options},
-        )
+        muon(params, grads, *self._lists(states), has_complex=False, **self._arguments(group))
 
 
 def muon(
@@ -137,14 +126,14 @@ def muon(
         raise errors.StateError("muon: foreach=True is not supported; leave it out")
     if has_complex:
         raise errors.ArgumentError("muon: expected real parameters, got has_complex=True")
-    lr = plain(lr)
+    rate: Any = plain(lr)
     for param, grad, buffer in zip(params, grads, muon_momentum_bufs, strict=True):
         if grad.dim() != 2:
             raise errors.ArgumentError(f"muon: gradients must be matrices, got shape {tuple(grad.shape)}")
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if nesterov else buffer
         update = _orthogonalized(update, ns_coefficients, ns_steps, eps)
-        param.mul_(1 - lr * weight_decay).add_(update, alpha=-lr * _scale(param.shape[0], param.shape[1], adjust_lr_fn))
+        param.mul_(1 - rate * weight_decay).add_(update, alpha=-rate * _scale(param.shape[0], param.shape[1], adjust_lr_fn))
 
 
 def _scale(rows: int, columns: int, adjust_lr_fn: str | None) -> float:

@@ -1,16 +1,14 @@
-"""What the optimizers share: the loop over groups, checks of options, numbers or tensors as options."""
+"""What the optimizers share: the loop over groups, numbers or tensors as options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from numbers import Real
 from typing import Any, overload
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau.optim._options import ALWAYS, Number, Option, checked
 from flambeau.optim.optimizer import Optimizer, R, _use_grad_for_differentiable
-
-Number = float | Tensor
 
 
 class GroupOptimizer(Optimizer):
@@ -19,10 +17,22 @@ class GroupOptimizer(Optimizer):
     A subclass says what the state of a parameter begins with, and how lists of parameters, gradients and states change.
     """
 
-    # Options that checkpoints of older versions may lack, with the value that means "as before".
-    _later_options: dict[str, Any] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _options: tuple[Option, ...] = ()  # the table of options, in the order of parameter groups
+    _states: tuple[str, ...] = ()  # what the functional form takes of the states after the gradients, in its order
+    # From the table: options that the functional form takes under their own names, pairs that it takes apart, and those that
+    # old checkpoints may lack with what that means.
+    _as_named: tuple[str, ...] = ()
+    _pairs: tuple[tuple[str, str, str], ...] = ()
+    _later_options: dict[str, Any] = {}
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._as_named = tuple(option.name for option in cls._options if option.passed is None)
+        cls._pairs = tuple((option.name, *option.passed) for option in cls._options if option.passed)
+        cls._later_options = {option.name: option.before for option in cls._options if option.before is not ALWAYS}
+
+    def __init__(self, params: Any, given: dict[str, Any]) -> None:
+        defaults = checked(type(self).__name__, self._options, given)
         super().__init__(params, defaults)
         if defaults.get("fused"):
             name = type(self).__name__
@@ -57,6 +67,17 @@ class GroupOptimizer(Optimizer):
     ) -> None:
         """Moves the parameters of a group that have a gradient."""
         raise NotImplementedError(f"{type(self).__name__}: _update is not defined")
+
+    def _lists(self, states: list[dict[Any, Any]]) -> Any:
+        """The columns of the states that the functional form takes."""
+        return [[state[key] for state in states] for key in self._states]
+
+    def _arguments(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The options of a group as the functional form takes them."""
+        arguments = {option: group[option] for option in self._as_named}
+        for option, first, second in self._pairs:
+            arguments[first], arguments[second] = group[option]
+        return arguments
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
         """Refuses a parameter this optimizer cannot change."""
@@ -96,10 +117,12 @@ class GroupOptimizer(Optimizer):
         for group in self.param_groups:
             params, grads, states = [], [], []
             for p in group["params"]:
-                if p.grad is None:
+                grad = p.grad
+                if grad is None:
                     continue
                 self._check_parameter(p, group)
-                grad = p.grad if type(p.grad) is fb.Tensor else self._dense(p.grad)
+                if type(grad) is not Tensor:
+                    grad = self._dense(grad)
                 state = self.state.get(p)
                 if not state:
                     state = self._new_state(p, grad, group)
@@ -150,36 +173,6 @@ def zeros(param: Tensor) -> Tensor:
     return fb.zeros_like(param.detach(), memory_format=fb.preserve_format)
 
 
-def check_lr(name: str, lr: Number) -> None:
-    """A learning rate is a number or a tensor with one element, and not negative."""
-    if not isinstance(lr, Real | Tensor):
-        raise TypeError(f"{name}: lr must be a number or a tensor, got {type(lr).__name__}")
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise errors.ArgumentError(f"{name}: Tensor lr must be 1-element, got {lr.numel()} elements")
-    check_not_negative(name, lr=lr)
-
-
-def check_not_negative(name: str, **values: Number) -> None:
-    """Refuses negative options, and nan."""
-    for option, value in values.items():
-        if not isinstance(value, Real | Tensor):
-            raise TypeError(f"{name}: {option} must be a number, got {value!r}")
-        if not value >= 0.0:
-            called = {"lr": "learning rate", "eps": "epsilon value"}.get(option, f"{option} value")
-            raise errors.ArgumentError(f"{name}: Invalid {called}: {value}; {option} must be at least 0")
-
-
-def check_betas(name: str, betas: Sequence[Number]) -> None:
-    """Decay rates are in [0, 1)."""
-    if not isinstance(betas, list | tuple) or len(betas) != 2 or not all(isinstance(beta, Real | Tensor) for beta in betas):
-        raise TypeError(f"{name}: betas must be a pair of numbers, got {betas!r}")
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise errors.ArgumentError(
-                f"{name}: Invalid beta parameter at index {i}: {beta}; betas must be at least 0 and less than 1"
-            )
-
-
 def check_path(
     name: str,
     params: Sequence[Tensor],
@@ -216,13 +209,20 @@ def unscaled(
     return True
 
 
+def _has_tensor(values: Sequence[Any]) -> bool:
+    for value in values:  # a generator would cost more than what it looks at
+        if isinstance(value, Tensor):
+            return True
+    return False
+
+
 def fusable(
     params: Sequence[Tensor], fused: bool | None, foreach: bool | None, differentiable: bool, *options: Any
 ) -> bool:
     """Whether one pass in the core does the step: real floating-point parameters, options as numbers, nothing recorded."""
     if differentiable or fused is False or (fused is None and foreach is False):
         return False
-    if any(isinstance(option, Tensor) for option in options):
+    if _has_tensor(options):
         return False
     if fb.is_grad_enabled() and any(p.requires_grad for p in params):
         return False
@@ -231,6 +231,8 @@ def fusable(
 
 def plain(*values: Number) -> Any:
     """Options as numbers, except tensors that gradients have to reach: those without dimensions."""
+    if not _has_tensor(values):
+        return values[0] if len(values) == 1 else values
     recording = fb.is_grad_enabled()
 
     def one(value: Number) -> Number:

@@ -6,13 +6,10 @@ from typing import Any
 
 from flambeau import Tensor, errors
 from flambeau._registry import private
+from flambeau.optim._options import CAPTURABLE, DIFFERENTIABLE, EPS, FOREACH, LR, MAXIMIZE, WEIGHT_DECAY, Number, Option
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     decayed,
     fusable,
     move_,
@@ -25,6 +22,11 @@ from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 __dir__ = __all__.copy
+
+
+def _check_rho(optimizer: str, option: str, value: Any) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise errors.ArgumentError(f"{optimizer}: Invalid {option} value: {value}; expected 0 to 1")
 
 
 class Adadelta(GroupOptimizer):
@@ -58,6 +60,11 @@ class Adadelta(GroupOptimizer):
         tensor([0.9968, 0.9968])
     """
 
+    _options = (
+        LR, Option("rho", _check_rho), EPS, WEIGHT_DECAY, MAXIMIZE, CAPTURABLE, FOREACH, DIFFERENTIABLE,
+    )  # fmt: skip
+    _states = ("square_avg", "acc_delta", "step")
+
     def __init__(
         self,
         params: ParamsT,
@@ -71,21 +78,7 @@ class Adadelta(GroupOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("Adadelta", lr)
-        check_not_negative("Adadelta", eps=eps, weight_decay=weight_decay)
-        if not 0.0 <= rho <= 1.0:
-            raise errors.ArgumentError(f"Adadelta: Invalid rho value: {rho}; expected 0 to 1")
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": step_count(0.0, param, group), "square_avg": zeros(param), "acc_delta": zeros(param)}
@@ -93,15 +86,7 @@ class Adadelta(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("capturable", "foreach", "differentiable", "lr", "rho", "eps", "weight_decay", "maximize")
-        adadelta(
-            params,
-            grads,
-            column(states, "square_avg"),
-            column(states, "acc_delta"),
-            column(states, "step"),
-            **{option: group[option] for option in options},
-        )
+        adadelta(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def adadelta(

@@ -7,13 +7,20 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau._registry import private
+from flambeau.optim._options import (
+    DIFFERENTIABLE,
+    EPS,
+    FOREACH,
+    FUSED,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+    not_negative,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     decayed,
     fusable,
     move_,
@@ -57,7 +64,11 @@ class Adagrad(GroupOptimizer):
         tensor([0.9000, 0.9000])
     """
 
-    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+    _options = (
+        LR, not_negative("lr_decay"), EPS, WEIGHT_DECAY, not_negative("initial_accumulator_value", passed=()),
+        FOREACH, MAXIMIZE, DIFFERENTIABLE, FUSED,
+    )  # fmt: skip
+    _states = ("sum", "step")
 
     takes_sparse = True
 
@@ -75,26 +86,7 @@ class Adagrad(GroupOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr("Adagrad", lr)
-        check_not_negative(
-            "Adagrad",
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            eps=eps,
-        )
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
         # Unlike other optimizers' states, this one is there before the first step.
         for group in self.param_groups:
             for p in group["params"]:
@@ -109,15 +101,7 @@ class Adagrad(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("foreach", "differentiable", "fused", "lr", "weight_decay", "lr_decay", "eps", "maximize")
-        adagrad(
-            params,
-            grads,
-            column(states, "sum"),
-            column(states, "step"),
-            **{option: group[option] for option in options},
-            **self._scaling(),
-        )
+        adagrad(params, grads, *self._lists(states), **self._arguments(group) | self._scaling())
 
 
 def adagrad(

@@ -7,13 +7,24 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau._registry import private
+from flambeau.optim._options import (
+    BETAS,
+    CAPTURABLE,
+    DECOUPLED,
+    DIFFERENTIABLE,
+    EPS,
+    FOREACH,
+    FUSED,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+    Option,
+    check_betas,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
     blend_,
-    check_betas,
-    check_lr,
-    check_not_negative,
     check_path,
     column,
     decayed,
@@ -64,15 +75,10 @@ class Adam(GroupOptimizer):
         tensor([0.9000, 0.9000])
     """
 
-    _later_options = {
-        "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "fused": None,
-    }
+    _options = (
+        LR, BETAS, EPS, WEIGHT_DECAY, Option("amsgrad", before=False), MAXIMIZE, FOREACH, CAPTURABLE, DIFFERENTIABLE,
+        FUSED, DECOUPLED,
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,9 +97,7 @@ class Adam(GroupOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         name = type(self).__name__
-        check_lr(name, lr)
-        check_not_negative(name, eps=eps, weight_decay=weight_decay)
-        check_betas(name, betas)
+        check_betas(name, "betas", betas)
         kinds = {Tensor if isinstance(beta, Tensor) else type(beta) for beta in betas}
         if kinds not in ({float}, {Tensor}):
             raise errors.ArgumentError(f"{name}: betas must be either both floats or both Tensors, got {betas}")
@@ -104,20 +108,8 @@ class Adam(GroupOptimizer):
                 )
             if isinstance(value, Tensor) and value.numel() != 1:
                 raise errors.ArgumentError(f"{name}: Tensor {option} must be 1-element, got {value.numel()} elements")
-        defaults = {
-            "lr": lr,
-            "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        betas = tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas)  # type: ignore[assignment]
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
@@ -138,18 +130,7 @@ class Adam(GroupOptimizer):
             column(states, "exp_avg_sq"),
             column(states, "max_exp_avg_sq") if group["amsgrad"] else [],
             steps,
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            differentiable=group["differentiable"],
-            fused=group["fused"],
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            amsgrad=group["amsgrad"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
+            **self._arguments(group),
             **self._scaling(),
         )
 

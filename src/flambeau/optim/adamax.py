@@ -7,14 +7,10 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau._registry import private
+from flambeau.optim._options import BETAS, CAPTURABLE, DIFFERENTIABLE, EPS, FOREACH, LR, MAXIMIZE, WEIGHT_DECAY, Number
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_betas,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     decayed,
     fusable,
     move_,
@@ -59,6 +55,11 @@ class Adamax(GroupOptimizer):
         tensor([0.9000, 0.9000])
     """
 
+    _options = (
+        LR, BETAS, EPS, WEIGHT_DECAY, FOREACH, MAXIMIZE, DIFFERENTIABLE, CAPTURABLE,
+    )  # fmt: skip
+    _states = ("exp_avg", "exp_inf", "step")
+
     def __init__(
         self,
         params: ParamsT,
@@ -72,20 +73,7 @@ class Adamax(GroupOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr("Adamax", lr)
-        check_not_negative("Adamax", eps=eps, weight_decay=weight_decay)
-        check_betas("Adamax", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_inf": zeros(param)}
@@ -93,22 +81,7 @@ class Adamax(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        adamax(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_inf"),
-            column(states, "step"),
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            eps=group["eps"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-        )
+        adamax(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def adamax(

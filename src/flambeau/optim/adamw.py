@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import Tensor
-from flambeau.optim._update import Number
+from flambeau.optim._options import Number
 from flambeau.optim.adam import Adam, adam
 from flambeau.optim.optimizer import ParamsT
 

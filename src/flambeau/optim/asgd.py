@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import Tensor
+from flambeau.optim._options import (
+    CAPTURABLE,
+    DIFFERENTIABLE,
+    FOREACH,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+    Option,
+    not_negative,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     decayed,
     move_,
     plain,
@@ -58,6 +65,12 @@ class ASGD(GroupOptimizer):
         tensor([0.8000, 0.8000])
     """
 
+    _options = (
+        LR, not_negative("lambd"), not_negative("alpha"), Option("t0"), WEIGHT_DECAY, FOREACH, MAXIMIZE,
+        DIFFERENTIABLE, CAPTURABLE,
+    )  # fmt: skip
+    _states = ("ax", "mu", "eta", "step")
+
     def __init__(
         self,
         params: ParamsT,
@@ -71,20 +84,7 @@ class ASGD(GroupOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr("ASGD", lr)
-        check_not_negative("ASGD", weight_decay=weight_decay, lambd=lambd, alpha=alpha)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -106,26 +106,7 @@ class ASGD(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = (
-            "foreach",
-            "maximize",
-            "differentiable",
-            "capturable",
-            "lambd",
-            "lr",
-            "t0",
-            "alpha",
-            "weight_decay",
-        )
-        asgd(
-            params,
-            grads,
-            column(states, "ax"),
-            column(states, "mu"),
-            column(states, "eta"),
-            column(states, "step"),
-            **{option: group[option] for option in options},
-        )
+        asgd(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def asgd(

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import Number, check_lr, plain
+from flambeau.optim._options import LR, Number, Option, checked
+from flambeau.optim._update import plain
 from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["LBFGS"]
@@ -21,6 +22,10 @@ class _Point(NamedTuple):
     loss: float
     grad: Tensor
     slope: float
+
+_OPTIONS = (
+    LR, *map(Option, ("max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size", "line_search_fn", "maximize")),
+)  # fmt: skip
 
 
 class LBFGS(Optimizer):
@@ -65,18 +70,8 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
         maximize: bool = False,
     ) -> None:
-        check_lr("LBFGS", lr)
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, checked("LBFGS", _OPTIONS, locals()))
         if len(self.param_groups) != 1:
             raise errors.ArgumentError(
                 f"LBFGS: all parameters must be in one group, got {len(self.param_groups)} groups"

@@ -7,14 +7,22 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau._registry import private
+from flambeau.optim._options import (
+    BETAS,
+    CAPTURABLE,
+    DECOUPLED,
+    DIFFERENTIABLE,
+    EPS,
+    FOREACH,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+    not_negative,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_betas,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     fusable,
     moments,
     move_,
@@ -61,13 +69,11 @@ class NAdam(GroupOptimizer):
         tensor([0.8944, 0.8944])
     """
 
-    _later_options = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
+    _options = (
+        LR, BETAS, EPS, WEIGHT_DECAY, not_negative("momentum_decay"), DECOUPLED, MAXIMIZE, FOREACH, CAPTURABLE,
+        DIFFERENTIABLE,
+    )  # fmt: skip
+    _states = ("exp_avg", "exp_avg_sq", "mu_product", "step")
 
     def __init__(
         self,
@@ -84,22 +90,7 @@ class NAdam(GroupOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("NAdam", lr)
-        check_not_negative("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        check_betas("NAdam", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -118,25 +109,7 @@ class NAdam(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        nadam(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_avg_sq"),
-            column(states, "mu_product"),
-            column(states, "step"),
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            differentiable=group["differentiable"],
-            maximize=group["maximize"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            momentum_decay=group["momentum_decay"],
-            eps=group["eps"],
-        )
+        nadam(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def nadam(

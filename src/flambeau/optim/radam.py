@@ -6,14 +6,21 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau._registry import private
+from flambeau.optim._options import (
+    BETAS,
+    CAPTURABLE,
+    DECOUPLED,
+    DIFFERENTIABLE,
+    EPS,
+    FOREACH,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_betas,
-    check_lr,
-    check_not_negative,
     check_path,
-    column,
     fusable,
     moments,
     move_,
@@ -60,13 +67,10 @@ class RAdam(GroupOptimizer):
         tensor([0.8000, 0.8000])
     """
 
-    _later_options = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "capturable": False,
-    }
+    _options = (
+        LR, BETAS, EPS, WEIGHT_DECAY, MAXIMIZE, FOREACH, CAPTURABLE, DECOUPLED, DIFFERENTIABLE,
+    )  # fmt: skip
+    _states = ("exp_avg", "exp_avg_sq", "step")
 
     def __init__(
         self,
@@ -82,21 +86,7 @@ class RAdam(GroupOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("RAdam", lr)
-        check_not_negative("RAdam", eps=eps, weight_decay=weight_decay)
-        check_betas("RAdam", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": step_count(0.0, param, group), "exp_avg": zeros(param), "exp_avg_sq": zeros(param)}
@@ -104,23 +94,7 @@ class RAdam(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        radam(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_avg_sq"),
-            column(states, "step"),
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            maximize=group["maximize"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-        )
+        radam(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def radam(

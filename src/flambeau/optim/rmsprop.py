@@ -6,11 +6,20 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau._registry import private
+from flambeau.optim._options import (
+    CAPTURABLE,
+    DIFFERENTIABLE,
+    EPS,
+    FOREACH,
+    LR,
+    MAXIMIZE,
+    WEIGHT_DECAY,
+    Number,
+    Option,
+    not_negative,
+)
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     check_path,
     column,
     decayed,
@@ -59,14 +68,10 @@ class RMSprop(GroupOptimizer):
         tensor([0.9000, 0.9000])
     """
 
-    _later_options = {
-        "momentum": 0,
-        "centered": False,
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _options = (
+        LR, not_negative("momentum", before=0), not_negative("alpha"), EPS, Option("centered", before=False),
+        WEIGHT_DECAY, CAPTURABLE, FOREACH, MAXIMIZE, DIFFERENTIABLE,
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -82,21 +87,7 @@ class RMSprop(GroupOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("RMSprop", lr)
-        check_not_negative("RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = {"step": step_count(0.0, param, group), "square_avg": zeros(param)}
@@ -109,7 +100,6 @@ class RMSprop(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("foreach", "maximize", "differentiable", "capturable", "lr", "alpha", "eps", "weight_decay")
         rmsprop(
             params,
             grads,
@@ -117,9 +107,7 @@ class RMSprop(GroupOptimizer):
             column(states, "grad_avg") if group["centered"] else [],
             column(states, "momentum_buffer") if group["momentum"] > 0 else [],
             column(states, "step"),
-            momentum=group["momentum"],
-            centered=group["centered"],
-            **{option: group[option] for option in options},
+            **self._arguments(group),
         )
 
 

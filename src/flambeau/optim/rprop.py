@@ -6,11 +6,19 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import GroupOptimizer, Number, check_lr, check_path, column, plain, real, step_count, zeros
+from flambeau.optim._options import CAPTURABLE, DIFFERENTIABLE, FOREACH, MAXIMIZE, Number, Option, check_lr
+from flambeau.optim._update import GroupOptimizer, check_path, plain, real, step_count, zeros
 from flambeau.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
 __dir__ = __all__.copy
+
+
+def _check_etas(optimizer: str, option: str, value: Any) -> None:
+    if not 0.0 < value[0] < 1.0 < value[1]:
+        raise errors.ArgumentError(
+            f"{optimizer}: Invalid eta values: {value[0]}, {value[1]}; expected a factor between 0 and 1 and one above 1"
+        )
 
 
 class Rprop(GroupOptimizer):
@@ -38,6 +46,13 @@ class Rprop(GroupOptimizer):
         tensor([0.9000, 0.9000])
     """
 
+    _options = (
+        Option("lr", check_lr, passed=()), Option("etas", _check_etas, ("etaminus", "etaplus")),
+        Option("step_sizes", passed=("step_size_min", "step_size_max")), FOREACH, MAXIMIZE, DIFFERENTIABLE,
+        CAPTURABLE,
+    )  # fmt: skip
+    _states = ("prev", "step_size", "step")
+
     def __init__(
         self,
         params: ParamsT,
@@ -50,21 +65,7 @@ class Rprop(GroupOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("Rprop", lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise errors.ArgumentError(
-                f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}; expected a factor between 0 and 1 and one above 1"
-            )
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         size = plain(group["lr"])
@@ -79,19 +80,7 @@ class Rprop(GroupOptimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        options = ("foreach", "capturable", "maximize", "differentiable")
-        rprop(
-            params,
-            grads,
-            column(states, "prev"),
-            column(states, "step_size"),
-            column(states, "step"),
-            step_size_min=group["step_sizes"][0],
-            step_size_max=group["step_sizes"][1],
-            etaminus=group["etas"][0],
-            etaplus=group["etas"][1],
-            **{option: group[option] for option in options},
-        )
+        rprop(params, grads, *self._lists(states), **self._arguments(group))
 
 
 def rprop(

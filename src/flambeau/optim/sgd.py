@@ -7,11 +7,9 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau._registry import private
+from flambeau.optim._options import FOREACH, LR, MAXIMIZE, WEIGHT_DECAY, Number, Option, not_negative
 from flambeau.optim._update import (
     GroupOptimizer,
-    Number,
-    check_lr,
-    check_not_negative,
     decayed,
     fusable,
     move_,
@@ -55,7 +53,10 @@ class SGD(GroupOptimizer):
         tensor([0.4600, 0.4600])
     """
 
-    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+    _options = (
+        LR, not_negative("momentum"), Option("dampening"), WEIGHT_DECAY, Option("nesterov", before=False), MAXIMIZE,
+        FOREACH, Option("differentiable", passed=(), before=False), Option("fused", before=False),
+    )  # fmt: skip
 
     takes_sparse = True
 
@@ -73,24 +74,11 @@ class SGD(GroupOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr("SGD", lr)
-        check_not_negative("SGD", momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise errors.ArgumentError(
                 f"SGD: Nesterov momentum requires a momentum and zero dampening, got {momentum} and {dampening}"
             )
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _new_state(self, param: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"momentum_buffer": None} if group["momentum"] != 0 else {}
@@ -99,8 +87,7 @@ class SGD(GroupOptimizer):
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
         buffers = [state.get("momentum_buffer") for state in states]
-        options = ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize", "foreach", "fused")
-        sgd(params, grads, buffers, **{option: group[option] for option in options}, **self._scaling())
+        sgd(params, grads, buffers, **self._arguments(group), **self._scaling())
         if group["momentum"] != 0:
             for state, buffer in zip(states, buffers, strict=True):
                 state["momentum_buffer"] = buffer

@@ -7,7 +7,8 @@ from typing import Any, overload
 
 import flambeau as fb
 from flambeau import Tensor, errors
-from flambeau.optim._update import Number, check_betas, check_lr, plain, zeros
+from flambeau.optim._options import BETAS, EPS, LR, MAXIMIZE, Number, checked
+from flambeau.optim._update import plain, zeros
 from flambeau.optim.optimizer import Optimizer, ParamsT, R
 
 __all__ = ["SparseAdam"]
@@ -47,12 +48,11 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        check_lr("SparseAdam", lr)
+        defaults = checked("SparseAdam", (LR, BETAS, EPS, MAXIMIZE), locals())
         for called, value in (("learning rate", lr), ("epsilon value", eps)):
             if not value > 0.0:
                 raise errors.ArgumentError(f"SparseAdam: Invalid {called}: {value}; expected more than 0")
-        check_betas("SparseAdam", betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, defaults)
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
                 if p.layout is not fb.strided:
