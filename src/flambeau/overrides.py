@@ -20,7 +20,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import flambeau as fb
 from flambeau import _C, Tensor
@@ -298,7 +298,7 @@ class TorchFunctionMode:
         """Handles a call; a subclass defines what happens, this one just computes."""
         return func(*args, **(kwargs or {}))
 
-    def __enter__(self) -> TorchFunctionMode:
+    def __enter__(self) -> Self:
         _open.change([*_open.modes, self])
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -146,12 +146,12 @@ class SobolEngine:
             )
         return self.draw(n, out=out, dtype=dtype)
 
-    def reset(self) -> SobolEngine:
+    def reset(self) -> Self:
         """Begins the sequence anew; the scrambling stays."""
         self.num_generated = 0
         return self
 
-    def fast_forward(self, n: int) -> SobolEngine:
+    def fast_forward(self, n: int) -> Self:
         """Skips the next points.
 
         Args:

@@ -11,7 +11,7 @@ import builtins
 import operator
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class _Storage:
         """Whether resize_() can give it more memory."""
         return not self._tensor._read_only
 
-    def resize_(self, size: Any) -> Any:
+    def resize_(self, size: Any) -> Self:
         """Gives the storage room for more elements, in place; the new ones are not set.
 
         A storage does not become smaller: tensors that look at its end would look at memory of others.
@@ -135,7 +135,7 @@ class _Storage:
         """Whether other processes can see the memory."""
         return self._tensor.is_shared()
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> Self:
         """Moves the memory to where other processes can see it."""
         if self._tensor.is_meta:
             raise RuntimeError("share_memory_: only available on CPU, this storage is on the meta device")
@@ -146,12 +146,12 @@ class _Storage:
         """The elements as Python numbers."""
         return self._flat.tolist()
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: Any) -> Self:
         """Sets every element."""
         self._flat.fill_(value)
         return self
 
-    def copy_(self, source: Any, non_blocking: builtins.bool = False) -> Any:
+    def copy_(self, source: Any, non_blocking: builtins.bool = False) -> Self:
         """Copies the elements of another storage of the same length."""
         if source.size() != self.size():
             raise ArgumentError(f"copy_: a storage of {source.size()} elements cannot be copied to one of {self.size()}")
@@ -160,7 +160,7 @@ class _Storage:
         self._flat.copy_(source._flat)
         return self
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """The storage itself, which is in the memory of the processor."""
         if self._tensor.is_meta:
             self._whole()  # raises
@@ -250,7 +250,7 @@ class UntypedStorage(_Storage):
         super().__init__(source, _C.uint8)
 
     @classmethod
-    def from_file(cls, filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
+    def from_file(cls, filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> Self:
         """The bytes of a file, mapped: they come into memory when used.
 
         Args:
@@ -401,14 +401,14 @@ class TypedStorage(_Storage):
     def from_buffer(
         cls, buffer: Any, byte_order: Any = None, count: builtins.int = -1, offset: builtins.int = 0, dtype: Any = None,
         device: Any = None,
-    ) -> TypedStorage:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """The elements in an object with the buffer protocol, copied; see UntypedStorage.from_buffer()."""
         _place("from_buffer", device)
         dtype = cls._fixed or dtype or _C.get_default_dtype()
         return cls(wrap_storage=UntypedStorage.from_buffer(buffer, byte_order, count, offset, dtype), dtype=dtype)
 
     @classmethod
-    def from_file(cls, filename: Any, shared: builtins.bool = False, size: builtins.int = 0) -> TypedStorage:
+    def from_file(cls, filename: Any, shared: builtins.bool = False, size: builtins.int = 0) -> Self:
         """The elements of a file, mapped; see UntypedStorage.from_file()."""
         dtype = cls._fixed
         if dtype is None:

@@ -9,7 +9,7 @@ import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import flambeau as fb
 from flambeau import _C
@@ -105,7 +105,7 @@ class Source:
             raise TypeError(f"load: the file object must give bytes, got {type(data).__name__}; open it with mode 'rb'")
         self._memory, self.size, self._start = memoryview(data), len(data), 0
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

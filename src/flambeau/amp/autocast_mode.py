@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class autocast:
         # A stack, so that one object can be entered again inside of its own block.
         self._before: list[tuple[bool, Any, bool]] = []
 
-    def __enter__(self) -> autocast:
+    def __enter__(self) -> Self:
         before = (
             _state.is_autocast_enabled(self.device),
             _state.get_autocast_dtype(self.device),

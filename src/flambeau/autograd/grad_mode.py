@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Scope:
     """A context manager that is a decorator too; generators run inside of it, but not what happens between their steps."""
 
-    def _fresh(self) -> _Scope:
+    def _fresh(self) -> Self:
         return type(self)()
 
     def __enter__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from flambeau import _C, Tensor
 from flambeau.utils.hooks import RemovableHandle
@@ -173,7 +173,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     def __init__(self) -> None:
         super().__init__(lambda t: t.clone(), lambda t: t)
 
-    def __enter__(self) -> allow_mutation_on_saved_tensors:
+    def __enter__(self) -> Self:
         super().__enter__()
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 from flambeau import profiler
 from flambeau.errors import ArgumentError
@@ -59,7 +59,7 @@ class profile:
             with_modules=with_modules,
         )  # fmt: skip
 
-    def __enter__(self) -> profile:
+    def __enter__(self) -> Self:
         if self.enabled:
             self._profile.start()
         return self

@@ -22,7 +22,7 @@ import inspect
 import pathlib
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import flambeau as fb
 from flambeau.autograd import Function
@@ -60,7 +60,7 @@ class CustomOpDef:
         return f"<op {self._name}>"
 
     @property
-    def default(self) -> CustomOpDef:
+    def default(self) -> Self:
         """The op itself: there is one overload."""
         return self
 

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 from flambeau import _C
 from flambeau._settings.strict import strict_or_warn
@@ -89,7 +89,7 @@ class record_function:
         self.name, self.args = name, args
         self._range: Any = None
 
-    def __enter__(self) -> record_function:
+    def __enter__(self) -> Self:
         self._range = _C.profile_begin(self.name if self.args is None else f"{self.name}({self.args})")
         return self
 
@@ -234,7 +234,7 @@ class profile:
 
     # ---- on and off ------------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> profile:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from flambeau import _C
 from flambeau._C import Tensor
@@ -94,7 +94,7 @@ class _Run:
     def __init__(self, results: dict[str, list[Any]]) -> None:
         self.results = results
 
-    def __enter__(self) -> _Run:
+    def __enter__(self) -> Self:
         self.counts: dict[str, int] = defaultdict(int)
         self.outer = _C.set_kernel_hook(self.meet)
         return self

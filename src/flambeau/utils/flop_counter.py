@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import flambeau as fb
 from flambeau import Tensor
@@ -120,7 +120,7 @@ class FlopCounterMode(TorchFunctionMode):
 
     # ---- while it is open ------------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> FlopCounterMode:
+    def __enter__(self) -> Self:
         from flambeau.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
         self.flop_counts.clear()

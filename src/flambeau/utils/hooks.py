@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["RemovableHandle"]
 __dir__ = __all__.copy
@@ -42,7 +42,7 @@ class RemovableHandle:
             if table is not None:
                 table.pop(self.id, None)
 
-    def __enter__(self) -> RemovableHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from flambeau import Tensor
 from flambeau.nn.modules.module import Module
@@ -90,7 +90,7 @@ class ParameterList(Module):
     def __dir__(self) -> list[str]:
         return [key for key in super().__dir__() if not key.isdigit()]
 
-    def append(self, value: Any) -> ParameterList:
+    def append(self, value: Any) -> Self:
         """Adds a value at the end.
 
         Example:
@@ -101,7 +101,7 @@ class ParameterList(Module):
         self[self._size - 1] = value
         return self
 
-    def extend(self, values: Iterable[Any]) -> ParameterList:
+    def extend(self, values: Iterable[Any]) -> Self:
         """Adds values at the end.
 
         Example:
@@ -181,7 +181,7 @@ class ParameterDict(Module):
         result.update(self)
         return result
 
-    def __ior__(self, other: ParameterDict) -> ParameterDict:
+    def __ior__(self, other: ParameterDict) -> Self:
         self.update(other)
         return self
 

@@ -52,7 +52,7 @@ class PackedSequence(_PackedSequence):
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """The sequence with its data converted, as Tensor.to() does.
 
         Example:
@@ -67,7 +67,7 @@ class PackedSequence(_PackedSequence):
             else type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
         )
 
-    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cpu(self, *args: Any, **kwargs: Any) -> Self:
         """The sequence on the CPU.
 
         Example:
@@ -76,44 +76,44 @@ class PackedSequence(_PackedSequence):
         """
         return self.to("cpu", *args, **kwargs)
 
-    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cuda(self, *args: Any, **kwargs: Any) -> Self:
         """Raises: this build has no CUDA backend."""
         self.data.cuda(*args, **kwargs)
         return self
 
-    def double(self) -> PackedSequence:
+    def double(self) -> Self:
         """The sequence in float64."""
         return self.to(dtype=fb.float64)
 
-    def float(self) -> PackedSequence:
+    def float(self) -> Self:
         """The sequence in float32."""
         return self.to(dtype=fb.float32)
 
-    def half(self) -> PackedSequence:
+    def half(self) -> Self:
         """The sequence in float16."""
         return self.to(dtype=fb.float16)
 
-    def short(self) -> PackedSequence:
+    def short(self) -> Self:
         """The sequence in int16."""
         return self.to(dtype=fb.int16)
 
-    def char(self) -> PackedSequence:
+    def char(self) -> Self:
         """The sequence in int8."""
         return self.to(dtype=fb.int8)
 
-    def byte(self) -> PackedSequence:
+    def byte(self) -> Self:
         """The sequence in uint8."""
         return self.to(dtype=fb.uint8)
 
-    def long(self) -> PackedSequence:
+    def long(self) -> Self:
         """The sequence in int64."""
         return self.to(dtype=fb.int64)
 
-    def int(self) -> PackedSequence:
+    def int(self) -> Self:
         """The sequence in int32."""
         return self.to(dtype=fb.int32)
 
-    def pin_memory(self) -> PackedSequence:
+    def pin_memory(self) -> Self:
         """Raises: pinned memory needs an accelerator."""
         raise RuntimeError("pin_memory: needs an accelerator, and none is available")
 

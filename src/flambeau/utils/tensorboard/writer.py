@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import weakref
-from typing import Any
+from typing import Any, Self
 
 from flambeau.errors import ArgumentError, StateError
 from flambeau.utils.tensorboard import plugins, summary
@@ -453,7 +453,7 @@ class SummaryWriter:
             writer.close()
         self.all_writers.clear()
 
-    def __enter__(self) -> SummaryWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
