@@ -12,7 +12,7 @@ import pytest
 from tests.ops.fuzz_calls import samples_of
 from tests.ops.fuzz_functional import FUNCTIONS
 from tests.ops.fuzz_values import as_is
-from tests.ops.registry import INPLACE, METHOD, overloads
+from tests.ops.registry import FUNCTION, INPLACE, METHOD, OUT, overloads
 from tests.ops.spec import find, is_tensor
 from tests.ops.test_fuzz import LEAKS, consistent
 
@@ -70,12 +70,12 @@ def test_ops(name):
     rows, samples = OPS[name], samples_of(name)
     if not samples:
         pytest.skip("the op has no row of samples")
-    function = find(name) if not all(o.flags & (METHOD | INPLACE) and not o.flags & 1 for o in rows) else None
+    function = find(name) if not all(o.flags & (METHOD | INPLACE) and not o.flags & FUNCTION for o in rows) else None
     short = name.rpartition(".")[2]
     longest = max(samples, key=lambda s: len(places(s)))
     if function is not None:
         attack(name, function, longest)
-        if rows[0].flags & 8:
+        if rows[0].flags & OUT:
             x = [as_is(a)() for a in longest.args]
             for kind, make in some(len(name)):
                 out = make(next((t for t in x if is_tensor(t)), fb.ones(3)))
