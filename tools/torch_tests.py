@@ -128,7 +128,9 @@ class Overlay(importlib.abc.MetaPathFinder):
     """Finds the test machinery in the checkout, everything else in flambeau, and stand-ins for what neither has."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if name.partition(".")[0] == "torchgen" or name.startswith(("torch._dynamo.", "torch._inductor.")):
+        if name.partition(".")[0] == "torchgen" or name.startswith(
+            ("torch._dynamo.", "torch._inductor.", "functorch.compile")
+        ):
             return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)
         if not name.startswith(("torch.", "functorch.")):
             return None
@@ -139,7 +141,9 @@ class Overlay(importlib.abc.MetaPathFinder):
                     name, base / "__init__.py", submodule_search_locations=[str(base)]
                 )
             file = base.with_suffix(".py")
-            return importlib.util.spec_from_file_location(name, file) if file.exists() else None
+            if file.exists() or not name.startswith("torch.testing._internal.generated"):
+                return importlib.util.spec_from_file_location(name, file) if file.exists() else None
+            return importlib.machinery.ModuleSpec(name, StandInLoader(), is_package=True)  # PyTorch's build makes them
         for finder in () if name.startswith("torch._higher_order_ops") else sys.meta_path:
             if finder is not self:
                 try:

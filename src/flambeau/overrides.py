@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
@@ -27,7 +28,7 @@ from flambeau import _C, Tensor
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "get_default_nowrap_functions", "get_ignored_functions",
-    "get_overridable_functions",
+    "get_overridable_functions", "get_testing_overrides",
     "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
@@ -376,6 +377,31 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
         for short, value in vars(fb).items()
         if callable(value) and not isinstance(value, type) and not short.startswith("_") and value not in asked
     }
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For each function that classes are asked about one with its arguments, which returns -1: what tests of a class start from.
+
+    Example:
+        >>> import inspect
+        >>> stand_in = fb.overrides.get_testing_overrides()[fb.mm]
+        >>> inspect.signature(stand_in), stand_in(fb.ones(1), fb.ones(1))
+        (<Signature (input, mat2)>, -1)
+    """
+    return {f: _minus_one(f) for functions in get_overridable_functions().values() for f in functions}
+
+
+def _minus_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # several overloads
+        parameters = inspect.signature(stand_in).parameters.values()
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    stand_in.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]  # what inspect reads first
+    return stand_in
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

@@ -95,6 +95,8 @@ def test_grad_of_inner_tensors_and_unused():
         fb.autograd.grad(z, [x, other], retain_graph=True)
     assert fb.autograd.grad(z, [x, other], allow_unused=True, retain_graph=True)[1] is None
     equal(fb.autograd.grad(z, [x, other], materialize_grads=True, retain_graph=True)[1], [0])
+    zeros = fb.autograd.grad(z, [x, other], materialize_grads=True, create_graph=True)[1]
+    assert zeros.requires_grad  # so that gradients of gradients may go on
     with pytest.raises(ValueError, match="allow_unused"):
         fb.autograd.grad(z, x, allow_unused=False, materialize_grads=True)
     with pytest.raises(RuntimeError, match="does not require grad"):

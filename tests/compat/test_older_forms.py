@@ -1,5 +1,6 @@
 """What older programs call: deprecated orders of arguments, range, apply_ and its kin, layers as functions of the top level."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -168,6 +169,9 @@ def test_switches():
         x = fb.ones(2, requires_grad=True)
         x.sum().backward()
     assert x.grad.tolist() == [1, 1] and fb.is_tensor in fb.overrides.get_ignored_functions()
+    stand_ins = fb.overrides.get_testing_overrides()
+    assert list(inspect.signature(stand_ins[fb.gather]).parameters) == ["input", "dim", "index", "sparse_grad"]
+    assert stand_ins[fb.where](x, x) == -1 and set(stand_ins) >= set(fb.overrides.get_overridable_functions()[fb.linalg])
     assert fb.get_device_module() is fb.cpu and fb.get_device_module("cuda") is fb.cuda
     with pytest.raises(RuntimeError, match="get_device_module"):
         fb.get_device_module("meta")

@@ -298,3 +298,16 @@ def test_lanczos():
         F.interpolate(x, (2, 2), mode="lanczos", antialias=True, align_corners=True)
     with pytest.raises(ValueError, match="Anti-alias option is restricted to bilinear, bicubic, and lanczos modes"):
         F.interpolate(x, (2, 2), mode="nearest", antialias=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "lanczos"])
+def test_interpolate_refuses_integers_but_uint8(mode):
+    options = {"mode": mode, "antialias": mode == "lanczos"}
+    with pytest.raises(NotImplementedError, match=rf"interpolate: \"upsample_{mode}\" not implemented for 'Long'"):
+        F.interpolate(fb.ones(1, 3, 8, 8, dtype=fb.int64), (4, 4), **options)
+    assert F.interpolate(fb.ones(1, 3, 8, 8, dtype=fb.uint8), (4, 4), **options).dtype == fb.uint8
+
+
+def test_interpolate_says_which_rank_a_mode_needs():
+    with pytest.raises(ValueError, match="Got 3D input, but lanczos mode needs 4D input"):
+        F.interpolate(fb.ones(1, 3, 8), 4, mode="lanczos", antialias=True)

@@ -85,8 +85,7 @@ def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batche
                     f"grad_output[{i}] of {op} has a shape of {g.shape}, expected a batch of {expected}"
                 )
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {shape}. {op} takes "
-                "gradients in the shapes of the outputs"
+                f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {shape}."
             )
         if g.dtype.is_complex != dtype.is_complex:
             raise RuntimeError(
@@ -194,7 +193,7 @@ def grad(
     if not only_inputs:
         warnings.warn("grad: only_inputs is deprecated and ignored; use backward() to fill .grad", FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
-        raise ValueError("grad: expected allow_unused to be True or not passed when materialize_grads=True")
+        raise ValueError("grad: Expected allow_unused to be True or not passed when materialize_grads=True")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     found: Any
     if isinstance(inputs, dict):
@@ -230,7 +229,7 @@ def grad(
             )
         shape = (len(gradients[0]),) if is_grads_batched else ()
         return tuple(
-            g if g is not None else _C.namespaces[""]["zeros"](shape + tuple(x.shape), dtype=x.dtype)
+            g if g is not None else _C.namespaces[""]["zeros"](shape + tuple(x.shape), dtype=x.dtype, requires_grad=bool(create_graph))
             for g, x in zip(found, wanted, strict=True)
         )
     if not allow_unused and any(g is None for g in found):

@@ -95,7 +95,10 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
     elif mode not in needed:
         raise ArgumentError(f"{op}: mode {mode!r} is not one of nearest, nearest-exact, area, {', '.join(needed)}")
     elif input.ndim != needed[mode]:
-        raise ArgumentError(f"{op}: mode {mode!r} needs {needed[mode]} dimensions, got shape {tuple(input.shape)}")
+        raise ArgumentError(
+            f"{op}: Got {input.ndim}D input, but {mode} mode needs {needed[mode]}D input, a {needed[mode]}-D tensor: got shape "
+            f"{tuple(input.shape)}"
+        )
     if antialias and not (mode in _FILTERS and input.ndim == 4):
         raise ArgumentError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input: "
@@ -104,6 +107,11 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
     if mode == "lanczos" and (not antialias or align_corners):
         wrong = "does not support align_corners=True" if antialias else "requires antialias=True"
         raise ArgumentError(f"Lanczos mode {wrong}: {op}")
+    if mode != "area" and not input.is_floating_point() and not input.is_complex() and input.dtype is not fb.uint8:
+        kind = input.type().rpartition(".")[2].removesuffix("Tensor")
+        raise NotImplementedError(
+            f'{op}: "upsample_{mode}" not implemented for \'{kind}\' ({input.dtype}); resize a floating point or uint8 tensor'
+        )
     if 0 in input.shape[1:]:
         raise ArgumentError(f"{op}: expected elements in every dimension but the batch, got shape {tuple(input.shape)}")
 
