@@ -27,6 +27,9 @@ def test_names_libraries_import_at_their_top(torch):
     assert torch.equal(_sum_rightmost(torch.ones(2, 3, 4), 2), torch.full((2,), 12.0))
     values, keys = _dict_flatten({"a": 1})
     assert _dict_unflatten(values, keys) == {"a": 1} and dict in SUPPORTED_NODES and _get_node_type([1]) is list
+    tree, seen = {"a": [1, "b"]}, []
+    assert torch.utils._pytree.tree_map_(seen.append, tree) is tree and seen == [1, "b"]
+    assert torch.utils._pytree.tree_map_only_(int, seen.append, tree) is tree and seen == [1, "b", 1]
     assert LeafSpec() == torch.utils._pytree.tree_flatten(1)[1]
     assert issubclass(TorchFunctionMode, object) and not has_torch_function(())
     for name in ("SymInt", "Stream", "qint8"):

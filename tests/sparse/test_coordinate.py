@@ -163,7 +163,7 @@ def test_refusals_say_the_way_out():
         fb.sparse_coo_tensor([[0], [3]], [1.0], (2, 3))
     with pytest.raises(OutOfRangeError, match="index -1"):
         fb.sparse_coo_tensor([[-1], [0]], [1.0], (2, 3))
-    with pytest.raises(ArgumentError, match="2 indices for 1 values"):
+    with pytest.raises(ArgumentError, match="indices and values must have same nnz, got 2 indices for 1 values"):
         fb.sparse_coo_tensor([[0, 1]], [1.0], (2,))
     with pytest.raises(ArgumentError, match="does not fit"):
         fb.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2, 2))
@@ -204,6 +204,9 @@ def test_functions_of_the_kept_elements_in_place_and_into_out():
     expected = x.to_dense().sin()
     out = fb.sparse_coo_tensor([[0], [0]], [1.0], (2, 2))
     assert fb.sin(x, out=out) is out and fb.equal(out.to_dense(), expected)
+    with pytest.raises(RuntimeError, match="sin_ requires coalesced input"):
+        x.sin_()
+    x = x.coalesce()
     assert x.sin_() is x and fb.equal(x.to_dense(), expected) and x.is_coalesced()
     rows = fb.eye(3).to_sparse_csr()
     assert fb.equal(rows.neg_().to_dense(), -fb.eye(3))
@@ -215,10 +218,49 @@ def test_functions_of_the_kept_elements_in_place_and_into_out():
         fb.sin(x, out=fb.eye(2, dtype=fb.int64).to_sparse())
     with pytest.raises(TypeError, match="out= must be sparse"):
         fb.sin(x, out=fb.zeros(2, 2))
-    with pytest.raises(RuntimeError, match="must have the shape and layout"):
+    with pytest.raises(RuntimeError, match="cannot hold a result of shape"):
         fb.sin(x, out=fb.eye(3).to_sparse())
 
 
 def test_a_number_becomes_sparse():
     assert fb.tensor(0.0).to_sparse()._nnz() == 0 and fb.tensor(0.0).to_sparse().to_dense().item() == 0
     assert fb.tensor(2.0).to_sparse().to_dense().item() == 2
+
+
+@pytest.mark.parametrize("layout", [fb.sparse_coo, fb.sparse_csr])
+def test_arithmetic_in_place(layout):
+    dense = fb.tensor([[1.0, 0.0, -2.0], [0.0, 3.0, 4.0]])
+    other = fb.tensor([[0.0, 5.0, 1.0], [0.0, 2.0, 0.0]])
+    for name, operand in {"add": other, "sub": other, "mul": other, "div": 2.0, "floor_divide": 2.0, "pow": 2}.items():
+        x = dense.to_sparse(layout=layout)
+        sparse = operand.to_sparse(layout=layout) if isinstance(operand, fb.Tensor) else operand
+        assert getattr(x, name + "_")(sparse) is x and x.layout is layout
+        assert fb.equal(x.to_dense(), getattr(dense, name)(operand)), name
+    total = dense.clone()
+    total.add_(other.to_sparse(layout=layout), alpha=2)
+    assert fb.equal(total, dense + 2 * other)
+    assert dense.to_sparse(layout=layout).zero_()._nnz() == 0
+    with pytest.raises(TypeError, match="Sparse division requires a scalar or zero-dim dense tensor divisor"):
+        dense.to_sparse(layout=layout).div_(other)
+    with pytest.raises(RuntimeError, match=r"same size, but self has size \[2, 3\] while other has size \[3\]"):
+        dense.to_sparse(layout=layout).add_(fb.ones(3).to_sparse())
+
+
+def test_parts_of_tensors_of_any_rank():
+    dense = fb.arange(24.0).reshape(2, 3, 4) * (fb.arange(24).reshape(2, 3, 4) % 3 > 0)
+    for x in (dense.to_sparse(), dense.to_sparse(2), (dense.to_sparse() + dense.to_sparse()) * 0.5):
+        for dim, size in enumerate(dense.shape):
+            index = fb.tensor([size - 1, 0, 0])
+            assert fb.equal(x.index_select(dim, index).to_dense(), dense.index_select(dim, index))
+            assert fb.equal(x.narrow_copy(dim, 1, size - 1).to_dense(), dense.narrow(dim, 1, size - 1))
+            assert fb.equal(x.select(dim, -1).to_dense(), dense.select(dim, -1))
+        assert fb.equal(fb.stack([x, x], 1).to_dense(), fb.stack([dense, dense], 1))
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            x.index_select(3, fb.tensor([0]))
+        with pytest.raises(IndexError, match=r"index 2 out of range for tensor of size \[2, 3, 4\] at dimension 0"):
+            x.select(0, 2)
+        with pytest.raises(IndexError, match="exceeds dimension size"):
+            x.narrow_copy(0, 1, 2)
+    leaf = fb.tensor([1.0, 2.0], requires_grad=True)
+    fb.sparse_coo_tensor([[0, 1]], leaf, (2,)).index_select(0, fb.tensor([1, 1])).to_dense().sum().backward()
+    assert leaf.grad.tolist() == [0.0, 2.0]

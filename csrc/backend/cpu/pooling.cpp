@@ -425,10 +425,10 @@ void each_index(const PoolingShape& s, const I* indices, int64_t first, int64_t 
     }
 }
 
-// Where windows begin along one dimension, spread by a random number in [0, 1).
+// Where windows begin along one dimension, spread by a random number, usually one in [0, 1).
 template <class T>
 void fractional_starts(T sample, int64_t in, int64_t out, int64_t kernel, int32_t* starts) {
-    check(sample >= 0 && sample <= 1, "_random_samples must lie in [0, 1), got ", double(sample));
+    check(std::abs(sample) < T(1 << 20), "_random_samples must lie in [0, 1), got ", double(sample));
     if (out > 1) {
         T alpha = T(in - kernel) / T(out - 1);
         for (int64_t i = 0; i + 1 < out; i++) {

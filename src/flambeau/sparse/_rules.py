@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
 from flambeau.sparse._compressed import LAYOUTS, as_layout, block_size, elements, transposed
 from flambeau.sparse._tensor import SparseTensor, flatten, make
 
@@ -34,6 +34,9 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     first = next((x for x in arguments.values() if isinstance(x, SparseTensor) and x._layout in LAYOUTS), None)
     if first is None or name in _OWN_LAYOUT or name.removesuffix("_") in _ZERO_TO_ZERO:
         return RULES[name](**arguments)
+    target = next(iter(arguments.values()))
+    if name.endswith("_") and name[:-1] in RULES and isinstance(target, SparseTensor):
+        return _replaced(name, target, dispatch(name[:-1], arguments))
     # Rules know coordinates only; a matrix goes back to the layout its operand had.
     plain = {key: elements(x) if isinstance(x, SparseTensor) else x for key, x in arguments.items()}
     result = RULES[name](**plain)
@@ -52,25 +55,30 @@ def _sparse_in(arguments: dict[str, Any]) -> bool:
 
 def _into(name: str, out: Any, result: Any) -> Tensor:
     """Gives a result to the tensor it is to be written to."""
+    sparse: Any = result
     if not isinstance(result, Tensor) or isinstance(out, SparseTensor) is not isinstance(result, SparseTensor):
         raise DTypeError(f"{name}: out= must be {'sparse' if isinstance(result, SparseTensor) else 'dense'} as the result is")
     if not isinstance(out, SparseTensor):
         return out.resize_(result.shape).copy_(result)
-    if not fb.can_cast(result.dtype, out.dtype):
-        raise DTypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
-    if out.shape != result.shape or out._layout is not result._layout:
-        raise ArgumentError(
-            f"{name}: out= must have the shape and layout of the result, got {tuple(out.shape)} and {out._layout} "
-            f"for {tuple(result.shape)} and {result._layout}"
-        )
-    out._index, out._ordered, out._value = result._index, result._ordered, result._value.to(out.dtype)
-    return out
+    if out._layout is not sparse._layout:
+        raise ArgumentError(f"{name}: out= must have the layout of the result, got {out._layout} for {sparse._layout}")
+    return _replaced(name, out, sparse)
+
+
+def _replaced(name: str, x: SparseTensor, result: SparseTensor) -> SparseTensor:
+    """A sparse tensor that has taken the places and values of a result."""
+    if x.shape != result.shape:
+        raise ArgumentError(f"{name}: a sparse tensor of shape {tuple(x.shape)} cannot hold a result of shape {tuple(result.shape)}")
+    if not fb.can_cast(result.dtype, x.dtype):
+        raise DTypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {x.dtype}")
+    x._index, x._ordered, x._value = result._index, result._ordered, result._value.to(x.dtype)
+    return x
 
 
 _OWN_LAYOUT = frozenset(
-    "t transpose swapaxes swapdims permute clone contiguous _convert neg zeros_like empty_like copy_ mul_".split()
+    "t transpose swapaxes swapdims permute clone contiguous _convert neg zeros_like empty_like copy_ zero_".split()
 )
-_TO_COORDINATES = frozenset("sum unsqueeze cat concat concatenate index_select getitem select".split())
+_TO_COORDINATES = frozenset("sum unsqueeze cat concat concatenate stack index_select narrow_copy getitem select".split())
 
 
 # ---- products ------------------------------------------------------------------------------------------------------------
@@ -166,12 +174,27 @@ def _add(input, other, alpha=1):
     if not _is_sparse(input):
         if not isinstance(input, Tensor):
             raise DTypeError("add: a number cannot be added to a sparse tensor; use .to_dense() first")
+        if input.shape != other.shape:
+            raise ArgumentError(_different("add", input, other))
         return input + other.to_dense()
-    if input.shape != other.shape or input.sparse_dim() != other.sparse_dim():
-        raise ArgumentError(f"add: expected sparse tensors of one shape, got {tuple(input.shape)} and {tuple(other.shape)}")
+    if input.shape != other.shape:
+        raise ArgumentError(_different("add", input, other))
+    if not other._nnz() or not input._nnz():
+        kind = fb.result_type(input._value, other._value)
+        return _convert(input if input._nnz() else other, kind).clone()
+    if input.sparse_dim() != other.sparse_dim():
+        dims = f"{input.sparse_dim()} and {other.sparse_dim()}"
+        raise ArgumentError(f"add: expected tensors of the same number of sparse dimensions, got {dims}")
     indices = fb.cat([input._index, other._index], 1)
     total = make(indices, fb.cat([input._value, other._value]), tuple(input.shape), False, input._layout)
     return total.coalesce() if input._ordered and other._ordered else total
+
+
+def _different(name: str, a: Any, b: Any) -> str:
+    return (
+        f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other has size "
+        f"{list(b.shape)}: sparse tensors do not broadcast; expand() the dense one"
+    )
 
 
 @rule("sub")
@@ -202,10 +225,24 @@ def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return make(a._index[:, both], a._value[both] * b._value[at[both]], tuple(a.shape), True, a._layout)
 
 
+def _check_divisor(what: str, input: Any, other: Any) -> None:
+    if not _is_sparse(input) or _is_sparse(other) or isinstance(other, Tensor) and other.ndim:
+        got = f"shape {list(other.shape)}" if isinstance(other, Tensor) else "a sparse divisor"
+        raise DTypeError(
+            f"Sparse {what} requires a scalar or zero-dim dense tensor divisor (got {got} for divisor); use .to_dense() first"
+        )
+
+
+@rule("floor_divide")
+def _floor_divide(input, other):
+    _check_divisor("floor division", input, other)
+    x = input.coalesce() if input.is_sparse else input
+    return x._with(fb.floor_divide(x._value, other))
+
+
 @rule("div", "true_divide")
 def _div(input, other, rounding_mode=None):
-    if not _is_sparse(input) or isinstance(other, Tensor) and other.ndim:
-        raise DTypeError("div: a sparse tensor can be divided by a number only; use .to_dense() first")
+    _check_divisor("division", input, other)
     return input._with(fb.div(input._value, other, rounding_mode=rounding_mode))
 
 
@@ -228,12 +265,9 @@ def _elementwise(name: str) -> None:
 
     @rule(f"{name}_")
     def change(input, **arguments):
-        result = apply(input, **arguments)
-        if not fb.can_cast(result.dtype, input.dtype):
-            raise DTypeError(f"{name}_: result type {result.dtype} can't be cast to the desired output type {input.dtype}")
-        input._index, input._ordered = result._index, result._ordered
-        input._value = result._value.to(input.dtype)
-        return input
+        if input.is_sparse and not input.is_coalesced() and name != "neg":
+            raise StateError(f"{name}_ requires coalesced input: the sum of values at one place is not known yet; use .coalesce()")
+        return _replaced(f"{name}_", input, apply(input, **arguments))
 
 
 _ZERO_TO_ZERO = frozenset(
@@ -267,12 +301,18 @@ def _zeros_like(input, dtype=None, requires_grad=False, **options):
     return make(input._index[:, :0], values, tuple(input.shape), True, input._layout, input._index_dtype)
 
 
-@rule("mul_")
-def _mul_(input, other):
-    if not _is_sparse(input) or isinstance(other, Tensor) and other.ndim:
-        raise DTypeError("mul_: a sparse tensor is changed in place by a number only; use x = x * other")
-    input._value = input._value * other
-    return input
+def _in_place(name: str) -> None:
+    """The in-place form of an op, of a sparse tensor or of a dense one with a sparse operand."""
+    function = RULES[name]
+
+    @rule(f"{name}_")
+    def change(input, *arguments, **options):
+        result = function(input, *arguments, **options)
+        return _replaced(f"{name}_", input, result) if _is_sparse(input) else input.copy_(result.to_dense())
+
+
+for _name in ("add", "sub", "mul", "div", "true_divide", "floor_divide", "pow"):
+    _in_place(_name)
 
 
 @rule("zero_")
@@ -298,6 +338,11 @@ def _permute(x: SparseTensor, order: Any) -> SparseTensor:
     size = tuple(x.shape[d] for d in order)
     values = x._value.permute(0, *(d - rank + 1 for d in order[rank:])) if order[rank:] else x._value
     return make(x._index[order[:rank]], values, size, x._nnz() < 2, fb.sparse_coo)
+
+
+@rule("stack")
+def _stack(tensors, dim=0):
+    return _cat([_unsqueeze(t, dim) for t in tensors], dim)
 
 
 @rule("permute")
@@ -334,7 +379,8 @@ def _cat(tensors, dim=0):
         raise DTypeError("cat: expected sparse tensors of one number of dimensions; convert the others with .to_sparse()")
     dim, rank, size, offset, indices = dim % first.ndim, first.sparse_dim(), list(first.shape), 0, []
     if dim >= rank or any(t.shape[d] != size[d] for t in tensors for d in range(first.ndim) if d != dim):
-        raise ArgumentError(f"cat: shapes {[tuple(t.shape) for t in tensors]} do not fit along sparse dim {dim}")
+        shapes = " and ".join(str(list(t.shape)) for t in tensors)
+        raise ArgumentError(f"cat: All tensors must have the same shape: {shapes} (except in the sparse concatenating dimension {dim})")
     for t in tensors:
         index = t._index.clone()
         index[dim] += offset
@@ -343,51 +389,6 @@ def _cat(tensors, dim=0):
     size[dim] = offset
     ordered = dim == 0 and all(t._ordered for t in tensors)
     return make(fb.cat(indices, 1), fb.cat([t._value for t in tensors]), tuple(size), ordered, fb.sparse_coo)
-
-
-def _select(x: SparseTensor, dim: int, index: int) -> Tensor:
-    size = x.shape[dim]
-    if not -size <= index < size:
-        raise OutOfRangeError(f"select: index {index} is out of range for dim {dim} of size {size}")
-    if dim >= x.sparse_dim():
-        raise DTypeError("select: only sparse dimensions can be indexed; use .to_dense() first")
-    at = (x._index[dim] == index % size).nonzero().squeeze(1)
-    kept = [d for d in range(x.sparse_dim()) if d != dim]
-    shape = (*x.shape[:dim], *x.shape[dim + 1 :])
-    if not kept:
-        return x._value[at].sum(0)
-    return make(x._index[kept][:, at], x._value[at], tuple(shape), x._ordered, fb.sparse_coo)
-
-
-@rule("select")
-def _select_rule(input, dim, index):
-    return _select(input, dim % input.ndim, index)
-
-
-@rule("getitem")
-def _getitem(input, index):
-    for i in index if isinstance(index, tuple) else (index,):
-        if isinstance(i, Tensor) and i.ndim == 1 and not isinstance(index, tuple):
-            return _index_select(input, 0, i)
-        if not isinstance(i, int) or isinstance(i, bool):
-            raise DTypeError("getitem: a sparse tensor takes ints or one vector of them; use .to_dense() first")
-        input = _select(input, 0, i)
-    return input
-
-
-@rule("index_select")
-def _index_select(input, dim, index):
-    dim = dim % input.ndim
-    if dim >= input.sparse_dim():
-        raise DTypeError("index_select: only sparse dimensions can be indexed; use .to_dense() first")
-    places = fb.arange(input.shape[dim])[index]  # checks the range, and a bool mask becomes places
-    count = places.shape[0]
-    chosen = make(fb.stack([fb.arange(count), places]), input._value.new_ones(count), (count, input.shape[dim]), True, fb.sparse_coo)
-    if input.ndim == 2 and input.dense_dim() == 0:
-        return _sparse_product("index_select", chosen, input) if dim == 0 else _transposed(
-            _sparse_product("index_select", chosen, _transposed(input))
-        ).coalesce()  # fmt: skip
-    raise DTypeError("index_select: expected a sparse matrix; use .to_dense() first")
 
 
 # ---- reductions ----------------------------------------------------------------------------------------------------------
@@ -412,6 +413,11 @@ def _sum(input, dim=None, keepdim=False, dtype=None):
         if d < rank:
             index[d] = 0
     return make(index, values, shape, False, fb.sparse_coo).coalesce()
+
+
+@rule("any")
+def _any(input):
+    return input._value.any()
 
 
 @rule("norm", "linalg_vector_norm", "linalg.vector_norm", "linalg.norm")

@@ -42,7 +42,7 @@ class SparseTensor(Tensor):
 
     @classmethod
     def __flambeau_dispatch__(cls, name: str, arguments: dict[str, Any]) -> Any:
-        from flambeau.sparse._rules import dispatch
+        from flambeau.sparse._indexing import dispatch
 
         return dispatch(name, arguments)
 
@@ -112,6 +112,11 @@ class SparseTensor(Tensor):
         if not self.is_sparse:
             raise StateError(f"is_coalesced expected sparse coordinate tensor layout but got {torch_name(self._layout)}")
         return self._ordered
+
+    def _coalesced_(self, coalesced: bool) -> Any:
+        """Says whether the places are sorted and none repeats, without looking."""
+        self._ordered = bool(coalesced)
+        return self
 
     def _nnz(self):
         """How many elements are kept."""
@@ -362,7 +367,7 @@ def sparse_coo_tensor(
         raise ArgumentError(f"{op}: indices must be a matrix of integers, got shape {tuple(index.shape)} of {index.dtype}")
     index, rank = index.to(fb.int64), index.shape[0]
     if index.shape[1] != values.shape[0]:
-        raise ArgumentError(f"{op}: {index.shape[1]} indices for {values.shape[0]} values; expected as many")
+        raise ArgumentError(f"{op}: indices and values must have same nnz, got {index.shape[1]} indices for {values.shape[0]} values")
     if size is None:
         if index.shape[1] == 0:
             raise ArgumentError(f"{op}: the size cannot be told from no indices; pass size")

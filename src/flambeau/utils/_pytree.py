@@ -15,7 +15,8 @@ from flambeau.errors import ArgumentError
 
 __all__ = [
     "MappingKey", "SequenceKey", "TreeSpec", "broadcast_prefix", "register_pytree_node", "tree_all", "tree_any", "tree_flatten",
-    "tree_iter", "tree_leaves", "tree_map", "tree_map_only", "tree_structure", "tree_unflatten",
+    "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
+    "tree_structure", "tree_unflatten",
 ]  # fmt: skip
 
 
@@ -230,6 +231,18 @@ def tree_map_only(kinds: Any, func: Callable[..., Any], tree: Any, is_leaf: Call
     """tree_map() that leaves alone what is not of the given class (or classes, or what a function says no to)."""
     fits = kinds if callable(kinds) and not isinstance(kinds, type) else lambda leaf: isinstance(leaf, kinds)
     return tree_map(lambda leaf: func(leaf) if fits(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Calls func for what it does to each leaf, as tree_map() does, and returns the container itself."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only_(kinds: Any, func: Callable[..., Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """tree_map_() that leaves alone what tree_map_only() does."""
+    tree_map_only(kinds, func, tree, is_leaf)
+    return tree
 
 
 def tree_any(predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
