@@ -195,3 +195,13 @@ def test_means_into_a_given_tensor(pool, dims):
         pool(x.requires_grad_(), 2, out=fb.empty(0))
     with pytest.raises(RuntimeError, match="dtype|cast"):
         pool(x.detach(), 2, out=fb.empty(0, dtype=fb.int64))
+
+
+def test_fractional_pooling_takes_samples_of_any_size():
+    x = fb.arange(49.0).reshape(1, 1, 7, 7)
+    expected = fb.tensor([[[[8.0, 11.0, 13.0], [29.0, 32.0, 34.0], [43.0, 46.0, 48.0]]]])
+    for sample in (-1.3, 0.3, 2.6):
+        assert fb.equal(F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=fb.full((1, 1, 2), sample)), expected)
+    for sample in (1e30, float("nan"), -float("inf")):
+        with pytest.raises(ValueError, match="must lie in"):
+            F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=fb.full((1, 1, 2), sample))

@@ -2,6 +2,7 @@
 // of windows is reduced tap by tap.
 #include "device/pooling.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
