@@ -18,6 +18,7 @@ import numpy as np
 import flambeau as fb
 from flambeau import _C, Tensor
 from flambeau._tensor.copying import copied_bytes
+from flambeau._tensor.exchange import mapped_files, remember_file
 from flambeau.errors import ArgumentError, StateError
 
 
@@ -76,6 +77,11 @@ class _Storage:
     def get_device(self) -> builtins.int:
         """The index of the device; -1 for the CPU."""
         return -1 if self.device.index is None else self.device.index
+
+    @property
+    def filename(self) -> str | None:
+        """The file that is mapped here for sharing, if it is one."""
+        return mapped_files.get(self.data_ptr())
 
     def resizable(self) -> builtins.bool:
         """Whether resize_() can give it more memory."""
@@ -278,7 +284,10 @@ class UntypedStorage(_Storage):
             if there == 0:
                 return cls(0)
             mapped = mmap.mmap(file.fileno(), nbytes or there, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-        return cls(fb.frombuffer(mapped, dtype=fb.uint8))
+        made = cls(fb.frombuffer(mapped, dtype=fb.uint8))
+        if shared:
+            remember_file(mapped, made.data_ptr(), filename)
+        return made
 
     @classmethod
     def from_buffer(cls, buffer: Any, byte_order: Any = None, count: builtins.int = -1, offset: builtins.int = 0, dtype: Any = None) -> Any:

@@ -1,6 +1,7 @@
 """Storages, set_() on them, and swap_tensors()."""
 
 import copy
+import gc
 
 import numpy as np
 import pytest
@@ -92,7 +93,6 @@ def test_storages_grow_and_do_not_shrink():
 
 
 def test_storages_are_copied_and_pickled(tmp_path):
-    import copy
     import pickle
 
     s = fb.tensor([1, 2]).storage()
@@ -173,5 +173,11 @@ def test_shared_files_are_made_as_long_as_needed(tmp_path):
     s = fb.FloatStorage.from_file(path, True, 3)
     s.fill_(2)
     assert path.stat().st_size == 12 and fb.FloatStorage.from_file(path, True, 3).tolist() == [2, 2, 2]
+    assert s.filename == str(path) and fb.zeros(1).untyped_storage().filename is None
+    assert fb.from_file(str(path), True, 2).untyped_storage().filename == str(path)
+    assert fb.from_file(str(path), False, 2).untyped_storage().filename is None
+    del s
+    gc.collect()
+    assert not fb._tensor.exchange.mapped_files
     with pytest.raises(ValueError, match="has 12 bytes, 16 were asked for"):
         fb.FloatStorage.from_file(path, False, 4)

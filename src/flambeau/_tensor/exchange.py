@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import warnings
+import weakref
 from typing import Any
 
 from flambeau import _C
@@ -52,6 +54,16 @@ def from_array(data):
     return from_numpy(array)
 
 
+# Names of the files that are mapped for sharing, by the address of their memory; as long as it is mapped.
+mapped_files: dict[builtins.int, str] = {}
+
+
+def remember_file(mapping: Any, address: builtins.int, filename: Any) -> None:
+    """Lets the storage at an address know which file it is, until the mapping is gone."""
+    mapped_files[address] = os.fspath(filename)
+    weakref.finalize(mapping, mapped_files.pop, address, None)
+
+
 def from_file(
     filename, shared=False, size=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):
@@ -76,8 +88,6 @@ def from_file(
         >>> fb.from_file(name, size=2)
         tensor([2., 2.])
     """
-    import os
-
     import numpy as np
 
     import flambeau as fb
@@ -100,6 +110,8 @@ def from_file(
     if length == 0:
         return made
     mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(length,))
+    if shared:
+        remember_file(mapped, mapped.ctypes.data, filename)
     return from_numpy(np.asarray(mapped)).view(dtype).requires_grad_(builtins.bool(requires_grad))
 
 
