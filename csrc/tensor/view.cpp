@@ -51,9 +51,11 @@ Tensor expand(const Tensor& t, const Dims& shape) {
     check(extra >= 0, "the number of sizes provided (", shape.size(),
           ") must be at least the number of dimensions of the tensor (", t.dim(), "), whose shape is ", t.shape());
     Dims sizes = shape, strides(shape.size(), 0);
+    bool new_ones = false;
     for (int64_t i = 0; i < shape.size(); i++) {
         if (i < extra) {
             check(shape[i] >= 0, "size -1 is not allowed for the new leading dimension ", i, " in ", shape);
+            new_ones |= shape[i] == 1;
             continue;
         }
         int64_t have = t.shape()[i - extra];
@@ -64,6 +66,9 @@ Tensor expand(const Tensor& t, const Dims& shape) {
             check(have == 1, "The expanded size of the tensor (", sizes[i], ") must match the existing size (", have,
                   ") at non-singleton dimension ", i, "; target sizes: ", shape, ", tensor sizes: ", t.shape());
     }
+    // New dimensions of one element have the strides that unsqueeze() gives them.
+    for (int64_t i = extra - 1; new_ones && i >= 0; i--)
+        if (sizes[i] == 1 && i + 1 < sizes.size()) strides[i] = sizes[i + 1] * strides[i + 1];
     return view_of(t, sizes, strides, t.offset());
 }
 

@@ -236,3 +236,16 @@ def test_dim_order_of_ambiguous_strides():
 def test_tensors_without_memory_are_not_set_to_each_other():
     x = fb.zeros(2)
     assert x.is_set_to(x.view(2)) and not fb.zeros(0).is_set_to(fb.zeros(0))
+
+
+def test_new_dimensions_of_expand_have_the_strides_of_unsqueeze():
+    x = fb.zeros(5)
+    assert x.expand(1, 1, 5).stride() == x[None, None].stride() == (5, 5, 1)
+    assert x.expand(1, 3, 5).stride() == (0, 0, 1) and fb.zeros(()).expand(1, 1).stride() == (0, 0)
+
+
+@pytest.mark.parametrize("format", [fb.channels_last, fb.contiguous_format])
+def test_resize_as_keeps_the_memory_format_of_the_template(format):
+    like = fb.zeros(2, 3, 4, 4).contiguous(memory_format=format)
+    x = fb.zeros(96).resize_as_(like, memory_format=fb.preserve_format)
+    assert x.shape == like.shape and x.stride() == like.stride()

@@ -149,7 +149,16 @@ Example:
     tensor([[0, 1],
             [2, 3]])
 )") {
-    return resize(a.tensor(0), a.tensor(1).shape(), format_or(a, 2, MemoryFormat::Contiguous));
+    const Tensor& like = a.tensor(1);
+    MemoryFormat format = format_or(a, 2, MemoryFormat::Contiguous);
+    if (format == MemoryFormat::Preserve) {
+        format = MemoryFormat::Contiguous;
+        for (MemoryFormat other : {MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d}) {
+            int64_t rank = other == MemoryFormat::ChannelsLast ? 4 : 5;
+            if (like.dim() == rank && !like.is_contiguous() && has_format(like, other)) format = other;
+        }
+    }
+    return resize(a.tensor(0), like.shape(), format);
 }
 
 OP("set_(Tensor input, Tensor source) -> Tensor", METHOD,
