@@ -297,9 +297,7 @@ def make_tensor(
         result = fb.randint(low, high, sizes, dtype=fb.int64, device=device).to(dtype)
     elif dtype.is_complex:
         part = {fb.complex32: fb.float16, fb.complex64: fb.float32, fb.complex128: fb.float64}[dtype]
-        parts = [_uniform(sizes, part, device, low, high) for _ in range(2)]
-        result = fb.stack([p.to(fb.float32 if part == fb.float16 else part) for p in parts], -1)
-        result = fb.view_as_complex(result).to(dtype)
+        result = fb.complex(*[_uniform(sizes, part, device, low, high) for _ in range(2)])
     else:
         result = _uniform(sizes, dtype, device, low, high)
     if exclude_zero:
