@@ -89,7 +89,7 @@ Tensor view_as_complex(const Tensor& t) {
           info(t.dtype()).torch_name);
     check(t.dim() > 0, "Tensor must have a last dimension of size 2, got a 0-d tensor");
     check(t.shape().back() == 2, "Tensor must have a last dimension of size 2, got shape ", t.shape());
-    check(t.strides().back() == 1, "expected the last dimension to have stride 1, got strides ", t.strides());
+    check(t.strides().back() == 1, "Tensor must have a last dimension with stride 1, got strides ", t.strides());
     Dims shape(t.shape().begin(), t.shape().end() - 1), strides(t.strides().begin(), t.strides().end() - 1);
     for (int64_t& s : strides) {
         check(s % 2 == 0, "expected every stride but the last to be even, got ", t.strides());
@@ -102,7 +102,8 @@ Tensor view_as_complex(const Tensor& t) {
 Tensor view_dtype(const Tensor& t, DType dtype) {
     int64_t have = t.itemsize(), want = itemsize(dtype);
     if (have == want) return reinterpret_view(t, dtype, t.shape(), t.strides(), t.offset());
-    check(t.dim() > 0, "a 0-d tensor of ", t.dtype(), " cannot be viewed as ", dtype, ": the item sizes differ");
+    check(t.dim() > 0, "self.dim() cannot be 0 to view ", scalar_type(t.dtype()), " as ", scalar_type(dtype),
+          " (different element sizes)");
     Dims shape = t.shape(), strides = t.strides();
     check(strides.back() == 1, "self.stride(-1) must be 1 to view ", scalar_type(t.dtype()), " as ", scalar_type(dtype),
           " (different element sizes), but got strides ", strides, "; use contiguous() first");

@@ -49,8 +49,14 @@ std::vector<Tensor> split_indices(const Tensor& t, const Dims& indices, int64_t 
 }
 
 std::vector<Tensor> split_tensor(const Tensor& t, const Tensor& where, int64_t dim) {
-    check(is_integral(where.dtype()), "expected indices of an integer dtype, got ", where.dtype());
-    check(where.dim() <= 1, "expected indices or sections to be a 0-d or 1-d tensor, got shape ", where.shape());
+    check(is_integral(where.dtype()),
+          "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
+          scalar_type(where.dtype()));
+    check(where.dim() <= 1,
+          "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+          "got a "
+          "tensor with ",
+          where.dim(), " dims");
     if (where.dim() == 0) return split_sections(t, item(where).i, dim);
     Dims indices;
     for (int64_t i = 0; i < where.numel(); i++) indices.push_back(item(select(where, 0, i)).i);
