@@ -348,5 +348,8 @@ def _uniform(sizes: Any, dtype: fb.dtype, device: Any, low: float, high: float) 
     u = fb.rand(sizes, dtype=wide, device=device)
     # Not low + u * (high - low), whose difference of the ends may overflow.
     result = (u * high + (1 - u) * low).to(dtype)
-    # Rounding may reach the end that is excluded.
-    return result if low == high else fb.where(result >= high, fb.tensor(low, dtype=dtype, device=device), result)
+    if low == high:
+        return result
+    # Rounding may reach the end that is excluded. 8-bit floats do not compare.
+    rounded = result.to(wide)
+    return fb.where(rounded >= high, low, rounded).to(dtype)

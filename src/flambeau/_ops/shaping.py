@@ -19,7 +19,9 @@ def adjoint(input):
     if input.dim() == 0:
         return input.conj()
     if input.dim() == 1:
-        raise fb.errors.ArgumentError("adjoint: tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor; use conj()")
+        raise fb.errors.ArgumentError(
+            "adjoint: tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor; use conj()"
+        )
     return input.transpose(-2, -1).conj()
 
 

@@ -252,7 +252,9 @@ def broadcast_shapes(*shapes):
             if dims[-i] == sizes[-i] or dims[-i] == 1:
                 continue
             if sizes[-i] != 1:
-                raise ArgumentError(f"broadcast_shapes: shapes {shapes} cannot be broadcast: expected shape should be broadcastable to {tuple(sizes)}")
+                raise ArgumentError(
+                    f"broadcast_shapes: shapes {shapes} cannot be broadcast: expected shape should be broadcastable to {tuple(sizes)}"
+                )
             sizes[-i] = dims[-i]
     return Size(sizes)
 
