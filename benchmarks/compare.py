@@ -75,7 +75,7 @@ def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
 
 
 def open_seats(suite: Suite, options: argparse.Namespace) -> tuple[list[Seat], list[str]]:
-    """Start one worker per library; a peer that is not installed is left out, and a note says so."""
+    """Start one worker per library; a library that is not installed is omitted, and a note says so."""
     names = [name.strip() for name in options.libs.split(",") if name.strip()]
     if options.tuned and "torch" in names:
         names.insert(names.index("torch") + 1, "torch-tuned")

@@ -1,9 +1,9 @@
-"""How fast data comes: loaders with and without workers, tensors through queues, files, and what workers cost.
+"""How fast data is loaded: loaders with and without workers, tensors through queues, files, and what workers cost.
 
     python benchmarks/data.py [--quick] [--small] [--only PATTERN] [--torch-python PATH] [--write]
 
-About ten minutes with three rounds. Files of 1 GB go to a memory disk (/dev/shm; 4 GB there, 10 GB of memory in all), so
-that the table shows what the libraries cost and not the disk; files on the disk, of 64 MB, go to $TMPDIR or /tmp.
+About ten minutes with three rounds. Files of 1 GB go to a memory disk (/dev/shm; 4 GB there, 10 GB of memory in all),
+so that the table shows what the libraries cost and not the disk; files on the disk, of 64 MB, go to $TMPDIR or /tmp.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""How fast whole models train and answer: the paper's six, a GPT-2 and a vision transformer, and what memory they need.
+"""Speed of training and inference of whole models (the paper's six, a GPT-2 and a vision transformer), and the memory they need.
 
     python benchmarks/models.py [--small] [--only PATTERN] [--torch-python PATH] [--write]
 
-PyTorch has several columns: as it is, in channels_last order, compiled, and on jemalloc (found by the system's loader, or
-in the file that FLAMBEAU_JEMALLOC names). All processes keep their models at once: the full sizes need about 14 GB.
+PyTorch has several columns: as it is, in channels_last order, compiled, and on jemalloc (found by the system's
+loader, or in the file that FLAMBEAU_JEMALLOC names). All processes keep their models at once: the full sizes need about
+14 GB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a call costs when the tensor is tiny: per-op overhead, import time and the size of the wheel.
+"""The cost of a call on a tiny tensor: per-op overhead, import time and the size of the wheel.
 
 python benchmarks/overhead.py [--quick] [--only PATTERN] [--torch-python PATH] [--write]
 """

@@ -2,7 +2,8 @@
 
 python benchmarks/soak.py [SECONDS]     600 by default
 
-Prints the memory in use over time. Exits with 1 when it still grows in the second half, by a straight line through the samples.
+Prints the memory in use over time. Exits with 1 when it still grows in the second half, by a straight line through
+the samples.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python examples/char_gpt.py --prompt "def "
 
-trains a transformer on the modules of the Python that runs it, then lets it write. It writes to examples/out:
-char_gpt_curve.png (learning curve), char_gpt.txt (what the network wrote) and char_gpt.pt (checkpoint).
+trains a transformer on the modules of the Python that runs it, then lets it generate text. It writes to examples/out:
+char_gpt_curve.png (learning curve), char_gpt.txt (the generated text) and char_gpt.pt (checkpoint).
 """
 
 import argparse
@@ -45,7 +45,7 @@ def read_library():
 
 
 class Block(nn.Module):
-    """A look at the characters just before, attention to all before, a small network; each is added to its input."""
+    """A convolution over the preceding characters, attention to all of them, and a small network; each is added to its input."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -88,7 +88,7 @@ class CharGPT(nn.Module):
 
     @fb.no_grad()
     def write(self, prompt, length, temperature):
-        """Continues the prompt by `length` characters, each drawn from what the network expects next."""
+        """Continues the prompt by `length` characters, each sampled from the network's prediction."""
         self.eval()
         numbers = encode(prompt).unsqueeze(0)
         for _ in tqdm(range(length), desc="writing", unit="char", leave=False):
@@ -111,7 +111,7 @@ def loss_of(model, batch):
 
 @fb.no_grad()
 def evaluate(model, text, batch_size, batches=16):
-    """Mean loss on text the network has not seen."""
+    """Mean loss on held-out text."""
     model.eval()
     losses = [loss_of(model, draw_batch(text, batch_size, model.context)).item() for _ in range(batches)]
     model.train()

@@ -1,4 +1,4 @@
-"""A function with its own gradient: the orbit of a planet, fitted through Kepler's equation.
+"""A function with a custom gradient: the orbit of a planet, fitted through Kepler's equation.
 
     python examples/custom_function.py --steps 300
 

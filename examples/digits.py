@@ -56,7 +56,7 @@ def load_data(seed):
 
 
 def jitter(images):
-    """Moves every image by up to one pixel each way, so the network sees more than it was given."""
+    """Shifts every image by up to one pixel in each direction, as data augmentation."""
     n, _, height, width = images.shape
     padded = F.pad(images, (1, 1, 1, 1))
     rows = fb.randint(0, 3, (n, 1, 1)) + fb.arange(height).reshape(1, height, 1)
@@ -65,7 +65,7 @@ def jitter(images):
 
 
 def train_epoch(model, optimizer, scheduler, loader):
-    """One pass over the training digits in random order; answers the mean loss."""
+    """One pass over the training digits in random order; returns the mean loss."""
     model.train()
     total = 0.0
     for images, labels in loader:
@@ -80,7 +80,7 @@ def train_epoch(model, optimizer, scheduler, loader):
 
 @fb.no_grad()
 def predict(model, images):
-    """The most likely digit of each image and how sure the network is of it."""
+    """The most likely digit of each image and its probability."""
     model.eval()
     confidence, digit = model(images).softmax(dim=1).max(dim=1)
     return digit, confidence
@@ -102,7 +102,7 @@ def draw_curve(path, losses, accuracies):
 
 
 def draw_predictions(path, images, labels, predicted, confidence):
-    """40 test digits: the mistakes, marked in red, then those the network is least sure of."""
+    """40 test digits: the mistakes, marked in red, then the least confident predictions."""
     wrong = predicted != labels
     order = (confidence - 2 * wrong).argsort()[:40]
     figure = Figure(figsize=(10, 5.6), layout="constrained")

@@ -1,4 +1,4 @@
-"""A generative adversarial network: one network forges handwritten digits, the other learns to tell them from real ones.
+"""A generative adversarial network: one network generates handwritten digits, the other learns to tell them from real ones.
 
     python examples/gan.py --epochs 40
 
@@ -44,7 +44,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """One number per image: above zero for real, below for forged."""
+    """One number per image: above zero for real, below for generated."""
 
     def __init__(self):
         super().__init__()
@@ -63,7 +63,7 @@ class Discriminator(nn.Module):
 
 
 def judge(logits, real, target=1.0):
-    """Cross entropy against one answer for all; a target of 0.9 keeps the discriminator from being too sure."""
+    """Cross entropy against the same target for all images; a target of 0.9 keeps the discriminator from being overconfident."""
     return F.binary_cross_entropy_with_logits(logits, fb.full_like(logits, target if real else 0.0))
 
 

@@ -1,7 +1,7 @@
 """Hogwild: processes train one model together, in shared memory and without locks.
 
-Each process has its own part of the data and its own optimiser; all write to the same parameters. Updates may overwrite each
-other, which stochastic gradient descent does not mind.
+Each process has its own part of the data and its own optimizer; all write to the same parameters. Updates may
+overwrite each other, which stochastic gradient descent tolerates.
 
     python examples/hogwild.py --processes 2 --epochs 3
 """
@@ -49,7 +49,7 @@ def train(rank, model, processes, epochs):
 
 
 def main():
-    """Trains, then tests on points nobody has seen."""
+    """Trains, then tests on held-out points."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)

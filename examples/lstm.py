@@ -1,14 +1,16 @@
-"""An LSTM that reads a noisy wave it has never seen and then continues it alone, many points ahead.
+"""An LSTM that reads a noisy wave and then forecasts it many points ahead.
 
     python examples/lstm.py --horizon 60
 
-Every wave is a tone of random pitch and phase with an overtone of random strength, and noise on top. The network reads it
-point by point; from there on it reads only its own predictions. It learns in two stages: first to tell the next point of what it
-reads, then, in the last third of training, to go on alone, ever farther, so that its own mistakes do not lead it astray.
+Every wave is a tone of random pitch and phase with an overtone of random strength, and noise on top. The network
+reads it point by point; from there on it reads only its own predictions. It learns in two stages: first to predict the
+next point of what it reads, then, in the last third of training, to forecast ever farther from its own predictions, so
+that it learns to cope with their errors.
 
-The measure is the root mean squared error of forecasts of 200 new waves, against two forecasts that need no learning: the
-last point stands still, and the wave repeats its past with the period that fitted best. It writes to examples/out:
-lstm_curve.png (learning curve, and error by points ahead), lstm_forecast.png (forecasts beside the truth) and lstm.pt (checkpoint).
+The metric is the root mean squared error of forecasts of 200 new waves, compared with two forecasts that need no
+learning: repeating the last point, and repeating the past with the period that fitted best. It writes to examples/out:
+lstm_curve.png (learning curve, and error by points ahead), lstm_forecast.png (forecasts beside the truth) and
+lstm.pt (checkpoint).
 """
 
 import argparse
@@ -42,7 +44,7 @@ class Forecaster(nn.Module):
         self.head = nn.Linear(hidden, 1)
 
     def forward(self, waves, state=None):
-        """The predicted next point after every point (the network tells the change), and the LSTM's state at the end."""
+        """The predicted next point after every point (the network predicts the change), and the LSTM's state at the end."""
         output, state = self.lstm(waves.unsqueeze(2), state)
         return waves + self.head(output).squeeze(2), state
 
@@ -57,12 +59,12 @@ class Forecaster(nn.Module):
 
 
 def stand_still(waves, steps):
-    """The forecast that nothing changes."""
+    """The forecast that repeats the last point."""
     return waves[:, -1:].expand(-1, steps)
 
 
 def repeat_past(waves, steps, shortest=8):
-    """The forecast that each wave repeats itself, with the period for which its past did so best."""
+    """The forecast that repeats each wave with the period that fits its past best."""
     length = waves.shape[1]
     misfits = [(waves[:, lag:] - waves[:, :-lag]).square().mean(1) for lag in range(shortest, length // 2 + 1)]
     period = fb.stack(misfits).argmin(0).unsqueeze(1) + shortest

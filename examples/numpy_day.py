@@ -1,8 +1,8 @@
-"""A day's NumPy work done with flambeau, every result checked against NumPy.
+"""Typical NumPy work done with flambeau, with every result checked against NumPy.
 
     python examples/numpy_day.py --rows 20000
 
-Weather-like measurements of a few stations are made up, cleaned, described, grouped, fitted and decomposed.
+Synthetic weather measurements of a few stations are generated, cleaned, described, grouped, fitted and decomposed.
 """
 
 import argparse
@@ -16,7 +16,7 @@ STATIONS = 12
 
 
 def same(got, wanted, tolerance=1e-9):
-    """Stops with a clear difference when flambeau and NumPy disagree; dtype and shape count too."""
+    """Raises an error when flambeau and NumPy disagree, also in dtype or shape."""
     got = got.numpy() if isinstance(got, fb.Tensor) else np.asarray(got)
     wanted = np.asarray(wanted)
     assert got.shape == wanted.shape, f"shape {got.shape} is not {wanted.shape}"
@@ -132,7 +132,7 @@ def contractions(table):
 
 
 def sampling(table):
-    """The same seed gives the same rows; a bootstrap shows how sure the mean is."""
+    """The same seed gives the same rows; a bootstrap estimates the error of the mean."""
     generator = fb.Generator().manual_seed(7)
     first = fb.randperm(len(table), generator=generator)[:100]
     again = fb.randperm(len(table), generator=fb.Generator().manual_seed(7))[:100]
@@ -145,7 +145,7 @@ def sampling(table):
 
 
 def exchange(table):
-    """Memory is shared both ways; NumPy's own functions take tensors."""
+    """Memory is shared in both directions; NumPy's functions accept tensors."""
     array = table.numpy()
     assert np.shares_memory(array, table.numpy())
     view = fb.from_numpy(array[::-2, 1:3])

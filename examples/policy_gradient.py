@@ -1,4 +1,4 @@
-"""Policy gradient: a network learns to balance a pole on a cart by trying.
+"""Policy gradient: a network learns to balance a pole on a cart by trial and error.
 
     python examples/policy_gradient.py --updates 60
 
@@ -47,7 +47,7 @@ def fallen(states):
 
 @fb.no_grad()
 def run(policy, carts, ticks):
-    """Runs carts until they fall or time is up. Answers states (ticks, carts, 4), actions and who was still running."""
+    """Runs carts until they fall or time is up. Returns states (ticks, carts, 4), actions and which carts were still running."""
     states, seen, chosen, running = start_carts(carts), [], [], []
     alive = fb.ones(carts, dtype=fb.bool)
     for _ in range(ticks):

@@ -2,7 +2,7 @@
 
     python examples/tour.py --size 600 --steps 120
 
-writes examples/out/tour.png and says what it did and how long each part took.
+writes examples/out/tour.png and prints what it did and how long each part took.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A variational autoencoder that squeezes handwritten digits into two numbers and draws new ones.
+"""A variational autoencoder that encodes handwritten digits as two numbers and draws new ones.
 
     python examples/vae.py --epochs 60
 

@@ -24,11 +24,11 @@ class Row:
     """One line of the table.
 
     `stmt` is timed with `lib` (the library's module), `seat` (the column's name) and the inputs as local names; `setup`
-    runs once before it.
-    `numpy` is None (no NumPy column), SAME, a statement, or a pair (setup, statement). The first result is compared
-    between libraries; `check=False` says that its values may differ (random numbers, uninitialised memory).
-    `kind` is "time"; "peak": how far one run of `setup` and `stmt` raises the memory of a fresh process; or "value": the
-    number that one run gives. Columns named in `skip` have no such row; a `small` row runs only with --small.
+    runs once before it. `numpy` is None (no NumPy column), SAME, a statement, or a pair (setup, statement). The first
+    result is compared between libraries; `check=False` says that its values may differ (random numbers, uninitialised
+    memory). `kind` is "time"; "peak": how far one run of `setup` and `stmt` raises the memory of a fresh process; or
+    "value": the number that one run gives. Columns named in `skip` have no such row; a `small` row runs only with
+    --small.
     """
 
     group: str
@@ -85,10 +85,10 @@ class Suite:
     """A benchmark script: its rows, its budgets, and what it measures outside the worker processes.
 
     `extra(options, seats)` may add finished results and notes; `after` is a statement evaluated in the flambeau worker
-    once all rows are done, and its text is shown. `libs` are the columns, `rounds` how often each is asked, `patience` how
-    many seconds an answer may take; calls longer than `slow` seconds are not repeated within a round. `tables(results)`
-    gives lines for the end of the section, and `chart(results)` draws a picture when the section is written and returns
-    the line that shows it.
+    once all rows are done, and its text is shown. `libs` are the columns, `rounds` how often each is asked,
+    `patience` how many seconds an answer may take; calls longer than `slow` seconds are not repeated within a round.
+    `tables(results)` gives lines for the end of the section, and `chart(results)` draws a picture when the section is
+    written and returns the line that shows it.
     """
 
     name: str

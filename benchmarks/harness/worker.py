@@ -1,4 +1,4 @@
-"""The worker: one process per library. Reads one JSON request per line, answers one JSON line, never dies of a row."""
+"""The worker: one process per library. Reads one JSON request per line, answers one JSON line, survives errors in a row."""
 
 from __future__ import annotations
 

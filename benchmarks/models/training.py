@@ -12,7 +12,7 @@ LAYOUT, COMPILED = "torch-channels-last", "torch-compile"  # the seats in which 
 
 
 class Training:
-    """A network with its batch and optimiser, in one library.
+    """A network with its batch and optimizer, in one library.
 
     Args:
         lib: flambeau or torch, as a module.
@@ -45,7 +45,7 @@ class Training:
             self.net = lib.compile(self.net)
 
     def step(self) -> Any:
-        """Forward, loss, backward, optimiser step; returns the loss."""
+        """Forward, loss, backward, optimizer step; returns the loss."""
         self.optimiser.zero_grad()
         loss = self.model.loss(self.lib, self.net(*self.inputs), self.targets)
         loss.backward()

@@ -19,7 +19,7 @@ def build(lib: Any, images: int, side: int, classes: int, width: int, heads: int
     nn = lib.nn
 
     class Net(nn.Module):
-        """Patches and a class token through encoder layers that normalise first; the class token decides."""
+        """Patches and a class token through encoder layers that normalize first; the class token decides."""
 
         def __init__(self):
             super().__init__()

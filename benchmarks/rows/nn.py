@@ -1,4 +1,4 @@
-"""The rows of ops.py for neural networks: layers forward and backward, losses, optimisers."""
+"""The rows of ops.py for neural networks: layers forward and backward, losses, optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small residual network on random coloured shapes, with the usual learning-rate schedules."""
+"""A small residual network on random colored shapes, with the usual learning-rate schedules."""
 
 import argparse
 from typing import Optional, Type

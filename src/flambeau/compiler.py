@@ -36,7 +36,7 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Returns a module or function as it is, and says so once on the error stream; usable as a decorator.
+    """Returns its argument unchanged and prints one line to stderr; usable as a decorator.
 
     The options say how PyTorch would compile, which changes speed and not results; they have no effect.
 

@@ -1,12 +1,9 @@
 """Classes and modes that handle calls themselves: the protocol of `__torch_function__`.
 
 A class with a class method `__torch_function__(func, types, args, kwargs)` is asked before an op runs on one of its
-objects,
-whether it derives from Tensor or not. Classes that derive from Tensor inherit one which computes as usual and gives
-results the
-class. A TorchFunctionMode is asked about every op while it is open. What is asked about are ops, their methods and
-operators,
-indexing, detach() and data, and every function of fb.nn.functional.
+objects, whether it derives from Tensor or not. Classes that derive from Tensor inherit one which computes as usual and
+gives results the class. A TorchFunctionMode is asked about every op while it is open. What is asked about are ops,
+their methods and operators, indexing, detach() and data, and every function of fb.nn.functional.
 
 Example:
     >>> class Celsius(fb.Tensor): ...

@@ -50,8 +50,7 @@ class SobolEngine:
     """A Sobol sequence: points of the unit cube that leave no large holes, however many are drawn.
 
     The sequence is PyTorch's; scrambling draws from this library's generator, so scrambled points are others. Powers
-    of two of
-    points are balanced best (`draw_base2`). Needs SciPy, for its table of direction numbers.
+    of two of points are balanced best (`draw_base2`). Needs SciPy, for its table of direction numbers.
 
     Args:
         dimension: of the cube, 1 to 21201.

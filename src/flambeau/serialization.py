@@ -1,4 +1,4 @@
-"""Saving and loading. Loading a file never runs code, whoever wrote it, but for what the program has named as safe.
+"""Saving and loading. Loading a file never runs code except what the program has declared safe.
 
 The format of our own is safetensors, with the structure of containers as JSON in its metadata. PyTorch's .pt and .pth
 files
@@ -46,11 +46,9 @@ def save(
 
     Containers may be dicts, lists, tuples, sets and their kin, holding tensors, numbers, text, bytes, dtypes, devices,
     sizes, generators, NumPy arrays, argparse's Namespace and objects of classes named by add_safe_globals(). Files in
-    PyTorch's
-    format (.pt) also hold any other object that the pickle module could write, whole modules among them; see load()
-    for how they
-    come back. Tensors that share memory share it again when loaded; of a larger storage only the bytes in use are
-    written.
+    PyTorch's format (.pt) also hold any other object that the pickle module could write, whole modules among them; see
+    load() for how they come back. Tensors that share memory share it again when loaded; of a larger storage only the
+    bytes in use are written.
 
     A path is replaced in one step, when everything is on the disk: there is never half a file under its name.
 
@@ -61,8 +59,7 @@ def save(
         pickle_protocol: 0 to 5, without effect: the pickle in .pt files has protocol 2, which every reader knows.
         _use_new_zipfile_serialization: False writes .pt files in the format before PyTorch 1.6.
         format: "safetensors" or "pt"; by default "pt" for names that end in .pt or .pth, "safetensors" for all
-            others. In
-            programs written for PyTorch (flambeau.compat) the default is "pt" for all names.
+            others. In programs written for PyTorch (flambeau.compat) the default is "pt" for all names.
         max_shard_size: splits what is larger into several files and an index: bytes, or a text such as "5GB"; only for
             paths and safetensors. load() takes the same path again.
 
@@ -111,10 +108,9 @@ def load(
     """Loads what save() wrote, any safetensors file (or index of shards), or a .pt or .pth file of PyTorch.
 
     Loading never runs code because a file says so. PyTorch's pickles are read opcode by opcode, and a class or
-    function that is
-    not on the list of plain data is an error that names it. add_safe_globals() extends the list; weights_only=False
-    adds the
-    classes that the program has imported, as far as their objects can be made without running any code.
+    function that is not on the list of plain data is an error that names it. add_safe_globals() extends the list;
+    weights_only=False adds the classes that the program has imported, as far as their objects can be made without
+    running any code.
 
     Args:
         f: a path, or an object with read().
@@ -123,10 +119,8 @@ def load(
             that returns a storage or None.
         pickle_module: None or the standard pickle, for PyTorch's sake; nothing is unpickled by it.
         weights_only: False also makes whole models and other objects whose classes the program has imported. They are
-            data too:
-            their attributes are put in place, and no code runs. What needs code, a function or a class with a
-            __setstate__ of its
-            own, is an error until add_safe_globals() names it.
+            data too: their attributes are put in place, and no code runs. What needs code, a function or a class with a
+            __setstate__ of its own, is an error until add_safe_globals() names it.
         mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
             neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
         verify: whether checksums are compared; by default yes, except for mapped files, which would be read whole.
@@ -210,11 +204,9 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Lets files hold these classes and functions, and objects of the classes.
 
     Naming one means that any file may use it with any arguments. Objects of plain classes, enumerations and named
-    tuples are
-    made without running any of their code. Where that is not possible the code of what was named runs: a function or
-    class that
-    the file calls, __new__ and __setstate__ of a class that defines them. Modules that start programs or change the
-    interpreter (os, sys, subprocess ...) and functions such as eval cannot be named.
+    tuples are made without running any of their code. Where that is not possible the code of what was named runs: a
+    function or class that the file calls, __new__ and __setstate__ of a class that defines them. Modules that start
+    programs or change the interpreter (os, sys, subprocess ...) and functions such as eval cannot be named.
 
     Args:
         safe_globals: classes and functions, or pairs of one and the full name that files use for it.

@@ -183,7 +183,7 @@ class _Storage:
         return iter(self.tolist())
 
     def clone(self) -> Any:
-        """A copy with memory of its own."""
+        """A copy with its own memory."""
         return self._like(self._flat)
 
     def new(self) -> Any:
@@ -392,7 +392,7 @@ class TypedStorage(_Storage):
     _untyped_storage = property(_Storage.untyped, doc="The same memory as bytes; what older code asks for.")
 
     def to(self, dtype: Any) -> TypedStorage:
-        """The elements converted to a dtype, in memory of their own."""
+        """The elements converted to a dtype, in new memory."""
         return TypedStorage(wrap_storage=UntypedStorage(self._flat.to(dtype, copy=True)), dtype=dtype)
 
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:

@@ -1,9 +1,8 @@
 """safetensors files: 8 bytes of header length, a JSON header, the tensors' bytes without gaps.
 
 What the format itself cannot say is in the metadata under "flambeau", as JSON text: the structure of containers
-("tree"),
-tensors that share memory ("views"), the order of dimensions in memory ("order") and checksums ("crc"). Any reader of
-safetensors gets the tensors under their names.
+("tree"), tensors that share memory ("views"), the order of dimensions in memory ("order") and checksums ("crc"). Any
+reader of safetensors gets the tensors under their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Writes .pt files: a pickle and the bytes of each storage, as torch.load() reads them.
 
 Tensors and plain data are written so that torch.load(weights_only=True) takes them; any other object goes by the
-protocol of the
-pickle module (__reduce_ex__, __getstate__, copyreg), functions and classes by their names.
+protocol of the pickle module (__reduce_ex__, __getstate__, copyreg), functions and classes by their names.
 """
 
 from __future__ import annotations

@@ -51,8 +51,7 @@ def matrix_norm(A, ord, dim, keepdim, *, dtype):
     Args:
         A: a floating point or complex tensor with matrices in two of its dimensions.
         ord: 'fro' (Frobenius, the default), 'nuc' (sum of singular values), 2 or -2 (largest or smallest singular
-            value),
-            1 or -1 (largest or smallest column sum of absolute values), inf or -inf (the same for rows).
+            value), 1 or -1 (largest or smallest column sum of absolute values), inf or -inf (the same for rows).
         dim: the two dimensions.
         keepdim: whether these stay with size 1.
         dtype: computes and returns in this dtype.

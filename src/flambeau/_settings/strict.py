@@ -1,8 +1,8 @@
 """Where flambeau is stricter than PyTorch on purpose: an error under `import flambeau`, a warning in programs written for PyTorch.
 
 A program that runs on PyTorch must not stop here because of a rule that PyTorch does not have. While `torch` is
-flambeau
-(compat.install(), compat.torch(), python -m flambeau), such a rule only warns, and the call does what PyTorch's does.
+flambeau (compat.install(), compat.torch(), python -m flambeau), such a rule only warns, and the call does what
+PyTorch's does.
 """
 
 from __future__ import annotations

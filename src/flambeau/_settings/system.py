@@ -337,7 +337,7 @@ _deterministic = 0  # as set_deterministic_debug_mode() has it: 0 default, 1 war
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Every op here is deterministic already; memory that nobody has set is filled, see fb.utils.deterministic.
+    """Every op is deterministic already; uninitialized memory is filled, see fb.utils.deterministic.
 
     Args:
         mode: whether only deterministic algorithms are wanted.

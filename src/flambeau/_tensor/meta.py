@@ -1,10 +1,8 @@
 """The meta device: tensors with a shape and a dtype, and no values.
 
 An op on such tensors runs on the CPU on zeros of the same shapes, each of which is one zero in memory, and what comes
-out is
-again without values. So every op gives the right shape, at the price of computing; changing such a tensor in place
-does nothing;
-whatever needs values is an error. Gradients do not flow through them.
+out is again without values. So every op gives the right shape, at the price of computing; changing such a tensor in
+place does nothing; whatever needs values is an error. Gradients do not flow through them.
 
 Example:
     >>> with fb.device("meta"):

@@ -1,4 +1,4 @@
-"""Automatic mixed precision: `autocast` runs fitting ops in bfloat16, `GradScaler` keeps small gradients from vanishing.
+"""Automatic mixed precision: `autocast` runs suitable ops in bfloat16, `GradScaler` prevents underflow of small gradients.
 
 Example:
     >>> p = fb.ones(2)

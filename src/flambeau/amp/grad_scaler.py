@@ -35,7 +35,7 @@ def _fresh_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Multiplies the loss by a scale, so that small gradients do not vanish, and finds the scale as training goes.
+    """Multiplies the loss by a scale, so that small gradients do not underflow, and adapts the scale during training.
 
     A step whose gradients are infinite or nan is left out and the scale falls; after `growth_interval` steps without
     one

@@ -218,7 +218,7 @@ class _Switch(_Scope):
 
 
 class set_multithreading_enabled(_Switch):
-    """Kept for PyTorch's scripts: backward runs on the thread that calls it, whatever is said here.
+    """Accepted for compatibility with PyTorch: backward always runs on the calling thread.
 
     As a function, a context manager or a decorator.
 

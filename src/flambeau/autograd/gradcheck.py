@@ -34,8 +34,7 @@ def gradcheck(
     """Whether the gradients of func agree with central finite differences.
 
     Each element of each input that requires gradients is moved by eps both ways. For complex inputs both parts are
-    moved;
-    for complex outputs the real and the imaginary part are compared separately. Use float64 or complex128.
+    moved; for complex outputs the real and the imaginary part are compared separately. Use float64 or complex128.
 
     Args:
         func: takes the inputs, returns a tensor or a tuple of tensors.

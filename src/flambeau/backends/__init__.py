@@ -1,7 +1,7 @@
 """Switches of the libraries that PyTorch runs on, for the scripts that set them; there, and none of them needed.
 
-Each module answers honestly whether its library is used here. Switches keep what they are set to and change nothing:
-results are deterministic and in full precision whatever they say. The one that acts is our own: `winograd.enabled`.
+Each module reports whether its library is used here. Switches store their value without effect:
+results are deterministic and in full precision in any case. The only one with an effect is `winograd.enabled`.
 
 Example:
     >>> fb.backends.cudnn.benchmark = True

@@ -1,11 +1,11 @@
-"""OpenMP, which the library does without: its threads are its own (`OMP_NUM_THREADS` still says how many)."""
+"""OpenMP, which the library does not use: it has its own thread pool (`OMP_NUM_THREADS` still sets the number)."""
 
 __all__ = ["is_available"]
 __dir__ = __all__.copy
 
 
 def is_available() -> bool:
-    """False: ops share their work between threads of the library's own.
+    """False: ops run on the library's own thread pool.
 
     Example:
         >>> fb.backends.openmp.is_available()

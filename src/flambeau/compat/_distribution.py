@@ -1,10 +1,8 @@
 """`python -m flambeau install-torch`: a distribution named torch whose package is flambeau.
 
 Packages that require torch are satisfied by it, and a plain `import torch` gives flambeau without the launcher: in
-console scripts,
-pytest and processes they start. The distribution is one folder with one file and the metadata that pip writes too, so
-`pip check`
-passes and `pip uninstall torch` removes it.
+console scripts, pytest and processes they start. The distribution is one folder with one file and the metadata that pip
+writes too, so `pip check` passes and `pip uninstall torch` removes it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PyTorch's private `torch._foreach_*`: one op for every tensor of a list. Optimizers outside the library are written with them.
 
 There is one mechanism: each operand becomes a column with one value per tensor (a number or a 0-d tensor is repeated,
-a list
-is taken apart), and the op of that name runs on every row. Gradients, promotion and errors are those of the op itself.
+a list is taken apart), and the op of that name runs on every row. Gradients, promotion and errors are those of the op
+itself.
 
 Example:
     >>> from flambeau.compat import foreach

@@ -1,8 +1,8 @@
 """The ops that torchvision compiles for PyTorch, written with flambeau's: boxes, regions of interest, deformable convolution.
 
 `torch.ops.load_library` registers them when torchvision asks for its library, so that its detection models run. They
-are
-composed of differentiable ops; torchvision's own gradient formulas, which call further compiled ops, are not needed.
+are composed of differentiable ops; torchvision's own gradient formulas, which call further compiled ops, are not
+needed.
 
 Example:
     >>> from flambeau.compat import vision_ops

@@ -1,8 +1,7 @@
 """PyTorch's names for CUDA devices, of which there are none: questions are answered, requests for a device are refused.
 
 Device-agnostic code runs as it is. What only waits, counts or frees does nothing, since ops on the CPU are finished
-when
-they return; events measure with the host's clock, and what is put on a stream runs at once.
+when they return; events measure with the host's clock, and what is put on a stream runs at once.
 
 Example:
     >>> fb.device("cuda" if fb.cuda.is_available() else "cpu")

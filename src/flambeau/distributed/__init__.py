@@ -1,6 +1,6 @@
 """Process groups and collectives, for scripts that can run in several processes: in this version, in one.
 
-A script started alone makes a group of one process and runs unchanged; more than one process is an error that says so.
+A script started alone forms a group of one process and runs unchanged; more than one process is an error.
 
 Example:
     >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)

@@ -137,7 +137,7 @@ def scatter_object_list(
 
 
 def _no_peer(op: str, which: str, group: Any) -> None:
-    """There is nobody to talk to: a process cannot send to itself."""
+    """Always raises: a process cannot send to itself."""
     if inside(op, group):
         raise ArgumentError(f"{op}: {which} must be another process, and this group has no other")
 

@@ -17,7 +17,7 @@ def functional_call(
     module: Any, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]], args: Any = None,
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
-    """Calls a module with other parameters and buffers in the place of its own, which are back when the call ends.
+    """Calls a module with other parameters and buffers in place of its own, which are restored afterwards.
 
     What the module writes to a replaced buffer, or puts in its place, lands in the dictionary, not in the module.
     Names that the

@@ -166,8 +166,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 
     Returns:
         (output, vjp_fn) or (output, vjp_fn, aux). vjp_fn takes cotangents in the structure of the output and answers
-        with
-        a tuple, one entry per primal. Mapped over cotangents by vmap, it runs func again for all of them at once.
+        with a tuple, one entry per primal. Mapped over cotangents by vmap, it runs func again for all of them at once.
 
     Example:
         >>> out, pull = fb.func.vjp(lambda x: x**2, fb.tensor([1., 2.]))
@@ -208,8 +207,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """The value of func and its Jacobian times a vector.
 
     Computed by reverse mode twice: the product with the Jacobian's transpose is linear in its vector, and the
-    gradient of
-    that with respect to the vector is this product. It therefore costs about two backward passes, and keeps the graph.
+    gradient of that with respect to the vector is this product. It therefore costs about two backward passes, and keeps
+    the graph.
 
     Args:
         func: takes the primals, returns tensors or nested containers of them (and aux, with has_aux).

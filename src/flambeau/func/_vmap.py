@@ -23,10 +23,8 @@ def vmap(
     """A function that applies func to all examples along a dimension of its arguments at once.
 
     Every op that func calls runs once, on all examples, by a batching rule; an op without one raises and says so,
-    nothing
-    ever loops over the examples. func sees single examples and must not look at values (`if x > 0`, `x.item()`). vmap
-    can
-    be nested and combined with grad, vjp, jvp, jacrev and the like, in any order.
+    nothing ever loops over the examples. func sees single examples and must not look at values (`if x > 0`,
+    `x.item()`). vmap can be nested and combined with grad, vjp, jvp, jacrev and the like, in any order.
 
     Args:
         func: takes tensors or nested containers of tensors, returns one or more tensors. Keyword arguments are passed

@@ -1,10 +1,8 @@
 """Reductions and normalizations over the elements that a boolean mask selects.
 
 An element counts where the mask is True; masked-out elements do not change a result. A mask has at most as many
-dimensions as
-its input and is broadcast to it. A slice without a selected element gives the identity of the reduction (0 for `sum`,
--inf for
-`amax`), or NaN where there is none (`mean`, `median`, `var`, `std`).
+dimensions as its input and is broadcast to it. A slice without a selected element gives the identity of the reduction
+(0 for `sum`, -inf for `amax`), or NaN where there is none (`mean`, `median`, `var`, `std`).
 
 Example:
     >>> x = fb.tensor([[1., 2., 3.], [4., 5., 6.]])

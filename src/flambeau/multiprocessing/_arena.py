@@ -4,8 +4,7 @@ A process allocates blocks in segments, files without a name (memfd) that vanish
 message carries the place of a block; its receiver opens the segment through /proc and maps it once. Each block has a
 count
 of holders in its header: tensors of any process and messages on their way. The owner reuses a block whose count is
-zero;
-nobody has to tell it. A process that ends while messages are on their way leaves those blocks in a file for the
+zero; nobody has to tell it. A process that ends while messages are on their way leaves those blocks in a file for the
 receiver.
 """
 

@@ -18,7 +18,8 @@ class Option(NamedTuple):
     Args:
         name: in the constructor and in parameter groups.
         check: `check(optimizer, option, value)` raises for a value that has no meaning.
-        passed: the names under which the functional form takes it, two for a pair, none if it does not; its own by default.
+        passed: the names under which the functional form takes it, two for a pair, none if it does not; its own by
+            default.
         before: what a checkpoint without it means.
     """
 

@@ -1,4 +1,4 @@
-"""Running an optimizer on other tensors for a while."""
+"""Running an optimizer on other tensors temporarily."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = "swap_in_optimizer_params_and_state"
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
-    """Within the block, the optimizer works on other parameters with another state; afterwards all is as before.
+    """Within the block, the optimizer works on other parameters with another state; its own are restored afterwards.
 
     Tensors given here are changed in place by steps in the block; new entries that a step adds to the state are lost.
 

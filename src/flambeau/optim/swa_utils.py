@@ -114,7 +114,7 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose weights are the average of the model's weights at several times.
+    """A copy of a model whose weights are averages of the model's weights over training.
 
     Args:
         model: the model.
@@ -169,7 +169,7 @@ class AveragedModel(Module):
 
     @fb.no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Takes the model's present weights into the average.
+        """Adds the model's current weights to the average.
 
         Args:
             model: the model that is trained.
@@ -209,9 +209,9 @@ class AveragedModel(Module):
 
 @fb.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Computes the running statistics of a model's batch normalization layers anew, by one pass over the data.
+    """Recomputes the running statistics of a model's batch normalization layers in one pass over the data.
 
-    Weights that were averaged never saw data; their statistics have to be found before the model is used.
+    Averaged weights have no valid running statistics until this function has computed them.
 
     Args:
         loader: batches; of a list or tuple, the first entry is the input.

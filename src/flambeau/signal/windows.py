@@ -1,8 +1,7 @@
 """Window functions.
 
 All take the number of points M and, by keyword: `sym`, whether the window is symmetric (for filters) or periodic (for
-spectra,
-the first M points of a symmetric window of M + 1), and dtype, layout, device and requires_grad of the result.
+spectra, the first M points of a symmetric window of M + 1), and dtype, layout, device and requires_grad of the result.
 """
 
 from __future__ import annotations

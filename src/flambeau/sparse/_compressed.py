@@ -1,8 +1,8 @@
 """Compressed layouts: rows (CSR) or columns (CSC) of elements, rows (BSR) or columns (BSC) of equal blocks.
 
 A `SparseTensor` of one of these keeps what one of coordinates keeps, coordinates and values, in the order of the
-layout; with
-blocks, the coordinates count blocks and every value is a block. Where each row begins is counted when somebody asks.
+layout; with blocks, the coordinates count blocks and every value is a block. Where each row begins is counted when
+somebody asks.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def as_layout(x: Tensor, target: Any, blocksize: Sequence[int] | None = None, de
 
 
 def transposed(x: SparseTensor) -> SparseTensor:
-    """The transposed matrix, which is the same numbers in the layout that goes the other way."""
+    """The transposed matrix: the same values in the transposed layout (CSR and CSC, BSR and BSC)."""
     layout = LAYOUTS[x._layout]
     values = x._value.transpose(1, 2) if layout.blocks else x._value
     size = (x.shape[1], x.shape[0], *x.shape[2:])

@@ -1,11 +1,9 @@
 """The tensor that keeps only some of its elements: their places and their values.
 
 A `SparseTensor` has the shape and dtype of the matrix it stands for, and holds two ordinary tensors: `indices`, one
-column
-of coordinates per kept element, and `values`. Every op that meets one is handed to the rules in `_rules.py`, which
-answer
-with a few ordinary ops on those two; so gradients flow into the values with no formula of their own. Compressed rows
-(CSR) and the other compressed layouts are the same two tensors in another order; see `_compressed.py`.
+column of coordinates per kept element, and `values`. Every op that meets one is handed to the rules in `_rules.py`,
+which answer with a few ordinary ops on those two; so gradients flow into the values with no formula of their own.
+Compressed rows (CSR) and the other compressed layouts are the same two tensors in another order; see `_compressed.py`.
 """
 
 from __future__ import annotations

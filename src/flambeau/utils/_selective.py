@@ -162,10 +162,8 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_ent
 
     Args:
         policy_fn_or_list: a function `policy(ctx, op, *args)` that returns a CheckpointPolicy (or a bool: whether to
-            keep), or a
-            list of ops to keep. An op is the public function, such as `fb.mm`; a linear layer counts as `fb.addmm`
-            or, without
-            bias, `fb.mm`.
+            keep), or a list of ops to keep. An op is the public function, such as `fb.mm`; a linear layer counts as
+            `fb.addmm` or, without bias, `fb.mm`.
         allow_cache_entry_mutation: whether kept results may be changed in place afterwards.
 
     Example:

@@ -144,8 +144,8 @@ def checkpoint(
         function: what to run; it must do the same both times.
         args: its arguments.
         use_reentrant: False keeps the graph and recomputes what backward asks for, and stops there; True runs forward
-            without
-            a graph and backward inside backward. Say which: without it True is taken, with a warning, as PyTorch does.
+            without a graph and backward inside backward. Say which: without it True is taken, with a warning, as
+            PyTorch does.
         context_fn: returns two contexts, for the first and the second run. Only with use_reentrant=False.
         determinism_check: 'default' compares shape, dtype and device of what both runs save; 'none' does not.
         debug: whether an error lists what the first run saved. Only with use_reentrant=False.

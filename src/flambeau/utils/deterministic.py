@@ -1,4 +1,4 @@
-"""What fb.use_deterministic_algorithms() does to memory that nobody has set.
+"""What fb.use_deterministic_algorithms() does to uninitialized memory.
 
 Example:
     >>> fb.utils.deterministic.fill_uninitialized_memory

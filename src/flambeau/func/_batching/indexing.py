@@ -1,8 +1,8 @@
 """Rules for reading and writing by index: x[...], x[...] = y, index_select, index_put.
 
 An index is taken apart as indexing itself does it: integers, slices, None and the ellipsis make a view first, tensors
-then
-select from the view. If a tensor of indices differs per example, the number of the example joins as one more index.
+then select from the view. If a tensor of indices differs per example, the number of the example joins as one more
+index.
 """
 
 from __future__ import annotations

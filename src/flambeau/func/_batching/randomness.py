@@ -1,9 +1,8 @@
 """Rules for ops that draw random numbers, under vmap's three modes: 'error', 'different' and 'same'.
 
 Inside vmap the core gives every such op to `dispatch` or, when none of its arguments is batched, to `draw`: rand(3)
-follows the
-innermost level too. A rule draws with that level set aside, so the levels outside apply their own mode to what it
-asks for.
+follows the innermost level too. A rule draws with that level set aside, so the levels outside apply their own mode to
+what it asks for.
 """
 
 from __future__ import annotations

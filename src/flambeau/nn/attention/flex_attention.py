@@ -1,8 +1,7 @@
 """Attention with scores changed and masked by functions of the position.
 
 A function of positions is called once, with index tensors that broadcast to (batch, heads, queries, keys); so it must
-be written
-elementwise, as PyTorch's are: comparisons, arithmetic, `where`, tables indexed by the positions.
+be written elementwise, as PyTorch's are: comparisons, arithmetic, `where`, tables indexed by the positions.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def check_reduction(op: str, reduction: str) -> None:
 
 
 def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: bool = False) -> None:
-    """A loss of shapes that merely broadcast compares everything with everything, which nobody means.
+    """Refuses shapes that differ but broadcast, which would compare every element with every other.
 
     A 0-d operand is a number, and is compared with every element on purpose; so are two tensors of one element each.
     With one_may_broadcast, so is an operand that is repeated to the shape of the other.

@@ -105,7 +105,7 @@ class DistributedDataParallel(Module):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Iterator[None]:
-        """Inside, processes may have different numbers of batches; a single one waits for nobody.
+        """Inside, processes may have different numbers of batches; a single process never waits.
 
         Args:
             divide_by_initial_world_size: whether averages count processes that are done.

@@ -37,8 +37,7 @@ class DataLoader(Generic[T_co]):
     """Batches of a dataset: sampling, collation, and workers that load batches ahead of time.
 
     The order of samples and the random state in which each is loaded depend on the seed, the epoch and the sample's
-    index,
-    not on the number of workers. state_dict() resumes in the middle of an epoch.
+    index, not on the number of workers. state_dict() resumes in the middle of an epoch.
 
     Args:
         dataset: with __getitem__ and __len__, or an IterableDataset.

@@ -1,8 +1,8 @@
 """Python objects that all processes read from one place.
 
 A list of a million small objects costs memory in every worker, even after a fork: reading an object writes to its
-reference
-count, which copies its page. Here the objects are pickled bytes in one shared tensor, unpickled when asked for.
+reference count, which copies its page. Here the objects are pickled bytes in one shared tensor, unpickled when asked
+for.
 """
 
 from __future__ import annotations

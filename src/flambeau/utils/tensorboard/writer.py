@@ -176,7 +176,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Logs several numbers that belong in one chart; each has an event file in a folder of its own.
+        """Logs several numbers in one chart; each has an event file in its own folder.
 
         Args:
             main_tag: name of the chart.
@@ -306,7 +306,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Logs the hyperparameters of a run with its results, in a folder of its own.
+        """Logs the hyperparameters of a run with its results, in its own folder.
 
         Args:
             hparam_dict: hyperparameters by name: numbers, strings, bools.

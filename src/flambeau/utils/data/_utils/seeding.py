@@ -76,8 +76,7 @@ def sample_generator() -> Any:
     """A generator for the sample being loaded: the same numbers for the same seed, epoch and index.
 
     In worker processes and in the main process the default generators are seeded like this too; thread workers share
-    those
-    with the whole program, so that a dataset for threads takes its random numbers from here.
+    those with the whole program, so that a dataset for threads takes its random numbers from here.
 
     Example:
         >>> class Noisy(fb.utils.data.Dataset):

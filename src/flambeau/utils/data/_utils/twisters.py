@@ -1,10 +1,9 @@
 """The global generators of the modules random and NumPy, seeded for every sample.
 
 Both are Mersenne Twisters of 624 words, and their own ways in (random.seed, numpy.random.set_state) take up to 50 µs,
-more
-than a small sample takes to load. So their words are written where they lie. The places are looked up once, on
-generators
-made for the purpose, and proved by a round trip; where that fails, the public functions put the same words in place.
+more than a small sample takes to load. So their words are written where they lie. The places are looked up once, on
+generators made for the purpose, and proved by a round trip; where that fails, the public functions put the same words
+in place.
 """
 
 from __future__ import annotations
