@@ -485,3 +485,25 @@ def test_per_example_gradients_of_a_convolution():
 
     one = grad(loss)
     close(vmap(one, in_dims=(None, 0))(w, xs), fb.stack([one(w, x) for x in xs]))
+
+
+def test_data_is_refused_inside():
+    def write(x):
+        x.data = fb.ones(2)
+        return x
+
+    with pytest.raises(RuntimeError, match="accessing `data` under vmap transform is not allowed"):
+        vmap(lambda x: x.data)(fb.ones(3, 2))
+    with pytest.raises(RuntimeError, match="mutating directly with `.data` under vmap"):
+        vmap(write)(fb.ones(3, 2))
+
+
+def test_dims_come_in_the_containers_of_the_arguments():
+    x, y = fb.ones(3), fb.ones(3)
+    with pytest.raises(ValueError, match=r"expected `in_dims` to be int or a \(potentially nested\) tuple"):
+        vmap(fb.mul, [0, 0])(x, y)
+    with pytest.raises(ValueError, match="in_dims is not compatible with the structure of `inputs`"):
+        vmap(lambda z: z[0] + z[1], in_dims=((0, 0),))([x, y])
+    with pytest.raises(ValueError, match="out_dims is not compatible with the structure of `outputs`"):
+        vmap(lambda v: (v, v), out_dims=(0,))(x)
+    assert vmap(lambda v: v, out_dims=(0,))(x).tolist() == [1, 1, 1]

@@ -66,3 +66,21 @@ def test_an_ensemble_is_one_call_under_vmap():
 def test_ensembles_of_different_models_are_refused(models, words):
     with pytest.raises(RuntimeError, match=words):
         early.combine_state_for_ensemble(models)
+
+
+def test_chunks_of_examples_one_after_the_other():
+    x, sizes = fb.randn(4, 5), []
+
+    def f(v):
+        sizes.append(v.physical.shape[0])
+        return v.sin() + fb.rand(4)
+
+    for chunks, expected in ((1, [5]), (2, [3, 2]), (7, [1] * 5)):
+        sizes.clear()
+        fb.manual_seed(0)
+        whole = fb.func.vmap(lambda v: v.sin() + fb.rand(4), in_dims=1, out_dims=1, randomness="same")(x)
+        fb.manual_seed(0)
+        assert fb.equal(early.chunk_vmap(f, in_dims=1, out_dims=1, randomness="same", chunks=chunks)(x), whole)
+        assert sizes == expected
+    with pytest.raises(ValueError, match="chunks must be a positive int"):
+        early.chunk_vmap(f, chunks=0)

@@ -19,11 +19,12 @@ import flambeau as fb
 from flambeau import Tensor, nn
 from flambeau.errors import ArgumentError
 from flambeau.func import functional_call, linearize, replace_all_batch_norm_modules_
+from flambeau.func._vmap import chunk_vmap
 
 __all__ = [
-    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "grad", "grad_and_value", "hessian", "jacfwd",
-    "jacrev", "jvp", "linearize", "make_functional", "make_functional_with_buffers",
-    "replace_all_batch_norm_modules_", "vjp", "vmap",
+    "FunctionalModule", "FunctionalModuleWithBuffers", "chunk_vmap", "combine_state_for_ensemble", "grad",
+    "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "make_functional",
+    "make_functional_with_buffers", "replace_all_batch_norm_modules_", "vjp", "vmap",
 ]  # fmt: skip
 
 

@@ -103,7 +103,10 @@ class Batched(Tensor):
     grad_fn = property(lambda self: self.physical.grad_fn)
     is_leaf = property(lambda self: self.physical.is_leaf)
     grad = property(lambda self: None)
-    data = property(lambda self: self.detach())
+    data = property(lambda self: self._no_data("accessing `data`"), lambda self, value: self._no_data("mutating directly with `.data`"))
+
+    def _no_data(self, what: str) -> Any:
+        raise StateError(f"{what} under vmap transform is not allowed; use detach(), or copy_() to write")
 
     def detach(self):
         """The same examples without history."""
@@ -329,7 +332,10 @@ _RESHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsquee
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Runs an op of which some argument is batched, by the rule for its innermost level."""
     if arguments.get("out") is not None:
-        raise ArgumentError(f"vmap: Batching rule not implemented for {name} with out=, which is not available inside vmap; use the result")
+        raise ArgumentError(
+            f"vmap: Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view ops; use the "
+            "result instead of out="
+        )
     batched = [t.level for t in tensors_in(arguments) if isinstance(t, Batched)]
     for level in batched:
         if not level.active:
