@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import re
+import os.path
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import ModuleType
 
 
@@ -42,8 +40,15 @@ def listed(module: str) -> list[str]:
     """
     if (loaded := sys.modules.get(module)) is not None and hasattr(loaded, "__all__"):
         return list(loaded.__all__)
-    path = Path(__file__).parents[1].joinpath(*module.split(".")[1:]).with_suffix(".py")
-    found = re.search(r"^__all__ = (\[[^]]*\])", path.read_text(encoding="utf-8"), re.MULTILINE) if path.exists() else None
+    import ast  # these two and pathlib would cost the package a hundredth of a second when it is imported
+    import re
+
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), *module.split(".")[1:]) + ".py"
+    source = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+    found = re.search(r"^__all__ = (\[[^]]*\])", source, re.MULTILINE)
     if found is None:  # no source, or a list that is computed
         return list(importlib.import_module(module).__all__)
     return list(ast.literal_eval(found[1]))
