@@ -1,33 +1,27 @@
 // conv1d … conv_transpose3d: the names people use, made of `convolution`.
 #include "base/wording.h"
+#include "ops/nn/batched.h"
 #include "ops/table/gradient.h"
 
 namespace fb {
 namespace {
 
-// Inputs without a batch get one for the time of the call.
-struct Batched {
-    Var x;
-    bool added;
-    Batched(const Tensor& t, int64_t spatial) : x(t), added(t.dim() == spatial + 1) {
-        check(added || t.dim() == spatial + 2, "Expected ", spatial + 1, "D (unbatched) or ", spatial + 2,
-              "D (batched) input to ", current_op, ", but got input of size: ", Bracketed{t.shape()});
-        if (added) x = unsqueeze(x, 0);
-    }
-    Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }
-};
+void check_batched(const Tensor& t, int64_t spatial) {
+    check(t.dim() == spatial + 1 || t.dim() == spatial + 2, "Expected ", spatial + 1, "D (unbatched) or ", spatial + 2,
+          "D (batched) input to ", current_op, ", but got input of size: ", Bracketed{t.shape()});
+}
 
 Var bias_of(const Args& a) { return a.given(2) ? Var(a.tensor(2)) : Var(); }
 
 Tensor conv(const Args& a, int64_t spatial) {
-    Batched in(a.tensor(0), spatial);
+    Batched in(a.tensor(0), spatial, check_batched);
     return in.back(call<"convolution">(in.x, Var(a.tensor(1)), bias_of(a), a.dims(3), a.dims(4), a.dims(5), false,
                                        Dims{0}, a.integer(6)));
 }
 
 // padding="same" or "valid".
 Tensor conv_named(const Args& a, int64_t spatial) {
-    Batched in(a.tensor(0), spatial);
+    Batched in(a.tensor(0), spatial, check_batched);
     const Tensor& w = a.tensor(1);
     const std::string& mode = a.text(4);
     check(mode == "same" || mode == "valid", "padding must be a number or 'same' or 'valid', got '", mode, "'");
@@ -58,7 +52,7 @@ Tensor conv_named(const Args& a, int64_t spatial) {
 }
 
 Tensor conv_transposed(const Args& a, int64_t spatial) {
-    Batched in(a.tensor(0), spatial);
+    Batched in(a.tensor(0), spatial, check_batched);
     return in.back(call<"convolution">(in.x, Var(a.tensor(1)), bias_of(a), a.dims(3), a.dims(4), a.dims(7), true,
                                        a.dims(5), a.integer(6)));
 }

@@ -1,27 +1,16 @@
 // The public names of pooling, with and without a batch.
+#include "ops/nn/batched.h"
 #include "ops/table/dispatch.h"
 #include "ops/table/gradient.h"
 
 namespace fb {
 namespace {
 
-// Inputs without a batch get one for the time of the call.
-struct Batched {
-    Var x;
-    bool added;
-    Batched(const Tensor& t, int64_t spatial) : x(t), added(t.dim() == spatial + 1) {
-        check(added || t.dim() == spatial + 2, "Expected ", spatial + 1, "D or ", spatial + 2,
-              "D (batch mode) tensor with optional 0 dim batch size for input (non-empty ", spatial + 1, "D or ",
-              spatial + 2, "D (batch mode) tensor expected for input), got shape ", t.shape());
-        if (added) x = unsqueeze(x, 0);
-    }
-    Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }
-    std::vector<Tensor> back(const std::vector<Var>& all) const {
-        std::vector<Tensor> result;
-        for (const Var& y : all) result.push_back(back(y));
-        return result;
-    }
-};
+void check_batched(const Tensor& t, int64_t spatial) {
+    check(t.dim() == spatial + 1 || t.dim() == spatial + 2, "Expected ", spatial + 1, "D or ", spatial + 2,
+          "D (batch mode) tensor with optional 0 dim batch size for input (non-empty ", spatial + 1, "D or ",
+          spatial + 2, "D (batch mode) tensor expected for input), got shape ", t.shape());
+}
 
 // One dimension's ints may come as one number or as many as there are dimensions, not otherwise.
 const Dims& sizes(const Args& a, int i, int64_t spatial, const char* name) {
@@ -37,7 +26,7 @@ Dims stride_of(const Args& a, int64_t spatial) {
 Value max_pool(const Args& a, int64_t spatial, bool with) {
     const Tensor& t = a.tensor(0);
     if (spatial == 1 && !is_floating(t.dtype())) fail_dtype(t.dtype(), "a floating point dtype");
-    Batched in(t, spatial);
+    Batched in(t, spatial, check_batched);
     const Dims& kernel = sizes(a, 1, spatial, "kernel_size");
     Dims stride = stride_of(a, spatial);
     const Dims &padding = sizes(a, 3, spatial, "padding"), &dilation = sizes(a, 4, spatial, "dilation");
@@ -49,7 +38,7 @@ Value max_pool(const Args& a, int64_t spatial, bool with) {
 }
 
 Tensor avg_pool(const Args& a, int64_t spatial) {
-    Batched in(a.tensor(0), spatial);
+    Batched in(a.tensor(0), spatial, check_batched);
     std::optional<int64_t> divisor;
     if (spatial > 1) divisor = a.integer_or_none(6);
     return in.back(call<"_avg_pool">(in.x, sizes(a, 1, spatial, "kernel_size"), stride_of(a, spatial),
@@ -133,7 +122,7 @@ Example:
     >>> fb.adaptive_avg_pool1d(fb.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
     tensor([[2., 3.]])
 )") {
-    Batched in(a.tensor(0), 1);
+    Batched in(a.tensor(0), 1, check_batched);
     return in.back(call<"_adaptive_avg_pool">(in.x, sizes(a, 1, 1, "output_size")));
 }
 OP("adaptive_max_pool1d(Tensor input, int[] output_size) -> (Tensor values, Tensor indices)",
@@ -148,26 +137,26 @@ Example:
     >>> fb.adaptive_max_pool1d(fb.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)[1]
     tensor([[1, 3]])
 )") {
-    Batched in(a.tensor(0), 1);
+    Batched in(a.tensor(0), 1, check_batched);
     return in.back(call_all<"_adaptive_max_pool">(in.x, sizes(a, 1, 1, "output_size")));
 }
 
 // What the functions of flambeau.nn.functional call once sizes are worked out.
 OP("_nn.adaptive_avg_pool(Tensor input, int[] output_size) -> Tensor", FUNCTION | FREE | COMPOSITE) {
-    Batched in(a.tensor(0), a.dims(1).size());
+    Batched in(a.tensor(0), a.dims(1).size(), check_batched);
     return in.back(call<"_adaptive_avg_pool">(in.x, a.dims(1)));
 }
 OP("_nn.adaptive_max_pool(Tensor input, int[] output_size) -> Tensor[]", FUNCTION | FREE | COMPOSITE) {
-    Batched in(a.tensor(0), a.dims(1).size());
+    Batched in(a.tensor(0), a.dims(1).size(), check_batched);
     return in.back(call_all<"_adaptive_max_pool">(in.x, a.dims(1)));
 }
 OP("_nn.fractional_max_pool(Tensor input, int[] kernel_size, int[] output_size, Tensor samples) -> Tensor[]",
    FUNCTION | COMPOSITE) {
-    Batched in(a.tensor(0), a.dims(2).size());
+    Batched in(a.tensor(0), a.dims(2).size(), check_batched);
     return in.back(call_all<"_fractional_max_pool">(in.x, a.dims(1), a.dims(2), Var(a.tensor(3))));
 }
 OP("_nn.max_unpool(Tensor input, Tensor indices, int[] output_size) -> Tensor", FUNCTION | FREE | COMPOSITE) {
-    Batched in(a.tensor(0), a.dims(2).size());
+    Batched in(a.tensor(0), a.dims(2).size(), check_batched);
     Var indices(a.tensor(1));
     return in.back(call<"_max_unpool">(in.x, in.added ? unsqueeze(indices, 0) : indices, a.dims(2)));
 }

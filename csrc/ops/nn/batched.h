@@ -1,0 +1,25 @@
+// Inputs of layers that take one sample as well as a batch of them.
+#pragma once
+#include "ops/table/gradient.h"
+
+namespace fb {
+
+// A sample without a batch gets one for the duration of the call. `check_input(t, spatial)` refuses other shapes.
+struct Batched {
+    Var x;
+    bool added;
+
+    Batched(const Tensor& t, int64_t spatial, void (*check_input)(const Tensor& t, int64_t spatial))
+        : x(t), added(t.dim() == spatial + 1) {
+        check_input(t, spatial);
+        if (added) x = unsqueeze(x, 0);
+    }
+    Tensor back(const Var& y) const { return (added ? squeeze(y, Dims{0}) : y).tensor; }
+    std::vector<Tensor> back(const std::vector<Var>& all) const {
+        std::vector<Tensor> result;
+        for (const Var& y : all) result.push_back(back(y));
+        return result;
+    }
+};
+
+}  // namespace fb
