@@ -311,3 +311,10 @@ def test_tensor_reads_a_producer_at_once():
     z = fb.tensor(Producer(x))
     z.zero_()
     assert x.tolist() == [0, 1, 2]
+
+
+def test_kinds_of_devices_are_named():
+    kinds = fb.utils.dlpack.DLDeviceType
+    assert fb.zeros(1).__dlpack_device__() == (kinds.kDLCPU, 0) and kinds.kDLHexagon == 16
+    with pytest.raises(BufferError, match="Unsupported device_type: 16"):
+        fb.zeros(1).__dlpack__(dl_device=(kinds.kDLHexagon, 0))

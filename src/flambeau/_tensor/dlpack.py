@@ -10,15 +10,33 @@ from flambeau._C import Tensor
 from flambeau.errors import ArgumentError
 
 
-class DeviceType(enum.IntEnum):
-    """DLPack's numbers for kinds of devices whose memory the CPU can read."""
+class DLDeviceType(enum.IntEnum):
+    """DLPack's numbers for kinds of devices.
 
-    CPU = 1
-    CUDA_HOST = 3
-    ROCM_HOST = 11
+    Example:
+        >>> fb.zeros(1).__dlpack_device__()[0] is fb.utils.dlpack.DLDeviceType.kDLCPU
+        True
+    """
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
 
 
-_HOST = frozenset(DeviceType)
+# Those whose memory the CPU can read.
+_HOST = frozenset({DLDeviceType.kDLCPU, DLDeviceType.kDLCUDAHost, DLDeviceType.kDLROCMHost})
 
 
 def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -29,8 +47,11 @@ def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) ->
         raise ArgumentError(f"__dlpack__: stream must be None for a tensor on the CPU, got {stream}")
     if t.requires_grad:
         raise BufferError("__dlpack__: Can't export tensors that require gradient, use tensor.detach()")
-    if dl_device is not None and tuple(map(int, dl_device)) != (DeviceType.CPU, 0):
-        raise BufferError(f"__dlpack__: only the CPU, dl_device=(1, 0), is available, got {tuple(map(int, dl_device))}")
+    if dl_device is not None and tuple(map(int, dl_device)) != (DLDeviceType.kDLCPU, 0):
+        raise BufferError(
+            f"__dlpack__: Unsupported device_type: {int(dl_device[0])}; only the CPU, dl_device=(1, 0), is available, "
+            f"got {tuple(map(int, dl_device))}"
+        )
     versioned = max_version is not None and max_version[0] >= 1
     if copy:
         t = t.clone()
@@ -63,7 +84,7 @@ def take(source: Any, device: Any, copy: Any) -> Tensor:
                 f"from_dlpack: the data lives on a device of DLPack type {kind}, not on the CPU; "
                 "pass device='cpu' or copy it in the producer first"
             )
-        wishes["dl_device"] = (int(DeviceType.CPU), 0)
+        wishes["dl_device"] = (int(DLDeviceType.kDLCPU), 0)
     try:
         capsule = source.__dlpack__(**wishes)
     except TypeError:

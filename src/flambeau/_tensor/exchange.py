@@ -399,9 +399,9 @@ def _dlpack_device(self):
         >>> tuple(map(int, fb.ones(2).__dlpack_device__()))
         (1, 0)
     """
-    from flambeau._tensor.dlpack import DeviceType
+    from flambeau._tensor.dlpack import DLDeviceType
 
-    return (DeviceType.CPU, 0)
+    return (DLDeviceType.kDLCPU, 0)
 
 
 METHODS = {

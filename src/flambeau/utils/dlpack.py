@@ -6,6 +6,7 @@ Example:
 """
 
 from flambeau import from_dlpack, to_dlpack
+from flambeau._tensor.dlpack import DLDeviceType
 
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 __dir__ = __all__.copy
