@@ -17,7 +17,10 @@ bool is_sequence(PyObject* o) {
 // cannot reach the tensor.
 class NestedData {
   public:
-    explicit NestedData(PyObject* data) { read(data, 0); }
+    // `wanted` is the dtype asked for: other kinds than integers take whole numbers beyond 64 bits, rounded.
+    NestedData(PyObject* data, std::optional<DType> wanted) : rounds_(wanted && !is_integral(*wanted)) {
+        read(data, 0);
+    }
 
     const Dims& shape() const { return shape_; }
     DType dtype() const { return dtype_ ? *dtype_ : default_dtype(); }
@@ -60,9 +63,18 @@ class NestedData {
         read_number(o);
     }
 
+    static bool is_beyond_64_bits(PyObject* o) {
+        int overflow = 0;
+        PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow != 0;
+    }
+
     void read_number(PyObject* o) {
         Scalar s;
-        if (!scalar_of(o, s))
+        if (rounds_ && PyLong_CheckExact(o) && is_beyond_64_bits(o)) {
+            s = Scalar(PyLong_AsDouble(o));
+            if (PyErr_Occurred()) throw PythonError{};
+        } else if (!scalar_of(o, s))
             fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name,
                       "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
         add(s);
@@ -200,6 +212,7 @@ class NestedData {
         return scalar(leaf).to<T>();
     }
 
+    bool rounds_;
     Dims shape_;
     bool shape_known_ = false;  // the first element of each level tells it
     std::optional<DType> dtype_;
@@ -226,7 +239,7 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
             if (!convert_arg(dtype, param, value)) fail_type("dtype must be a dtype, got ", Py_TYPE(dtype)->tp_name);
             wanted = std::get<DType>(value);
         }
-        NestedData nested(data);
+        NestedData nested(data, wanted);
         Tensor t = empty(nested.shape(), wanted ? *wanted : nested.dtype());
         dispatch_values(t.dtype(), [&](auto tag) { nested.fill(t.data<typename decltype(tag)::type>()); });
         return wrap(t);

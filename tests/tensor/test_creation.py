@@ -140,3 +140,15 @@ def test_legacy_constructors():
             fb.Tensor(wrong)
     with pytest.raises(TypeError, match="one of them"):
         fb.Tensor(1, size=(2,))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.complex64])
+def test_whole_numbers_beyond_64_bits_are_rounded(dtype):
+    assert fb.tensor(2**64, dtype=dtype) == 2.0**64 and fb.tensor([1, -(2**70)], dtype=dtype).tolist() == [1, -(2.0**70)]
+    assert fb.tensor([-(2**63) - 1, 0], dtype=fb.bool).tolist() == [True, False]
+    with pytest.raises(OverflowError, match="Overflow when unpacking long"):
+        fb.tensor(2**64)
+    with pytest.raises(OverflowError):
+        fb.tensor(2**64, dtype=fb.int64)
+    with pytest.raises(OverflowError, match="too large"):
+        fb.tensor(10**400, dtype=dtype)
