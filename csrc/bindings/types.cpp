@@ -49,7 +49,12 @@ PyObject* dtype_floating(PyObject* self, void*) { return PyBool_FromLong(is_floa
 PyObject* dtype_complex(PyObject* self, void*) { return PyBool_FromLong(is_complex(self_dtype(self))); }
 PyObject* dtype_signed(PyObject* self, void*) { return PyBool_FromLong(info(self_dtype(self)).is_signed); }
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
-    return guarded([&] { return wrap(complex_of(self_dtype(self))); });
+    return guarded([&] {
+        DType dtype = self_dtype(self);
+        if (is_integral_or_bool(dtype))
+            fail_type("Unknown Complex ScalarType for ", scalar_type(dtype), ": only floating point types have one");
+        return wrap(complex_of(dtype));
+    });
 }
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(real_of(self_dtype(self))); }
 

@@ -205,3 +205,9 @@ def test_files(tmp_path):
     safetensors = pytest.importorskip("safetensors")
     with safetensors.safe_open(tmp_path / "x.safetensors", "np") as file:
         assert set(file.keys()) >= {"float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"}
+
+
+@pytest.mark.parametrize("dtype", [fb.int64, fb.bool, fb.uint16])
+def test_integers_have_no_complex_dtype(dtype):
+    with pytest.raises(RuntimeError, match="Unknown Complex ScalarType for"):
+        dtype.to_complex()
