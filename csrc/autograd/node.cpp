@@ -95,7 +95,7 @@ void retain_grad(const Tensor& t) {
 void set_requires_grad(const Tensor& t, bool on) {
     if (on) {
         if (!differentiable(t.dtype()))
-            fail_state("only tensors of floating point and complex dtype can require gradients, got ", t.dtype(),
+            fail_state("Only Tensors of floating point and complex dtype can require gradients, got ", t.dtype(),
                        "; make it floating point first, say with .float() or dtype=");
         if (t.impl()->inference && !grad_modes.inference)
             fail_state(

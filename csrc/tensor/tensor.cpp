@@ -118,7 +118,8 @@ static void extent(const Dims& shape, const Dims& strides, int64_t& low, int64_t
     low = high = 0;
     for (int64_t i = 0; i < shape.size(); i++) {
         if (shape[i] == 0) continue;
-        int64_t reach = checked_mul(shape[i] - 1, strides[i], "the extent of the strides");
+        int64_t reach =
+            checked_mul(shape[i] - 1, strides[i], "Storage size calculation overflowed: the extent of the strides");
         if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
             fail_value("strides ", strides, " overflow");
     }

@@ -318,7 +318,8 @@ Example:
     std::vector<Tensor> blocks;
     int64_t rows = 0, columns = 0;
     for (const Tensor& t : a.tensors(0)) {
-        check(t.dim() <= 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions, got shape ", t.shape());
+        check(t.dim() <= 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input ", blocks.size(),
+              " has ", t.dim(), " dimensions");
         blocks.push_back(at_least_2d(t));
         rows += blocks.back().shape()[0];
         columns += blocks.back().shape()[1];

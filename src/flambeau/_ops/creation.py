@@ -5,8 +5,14 @@ import math
 import flambeau as fb
 from flambeau._registry.composite import composite
 
-# PyTorch's older names of dtypes, where they are not the names of today.
-_SCALAR_TYPES = {fb.float16: "Half", fb.float32: "Float", fb.float64: "Double"}
+# PyTorch's older names of dtypes.
+_SCALAR_TYPES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+    "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    **{name: name.capitalize() for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")},
+}  # fmt: skip
 _OPTIONS = (
     "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool? requires_grad=False"
 )
@@ -24,7 +30,7 @@ def polar(abs, angle):
         >>> fb.polar(fb.tensor([2.0]), fb.tensor([0.0]))
         tensor([2.+0.j])
     """
-    names = [_SCALAR_TYPES.get(t.dtype, t.dtype.name.capitalize()) for t in (abs, angle)]
+    names = [_SCALAR_TYPES[t.dtype.name] for t in (abs, angle)]
     if any(t.dtype not in (fb.float32, fb.float64) for t in (abs, angle)):
         raise fb.errors.DTypeError(
             f"polar: Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}; "
