@@ -13,8 +13,8 @@ Bools and integers are summed as int64; float16 and bfloat16 are accumulated in 
 
 Args:
     input: the tensor.
-    dim: dimension or dimensions to sum over; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to sum over; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
     dtype: dtype to which the elements are converted before they are summed.
 
 Example:
@@ -29,8 +29,8 @@ OP("nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=No
 
 Args:
     input: the tensor, not complex.
-    dim: dimension or dimensions to sum over; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to sum over; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
     dtype: dtype to which the elements are converted before they are summed.
 
 Example:
@@ -49,8 +49,8 @@ OP("mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None
 
 Args:
     input: a floating point or complex tensor, or any with ``dtype`` given.
-    dim: dimension or dimensions to average over; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to average over; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
     dtype: dtype to which the elements are converted first.
 
 Example:
@@ -64,8 +64,8 @@ OP("prod(Tensor input, *, dtype? dtype=None) -> Tensor", COMMON, R"(Product of a
 
 Args:
     input: the tensor; bools and integers are multiplied as int64.
-    dim: dimension to multiply along; all when not given.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to multiply along; all by default.
+    keepdim: whether to keep the reduced dimension with size 1.
     dtype: dtype to which the elements are converted first.
 
 Example:
@@ -79,11 +79,11 @@ OP("prod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Ten
 }
 
 OP("count_nonzero(Tensor input, int[]? dim=None) -> Tensor", FUNCTION | METHOD,
-   R"(Number of elements that are not zero, in all or along given dimensions.
+   R"(Number of nonzero elements, in total or along given dimensions.
 
 Args:
     input: the tensor.
-    dim: dimension or dimensions to count along; all when not given.
+    dim: dimension or dimensions to count along; all by default.
 
 Example:
     >>> fb.count_nonzero(fb.tensor([[0, 1], [2, 3]]), dim=0)
@@ -115,8 +115,8 @@ OP("all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
 
 Args:
     input: the tensor.
-    dim: dimension or dimensions to test along; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to test along; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
 
 Returns:
     A bool tensor; uint8 for a uint8 input.
@@ -133,8 +133,8 @@ OP("any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
 
 Args:
     input: the tensor.
-    dim: dimension or dimensions to test along; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to test along; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
 
 Returns:
     A bool tensor; uint8 for a uint8 input.

@@ -16,12 +16,12 @@ static Value elementwise(const char* name, Args& a) {
 }
 
 OP("amax(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
-   R"(Largest element, of all or along given dimensions; NaN if one is among them.
+   R"(Maximum of all elements, or along given dimensions; NaN if any element is NaN.
 
 Args:
     input: a real tensor.
-    dim: dimension or dimensions to look along; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to reduce; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
 
 Example:
     >>> fb.amax(fb.tensor([[1, 5], [7, 2]]), 1)
@@ -31,12 +31,12 @@ Example:
 }
 
 OP("amin(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor", COMMON,
-   R"(Smallest element, of all or along given dimensions; NaN if one is among them.
+   R"(Minimum of all elements, or along given dimensions; NaN if any element is NaN.
 
 Args:
     input: a real tensor.
-    dim: dimension or dimensions to look along; all when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to reduce; all by default.
+    keepdim: whether to keep reduced dimensions with size 1.
 
 Example:
     >>> fb.amin(fb.tensor([[1, 5], [7, 2]]), 1)
@@ -46,12 +46,12 @@ Example:
 }
 
 OP("aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", COMMON,
-   R"(Smallest and largest element in one pass.
+   R"(Minimum and maximum in one pass.
 
 Args:
     input: a real tensor.
-    dim: dimension to look along; all when not given.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce; all by default.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Returns:
     A named tuple (min, max).
@@ -66,12 +66,12 @@ Example:
 }
 
 OP("max(Tensor input) -> Tensor", COMMON,
-   R"(Largest element; with ``dim``, the largest along it and where it is; with two tensors, the larger of each pair.
+   R"(Maximum of all elements; with ``dim``, the maxima along it and their indices; with two tensors, their elementwise maximum.
 
 Args:
     input: a real tensor.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
     other: second tensor of the elementwise form, the same as ``maximum``.
 
 Returns:
@@ -93,12 +93,12 @@ OP("max(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor ind
 }
 
 OP("min(Tensor input) -> Tensor", COMMON,
-   R"(Smallest element; with ``dim``, the smallest along it and where it is; with two tensors, the smaller of each pair.
+   R"(Minimum of all elements; with ``dim``, the minima along it and their indices; with two tensors, their elementwise minimum.
 
 Args:
     input: a real tensor.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
     other: second tensor of the elementwise form, the same as ``minimum``.
 
 Returns:
@@ -120,12 +120,12 @@ OP("min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor ind
 }
 
 OP("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON,
-   R"(Index of the first largest element, in the flattened tensor or along a dimension.
+   R"(Index of the first maximum, in the flattened tensor or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
-    dim: dimension to look along; the flattened tensor when not given.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce; the flattened tensor by default.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Example:
     >>> fb.argmax(fb.tensor([[1, 5], [7, 2]]), dim=1)
@@ -135,12 +135,12 @@ Example:
 }
 
 OP("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor", COMMON,
-   R"(Index of the first smallest element, in the flattened tensor or along a dimension.
+   R"(Index of the first minimum, in the flattened tensor or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
-    dim: dimension to look along; the flattened tensor when not given.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce; the flattened tensor by default.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Example:
     >>> fb.argmin(fb.tensor([[1, 5], [7, 2]]))

@@ -22,10 +22,10 @@ OP("var(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=
 
 Args:
     input: a floating point or complex tensor.
-    dim: dimension or dimensions to reduce; all when not given.
-    correction: what is taken off the number of elements in the divisor; 1 when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
-    unbiased: older spelling: True is a correction of 1, False of 0.
+    dim: dimension or dimensions to reduce; all by default.
+    correction: number subtracted from the number of elements in the divisor; 1 by default.
+    keepdim: whether to keep reduced dimensions with size 1.
+    unbiased: older form of correction: True means 1, False means 0.
 
 Example:
     >>> fb.var(fb.tensor([1.0, 2.0, 3.0, 4.0]))
@@ -43,10 +43,10 @@ OP("std(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=
 
 Args:
     input: a floating point or complex tensor.
-    dim: dimension or dimensions to reduce; all when not given.
-    correction: what is taken off the number of elements in the divisor; 1 when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
-    unbiased: older spelling: True is a correction of 1, False of 0.
+    dim: dimension or dimensions to reduce; all by default.
+    correction: number subtracted from the number of elements in the divisor; 1 by default.
+    keepdim: whether to keep reduced dimensions with size 1.
+    unbiased: older form of correction: True means 1, False means 0.
 
 Example:
     >>> fb.std(fb.tensor([[1.0, 3.0], [2.0, 6.0]]), dim=1)
@@ -64,10 +64,10 @@ OP("var_mean(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool kee
 
 Args:
     input: a floating point or complex tensor.
-    dim: dimension or dimensions to reduce; all when not given.
-    correction: what is taken off the number of elements in the divisor; 1 when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
-    unbiased: older spelling: True is a correction of 1, False of 0.
+    dim: dimension or dimensions to reduce; all by default.
+    correction: number subtracted from the number of elements in the divisor; 1 by default.
+    keepdim: whether to keep reduced dimensions with size 1.
+    unbiased: older form of correction: True means 1, False means 0.
 
 Returns:
     A tuple (variance, mean).
@@ -88,10 +88,10 @@ OP("std_mean(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool kee
 
 Args:
     input: a floating point or complex tensor.
-    dim: dimension or dimensions to reduce; all when not given.
-    correction: what is taken off the number of elements in the divisor; 1 when not given.
-    keepdim: whether reduced dimensions stay, with size 1.
-    unbiased: older spelling: True is a correction of 1, False of 0.
+    dim: dimension or dimensions to reduce; all by default.
+    correction: number subtracted from the number of elements in the divisor; 1 by default.
+    keepdim: whether to keep reduced dimensions with size 1.
+    unbiased: older form of correction: True means 1, False means 0.
 
 Returns:
     A tuple (standard deviation, mean).
@@ -113,8 +113,8 @@ OP("norm(Tensor input, Scalar p, int[]? dim=None, bool keepdim=False, dtype? dty
 Args:
     input: a floating point or complex tensor.
     p: order of the norm: a number (also inf or -inf), ``'fro'`` for the root of the sum of squares, ``'nuc'`` for the sum of singular values.
-    dim: dimension or dimensions to reduce; all when not given. ``'nuc'`` needs two.
-    keepdim: whether reduced dimensions stay, with size 1.
+    dim: dimension or dimensions to reduce; all by default. ``'nuc'`` needs two.
+    keepdim: whether to keep reduced dimensions with size 1.
     dtype: dtype to which the elements are converted first.
 
 Example:

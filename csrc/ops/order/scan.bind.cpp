@@ -19,11 +19,11 @@ static std::optional<DType> wanted_dtype(const Args& a, int i) {
     return a.out.dtype();
 }
 
-OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running sums along a dimension.
+OP("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Cumulative sums along a dimension.
 
 Args:
     input: the tensor; bools and integers are summed as int64.
-    dim: dimension to run along.
+    dim: dimension of the scan.
     dtype: dtype to which the elements are converted first.
 
 Example:
@@ -33,11 +33,12 @@ Example:
     return cumsum(a.tensor(0), a.integer(1), wanted_dtype(a, 2));
 }
 
-OP("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE, R"(Running products along a dimension.
+OP("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", POINTWISE,
+   R"(Cumulative products along a dimension.
 
 Args:
     input: the tensor; bools and integers are multiplied as int64.
-    dim: dimension to run along.
+    dim: dimension of the scan.
     dtype: dtype to which the elements are converted first.
 
 Example:
@@ -48,11 +49,11 @@ Example:
 }
 
 OP("logcumsumexp(Tensor input, int dim) -> Tensor", COMMON,
-   R"(Logarithm of the running sums of exponentials along a dimension.
+   R"(Logarithm of the cumulative sums of exponentials along a dimension.
 
 Args:
     input: a floating point or complex tensor.
-    dim: dimension to run along.
+    dim: dimension of the scan.
 
 Example:
     >>> fb.logcumsumexp(fb.tensor([0.0, 0.0, 0.0]), dim=0)
@@ -62,11 +63,11 @@ Example:
 }
 
 OP("cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
-   R"(Running maximum along a dimension, and where it stands.
+   R"(Cumulative maximum along a dimension, and its index.
 
 Args:
     input: a real tensor.
-    dim: dimension to run along.
+    dim: dimension of the scan.
 
 Returns:
     A named tuple (values, indices) with the index of the last of equal elements.
@@ -79,11 +80,11 @@ Example:
 }
 
 OP("cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)", COMMON,
-   R"(Running minimum along a dimension, and where it stands.
+   R"(Cumulative minimum along a dimension, and its index.
 
 Args:
     input: a real tensor.
-    dim: dimension to run along.
+    dim: dimension of the scan.
 
 Returns:
     A named tuple (values, indices) with the index of the last of equal elements.

@@ -13,8 +13,8 @@ OP("sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False)
 Args:
     input: a real tensor.
     dim: dimension to sort along.
-    descending: largest first.
-    stable: keep the order of equal elements. They always keep it here; the argument is accepted for completeness.
+    descending: sort in descending order.
+    stable: keep the order of equal elements. The sort is always stable; the argument is accepted for compatibility.
 
 Returns:
     A named tuple (values, indices).
@@ -39,8 +39,8 @@ OP("argsort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=Fal
 Args:
     input: a real tensor.
     dim: dimension to sort along.
-    descending: largest first.
-    stable: keep the order of equal elements. They always keep it here; the argument is accepted for completeness.
+    descending: sort in descending order.
+    stable: keep the order of equal elements. The sort is always stable; the argument is accepted for compatibility.
 
 Example:
     >>> fb.argsort(fb.tensor([30, 10, 20]))
@@ -67,10 +67,10 @@ OP("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -
 
 Args:
     input: a tensor of integers or floating point numbers.
-    k: how many.
-    dim: dimension to look along.
-    largest: the largest ones; False for the smallest.
-    sorted: whether they come in order, best first.
+    k: number of elements.
+    dim: dimension to reduce.
+    largest: whether to return the largest elements; False for the smallest.
+    sorted: whether to return them in order.
 
 Returns:
     A named tuple (values, indices).
@@ -90,9 +90,9 @@ OP("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor val
 
 Args:
     input: a tensor of integers or floating point numbers.
-    k: which one.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    k: the rank, counted from 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Returns:
     A named tuple (values, indices).
@@ -105,12 +105,12 @@ Example:
 }
 
 OP("median(Tensor input) -> Tensor", COMMON,
-   R"(Middle element of all, or along a dimension: the lower one of two. NaN if one is there.
+   R"(Median of all elements, or along a dimension: the lower of two middle elements. NaN if any element is NaN.
 
 Args:
     input: a tensor of integers or floating point numbers.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Returns:
     A tensor, or with ``dim`` a named tuple (values, indices).
@@ -126,12 +126,12 @@ OP("median(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tens
 }
 
 OP("nanmedian(Tensor input) -> Tensor", COMMON,
-   R"(Middle element of those that are not NaN, of all or along a dimension.
+   R"(Median of the elements that are not NaN, of all or along a dimension.
 
 Args:
     input: a tensor of integers or floating point numbers.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Returns:
     A tensor, or with ``dim`` a named tuple (values, indices).
@@ -147,12 +147,12 @@ OP("nanmedian(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, T
 }
 
 OP("mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON,
-   R"(The most frequent element along a dimension; of several, the smallest.
+   R"(The most frequent element along a dimension; the smallest one if there are several.
 
 Args:
     input: a real tensor.
-    dim: dimension to look along.
-    keepdim: whether the reduced dimension stays, with size 1.
+    dim: dimension to reduce.
+    keepdim: whether to keep the reduced dimension with size 1.
 
 Returns:
     A named tuple (values, indices) with the place of the last of the equal elements.

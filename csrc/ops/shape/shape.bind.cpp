@@ -7,7 +7,7 @@ OP("view(Tensor input, *int[] shape) -> Tensor", METHOD,
    R"(The same memory with another shape, or read as another dtype.
 
 Args:
-    shape: the new shape; one entry may be -1 and is worked out. Or a dtype: the bytes are read as that dtype.
+    shape: the new shape; one entry may be -1 and is inferred. Or a dtype: the bytes are read as that dtype.
 
 Example:
     >>> fb.arange(6).view(2, -1)
@@ -25,7 +25,7 @@ OP("view(Tensor input, dtype dtype) -> Tensor", METHOD, nullptr) {
 OP("view_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(The same memory with the shape of another tensor.
 
 Args:
-    other: gives the shape.
+    other: a tensor with the new shape.
 
 Example:
     >>> fb.arange(4).view_as(fb.zeros(2, 2))
@@ -36,11 +36,11 @@ Example:
 }
 
 OP("reshape(Tensor input, *int[] shape) -> Tensor", FUNCTION | METHOD,
-   R"(The same elements in another shape: a view where possible, else a copy.
+   R"(The same elements with another shape: a view if possible, otherwise a copy.
 
 Args:
     input: the tensor.
-    shape: the new shape; one entry may be -1 and is worked out.
+    shape: the new shape; one entry may be -1 and is inferred.
 
 Example:
     >>> fb.reshape(fb.arange(4), (2, 2))
@@ -50,10 +50,10 @@ Example:
     return reshape(a.tensor(0), a.dims(1));
 }
 
-OP("reshape_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(The same elements in the shape of another tensor.
+OP("reshape_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(The same elements with the shape of another tensor.
 
 Args:
-    other: gives the shape.
+    other: a tensor with the new shape.
 
 Example:
     >>> fb.arange(4).reshape_as(fb.zeros(2, 2))
@@ -81,7 +81,7 @@ Example:
 OP("expand_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(A view expanded to the shape of another tensor.
 
 Args:
-    other: gives the shape.
+    other: a tensor with the new shape.
 
 Example:
     >>> fb.tensor([[1], [2]]).expand_as(fb.zeros(2, 2))
@@ -126,7 +126,7 @@ OP("permute(Tensor input, *int[] dims) -> Tensor", FUNCTION | METHOD, R"(A view 
 
 Args:
     input: the tensor.
-    dims: which dimension comes where; each once.
+    dims: a permutation of the dimensions.
 
 Example:
     >>> fb.zeros(2, 3, 5).permute(2, 0, 1).shape
@@ -135,12 +135,12 @@ Example:
     return permute(a.tensor(0), a.dims(1));
 }
 
-OP("transpose(Tensor input, int dim0, int dim1) -> Tensor", FUNCTION | METHOD, R"(A view with two dimensions exchanged.
+OP("transpose(Tensor input, int dim0, int dim1) -> Tensor", FUNCTION | METHOD, R"(A view with two dimensions swapped.
 
 Args:
     input: the tensor.
-    dim0: the one dimension.
-    dim1: the other.
+    dim0: the first dimension.
+    dim1: the second dimension.
 
 Example:
     >>> fb.transpose(fb.tensor([[1, 2, 3]]), 0, 1)
@@ -151,12 +151,12 @@ Example:
     return transpose(a.tensor(0), a.integer(1), a.integer(2));
 }
 OP("swapdims(Tensor input, int dim0, int dim1) -> Tensor", FUNCTION | METHOD,
-   R"(A view with two dimensions exchanged; the same as `transpose`.
+   R"(A view with two dimensions swapped; the same as `transpose`.
 
 Args:
     input: the tensor.
-    dim0: the one dimension.
-    dim1: the other.
+    dim0: the first dimension.
+    dim1: the second dimension.
 
 Example:
     >>> fb.swapdims(fb.zeros(2, 3), 0, 1).shape
@@ -165,12 +165,12 @@ Example:
     return transpose(a.tensor(0), a.integer(1), a.integer(2));
 }
 OP("swapaxes(Tensor input, int axis0, int axis1) -> Tensor", FUNCTION | METHOD,
-   R"(A view with two dimensions exchanged; the same as `transpose`.
+   R"(A view with two dimensions swapped; the same as `transpose`.
 
 Args:
     input: the tensor.
-    axis0: the one dimension.
-    axis1: the other.
+    axis0: the first dimension.
+    axis1: the second dimension.
 
 Example:
     >>> fb.swapaxes(fb.zeros(2, 3), 0, 1).shape
@@ -179,11 +179,11 @@ Example:
     return transpose(a.tensor(0), a.integer(1), a.integer(2));
 }
 OP("transpose_(Tensor input, int dim0, int dim1) -> Tensor", METHOD,
-   R"(Exchanges two dimensions of this tensor itself; no element moves.
+   R"(Swaps two dimensions of this tensor in place, without moving elements.
 
 Args:
-    dim0: the one dimension.
-    dim1: the other.
+    dim0: the first dimension.
+    dim1: the second dimension.
 
 Example:
     >>> fb.zeros(2, 3).transpose_(0, 1).shape
@@ -193,11 +193,11 @@ Example:
 }
 OP_ALIAS("swapdims_", "transpose_");
 OP("swapaxes_(Tensor input, int axis0, int axis1) -> Tensor", METHOD,
-   R"(Exchanges two dimensions of this tensor itself; no element moves.
+   R"(Swaps two dimensions of this tensor in place, without moving elements.
 
 Args:
-    axis0: the one dimension.
-    axis1: the other.
+    axis0: the first dimension.
+    axis1: the second dimension.
 
 Example:
     >>> fb.zeros(2, 3).swapaxes_(0, 1).shape
@@ -210,7 +210,8 @@ static Tensor two_d_transpose(const Tensor& t) {
     check(t.dim() <= 2, "expects a tensor with <= 2 dimensions, but self is ", t.dim(), "D; use transpose or mT");
     return t.dim() < 2 ? alias(t) : transpose(t, 0, 1);
 }
-OP("t(Tensor input) -> Tensor", FUNCTION | METHOD, R"(A matrix transposed; vectors and 0-d tensors as they are.
+OP("t(Tensor input) -> Tensor", FUNCTION | METHOD,
+   R"(The transpose of a matrix; vectors and 0-d tensors are returned unchanged.
 
 Args:
     input: at most two-dimensional.
@@ -222,7 +223,7 @@ Example:
 )") {
     return two_d_transpose(a.tensor(0));
 }
-OP("t_(Tensor input) -> Tensor", METHOD, R"(Transposes this matrix itself; no element moves.
+OP("t_(Tensor input) -> Tensor", METHOD, R"(Transposes this matrix in place, without moving elements.
 
 Example:
     >>> fb.zeros(2, 3).t_().shape
@@ -237,7 +238,7 @@ OP("movedim(Tensor input, int[] source, int[] destination) -> Tensor", FUNCTION 
 Args:
     input: the tensor.
     source: dimensions to move.
-    destination: where each of them goes.
+    destination: new position of each of them.
 
 Example:
     >>> fb.movedim(fb.zeros(2, 3, 5), 0, 2).shape
@@ -251,7 +252,7 @@ OP("squeeze(Tensor input, int[]? dim=None) -> Tensor", FUNCTION | METHOD, R"(A v
 
 Args:
     input: the tensor.
-    dim: only these dimensions (those of another size stay); all when not given.
+    dim: only these dimensions (if they have size 1); all by default.
 
 Example:
     >>> fb.zeros(2, 1, 3, 1).squeeze().shape
@@ -260,10 +261,10 @@ Example:
     return squeeze_dims(a.tensor(0), a.dims_or_none(1));
 }
 OP("squeeze_(Tensor input, int[]? dim=None) -> Tensor", METHOD,
-   R"(Takes dimensions of size 1 away from this tensor itself.
+   R"(Removes dimensions of size 1 from this tensor in place.
 
 Args:
-    dim: only these dimensions; all when not given.
+    dim: only these dimensions; all by default.
 
 Example:
     >>> fb.zeros(2, 1).squeeze_().shape
@@ -276,7 +277,7 @@ OP("unsqueeze(Tensor input, int dim) -> Tensor", FUNCTION | METHOD, R"(A view wi
 
 Args:
     input: the tensor.
-    dim: where the new dimension stands in the result.
+    dim: position of the new dimension in the result.
 
 Example:
     >>> fb.unsqueeze(fb.tensor([1, 2]), 1)
@@ -285,10 +286,10 @@ Example:
 )") {
     return unsqueeze(a.tensor(0), a.integer(1));
 }
-OP("unsqueeze_(Tensor input, int dim) -> Tensor", METHOD, R"(Gives this tensor itself a new dimension of size 1.
+OP("unsqueeze_(Tensor input, int dim) -> Tensor", METHOD, R"(Adds a dimension of size 1 to this tensor in place.
 
 Args:
-    dim: where the new dimension stands.
+    dim: position of the new dimension.
 
 Example:
     >>> fb.zeros(2).unsqueeze_(0).shape
@@ -298,12 +299,12 @@ Example:
 }
 
 OP("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor", FUNCTION | METHOD,
-   R"(Neighbouring dimensions joined into one: a view where possible.
+   R"(Adjacent dimensions flattened into one: a view if possible.
 
 Args:
     input: the tensor.
-    start_dim: the first dimension to join.
-    end_dim: the last.
+    start_dim: the first dimension to flatten.
+    end_dim: the last dimension to flatten.
 
 Example:
     >>> fb.flatten(fb.tensor([[1, 2], [3, 4]]))
@@ -312,7 +313,7 @@ Example:
     return flatten(a.tensor(0), a.integer(1), a.integer(2));
 }
 OP("ravel(Tensor input) -> Tensor", FUNCTION | METHOD,
-   R"(All elements in one contiguous dimension: a view where possible.
+   R"(All elements in one contiguous dimension: a view if possible.
 
 Args:
     input: the tensor.
@@ -330,7 +331,7 @@ OP("unflatten(Tensor input, int dim, int[] sizes) -> Tensor", FUNCTION | METHOD,
 Args:
     input: the tensor.
     dim: the dimension to split.
-    sizes: what it becomes; one entry may be -1.
+    sizes: the new sizes; one of them may be -1 and is inferred.
 
 Example:
     >>> fb.unflatten(fb.zeros(2, 6), 1, (2, 3)).shape

@@ -14,13 +14,13 @@ OP("narrow(Tensor input, int dim, Tensor start, int length) -> Tensor", FUNCTION
     return narrow_from(a.tensor(0), a.integer(1), a.tensor(2), a.integer(3));
 }
 OP("narrow(Tensor input, int dim, int start, int length) -> Tensor", FUNCTION | METHOD,
-   R"(A view of a stretch of one dimension.
+   R"(A view of a range of one dimension.
 
 Args:
     input: the tensor.
     dim: the dimension.
-    start: the first index; negative counts from the end.
-    length: how many.
+    start: the first index; negative values count from the end.
+    length: number of elements.
 
 Example:
     >>> fb.narrow(fb.arange(5), 0, 1, 3)
@@ -29,13 +29,13 @@ Example:
     return narrow(a.tensor(0), a.integer(1), a.integer(2), a.integer(3));
 }
 OP("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor", COMMON,
-   R"(A copy of a stretch of one dimension.
+   R"(A copy of a range of one dimension.
 
 Args:
     input: the tensor.
     dim: the dimension.
     start: the first index.
-    length: how many.
+    length: number of elements.
 
 Example:
     >>> fb.narrow_copy(fb.arange(5), 0, 1, 3)
@@ -48,12 +48,12 @@ Example:
 }
 
 OP("select(Tensor input, int dim, int index) -> Tensor", FUNCTION | METHOD,
-   R"(A view of one index of a dimension, which goes away.
+   R"(A view of one index of a dimension, which is removed.
 
 Args:
     input: the tensor.
     dim: the dimension.
-    index: which; negative counts from the end.
+    index: the index; negative values count from the end.
 
 Example:
     >>> fb.select(fb.tensor([[1, 2], [3, 4]]), 0, 1)
@@ -66,7 +66,7 @@ OP("unbind(Tensor input, int dim=0) -> Tensor[]", FUNCTION | METHOD, R"(Views of
 
 Args:
     input: the tensor.
-    dim: the dimension that goes away.
+    dim: the dimension to remove.
 
 Example:
     >>> fb.unbind(fb.tensor([[1, 2], [3, 4]]))
@@ -110,9 +110,9 @@ OP("unfold(Tensor input, int dimension, int size, int step) -> Tensor", METHOD,
    R"(A view of all windows along a dimension; the window is the last dimension.
 
 Args:
-    dimension: where the windows slide.
-    size: of each window.
-    step: between windows.
+    dimension: the dimension along which windows slide.
+    size: size of each window.
+    step: distance between windows.
 
 Example:
     >>> fb.arange(5).unfold(0, 3, 1)
@@ -124,13 +124,13 @@ Example:
 }
 
 OP("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", FUNCTION | METHOD,
-   R"(A view of the tensor's storage with any shape and strides that stay inside it.
+   R"(A view of the tensor's storage with any shape and strides within its bounds.
 
 Args:
     input: the tensor.
     size: the shape.
-    stride: elements between neighbours, per dimension.
-    storage_offset: the first element; that of the input when not given.
+    stride: stride of each dimension, in elements.
+    storage_offset: the first element; that of the input by default.
 
 Example:
     >>> fb.as_strided(fb.arange(5), (3, 2), (1, 2))
@@ -164,7 +164,8 @@ Example:
 )") {
     return view_as_complex(a.tensor(0));
 }
-OP("real(Tensor input) -> Tensor", FUNCTION, R"(The real parts: a view of a complex tensor, a real tensor itself.
+OP("real(Tensor input) -> Tensor", FUNCTION,
+   R"(The real parts: a view of a complex tensor; a real tensor is returned unchanged.
 
 Args:
     input: the tensor.
