@@ -205,3 +205,32 @@ def test_fractional_pooling_takes_samples_of_any_size():
     for sample in (1e30, float("nan"), -float("inf")):
         with pytest.raises(ValueError, match="must lie in"):
             F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=fb.full((1, 1, 2), sample))
+
+
+@pytest.mark.parametrize("name", ["avg", "max"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_adaptive_pooling_refuses_integers(name, n):
+    op = f"adaptive_{name}_pool{n}d"
+    with pytest.raises(NotImplementedError, match=rf"\"{op}\" not implemented for 'Int'"):
+        getattr(F, op)(fb.ones(2, *[4] * n, dtype=fb.int32), 2)
+
+
+def test_adaptive_averages_of_no_channels():
+    x = fb.ones(0, 10, requires_grad=True)
+    y = F.adaptive_avg_pool1d(x, 5)
+    y.sum().backward()
+    assert y.shape == (0, 5) and x.grad.shape == (0, 10)
+    assert F.adaptive_avg_pool2d(fb.ones(0, 4, 4), 2).shape == (0, 2, 2)
+
+
+def test_fractional_pooling_checks_its_sizes():
+    values, places = F.fractional_max_pool2d(fb.ones(2, 3, 8, 8), 2, output_size=(0, 1), return_indices=True)
+    assert values.shape == places.shape == (2, 3, 0, 1) and places.dtype == fb.int64
+    with pytest.raises(ValueError, match="Expect _random_samples of shape"):
+        F.fractional_max_pool2d(fb.ones(2, 3, 8, 8), 2, output_size=1, _random_samples=fb.ones(0, 3, 2))
+    with pytest.raises(ValueError, match="kernel_size must either be a single Int or tuple of 3 Ints"):
+        F.fractional_max_pool3d(fb.ones(3, 8, 8, 8), (2, 2), output_size=1)
+    with pytest.raises(ValueError, match="FractionalMaxPool3d: kernel_size must greater than 0"):
+        fb.nn.FractionalMaxPool3d((2, 0, 2), output_size=1)
+    with pytest.raises(ValueError, match="integer out of range: kernel size"):
+        F.avg_pool1d(fb.ones(1, 1, 8), 2**63 - 5)

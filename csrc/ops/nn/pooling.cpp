@@ -77,7 +77,7 @@ device::PoolingShape windows_shape(const Dims& x, const Windows& w, bool include
         int64_t i = missing + d, in = x[2 + d], stride = w.stride[d], pad = w.padding[d], step = w.dilation[d];
         int64_t reach = step * (w.kernel[d] - 1) + 1, room;
         check(!__builtin_add_overflow(in, 2 * pad - reach, &room) && pad < INT64_MAX / 4 && stride < INT64_MAX / 4,
-              "window out of range: kernel size ", w.kernel, ", padding ", w.padding);
+              "integer out of range: kernel size ", w.kernel, ", padding ", w.padding);
         int64_t out = floor_div(room + (w.ceil ? stride - 1 : 0), stride) + 1;
         // The last window has to begin inside the input or the padding before it.
         if (w.ceil && (out - 1) * stride >= in + pad) out--;

@@ -25,6 +25,12 @@ def narrow_back(result: Tensor, like: Tensor) -> Tensor:
     return result.to(like.dtype) if like.dtype in _HALF else result
 
 
+def not_implemented(op: str, kernel: str, input: Tensor, way: str) -> NotImplementedError:
+    """The error for a dtype an op does not compute in, with the words and names of dtypes that PyTorch uses."""
+    kind = input.type().rpartition(".")[2].removesuffix("Tensor")
+    return NotImplementedError(f"{op}: \"{kernel}\" not implemented for '{kind}' ({input.dtype}); {way}")
+
+
 def into(out: Tensor | None, result: Tensor) -> Tensor:
     """The result, or `out` with the result in it, for functions that take out=."""
     return result if out is None else fb.mul(result, 1, out=out)

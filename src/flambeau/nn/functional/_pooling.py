@@ -11,7 +11,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import ntuple
+from flambeau.nn.functional._common import not_implemented, ntuple
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -36,7 +36,16 @@ def _output_size(op: str, input: Tensor, output_size: _Sizes | None, n: int) -> 
             f"{op}: Input dimension should be at least {n + 1}: expected {n + 1}D or {n + 2}D input, "
             f"got shape {tuple(input.shape)}"
         )
+    if not input.is_floating_point():
+        raise not_implemented(op, op, input, "convert it with .float()")
     return tuple(size if want is None else want for want, size in zip(given, input.shape[-n:], strict=True))
+
+
+def _averages(op: str, input: Tensor, output_size: _Sizes, n: int) -> Tensor:
+    sizes = _output_size(op, input, output_size, n)
+    if input.ndim == n + 1 and input.shape[0] == 0:  # no channels and no batch: the core takes the former for a mistake
+        return _core["adaptive_avg_pool"](input.unsqueeze(1), sizes).squeeze(1)
+    return _core["adaptive_avg_pool"](input, sizes)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes) -> Tensor:
@@ -50,7 +59,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes) -> Tensor:
         >>> fb.nn.functional.adaptive_avg_pool1d(fb.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
         tensor([[2., 3.]])
     """
-    return _core["adaptive_avg_pool"](input, _output_size("adaptive_avg_pool1d", input, output_size, 1))
+    return _averages("adaptive_avg_pool1d", input, output_size, 1)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: _Sizes) -> Tensor:
@@ -64,7 +73,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: _Sizes) -> Tensor:
         >>> fb.nn.functional.adaptive_avg_pool2d(fb.arange(8.0).view(1, 2, 4), (1, 2))
         tensor([[[2.5000, 4.5000]]])
     """
-    return _core["adaptive_avg_pool"](input, _output_size("adaptive_avg_pool2d", input, output_size, 2))
+    return _averages("adaptive_avg_pool2d", input, output_size, 2)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: _Sizes) -> Tensor:
@@ -78,7 +87,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: _Sizes) -> Tensor:
         >>> fb.nn.functional.adaptive_avg_pool3d(fb.arange(8.0).view(1, 2, 2, 2), 1)
         tensor([[[[3.5000]]]])
     """
-    return _core["adaptive_avg_pool"](input, _output_size("adaptive_avg_pool3d", input, output_size, 3))
+    return _averages("adaptive_avg_pool3d", input, output_size, 3)
 
 
 def adaptive_max_pool1d_with_indices(
@@ -173,11 +182,19 @@ def _fractional(op: str, input: Tensor, kernel_size, output_size, output_ratio, 
     if output_size is None:
         ratios = ntuple(op, "output_ratio", output_ratio, n)
         output_size = [int(size * ratio) for size, ratio in zip(input.shape[-n:], ratios, strict=True)]
+    if isinstance(kernel_size, Sequence) and len(kernel_size) not in (1, n):
+        raise ArgumentError(f"{op}: kernel_size must either be a single Int or tuple of {n} Ints, got {tuple(kernel_size)}")
+    kernel, sizes = ntuple(op, "kernel_size", kernel_size, n), ntuple(op, "output_size", output_size, n)
+    batch = 1 if input.ndim == n + 1 else input.shape[0]
+    expected = (batch, input.shape[-n - 1], n)
     if samples is None:
-        batch = 1 if input.ndim == n + 1 else input.shape[0]
-        samples = fb.rand(batch, input.shape[-n - 1], n, dtype=input.dtype)
-    kernel = ntuple(op, "kernel_size", kernel_size, n)
-    return _core["fractional_max_pool"](input, kernel, ntuple(op, "output_size", output_size, n), samples)
+        samples = fb.rand(*expected, dtype=input.dtype)
+    elif samples.ndim != 3 or samples.shape[0] < batch or tuple(samples.shape[1:]) != expected[1:]:
+        raise ArgumentError(f"{op}: Expect _random_samples of shape {expected}, got {tuple(samples.shape)}")
+    if 0 in sizes:
+        empty = (*input.shape[:-n], *sizes)
+        return input.new_empty(empty), input.new_empty(empty, dtype=fb.int64)
+    return _core["fractional_max_pool"](input, kernel, sizes, samples)
 
 
 def fractional_max_pool2d_with_indices(

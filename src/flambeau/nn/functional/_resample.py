@@ -12,7 +12,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import lies_channels_last, narrow_back, wide
+from flambeau.nn.functional._common import lies_channels_last, narrow_back, not_implemented, wide
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -108,10 +108,7 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
         wrong = "does not support align_corners=True" if antialias else "requires antialias=True"
         raise ArgumentError(f"Lanczos mode {wrong}: {op}")
     if mode != "area" and not input.is_floating_point() and not input.is_complex() and input.dtype is not fb.uint8:
-        kind = input.type().rpartition(".")[2].removesuffix("Tensor")
-        raise NotImplementedError(
-            f'{op}: "upsample_{mode}" not implemented for \'{kind}\' ({input.dtype}); resize a floating point or uint8 tensor'
-        )
+        raise not_implemented(op, f"upsample_{mode}", input, "resize a floating point or uint8 tensor")
     if 0 in input.shape[1:]:
         raise ArgumentError(f"{op}: expected elements in every dimension but the batch, got shape {tuple(input.shape)}")
 

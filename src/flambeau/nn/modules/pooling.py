@@ -282,6 +282,8 @@ class _FractionalMaxPoolNd(Module):
         super().__init__()
         name, per_dimension = type(self).__name__, _ntuple(self._dims)
         self.kernel_size = per_dimension(kernel_size)
+        if any(size <= 0 for size in self.kernel_size):
+            raise ArgumentError(f"{name}: kernel_size must greater than 0, got {kernel_size}")
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else per_dimension(output_size)
