@@ -10,13 +10,16 @@ name itself still fails with the AttributeError that a user would see.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import Any
@@ -189,10 +192,46 @@ def lenient(owner: type, method: str) -> None:
     setattr(owner, method, look_up)
 
 
+CHILD = """\
+import importlib.abc, sys
+
+
+class OnImport(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import torch_tests
+
+        return next(filter(None, (finder.find_spec(name, path, target) for finder in sys.meta_path)))
+
+
+sys.meta_path.insert(0, OnImport())
+"""
+
+
+def tell_children() -> None:
+    """Processes that tests start find torch in the same way as soon as they import it."""
+    if "TORCH_TESTS_CHILD" in os.environ:
+        return
+    folder, process = tempfile.mkdtemp(prefix="torch_tests"), os.getpid()
+    Path(folder, "sitecustomize.py").write_text(CHILD)
+    tools = os.path.dirname(os.path.abspath(__file__))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, tools, os.environ.get("PYTHONPATH")]))
+    os.environ["TORCH_TESTS_CHILD"] = "1"
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+
+
+tell_children()
 sys.meta_path.insert(0, Overlay())
 lenient(sys.modules["flambeau.compat._finder"]._Attributes, "__call__")
 lenient(type(torch.ops.aten), "__getattr__")
 type(torch.ops.aten.sum).tags = ()  # which ops reduce, asked while test_ops is imported
+internal = sys.modules["torch._utils_internal"] = StandInModule("torch._utils_internal")
+internal.get_file_path = internal.get_file_path_2 = os.path.join  # type: ignore[attr-defined]
+internal.get_writable_path = lambda path: path  # type: ignore[attr-defined]
+prims = sys.modules["torch._prims_common"] = StandInModule("torch._prims_common")
+prims.dtype_to_type = lambda dtype: type(torch.zeros((), dtype=dtype).item())  # type: ignore[attr-defined]
 private = importlib.import_module("torch._utils")
 private.__dict__.setdefault("_is_privateuse1_backend_available", bool)
 
