@@ -177,11 +177,11 @@ def _torch_reader(
 
     reader = torch_read.Reader(file, mapper, verify, encoding, find or known.find, objects)
     if head.startswith(_ZIP):
-        return lambda: torch_read.read_zip(reader)
+        return lambda: reader.finished(torch_read.read_zip(reader))
     if head[: len(_LEGACY)] == _LEGACY[: len(head)]:
-        return lambda: torch_read.read_legacy(reader)
+        return lambda: reader.finished(torch_read.read_legacy(reader))
     if head[257:262] == b"ustar" or (len(head) == 512 and head[:9] in (b"storages\0", b"tensors\0\0", b"pickle\0\0\0")):
-        return lambda: torch_read.read_tar(reader)
+        return lambda: reader.finished(torch_read.read_tar(reader))
     return None
 
 

@@ -1,10 +1,12 @@
 """What is opened: regular files. Pipes, devices and links in the place of shards are refused."""
 
+import gzip
 import io
 import os
 import pickle
 import socket
 import sys
+import tempfile
 
 import hostile
 import pytest
@@ -101,3 +103,28 @@ def test_codecs_of_a_file(monkeypatch):
         load(io.BytesIO(hostile.archive(body)))
     assert "encodings.mac_cyrillic" not in sys.modules
     assert load(io.BytesIO(hostile.archive(pickle.dumps(bytearray(b"\xff\x00"), 2)))) == bytearray(b"\xff\x00")
+
+
+@pytest.mark.parametrize("format", ["pt", "safetensors"])
+def test_files_that_unpack_what_their_descriptor_holds(tmp_path, format):
+    with gzip.open(tmp_path / "packed", "wb") as f:
+        save({"x": fb.arange(5)}, f, format=format)
+    with gzip.open(tmp_path / "packed") as f:
+        assert load(f)["x"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_several_objects_in_memory_one_after_the_other():
+    f = io.BytesIO(b"head")
+    f.seek(4)
+    for i in range(3):
+        save([i, fb.full((2,), i)], f, format="pt", _use_new_zipfile_serialization=False)
+    f.seek(4)
+    for i in range(3):
+        number, x = load(f)
+        assert number == i and x.tolist() == [i, i]
+
+
+def test_a_saved_file_object_can_be_opened_by_its_name():
+    with tempfile.NamedTemporaryFile() as f:
+        save([fb.ones(2)], f, format="pt")
+        assert load(f.name)[0].tolist() == [1, 1]

@@ -130,3 +130,26 @@ def test_what_was_loaded_is_freed_at_once(tmp_path):
         assert fb.memory_stats()["allocated_bytes"] == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_storages_are_saved_as_such_and_keep_their_memory_in_common(zipped):
+    x = fb.arange(6.0)
+    kept = [x[2:4], x.storage(), fb.ByteStorage([3, 4]), fb.arange(3).untyped_storage(), x.storage()]
+    f = io.BytesIO()
+    save(kept, f, format="pt", _use_new_zipfile_serialization=zipped)
+    f.seek(0)
+    part, typed, small, plain, again = load(f)
+    assert type(typed) is fb.TypedStorage and typed.dtype == fb.float32 and typed.tolist() == x.tolist()
+    assert type(small) is fb.TypedStorage and small.dtype == fb.uint8 and small.tolist() == [3, 4]
+    assert type(plain) is fb.UntypedStorage and plain.tolist() == fb.arange(3).untyped_storage().tolist()
+    assert typed.data_ptr() == again.data_ptr() == part.untyped_storage().data_ptr()
+    typed[2] = 9.0
+    assert part.tolist() == [9, 3]
+
+
+def test_a_typed_storage_seen_as_another_type_is_refused():
+    x = fb.zeros(4)
+    seen = fb.TypedStorage(wrap_storage=x.untyped_storage(), dtype=fb.uint8)
+    with pytest.raises(RuntimeError, match="Cannot save multiple tensors or storages that view the same data as different types"):
+        save([x, seen], io.BytesIO(), format="pt")

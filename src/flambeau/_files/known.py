@@ -57,6 +57,13 @@ class LoadedStorage(fb.UntypedStorage):
             self._swapped = False
         return self._tensor
 
+    def become_plain(self) -> None:
+        """Turns it into the storage the program gets, if the file holds the storage itself and not only tensors in it."""
+        dtype = self.__dict__.pop("dtype")
+        self.bytes_for(dtype or fb.uint8)
+        self.__dict__.update({"_element": dtype or fb.uint8})
+        self.__class__ = fb.UntypedStorage if dtype is None else fb.TypedStorage  # type: ignore[assignment]
+
     def copy(self, size: int) -> None:
         """Accounts for copied bytes: a pickle can name the same storage very often."""
         self._copied += size

@@ -7,6 +7,7 @@ import io
 import mmap as _mmap
 import os
 import stat
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, cast
@@ -87,9 +88,20 @@ class Source:
 
     def _from_object(self, f: Any) -> None:
         try:
-            descriptor, start = os.dup(f.fileno()), f.tell()
-        except (AttributeError, OSError, ValueError):  # no file of the system, or none with a position
+            start = f.tell()
+        except (AttributeError, OSError, ValueError):  # none with a position
             self._keep(f.read())
+            return
+        # Others have a descriptor too, but read something else from it: gzip.GzipFile gives what it unpacks.
+        plain = getattr(f, "file", f) if isinstance(f, tempfile._TemporaryFileWrapper) else f
+        raw = getattr(plain, "raw", plain)
+        try:
+            descriptor = os.dup(raw.fileno()) if type(raw) is io.FileIO else -1
+        except (OSError, ValueError):
+            descriptor = -1
+        if descriptor < 0:
+            self._keep(f.read())
+            self._start, self._file = start, f if hasattr(f, "seek") else None
             return
         self._descriptor, self._start = descriptor, start
         if isinstance(f, io.TextIOBase) or not self._is_regular():

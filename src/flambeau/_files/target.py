@@ -170,5 +170,8 @@ def opened(f: Any) -> Iterator[Writer]:
             yield writer
     elif hasattr(f, "write"):
         yield Writer(f.write)
+        flush = getattr(f, "flush", None)
+        if callable(flush):  # so that the file can be opened by its name, say a NamedTemporaryFile's
+            flush()
     else:
         raise TypeError(f"save: expected a path or an object with write(), got {type(f).__name__}")

@@ -41,6 +41,18 @@ class Reader:
     ) -> None:
         self.source, self.mapper, self.verify, self.encoding, self.find = source, mapper, verify, encoding, find
         self.objects = objects
+        self._storages: list[LoadedStorage] = []
+
+    def storage(self, raw: Any, dtype: Any, swapped: bool = False) -> LoadedStorage:
+        """A storage of the file, over these bytes."""
+        self._storages.append(LoadedStorage(raw, dtype, swapped))
+        return self._storages[-1]
+
+    def finished(self, made: Any) -> Any:
+        """The object of the file, complete: storages in it are those of a program."""
+        for storage in self._storages:
+            storage.become_plain()
+        return made
 
     def pickle(self, data: bytes, start: int = 0, whole: bool = True, persistent: Any = None, names: bool = False) -> Any:
         """The object of the pickle at this position, checked; with `names` it may hold names of classes too."""
@@ -120,10 +132,10 @@ def read_zip(reader: Reader) -> Any:
                     f"record '{name}' does not match its checksum: the file is damaged (or was saved without checksums: "
                     "load it with verify=False)"
                 )
-            loaded[key] = LoadedStorage(reader.mapper.place(raw, location), dtype, swapped)
+            loaded[key] = reader.storage(reader.mapper.place(raw, location), dtype, swapped)
         if loaded[key].dtype != dtype:
             # The same bytes under another type: a storage object of its own on the same memory.
-            return LoadedStorage(loaded[key].bytes_for(dtype or fb.uint8), dtype, False)
+            return reader.storage(loaded[key].bytes_for(dtype or fb.uint8), dtype)
         return loaded[key]
 
     return reader.pickle(data, persistent=persistent)
@@ -157,15 +169,15 @@ def read_legacy(reader: Reader) -> Any:
             raise FileError(f"storage '{key}' has {actual} bytes, the pickle says {size}")
         if key not in loaded:
             raw, _ = source.tensor(offset, size, f"storage '{key}'")
-            loaded[key] = LoadedStorage(reader.mapper.place(raw, location), dtype)
-        return _part(loaded[key], saved[5])
+            loaded[key] = reader.storage(reader.mapper.place(raw, location), dtype)
+        return _part(reader, loaded[key], saved[5])
 
     made = reader.pickle(head, ends[3], whole, persistent)
     source.leave_at(max([ends[5], *(offset + size for offset, size in regions.values())]))
     return made
 
 
-def _part(storage: LoadedStorage, view: Any) -> LoadedStorage:
+def _part(reader: Reader, storage: LoadedStorage, view: Any) -> LoadedStorage:
     """A view of a storage: (key, offset in elements, number of elements), or None for all of it."""
     if view is None:
         return storage
@@ -177,7 +189,7 @@ def _part(storage: LoadedStorage, view: Any) -> LoadedStorage:
         raise FileError(f"a view of a storage that ends at byte {(offset + count) * width} of {storage.nbytes()}")
     raw = storage._tensor
     address = raw.data_ptr() + offset * width
-    return LoadedStorage(_C.from_address("load", address, fb.uint8, (count * width,), (1,), raw, False), storage.dtype)
+    return reader.storage(_C.from_address("load", address, fb.uint8, (count * width,), (1,), raw, False), storage.dtype)
 
 
 def _legacy_regions(
@@ -281,9 +293,9 @@ def _tar_storages(reader: Reader, data: bytes) -> dict[int, Any]:
         if size:
             memoryview(cast(Any, raw))[:] = data[at : at + size]
         at += size
-        made[int(key)] = LoadedStorage(reader.mapper.place(raw, location), dtype)
+        made[int(key)] = reader.storage(reader.mapper.place(raw, location), dtype)
     for target, root, offset, count in reader.pickle(data, at):
-        made[int(target)] = _part(made[int(root)], (None, offset, count))
+        made[int(target)] = _part(reader, made[int(root)], (None, offset, count))
     return made
 
 

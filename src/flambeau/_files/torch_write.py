@@ -43,13 +43,20 @@ class _Pairs(list):
 
 
 class Stored:
-    """One storage of the file: a block of memory, or one tensor copied to be without gaps."""
+    """One storage of the file: a block of memory, or one tensor copied to be without gaps.
 
-    def __init__(self, key: str, block: Block) -> None:
+    Args:
+        key: its name in the file.
+        block: the memory.
+        untyped: whether it is saved as an UntypedStorage too.
+    """
+
+    def __init__(self, key: str, block: Block, untyped: bool) -> None:
         self.key, self._block = key, block
         kinds = {t.dtype for t in block.tensors}
         # Bytes seen as several types, or of a type without a storage class, are stored without one.
-        self.dtype = next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_STORAGE_NAMES) else None
+        self.dtype = next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_STORAGE_NAMES) and not untyped else None
+        self.only_bytes = untyped and kinds == {fb.uint8}
         first = block.tensors[0]
         backwards = any(step < 0 for t in block.tensors for step in t.stride())
         if backwards and not block.alone:
@@ -93,6 +100,9 @@ class Pickler:
         self.sparse: dict[int, Any] = {}
         # What objects reduce to, for the same reason.
         self.reduced: dict[int, Any] = {}
+        # Tensors over all of the memory of storages that are saved as such.
+        self.storages: dict[int, fb.Tensor] = {}
+        self.untyped: list[fb.Tensor] = []
 
     def dump(self, value: Any) -> bytes:
         """The pickle."""
@@ -184,6 +194,8 @@ class Pickler:
         else:
             if isinstance(value, fb.Tensor):
                 self._tensor(value, path)
+            elif isinstance(value, (fb.TypedStorage, fb.UntypedStorage)):
+                self._bare_storage(value)
             elif not self._container(value, kind, path):
                 self._object(value, kind, path)
             if kind not in (bytes, fb.dtype) and id(value) not in self._memo:
@@ -429,19 +441,11 @@ class Pickler:
         self._name("torch._utils", "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3")
         if between:
             between()
-        self._emit(b"((")
-        self._text("storage")
+        self._emit(b"(")
+        self._reference(t, stored)
         if stored is None:
-            self._emit(b"tt")
+            self._emit(b"t")
             return
-        if stored.dtype is None:
-            self._name("torch.storage", "UntypedStorage")
-        else:
-            self._name("torch", _STORAGE_NAMES[stored.dtype])
-        self._text(stored.key)
-        self._text(location_tag(fb.UntypedStorage(t)) if packages else "cpu")
-        self._integer(stored.count)
-        self._emit(b"NtQ" if self._legacy else b"tQ")
         offset, strides = stored.place(t)
         self._integer(offset)
         self._tuple(tuple(t.shape), path)
@@ -451,6 +455,36 @@ class Pickler:
         if stored.dtype is None:
             self._name("torch", t.dtype.name)
         self._emit(b"t")
+
+    def _bare_storage(self, value: Any) -> None:
+        """A storage that stands for itself, whether or not tensors of the file lie in it."""
+        t = self.storages.setdefault(id(value), value._flat)
+        self.tensors.append(t)
+        if isinstance(value, fb.UntypedStorage):
+            self.untyped.append(t)
+        stored = self._storage(t) if self._storage else None
+        if stored is not None and isinstance(value, fb.TypedStorage) and stored.dtype != value.dtype:
+            raise ArgumentError(
+                "save: Cannot save multiple tensors or storages that view the same data as different types: a storage of "
+                f"{value.dtype.name} has its memory in common with others; save value.untyped() or a clone() of it"
+            )
+        self._reference(t, stored)
+
+    def _reference(self, t: fb.Tensor, stored: Stored | None) -> None:
+        """The persistent id of the storage a tensor lies in."""
+        self._emit(b"(")
+        self._text("storage")
+        if stored is None:
+            self._emit(b"t")
+            return
+        if stored.dtype is None:
+            self._name("torch.storage", "UntypedStorage")
+        else:
+            self._name("torch", _STORAGE_NAMES[stored.dtype])
+        self._text(stored.key)
+        self._text(location_tag(fb.UntypedStorage(t)) if packages else "cpu")
+        self._integer(stored.count)
+        self._emit(b"NtQ" if self._legacy else b"tQ")
 
     def _refusal(self, value: Any, path: tuple[str, ...], way: str) -> ArgumentError:
         where = f" at '{'.'.join(path)}'" if path else ""
@@ -466,11 +500,12 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
     tensors = scout.tensors
     stored: list[Stored] = []
     home: dict[int, Stored] = {}
+    whole = {id(t) for t in scout.untyped}
     for block in blocks(tensors):
-        stored.append(Stored(str(len(stored)), block))
+        stored.append(Stored(str(len(stored)), block, any(id(t) in whole for t in block.tensors)))
         home.update({id(tensors[i]): stored[-1] for i in block.members})
     writer = Pickler(lambda t: home[id(t)], legacy)
-    writer.sparse, writer.reduced = scout.sparse, scout.reduced
+    writer.sparse, writer.reduced, writer.storages = scout.sparse, scout.reduced, scout.storages
     return writer.dump(value), stored
 
 
@@ -488,7 +523,7 @@ def write_zip(writer: Writer, value: Any) -> None:
 def write_legacy(writer: Writer, value: Any) -> None:
     """The format before PyTorch 1.6."""
     data, stored = _planned(value, True)
-    if any(s.dtype is None for s in stored):
+    if any(s.dtype is None and not s.only_bytes for s in stored):
         raise ArgumentError(
             "save: Cannot save multiple tensors or storages that view the same data as different types, nor uint16, uint32 "
             "and uint64, in PyTorch's old format; leave "
