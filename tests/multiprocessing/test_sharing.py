@@ -103,7 +103,7 @@ def test_subclasses_attributes_and_gradients():
     got = send(own)
     assert type(got) is Named and got.name == "x" and got.is_shared()
     assert send(fb.ones(2, requires_grad=True)).requires_grad
-    with pytest.raises(RuntimeError, match="history"):
+    with pytest.raises(RuntimeError, match="non-leaf"):
         ForkingPickler.dumps(fb.ones(2, requires_grad=True) * 2)
 
 
@@ -343,3 +343,24 @@ def test_storages_can_be_shared():
     storage = x.untyped_storage()
     assert not storage.is_shared()
     assert storage.share_memory_() is storage and storage.is_shared() and x.is_shared() and x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_storages_share_memory_with_the_tensors_they_are_sent_with():
+    x = fb.zeros(5, 5)
+    queue = mp.Queue()
+    queue.put([x.storage(), x, x[2], x.untyped_storage()])
+    typed, whole, row, plain = queue.get(timeout=30)
+    assert isinstance(typed, fb.TypedStorage) and isinstance(plain, fb.UntypedStorage)
+    typed[10] = 4.0
+    assert whole[2, 0] == row[0] == x[2, 0] == 4
+    assert typed._cdata == x.storage()._cdata == plain._cdata
+
+
+def test_meta_tensors_and_marked_hooks():
+    x = ForkingPickler.loads(ForkingPickler.dumps(fb.zeros(2, 3, device="meta")))
+    assert x.is_meta and x.shape == (2, 3)
+    y = fb.zeros(2, requires_grad=True)
+    y.register_hook(fb.utils.hooks.unserializable_hook(lambda g: g))
+    assert ForkingPickler.loads(ForkingPickler.dumps(y)).requires_grad
+    with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor which requires_grad"):
+        ForkingPickler.dumps(y * 2)

@@ -71,3 +71,34 @@ def test_hogwild_example_learns():
     assert result.returncode == 0, result.stderr
     accuracy = float(result.stdout.strip().splitlines()[-1].split()[-1].rstrip("%"))
     assert accuracy > 90, result.stdout
+
+
+def wait_and_write(index, x):
+    if index == 0:
+        sys.exit(7)
+    time.sleep(0.5)
+    x[0] = 1
+
+
+def test_grace_period_lets_the_others_end_by_themselves(caplog):
+    x = fb.zeros(1).share_memory_()
+    context = mp.start_processes(wait_and_write, (x,), nprocs=2, join=False, start_method="fork")
+    with pytest.raises(mp.ProcessExitedException, match="process 0 terminated with exit code 7"):
+        while not context.join(grace_period=20):
+            pass
+    assert x.item() == 1 and not caplog.records
+
+
+def test_without_a_grace_period_the_others_are_terminated_and_the_log_says_so(caplog):
+    context = mp.start_processes(end, ("exit",), nprocs=2, join=False, start_method="fork")
+    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 3"):
+        while not context.join():
+            pass
+    assert f"Terminating process {context.processes[0].pid} via signal" in caplog.text
+
+
+def test_a_fork_server_can_start_all_at_once(monkeypatch):
+    monkeypatch.setenv(mp.ENV_VAR_PARALLEL_START, "1")
+    x = fb.zeros(2)
+    mp.start_processes(fill, (x,), nprocs=2, start_method="forkserver")
+    assert x.tolist() == [1, 2]

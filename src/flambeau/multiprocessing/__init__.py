@@ -18,6 +18,7 @@ from flambeau._registry.names import package_dir as _package_dir
 from flambeau.multiprocessing import queues as _queues
 from flambeau.multiprocessing import reductions
 from flambeau.multiprocessing.spawn import (
+    ENV_VAR_PARALLEL_START,
     ProcessContext,
     ProcessExitedException,
     ProcessRaisedException,
@@ -27,8 +28,8 @@ from flambeau.multiprocessing.spawn import (
 )
 
 __all__ = [*_standard.__all__] + [  # type: ignore[attr-defined]  # which the stub does not show
-    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
-    "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
+    "ENV_VAR_PARALLEL_START", "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
+    "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import _C, Tensor
 from flambeau.multiprocessing import _arena
+from flambeau.storage import _rebuilt
 
 __all__ = ["copying", "empty_shared", "init_reductions", "is_shared", "rebuild_tensor", "reduce_tensor", "share"]
 __dir__ = __all__.copy
@@ -83,9 +84,10 @@ def reduce_tensor(tensor: Tensor) -> Any:
     """The message for a tensor, as pickle wants it."""
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
-            "share_memory_: only leaves can be sent to another process, and this tensor has a history; send detach() of it"
+            "share_memory_: Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not cross "
+            "process boundaries; send detach() of it"
         )
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor.__reduce_ex__(4)
     plain = tensor.detach()
     if _arena._by_data.get(plain._storage_ptr()) is None and _must_copy(plain):
@@ -109,7 +111,14 @@ def rebuild_tensor(cls: type[Tensor], message: Any, view: Any, requires_grad: bo
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def rebuild_storage(cls: Any, element: fb.dtype, whole: Tensor) -> Any:
+    """The storage of a message, on the sender's memory."""
+    return _rebuilt(cls, element, whole)
+
+
 def _override(pickler: Any, value: Any):
+    if isinstance(value, (fb.TypedStorage, fb.UntypedStorage)):
+        return rebuild_storage, (type(value), value._element, value._whole())
     return reduce_tensor(value) if isinstance(value, Tensor) else NotImplemented
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 __all__ = [
-    "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes",
+    "ENV_VAR_PARALLEL_START", "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
+    "spawn", "start_processes",
 ]  # fmt: skip
 __dir__ = __all__.copy
 
+# When this variable is "1", start_processes() with "forkserver" starts all processes at the same time.
+ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
+_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
+_log = logging.getLogger(__name__)
 _LONGEST = 32 << 10  # characters of a traceback: what a pipe takes while nobody reads
 
 
@@ -111,7 +120,7 @@ class ProcessContext:
 
         Args:
             timeout: seconds to wait; None waits indefinitely.
-            grace_period: seconds the others have to end by themselves before they are killed.
+            grace_period: seconds the others have to end by themselves before they are terminated; none by default.
 
         Returns:
             Whether all have ended.
@@ -131,17 +140,23 @@ class ProcessContext:
             if process.exitcode != 0 and failed is None:
                 failed = index
         if failed is not None:
-            self._end_all(5.0 if grace_period is None else grace_period)
+            self._end_all(grace_period or 0.0)
             self._raise(failed)
         return not self._running
 
-    def _end_all(self, grace: float) -> None:
+    def _end_all(self, patience: float = 0.0) -> None:
+        end = time.monotonic() + patience
         for process in self._running.values():
-            process.terminate()
-        end = time.monotonic() + grace
+            process.join(max(end - time.monotonic(), 0))
+        for process in self._running.values():
+            if process.is_alive():
+                _log.warning("Terminating process %s via signal SIGTERM", process.pid)
+                process.terminate()
+        end = time.monotonic() + _GRACE
         for process in self._running.values():
             process.join(max(end - time.monotonic(), 0))
             if process.is_alive():
+                _log.warning("Killing process %s, which SIGTERM did not end", process.pid)
                 process.kill()
                 process.join()
         self._running.clear()
@@ -202,25 +217,38 @@ def start_processes(
 
     context = get_context(start_method)
     processes, reports = [], []
-    try:
-        for index in range(nprocs):
-            here, there = context.Pipe(duplex=False)
-            process = context.Process(target=_run, args=(fn, index, tuple(args), there), daemon=daemon)
-            process.start()
-            there.close()
-            processes.append(process)
-            reports.append(here)
-    except BaseException:
-        ProcessContext(processes, reports)._end_all(0)
-        raise
-    started = ProcessContext(processes, reports)
+
+    def start(process: Any, there: Any) -> None:
+        process.start()
+        there.close()
+
+    # A fork server answers several threads, and each child then imports the program at the same time as the others.
+    together = start_method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START, "0") == "1"
+    with ThreadPoolExecutor(max(nprocs, 1)) if together else contextlib.nullcontext() as pool:
+        try:
+            started = []  # what waits for the fork server
+            for index in range(nprocs):
+                here, there = context.Pipe(duplex=False)
+                process = context.Process(target=_run, args=(fn, index, tuple(args), there), daemon=daemon)
+                processes.append(process)
+                reports.append(here)
+                if pool is None:
+                    start(process, there)
+                else:
+                    started.append(pool.submit(start, process, there))
+            for waited in started:
+                waited.result()
+        except BaseException:
+            ProcessContext([p for p in processes if p.pid is not None], reports)._end_all()
+            raise
+    running = ProcessContext(processes, reports)
     if not join:
-        return started
+        return running
     try:
-        while not started.join():
+        while not running.join():
             continue
     except BaseException:
-        started._end_all(1.0)
+        running._end_all()
         raise
     return None
 

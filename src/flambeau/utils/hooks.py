@@ -7,8 +7,20 @@ import weakref
 from collections import OrderedDict
 from typing import Any, Self
 
-__all__ = ["RemovableHandle"]
+__all__ = ["RemovableHandle", "unserializable_hook"]
 __dir__ = __all__.copy
+
+
+def unserializable_hook(f: Any) -> Any:
+    """A decorator for hooks of tensors that are not meant to be sent to other processes; here no hook is, marked or not.
+
+    Example:
+        >>> @fb.utils.hooks.unserializable_hook
+        ... def note(grad):
+        ...     print(grad)
+    """
+    f.__torch_unserializable__ = True
+    return f
 
 
 class RemovableHandle:
