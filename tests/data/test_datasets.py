@@ -182,3 +182,19 @@ def test_errors_are_those_of_pytorch_too():
     with pytest.warns(FutureWarning):
         assert ConcatDataset([[1, 2], [3]]).cummulative_sizes == [2, 3]
     assert TensorDataset().tensors == ()
+
+
+def test_stack_says_what_is_wrong():
+    with pytest.raises(ValueError, match="At least one dataset should be passed"):
+        StackDataset()
+    with pytest.raises(ValueError, match="Supported either"):
+        StackDataset([1], x=[1])
+
+
+def test_subset_with_items_of_its_own_needs_lists_of_items_too():
+    class Half(Subset):
+        def __getitem__(self, i):
+            return super().__getitem__(i) / 2
+
+    with pytest.raises(NotImplementedError, match="Half overrides __getitem__ but not __getitems__"):
+        Half([1, 2], [0])

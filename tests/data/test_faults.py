@@ -125,7 +125,7 @@ def test_results_that_cannot_be_sent():
     loader = DataLoader(range(4), num_workers=1, collate_fn=lambda batch: lambda: batch)
     within(20, lambda: list(loader), Exception, "Caught .* in DataLoader worker process 0")
     loader = DataLoader(range(4), num_workers=1, collate_fn=lambda batch: fb.ones(2, requires_grad=True) * 2)
-    within(20, lambda: list(loader), RuntimeError, "history")
+    within(20, lambda: list(loader), RuntimeError, "non-leaf tensor")
 
 
 def test_killed_worker():
@@ -332,3 +332,35 @@ def test_a_class_that_only_the_worker_knows():
 
     with pytest.raises(RuntimeError, match="Caught Local in DataLoader worker process 0"):
         list(DataLoader(Ends(Local("x")), num_workers=1))
+
+
+def test_workers_can_be_asked_about_after_the_end():
+    loader = iter(fb.utils.data.DataLoader(range(8), num_workers=2))
+    workers = loader._workers
+    next(loader)
+    del loader
+    for worker in workers:
+        worker.join(20)
+        assert not worker.is_alive() and worker.exitcode is not None
+
+
+def test_unpicklable_arguments_of_a_spawned_worker_are_explained():
+    loader = fb.utils.data.DataLoader(range(8), num_workers=1, multiprocessing_context="spawn", worker_init_fn=lambda i: None)
+    with pytest.warns(UserWarning, match="Got pickle error when"), pytest.raises(Exception, match="pickle"):
+        iter(loader)
+
+
+def test_every_batch_beyond_the_promised_length_warns():
+    class Long(fb.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(5))
+
+        def __len__(self):
+            return 3
+
+    batches = iter(fb.utils.data.DataLoader(Long()))
+    for _ in range(3):
+        next(batches)
+    for n in (4, 5):
+        with pytest.warns(UserWarning, match=rf"but {n} samples have been fetched\. For multiprocessing data-loading, this"):
+            next(batches)

@@ -114,8 +114,12 @@ class StackDataset(Dataset[Any]):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: expected datasets either by position or by name, at least one, not both")
+        if args and kwargs:
+            raise ValueError(
+                "StackDataset: Supported either tuple-like (by position) or dict-like (by name) datasets, but both types are given"
+            )
+        if not args and not kwargs:
+            raise ValueError("StackDataset: At least one dataset should be passed, by position or by name")
         self.datasets: Any = args or kwargs
         lengths = [len(d) for d in (args or kwargs.values())]
         if len(set(lengths)) > 1:
@@ -244,6 +248,12 @@ class Subset(Dataset[T_co]):
     """
 
     def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"Subset: {kind.__name__} overrides __getitem__ but not __getitems__, which DataLoader calls; define it too: "
+                "return [self[i] for i in indices]"
+            )
         self.dataset: Any = dataset
         self.indices = indices
 

@@ -228,10 +228,11 @@ class Epoch:
         if self.bar is not None:
             self.bar.update()
         self.given += 1
-        if self.expected is not None and self.given == self.expected + 1:
+        if self.expected is not None and self.given > self.expected:
             warnings.warn(
-                f"Length of IterableDataset {type(self._dataset).__name__} was reported to be {self.expected} batches, but more "
-                "have been fetched; with workers, __iter__ should yield a share (see get_worker_info)",
+                f"Length of IterableDataset {self._dataset} was reported to be {self.expected} (by len(dataloader)), but "
+                f"{self.given} samples have been fetched. For multiprocessing data-loading, this could be because __iter__ yields "
+                "everything in each worker instead of a share (see get_worker_info)",
                 stacklevel=2,
             )
         return batch

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import pickle
 import queue
 import select
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,13 @@ class ProcessPool:
                 self._start(make_loop(number), context, forked)
         except BaseException as error:
             self.close()
+            if not forked and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
+                warnings.warn(
+                    "Got pickle error when attempting to start a worker process: with this start method the dataset, collate_fn "
+                    "and worker_init_fn must be picklable, so define them at the top of a module, or pass "
+                    "multiprocessing_context='fork'",
+                    stacklevel=2,
+                )
             if isinstance(error, OSError):
                 raise RuntimeError(
                     f"DataLoader: worker {len(self.processes)} of {count} could not be started: {error}; use fewer workers or "
@@ -151,7 +160,6 @@ class ProcessPool:
                 break
         for process in self.processes:
             process.join()
-            process.close()
         self.detach()
 
 
