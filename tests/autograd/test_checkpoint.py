@@ -389,3 +389,9 @@ def test_a_backward_inside_the_checkpointed_function():
         with set_checkpoint_early_stop(early_stop):
             checkpoint(slope, x, use_reentrant=False).sum().backward()
         assert fb.allclose(x.grad, gradient(slope, leaf())[0])
+
+
+def test_reentrant_checkpoint_of_a_function_that_returns_its_argument():
+    x = fb.randn(3, requires_grad=True)
+    checkpoint(lambda a, b: a, x, None, use_reentrant=True).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]

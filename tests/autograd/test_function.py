@@ -355,3 +355,22 @@ def test_marking_a_result_dirty_only_warns_in_programs_for_pytorch():
     with fb.compat.torch(), pytest.warns(UserWarning, match="not an input"):
         Wrong.apply(x).sum().backward()
     assert x.grad.tolist() == [3, 3]
+
+
+def test_an_input_handed_back_is_still_saved_as_an_input():
+    class Same(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            assert x.requires_grad and x.is_leaf
+            return g * x
+
+    x = fb.tensor([2.0, 3.0], requires_grad=True)
+    (g,) = fb.autograd.grad(Same.apply(x).sum(), x, create_graph=True)
+    assert g.tolist() == [2, 3]
+    assert fb.autograd.grad(g.sum(), x)[0].tolist() == [1, 1]

@@ -373,7 +373,8 @@ def _record_outputs(
             continue
         smooth = id(original) not in constant and (o.is_floating_point() or o.is_complex())
         metas.append((tuple(o.shape), o.dtype))
-        places[id(o)] = places[id(original)] = i
+        # An input handed back as it is stays an input for save_for_backward: it has a history of its own.
+        places[id(o)] = i
         _C.set_output(node, o, id(original) in dirty, smooth)
     ctx._outputs = tuple(metas)
     ctx._saved = tuple(
