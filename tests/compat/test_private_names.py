@@ -299,3 +299,33 @@ def test_names_below_modules_of_the_bridge():
         assert utils._element_size(fb.float16) == 2
         with pytest.raises(AttributeError, match=r"torch\._utils\.no_such_name: not in flambeau"):
             utils.no_such_name  # noqa: B018
+
+
+def test_trees_with_paths():
+    import collections
+    import dataclasses
+
+    from flambeau.utils import _pytree as pytree
+
+    Point = collections.namedtuple("Point", "x y")
+
+    @dataclasses.dataclass
+    class Pair:
+        first: object
+        second: object = None
+
+    pytree.register_dataclass(Pair)
+    tree = {"k": [1, (2, Point(3, 4))], "d": Pair(5)}
+    paths = {pytree.keystr(path): value for path, value in pytree.tree_leaves_with_path(tree)}
+    assert paths == {"['k'][0]": 1, "['k'][1][0]": 2, "['k'][1][1].x": 3, "['k'][1][1].y": 4, "['d'].first": 5}
+    assert all(pytree.key_get(tree, path) == value for path, value in pytree.tree_leaves_with_path(tree))
+    leaves, spec = pytree.tree_flatten(tree)
+    assert spec.unflatten(leaves) == tree
+    named = pytree.tree_map_with_path(lambda path, value: (len(path), value), tree)
+    assert named["k"][1][1] == Point((4, 3), (4, 4)) and named["d"] == Pair((2, 5))
+    assert pytree.tree_all_only(int, lambda n: n > 0, [1, "a"]) and not pytree.tree_any_only(str, str.isdigit, [1, "a"])
+    assert pytree.arg_tree_leaves(1, [2], k=(3,)) == [1, 2, 3]
+    assert pytree.is_namedtuple(Point(1, 2)) and pytree.is_structseq(fb.max(fb.ones(2, 2), 0)) and not pytree.is_namedtuple((1,))
+    x = [fb.zeros(1), "a"]
+    assert pytree.tree_map_only_(fb.Tensor, lambda t: t.add_(1), x) is x and x[0].item() == 1
+    assert pytree.tree_is_leaf(3) and not pytree.tree_is_leaf([3])

@@ -467,3 +467,8 @@ symmetric: Constraint = _Symmetric()
 positive_semidefinite: Constraint = _PositiveSemidefinite()
 positive_definite: Constraint = _PositiveDefinite()
 multinomial = _Multinomial
+# Under the names of PyTorch's classes, which libraries of distributions derive from and look at.
+_Cat, _Stack = cat, stack
+_GreaterThan, _GreaterThanEq, _LessThan = greater_than, greater_than_eq, less_than
+_Interval, _HalfOpenInterval = interval, half_open_interval
+_IntegerInterval, _IntegerGreaterThan = integer_interval, _integer_greater_than

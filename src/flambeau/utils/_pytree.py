@@ -7,6 +7,7 @@ registered; everything else, None included, is a leaf.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -14,33 +15,92 @@ from typing import Any, NamedTuple
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "MappingKey", "SequenceKey", "TreeSpec", "broadcast_prefix", "register_pytree_node", "tree_all", "tree_any", "tree_flatten",
-    "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
-    "tree_structure", "tree_unflatten",
+    "GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTreeSpec", "SequenceKey", "TreeSpec", "arg_tree_leaves",
+    "broadcast_prefix", "is_namedtuple", "is_namedtuple_class", "is_structseq", "is_structseq_class", "key_get", "keystr",
+    "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten",
+    "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
+    "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_leaf",
 ]  # fmt: skip
 
 
 class _Container(NamedTuple):
     flatten: Callable[[Any], tuple[list[Any], Any]]
     unflatten: Callable[[list[Any], Any], Any]
+    with_keys: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None  # None: numbered children
 
 
 def _flatten_mapping(tree):
     return list(tree.values()), list(tree.keys())
 
 
+class MappingKey(NamedTuple):
+    """The place of a child in a mapping."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """The child of a mapping at this place."""
+        return mapping[self.key]
+
+
+class SequenceKey(NamedTuple):
+    """The place of a child in a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """The child of a sequence at this place."""
+        return sequence[self.idx]
+
+
+class GetAttrKey(NamedTuple):
+    """The place of a child that is an attribute: of a named tuple or a dataclass."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The child of an object at this place."""
+        return getattr(obj, self.name)
+
+
+KeyEntry = Any
+KeyPath = tuple[Any, ...]
+
+
+def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    """A mapping's children, each with its place, and the keys; what flatten_with_keys_fn of a mapping is given as."""
+    values, keys = _flatten_mapping(tree)
+    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
+
+
+def _fields_with_keys(tree: Any) -> tuple[list[tuple[GetAttrKey, Any]], Any]:
+    return [(GetAttrKey(name), value) for name, value in zip(tree._fields, tree, strict=True)], type(tree)
+
+
 _CONTAINERS: dict[type[Any], _Container] = {
-    dict: _Container(_flatten_mapping, lambda values, keys: dict(zip(keys, values, strict=True))),
-    OrderedDict: _Container(_flatten_mapping, lambda values, keys: OrderedDict(zip(keys, values, strict=True))),
+    dict: _Container(_flatten_mapping, lambda values, keys: dict(zip(keys, values, strict=True)), _dict_flatten_with_keys),
+    OrderedDict: _Container(
+        _flatten_mapping, lambda values, keys: OrderedDict(zip(keys, values, strict=True)), _dict_flatten_with_keys
+    ),
     defaultdict: _Container(
         lambda tree: (list(tree.values()), (tree.default_factory, list(tree.keys()))),
         lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+        _dict_flatten_with_keys,
     ),
     list: _Container(lambda tree: (list(tree), None), lambda values, _: list(values)),
     tuple: _Container(lambda tree: (list(tree), None), lambda values, _: tuple(values)),
     deque: _Container(lambda tree: (list(tree), tree.maxlen), lambda values, maxlen: deque(values, maxlen)),
 }
-_NAMED_TUPLE = _Container(lambda tree: (list(tree), type(tree)), lambda values, cls: cls(*values))
+_NAMED_TUPLE = _Container(lambda tree: (list(tree), type(tree)), lambda values, cls: cls(*values), _fields_with_keys)
 _NAMED_RESULT = _Container(lambda tree: (list(tree), type(tree)), lambda values, cls: cls(values))
 
 
@@ -68,6 +128,10 @@ class TreeSpec:
         self.kind, self.context, self.children = kind, context, children
         self.num_leaves: int = 1 if kind is None else sum(child.num_leaves for child in children)
 
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The container of this shape with these leaves."""
+        return tree_unflatten(leaves, self)
+
     def is_leaf(self) -> bool:
         """Whether this stands for a single leaf."""
         return self.kind is None
@@ -91,6 +155,7 @@ class TreeSpec:
 LEAF = TreeSpec(None, None, [])
 PyTree = Any
 Context = Any
+PyTreeSpec = TreeSpec
 # Under PyTorch's names: the containers, and how a mapping is taken apart and put together.
 SUPPORTED_NODES = _CONTAINERS
 _dict_flatten = _flatten_mapping
@@ -113,22 +178,29 @@ class LeafSpec(TreeSpec):
         super().__init__(None, None, [])
 
 
-class MappingKey(NamedTuple):
-    """The place of a child in a mapping."""
-
-    key: Any
-
-
-class SequenceKey(NamedTuple):
-    """The place of a child in a sequence."""
-
-    idx: int
+def treespec_leaf() -> TreeSpec:
+    """The shape of a single leaf."""
+    return LEAF
 
 
-def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
-    """A mapping's children, each with its place, and the keys; what flatten_with_keys_fn of a mapping is given as."""
-    values, keys = _flatten_mapping(tree)
-    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether a class is one of named tuples."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether an object is a named tuple, or a class of them."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_class(cls: Any) -> bool:
+    """Whether a class is one of the interpreter's own named tuples, as named results of ops are."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "n_sequence_fields", None), int)
+
+
+def is_structseq(obj: Any) -> bool:
+    """Whether an object is of a class that is_structseq_class() says yes to, or is such a class."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
 def register_pytree_node(
@@ -147,17 +219,56 @@ def register_pytree_node(
         cls: the class.
         flatten_fn: object → (list of children, context).
         unflatten_fn: (children, context) → object.
-        serialized_type_name: a name for exporters, of which there are none here; like the other three, without effect.
+        serialized_type_name: a name for exporters, of which there are none here; like the next two, without effect.
         to_dumpable_context: for exporters.
         from_dumpable_context: for exporters.
-        flatten_with_keys_fn: for exporters.
+        flatten_with_keys_fn: object → (list of (place, child), context), for functions that give paths.
     """
     if cls in _CONTAINERS:
         raise ArgumentError(f"register_pytree_node: {cls.__name__} is registered already")
-    _CONTAINERS[cls] = _Container(flatten_fn, unflatten_fn)
+    _CONTAINERS[cls] = _Container(flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
 _register_pytree_node = register_pytree_node
+
+
+def register_dataclass(
+    cls: type[Any],
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Makes a dataclass a container, whose children are its fields.
+
+    Args:
+        cls: the class.
+        field_names: which fields; by default those that __init__ takes, less drop_field_names.
+        drop_field_names: fields that are not children and get their default when the object is made again.
+        serialized_type_name: for exporters.
+    """
+    if not dataclasses.is_dataclass(cls) and field_names is None:
+        raise ArgumentError(f"register_dataclass: {cls.__name__} is not a dataclass; name its fields in field_names")
+    if field_names is None:
+        dropped = set(drop_field_names or ())
+        field_names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped]
+    names = list(field_names)
+
+    def with_keys(obj: Any) -> Any:
+        given = [name for name in names if getattr(obj, name) is not None]
+        return [(GetAttrKey(name), getattr(obj, name)) for name in given], (given, [n for n in names if n not in given])
+
+    def flatten(obj: Any) -> Any:
+        pairs, context = with_keys(obj)
+        return [value for _, value in pairs], context
+
+    def unflatten(values: Any, context: Any) -> Any:
+        given, empty = context
+        return cls(**dict(zip(given, values, strict=True)), **dict.fromkeys(empty))
+
+    register_pytree_node(
+        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=with_keys
+    )
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -234,15 +345,85 @@ def tree_map_only(kinds: Any, func: Callable[..., Any], tree: Any, is_leaf: Call
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Calls func for what it does to each leaf, as tree_map() does, and returns the container itself."""
+    """tree_map() for functions that change the leaves in place; gives the container itself."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def tree_map_only_(kinds: Any, func: Callable[..., Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """tree_map_() that leaves alone what tree_map_only() does."""
+    """tree_map_only() for functions that change the leaves in place; gives the container itself."""
     tree_map_only(kinds, func, tree, is_leaf)
     return tree
+
+
+def tree_all_only(
+    kinds: Any, predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
+    """Whether the predicate holds for every leaf of the given class (or classes)."""
+    return all(predicate(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kinds))
+
+
+def tree_any_only(
+    kinds: Any, predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
+    """Whether the predicate holds for a leaf of the given class (or classes)."""
+    return any(predicate(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kinds))
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether an object is a leaf and not a container."""
+    return bool(is_leaf and is_leaf(tree)) or _container(tree)[1] is None
+
+
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """The leaves of the arguments of a call, in order."""
+    return [leaf for value in (*args, *kwargs.values()) for leaf in tree_leaves(value)]
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """The leaves of a nested container, each with its path, and its shape."""
+    found: list[tuple[KeyPath, Any]] = []
+
+    def visit(node: Any, path: KeyPath) -> None:
+        container = None if is_leaf and is_leaf(node) else _container(node)[1]
+        if container is None:
+            found.append((path, node))
+        elif container.with_keys is not None:
+            for key, child in container.with_keys(node)[0]:
+                visit(child, (*path, key))
+        else:
+            for i, child in enumerate(container.flatten(node)[0]):
+                visit(child, (*path, SequenceKey(i)))
+
+    visit(tree, ())
+    return found, tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[KeyPath, Any]]:
+    """The leaves of a nested container, each with its path."""
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """tree_map() whose function is given the path first."""
+    paths = iter([path for path, _ in tree_leaves_with_path(tree, is_leaf)])
+    return tree_map(lambda *leaves: func(next(paths), *leaves), tree, *rests, is_leaf=is_leaf)
+
+
+def keystr(kp: KeyPath) -> str:
+    """A path as text, for messages."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What is at a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
 
 
 def tree_any(predicate: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
