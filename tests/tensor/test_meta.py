@@ -1,6 +1,7 @@
 """The meta device: shapes without values."""
 
 import copy
+import pickle
 
 import pytest
 
@@ -96,3 +97,10 @@ def test_layers_that_write_to_their_statistics():
     net = fb.nn.Sequential(fb.nn.BatchNorm1d(6), fb.nn.ReLU()).to("meta")
     assert net(fb.empty(4, 6, device="meta")).shape == (4, 6)
     assert net[0].running_mean.is_meta
+
+
+def test_contiguous_without_arguments():
+    x = fb.empty(2, 3, device="meta")
+    assert x.t().contiguous().shape == (3, 2) and x.contiguous(memory_format=fb.contiguous_format).is_meta
+    y = pickle.loads(pickle.dumps(x))
+    assert y.is_meta and y.shape == (2, 3)

@@ -17,9 +17,11 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._tensor.layouts import channels_last, channels_last_3d, contiguous_format, preserve_format
 from flambeau.errors import StateError
 
 _DEVICE = _C.device("meta")
+_FORMATS = {f.code: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 # Their shapes depend on values.
 _BY_VALUE = frozenset({"argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive", "histc"})
 # Made without computing: {op: the argument that is the shape}.
@@ -106,6 +108,8 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
         arguments["device"] = _C.device("cpu")
     if isinstance(first, (bool, int, float, complex)) and _has_meta(arguments.get("other")):
         arguments["input"] = _C.tensor_from_data(first, None)  # an operator with the number on the left
+    if isinstance(arguments.get("memory_format"), int):  # the core knows it by its code
+        arguments["memory_format"] = _FORMATS[arguments["memory_format"]]
     with _C.device("cpu"):
         zeros = {key: _zeros(value) for key, value in arguments.items()}
         result = _function(name)(*zeros.values()) if name == "einsum" else _function(name)(**zeros)
