@@ -23,6 +23,7 @@ from . import errors as errors
 from . import fft as fft
 from . import func as func
 from . import functional as functional
+from . import futures as futures
 from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from typing import Final as Final
 
+from flambeau.errors import StateError
+from flambeau.futures import Future
 from flambeau.nn.modules.module import Module as ScriptModule
 
 __all__ = [
@@ -230,24 +232,28 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return all(isinstance(item, inner[0]) for item in obj)
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls a function at once; wait() returns what it answered.
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+    """Calls a function at once; wait() of the future returns what it answered.
 
     Example:
         >>> fb.jit.wait(fb.jit.fork(fb.exp, fb.zeros(1)))
         tensor([1.])
     """
-    return func(*args, **kwargs)
+    future: Future[T] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
-def wait(future: T) -> T:
+def wait(future: Future[T]) -> T:
     """What a function given to fork() answered.
 
     Example:
         >>> fb.jit.wait(fb.jit.fork(fb.exp, fb.zeros(1)))
         tensor([1.])
     """
-    return future
+    if future is None:
+        raise StateError("wait: Future can't be None")
+    return future.wait()
 
 
 @contextlib.contextmanager

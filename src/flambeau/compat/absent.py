@@ -37,7 +37,7 @@ _MODULES = frozenset(
     torch.nested torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
     torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
     torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
-    torch.futures torch.nn.intrinsic torch.nn.parallel._functions
+    torch.nn.intrinsic torch.nn.parallel._functions
     torch.nn.parallel.parallel_apply torch.nn.parallel.replicate torch.nn.parallel.scatter_gather
     torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops

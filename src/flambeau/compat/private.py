@@ -184,6 +184,7 @@ def _value_of(x: Any) -> Any:
 
 _TABLE: dict[str, dict[str, Any]] = {
     "torch": {
+        "Future": importlib.import_module("flambeau.futures").Future,
         "TensorType": TensorType,
         "_assert": _assert,
         "_check": _check_with(RuntimeError, "_check"),
