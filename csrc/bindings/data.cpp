@@ -4,17 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "base/crc32.h"
-#include "base/generator.h"
 
 namespace fb::py {
 namespace {
 
-constexpr int twister_size = 624;
 constexpr size_t piece = 1 << 18;  // read and summed while it is in the cache
 
 // 64 well-mixed bits of an epoch's seed and a sample's index (the finaliser of SplitMix64).
@@ -25,38 +22,9 @@ uint64_t mixed(uint64_t seed, uint64_t index) {
     return z ^ (z >> 31);
 }
 
-constexpr std::array<uint32_t, twister_size> make_pattern() {
-    std::array<uint32_t, twister_size> words{};
-    for (uint32_t i = 0; i < twister_size; i++) {
-        uint32_t w = (i + 1) * 0x9E3779B9u;
-        w = (w ^ (w >> 16)) * 0x85EBCA6Bu;
-        w = (w ^ (w >> 13)) * 0xC2B2AE35u;
-        words[i] = w ^ (w >> 16);
-    }
-    return words;
-}
-
-constexpr auto pattern = make_pattern();
-
-// The state of a Mersenne Twister: every word a hash of the seed and its place, in a fraction of the time that the
-// generators' own seeding takes. `salt` keeps two generators apart.
-void fill_twister(uint32_t* words, uint64_t seed, uint32_t salt) {
-    seed = mixed(seed, salt);
-    uint32_t low = static_cast<uint32_t>(seed), odd = static_cast<uint32_t>(seed >> 32) | 1;
-    for (int i = 0; i < twister_size; i++) {
-        uint32_t w = (pattern[static_cast<size_t>(i)] ^ low) * odd;
-        words[i] = w ^ (w >> 15);
-    }
-    words[0] |= 0x80000000u;  // all zeros would stay zeros
-}
-
 struct Argument {
     PyObject* const* given;
     uint64_t number(int i) const { return PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLongMask(given[i]); }
-    template <class T>
-    T* address(int i) const {
-        return static_cast<T*>(PyLong_AsVoidPtr(given[i]));
-    }
 };
 
 PyObject* mix(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -64,38 +32,6 @@ PyObject* mix(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Argument a{args};
     uint64_t value = mixed(a.number(0), a.number(1));
     return PyErr_Occurred() ? nullptr : PyLong_FromUnsignedLongLong(value);
-}
-
-PyObject* twister_words(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "twister_words: takes a seed, an index and a salt");
-    Argument a{args};
-    uint32_t words[twister_size];
-    fill_twister(words, mixed(a.number(0), a.number(1)), static_cast<uint32_t>(a.number(2)));
-    return PyErr_Occurred() ? nullptr : PyBytes_FromStringAndSize(reinterpret_cast<char*>(words), sizeof words);
-}
-
-// seed_sample(seed, index[, random, words, position, words, position, gauss]): also the generator of the module random
-// and NumPy's, at these addresses. Another thread may be drawing from NumPy's without the interpreter lock: a position
-// of 623, the last word, is one it can meet at any moment without reading past the end.
-PyObject* seed_sample(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 2 && count != 8) return PyErr_Format(PyExc_TypeError, "seed_sample: takes 2 or 8 arguments");
-    Argument a{args};
-    uint64_t seed = mixed(a.number(0), a.number(1));
-    if (PyErr_Occurred()) return nullptr;
-    default_generator()->set(seed >> 1);
-    if (count == 2) Py_RETURN_NONE;
-    for (int twister = 0; twister < 2; twister++) {
-        auto* words = a.address<uint32_t>(3 + 2 * twister);
-        auto* position = a.address<int32_t>(4 + 2 * twister);
-        if (!words || !position) return nullptr;
-        fill_twister(words, seed, static_cast<uint32_t>(twister));
-        *position = twister_size - 1;
-    }
-    auto* has_gauss = a.address<int32_t>(7);
-    if (!has_gauss) return nullptr;
-    *has_gauss = 0;
-    static PyObject* const gauss_next = PyUnicode_InternFromString("gauss_next");
-    return PyObject_SetAttr(args[2], gauss_next, Py_None) < 0 ? nullptr : Py_NewRef(Py_None);
 }
 
 struct Buffer {
@@ -188,10 +124,6 @@ PyCFunction fast(F f) {
 
 PyMethodDef functions[] = {
     {"mix", fast(mix), METH_FASTCALL, "mix(seed, index): 64 well-mixed bits."},
-    {"twister_words", fast(twister_words), METH_FASTCALL,
-     "twister_words(seed, index, salt): the state of a Mersenne Twister, as bytes."},
-    {"seed_sample", fast(seed_sample), METH_FASTCALL,
-     "seed_sample(seed, index[, random, five addresses]): seeds the default generator, and two twisters in place."},
     {"crc32", crc32_of, METH_VARARGS, "crc32(data, value=0): the checksum that zlib.crc32 gives."},
     {"read_summed", read_summed, METH_VARARGS,
      "read_summed(fd, room, offset, summed): (bytes read, their crc32); fewer bytes than asked for at the file's end."},

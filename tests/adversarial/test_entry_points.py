@@ -166,7 +166,7 @@ def test_frombuffer(kind):
 # Functions of the core below the public API: those that take addresses trust their callers, those that change the process
 # for good are not for tests.
 TRUSTING = (
-    "from_address", "shared_", "seed_sample", "deliberate_", "define", "set_", "show_package", "push_", "pop_", "reset_",
+    "from_address", "shared_", "deliberate_", "define", "set_", "show_package", "push_", "pop_", "reset_",
     "profile_", "_set_", "read_summed", "write_summed", "clear_", "mark_", "take_capsule",
 )  # fmt: skip
 CORE = sorted(

@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import _C
-from flambeau.utils.data._utils.twisters import twisters
+from flambeau.utils.data._utils import generators
 
 _current = threading.local()  # .sample: the Samples that load on this thread
 _MASK = (1 << 63) - 1
@@ -37,7 +37,7 @@ class Samples:
 
     def __init__(self, seed: int, everywhere: bool) -> None:
         self.seed, self.index = seed, 0
-        self._set = twisters().seed if everywhere else None
+        self._set = generators.seed_sample if everywhere else None
 
     def enter(self) -> None:
         """The samples that this thread loads from now on are these."""
@@ -63,7 +63,7 @@ class Samples:
 @contextlib.contextmanager
 def preserved() -> Any:
     """Puts the generators of flambeau, random and NumPy back afterwards."""
-    generators, outer = twisters(), getattr(_current, "sample", None)
+    outer = getattr(_current, "sample", None)
     saved = generators.save()
     try:
         yield
