@@ -12,24 +12,35 @@
 namespace fb::cpu {
 namespace {
 
+// f(row) for all rows of a state.
+template <class F>
+void each_row(const Tensor& state, F f) {
+    int64_t grain = std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, state.size(1)));
+    parallel_for(state.size(0), grain, [&](int64_t r, int64_t end) {
+        for (; r < end; r++) f(r);
+    });
+}
+
 // ---- LSTM ----------------------------------------------------------------------------------------------------------
 
 // What one step does after the product: gates become their activations in place.
 template <class T>
 void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, const Tensor& hidden) {
-    int64_t rows = before.size(0), n = before.size(1);
-    parallel_for(rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
-        for (; r < end; r++) {
-            T* __restrict i = gates.data<T>() + r * 4 * n, * __restrict f = i + n, * __restrict g = f + n, * __restrict o = g + n;
-            const T* __restrict old = before.data<T>() + r * n;
-            T* __restrict cell = cells.data<T>() + r * n, * __restrict h = hidden.data<T>() + r * n;
+    int64_t n = before.size(1);
+    each_row(before, [&](int64_t r) {
+        T* __restrict i = gates.data<T>() + r * 4 * n;
+        T* __restrict f = i + n;
+        T* __restrict g = f + n;
+        T* __restrict o = g + n;
+        const T* __restrict old = before.data<T>() + r * n;
+        T* __restrict cell = cells.data<T>() + r * n;
+        T* __restrict h = hidden.data<T>() + r * n;
 #pragma omp simd
-            for (int64_t k = 0; k < n; k++) {
-                i[k] = curve::sigmoid(i[k]), f[k] = curve::sigmoid(f[k]);
-                g[k] = curve::tanh(g[k]), o[k] = curve::sigmoid(o[k]);
-                cell[k] = f[k] * old[k] + i[k] * g[k];
-                h[k] = o[k] * curve::tanh(cell[k]);
-            }
+        for (int64_t k = 0; k < n; k++) {
+            i[k] = curve::sigmoid(i[k]), f[k] = curve::sigmoid(f[k]);
+            g[k] = curve::tanh(g[k]), o[k] = curve::sigmoid(o[k]);
+            cell[k] = f[k] * old[k] + i[k] * g[k];
+            h[k] = o[k] * curve::tanh(cell[k]);
         }
     });
 }
@@ -38,26 +49,26 @@ void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, c
 template <class T>
 void lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, const Tensor& gates, const Tensor& cells,
                     const Tensor& before, const Tensor& slopes) {
-    int64_t rows = before.size(0), n = before.size(1);
-    parallel_for(
-        rows, std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, n)), [&](int64_t r, int64_t end) {
-            for (; r < end; r++) {
-                const T *__restrict from = gates.data<T>() + r * 4 * n, *__restrict g0 = grad.data<T>() + r * n,
-                    *__restrict g1 = dh.data<T>() + r * n, *__restrict now = cells.data<T>() + r * n,
-                    *__restrict old = before.data<T>() + r * n;
-                T* __restrict to = slopes.data<T>() + r * 4 * n, * __restrict d = dc.data<T>() + r * n;
+    int64_t n = before.size(1);
+    each_row(before, [&](int64_t r) {
+        const T* __restrict from = gates.data<T>() + r * 4 * n;
+        const T* __restrict g0 = grad.data<T>() + r * n;
+        const T* __restrict g1 = dh.data<T>() + r * n;
+        const T* __restrict now = cells.data<T>() + r * n;
+        const T* __restrict old = before.data<T>() + r * n;
+        T* __restrict to = slopes.data<T>() + r * 4 * n;
+        T* __restrict d = dc.data<T>() + r * n;
 #pragma omp simd
-                for (int64_t k = 0; k < n; k++) {
-                    T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = curve::tanh(now[k]);
-                    T up = g0[k] + g1[k], cell = d[k] + up * o * (1 - t * t);
-                    to[k] = cell * g * i * (1 - i);
-                    to[n + k] = cell * old[k] * f * (1 - f);
-                    to[2 * n + k] = cell * i * (1 - g * g);
-                    to[3 * n + k] = up * t * o * (1 - o);
-                    d[k] = cell * f;
-                }
-            }
-        });
+        for (int64_t k = 0; k < n; k++) {
+            T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = curve::tanh(now[k]);
+            T up = g0[k] + g1[k], cell = d[k] + up * o * (1 - t * t);
+            to[k] = cell * g * i * (1 - i);
+            to[n + k] = cell * old[k] * f * (1 - f);
+            to[2 * n + k] = cell * i * (1 - g * g);
+            to[3 * n + k] = up * t * o * (1 - o);
+            d[k] = cell * f;
+        }
+    });
 }
 
 void lstm(const Tensor& gates, const Tensor& weight, const Tensor& h, const Tensor& c, bool reverse,
@@ -95,23 +106,17 @@ void lstm_backward(const Tensor& grad, const Tensor& dh, const Tensor& dc, const
 
 // ---- GRU -----------------------------------------------------------------------------------------------------------
 
-template <class F>
-void each_row(const Tensor& state, F f) {
-    int64_t grain = std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, state.size(1)));
-    parallel_for(state.size(0), grain, [&](int64_t r, int64_t end) {
-        for (; r < end; r++) f(r);
-    });
-}
-
 // From what input and state give to the gates r, z, n: the new state, and r, z, n and the state's part of n.
 template <class T>
 void gru_step(const Tensor& inputs, const Tensor& states, const Tensor& before, const Tensor& saved,
               const Tensor& next) {
     int64_t n = before.size(1);
     each_row(before, [&](int64_t row) {
-        const T *__restrict x = inputs.data<T>() + row * 3 * n, *__restrict h = states.data<T>() + row * 3 * n,
-                *__restrict old = before.data<T>() + row * n;
-        T* __restrict to = saved.data<T>() + row * 4 * n, * __restrict to_h = next.data<T>() + row * n;
+        const T* __restrict x = inputs.data<T>() + row * 3 * n;
+        const T* __restrict h = states.data<T>() + row * 3 * n;
+        const T* __restrict old = before.data<T>() + row * n;
+        T* __restrict to = saved.data<T>() + row * 4 * n;
+        T* __restrict to_h = next.data<T>() + row * n;
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
             T r = curve::sigmoid(x[k] + h[k]), z = curve::sigmoid(x[n + k] + h[n + k]), part = h[2 * n + k];
@@ -128,9 +133,12 @@ void gru_step_back(const Tensor& grad, const Tensor& dh, const Tensor& saved, co
                    const Tensor& ds) {
     int64_t n = before.size(1);
     each_row(before, [&](int64_t row) {
-        const T *__restrict from = saved.data<T>() + row * 4 * n, *__restrict g = grad.data<T>() + row * n,
-                *__restrict old = before.data<T>() + row * n;
-        T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = ds.data<T>() + row * 3 * n, * __restrict d = dh.data<T>() + row * n;
+        const T* __restrict from = saved.data<T>() + row * 4 * n;
+        const T* __restrict g = grad.data<T>() + row * n;
+        const T* __restrict old = before.data<T>() + row * n;
+        T* __restrict to_x = dx.data<T>() + row * 3 * n;
+        T* __restrict to = ds.data<T>() + row * 3 * n;
+        T* __restrict d = dh.data<T>() + row * n;
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
             T r = from[k], z = from[n + k], m = from[2 * n + k], part = from[3 * n + k], up = g[k] + d[k];
@@ -202,27 +210,26 @@ void each_cell_row(int64_t rows, int64_t width, F f) {
 void lstm_cell(const Tensor& x, const Tensor& hidden, const Tensor& c, const Tensor& h, const Tensor& next,
                const Tensor& gates) {
     int64_t n = c.size(1);
-    dispatch<float, double>(x.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(c.size(0), n * 8,
-                                              [&](int64_t r) {
-                                                  const T* __restrict px = x.data<T>() + r * 4 * n, * __restrict ph = hidden.data<T>() + r * 4 * n, * __restrict pc = c.data<T>() + r * n;
-                                                  T *__restrict to_h = h.data<T>() + r * n, *__restrict to_c = next.data<T>() + r * n,
-              *__restrict to = gates.data<T>() + r * 4 * n;
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        each_cell_row(c.size(0), n * 8, [&](int64_t r) {
+            const T* __restrict px = x.data<T>() + r * 4 * n;
+            const T* __restrict ph = hidden.data<T>() + r * 4 * n;
+            const T* __restrict pc = c.data<T>() + r * n;
+            T* __restrict to_h = h.data<T>() + r * n;
+            T* __restrict to_c = next.data<T>() + r * n;
+            T* __restrict to = gates.data<T>() + r * 4 * n;
 #pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T i = sigmoid_of(px[k] + ph[k]),
-                                                        f = sigmoid_of(px[n + k] + ph[n + k]);
-                                                      T g = tanh_of(px[2 * n + k] + ph[2 * n + k]),
-                                                        o = sigmoid_of(px[3 * n + k] + ph[3 * n + k]);
-                                                      T cell = f * pc[k] + i * g;
-                                                      to[k] = i, to[n + k] = f, to[2 * n + k] = g, to[3 * n + k] = o;
-                                                      to_c[k] = cell;
-                                                      to_h[k] = o * tanh_of(cell);
-                                                  }
-                                              });
-                            });
+            for (int64_t k = 0; k < n; k++) {
+                T i = sigmoid_of(px[k] + ph[k]), f = sigmoid_of(px[n + k] + ph[n + k]);
+                T g = tanh_of(px[2 * n + k] + ph[2 * n + k]), o = sigmoid_of(px[3 * n + k] + ph[3 * n + k]);
+                T cell = f * pc[k] + i * g;
+                to[k] = i, to[n + k] = f, to[2 * n + k] = g, to[3 * n + k] = o;
+                to_c[k] = cell;
+                to_h[k] = o * tanh_of(cell);
+            }
+        });
+    });
 }
 
 void lstm_cell_backward(const Tensor& gh, const Tensor& gc, const Tensor& c, const Tensor& next, const Tensor& gates,
@@ -231,10 +238,13 @@ void lstm_cell_backward(const Tensor& gh, const Tensor& gc, const Tensor& c, con
     dispatch<float, double>(c.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         each_cell_row(c.size(0), n * 8, [&](int64_t r) {
-            const T *__restrict ph = gh.data<T>() + r * n, *__restrict pc = gc.data<T>() + r * n,
-                    *__restrict old = c.data<T>() + r * n, *__restrict now = next.data<T>() + r * n,
-                    *__restrict from = gates.data<T>() + r * 4 * n;
-            T* __restrict to = dgates.data<T>() + r * 4 * n, * __restrict to_c = dc.data<T>() + r * n;
+            const T* __restrict ph = gh.data<T>() + r * n;
+            const T* __restrict pc = gc.data<T>() + r * n;
+            const T* __restrict old = c.data<T>() + r * n;
+            const T* __restrict now = next.data<T>() + r * n;
+            const T* __restrict from = gates.data<T>() + r * 4 * n;
+            T* __restrict to = dgates.data<T>() + r * 4 * n;
+            T* __restrict to_c = dc.data<T>() + r * n;
 #pragma omp simd
             for (int64_t k = 0; k < n; k++) {
                 T i = from[k], f = from[n + k], g = from[2 * n + k], o = from[3 * n + k], t = tanh_of(now[k]);
@@ -251,51 +261,47 @@ void lstm_cell_backward(const Tensor& gh, const Tensor& gc, const Tensor& c, con
 
 void gru_cell(const Tensor& x, const Tensor& hidden, const Tensor& h, const Tensor& next, const Tensor& gates) {
     int64_t n = h.size(1);
-    dispatch<float, double>(x.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(h.size(0), n * 6,
-                                              [&](int64_t row) {
-                                                  const T *__restrict px = x.data<T>() + row * 3 * n, *__restrict ph = hidden.data<T>() + row * 3 * n,
-                    *__restrict old = h.data<T>() + row * n;
-                                                  T* __restrict to_h = next.data<T>() + row * n, * __restrict to =
-                                                                                                     gates.data<T>() +
-                                                                                                     row * 4 * n;
+    dispatch<float, double>(x.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        each_cell_row(h.size(0), n * 6, [&](int64_t row) {
+            const T* __restrict px = x.data<T>() + row * 3 * n;
+            const T* __restrict ph = hidden.data<T>() + row * 3 * n;
+            const T* __restrict old = h.data<T>() + row * n;
+            T* __restrict to_h = next.data<T>() + row * n;
+            T* __restrict to = gates.data<T>() + row * 4 * n;
 #pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T r = sigmoid_of(px[k] + ph[k]),
-                                                        z = sigmoid_of(px[n + k] + ph[n + k]), hn = ph[2 * n + k];
-                                                      T m = tanh_of(px[2 * n + k] + r * hn);
-                                                      to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = hn;
-                                                      to_h[k] = m + z * (old[k] - m);
-                                                  }
-                                              });
-                            });
+            for (int64_t k = 0; k < n; k++) {
+                T r = sigmoid_of(px[k] + ph[k]), z = sigmoid_of(px[n + k] + ph[n + k]), hn = ph[2 * n + k];
+                T m = tanh_of(px[2 * n + k] + r * hn);
+                to[k] = r, to[n + k] = z, to[2 * n + k] = m, to[3 * n + k] = hn;
+                to_h[k] = m + z * (old[k] - m);
+            }
+        });
+    });
 }
 
 void gru_cell_backward(const Tensor& grad, const Tensor& h, const Tensor& gates, const Tensor& dx,
                        const Tensor& dhidden, const Tensor& dh) {
     int64_t n = h.size(1);
-    dispatch<float, double>(h.dtype(), "float32 or float64",
-                            [&](auto tag) {
-                                using T = typename decltype(tag)::type;
-                                each_cell_row(h.size(0), n * 8,
-                                              [&](int64_t row) {
-                                                  const T *__restrict pg = grad.data<T>() + row * n, *__restrict old = h.data<T>() + row * n,
-                    *__restrict from = gates.data<T>() + row * 4 * n;
-                                                  T* __restrict to_x = dx.data<T>() + row * 3 * n, * __restrict to = dhidden.data<T>() + row * 3 * n, * __restrict to_h = dh.data<T>() + row * n;
+    dispatch<float, double>(h.dtype(), "float32 or float64", [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        each_cell_row(h.size(0), n * 8, [&](int64_t row) {
+            const T* __restrict pg = grad.data<T>() + row * n;
+            const T* __restrict old = h.data<T>() + row * n;
+            const T* __restrict from = gates.data<T>() + row * 4 * n;
+            T* __restrict to_x = dx.data<T>() + row * 3 * n;
+            T* __restrict to = dhidden.data<T>() + row * 3 * n;
+            T* __restrict to_h = dh.data<T>() + row * n;
 #pragma omp simd
-                                                  for (int64_t k = 0; k < n; k++) {
-                                                      T g = pg[k], r = from[k], z = from[n + k], m = from[2 * n + k],
-                                                        hn = from[3 * n + k];
-                                                      T dm = g * (1 - z) * (1 - m * m),
-                                                        dz = g * (old[k] - m) * z * (1 - z), dr = dm * hn * r * (1 - r);
-                                                      to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
-                                                      to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
-                                                      to_h[k] = g * z;
-                                                  }
-                                              });
-                            });
+            for (int64_t k = 0; k < n; k++) {
+                T g = pg[k], r = from[k], z = from[n + k], m = from[2 * n + k], hn = from[3 * n + k];
+                T dm = g * (1 - z) * (1 - m * m), dz = g * (old[k] - m) * z * (1 - z), dr = dm * hn * r * (1 - r);
+                to_x[k] = dr, to_x[n + k] = dz, to_x[2 * n + k] = dm;
+                to[k] = dr, to[n + k] = dz, to[2 * n + k] = dm * r;
+                to_h[k] = g * z;
+            }
+        });
+    });
 }
 
 const device::Provide<device::Recurrent> provided(DeviceType::CPU, {.lstm = lstm,
