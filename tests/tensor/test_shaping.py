@@ -238,3 +238,12 @@ def test_ops_of_many_tensors_take_none():
             op()
     with pytest.raises(RuntimeError, match="at least one operand"):
         fb.einsum("i")
+
+
+def test_fill_and_zero_take_overlapping_elements():
+    x = fb.zeros(8)
+    overlapping = x.as_strided((2, 3, 4), (1, 0, 1))
+    overlapping.fill_(3)
+    assert x.tolist() == [3] * 5 + [0] * 3
+    overlapping.zero_()
+    assert x.sum() == 0

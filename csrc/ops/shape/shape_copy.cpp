@@ -61,6 +61,14 @@ static Tensor unexpanded(const Tensor& t) {
     return view_of(t, shape, t.strides(), t.offset());
 }
 
+// Elements that share memory receive the same value, so overlap does no harm here; slices that do not overlap are
+// written one after the other.
+static void fill_everywhere(const Tensor& t, const Tensor& value) {
+    Tensor target = unexpanded(t);
+    if (!may_overlap_itself(target)) return copy_into(target, value);
+    for (int64_t i = 0; i < target.shape()[0]; i++) fill_everywhere(select(target, 0, i), value);
+}
+
 OP("fill_(Tensor input, Operand value) -> Tensor", METHOD, R"(Writes one value everywhere.
 
 Args:
@@ -76,7 +84,7 @@ Example:
         check(item(value).im == 0, "a complex value cannot be written into a tensor of dtype ", a.tensor(0).dtype(),
               " without loss");
     }
-    copy_into(unexpanded(a.tensor(0)), value);
+    fill_everywhere(a.tensor(0), value);
     return a.tensor(0);
 }
 OP("fill(Tensor input, Operand value) -> Tensor", FUNCTION, R"(A copy of the tensor with one value everywhere.
@@ -104,7 +112,7 @@ Example:
     >>> fb.ones(2).zero_()
     tensor([0., 0.])
 )") {
-    fill(unexpanded(a.tensor(0)), Scalar(0));
+    fill_everywhere(a.tensor(0), scalar_tensor(Scalar(0), a.tensor(0).dtype()));
     return a.tensor(0);
 }
 
