@@ -93,6 +93,7 @@ def test_the_deterministic_switch_is_kept():
         for call, state in (
             (lambda: fb.use_deterministic_algorithms(True), (True, False, 2)),
             (lambda: fb.use_deterministic_algorithms(True, warn_only=True), (True, True, 1)),
+            (lambda: fb.use_deterministic_algorithms(False, warn_only=True), (False, True, 0)),
             (lambda: fb.set_deterministic_debug_mode("error"), (True, False, 2)),
             (lambda: fb.set_deterministic_debug_mode(0), (False, False, 0)),
         ):

@@ -334,6 +334,7 @@ def set_rng_state(new_state) -> None:
 # ---- settings ------------------------------------------------------------------------------------------------------------
 
 _deterministic = 0  # as set_deterministic_debug_mode() has it: 0 default, 1 warn, 2 error
+_warn_only = False
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
@@ -347,7 +348,9 @@ def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
         >>> fb.use_deterministic_algorithms(True)
         >>> fb.use_deterministic_algorithms(False)
     """
+    global _warn_only
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
+    _warn_only = builtins.bool(warn_only)
 
 
 _always = ("always", None, UserWarning, None, 0)
@@ -422,7 +425,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> builtins.bool:
         >>> fb.is_deterministic_algorithms_warn_only_enabled()
         False
     """
-    return _deterministic == 1
+    return _warn_only
 
 
 def set_deterministic_debug_mode(debug_mode) -> None:
@@ -434,11 +437,12 @@ def set_deterministic_debug_mode(debug_mode) -> None:
     Example:
         >>> fb.set_deterministic_debug_mode("default")
     """
-    global _deterministic
+    global _deterministic, _warn_only
     modes = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
     if debug_mode not in modes:
         raise ArgumentError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error' or 0 to 2, got {debug_mode!r}")
     _deterministic = modes[debug_mode]
+    _warn_only = _deterministic == 1
     from flambeau.utils import deterministic
 
     deterministic._update()
