@@ -66,6 +66,9 @@ def test_checks(torch):
         torch._check_not_implemented(False)
     with pytest.raises(TypeError, match="cond must be a bool"):
         torch._check(torch.tensor(True))
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor with no values is ambiguous"):
+        torch._assert_async(torch.zeros(0))
+    assert torch.FloatStorage in torch._storage_classes and torch.__config__._cxx_flags().startswith("flambeau")
     assert torch.FloatTensor in torch._tensor_classes and not any(t.is_cuda or t.is_sparse for t in torch._tensor_classes)
     assert torch._shape_as_tensor(fb.zeros(2, 3)).tolist() == [2, 3]
 

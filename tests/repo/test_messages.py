@@ -190,6 +190,7 @@ WORDS = [
     (lambda: fb.broadcast_shapes((2, -12)), "Attempting to broadcast a dimension with negative length!"),
     (lambda: fb.polar(fb.zeros(2, dtype=fb.bool), fb.zeros(2)), "Expected both inputs to be Half, Float or Double tensors but got Bool"),
     (lambda: fb.polar(fb.zeros(2), fb.zeros(2).double()), "Expected object of scalar type Float but got scalar type Double for second"),
+    (lambda: fb.diff(fb.tensor(1)), "diff expects input to be at least one-dimensional"),
     (lambda: fb.diff(fb.zeros(2, 3), prepend=fb.zeros(3)), "diff expects prepend or append to be the same dimension as input"),
     (lambda: fb.diff(fb.zeros(2, 3), append=fb.zeros(3, 3)), "diff expects the shape of tensor to prepend or append to match"),
     (lambda: fb.heaviside(fb.zeros(2), fb.zeros(2).long()), "heaviside is not yet implemented for tensors with different dtypes"),

@@ -201,7 +201,7 @@ def diff(input, n, dim, prepend, append):
         tensor([3, 5, 7])
     """
     if input.dim() == 0:
-        raise ArgumentError("diff: expected a tensor with at least one dimension, got a 0-d tensor")
+        raise ArgumentError("diff: diff expects input to be at least one-dimensional, got a 0-d tensor")
     if n < 0:
         raise ArgumentError(f"diff: order must be non-negative but got {n}")
     dim = _wrapped("diff", dim, input.dim())

@@ -18,6 +18,11 @@ def show() -> str:
     return str(fb.show_config())
 
 
+def _cxx_flags() -> str:
+    """The flags of the C++ compiler: what the build says of itself, in one line."""
+    return " ".join(show().split())
+
+
 def parallel_info() -> str:
     """How many threads it uses.
 

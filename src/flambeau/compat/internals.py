@@ -27,7 +27,7 @@ __all__ = ["TABLE", "LATE"]
 
 def _assert_async(condition: Tensor, message: str = "") -> None:
     """Checks at once: nothing runs later on the CPU."""
-    if not condition.item():
+    if not fb.is_nonzero(condition):
         raise StateError(f"_assert_async: {message or 'expected a tensor that is not zero'}")
 
 

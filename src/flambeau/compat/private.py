@@ -200,6 +200,7 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_softmax_backward_data": _softmax_backward_data,
         "_standard_gamma": private.standard_gamma,
         "_standard_gamma_grad": private.standard_gamma_grad,
+        "_storage_classes": {fb.UntypedStorage, fb.TypedStorage, *(getattr(fb, name) for name in fb.storage._STORAGE_NAMES.values())},
         "_tensor_classes": {getattr(fb, name) for name in methods._TYPE_NAMES.values() if hasattr(fb, name)},
         "expand_copy": lambda input, size, *, implicit=False: input.expand(size).clone(),
     },
