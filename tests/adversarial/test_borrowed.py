@@ -103,7 +103,8 @@ def test_numpy_scalars_bring_their_dtype():
 
 
 def test_storage_as_data():
-    assert fb.tensor(fb.arange(3, dtype=fb.uint8).untyped_storage()).tolist() == [0, 1, 2]
+    storage = fb.arange(3, dtype=fb.uint8).untyped_storage()
+    assert fb.tensor(storage, dtype=fb.uint8).tolist() == [0, 1, 2]
 
 
 def test_a_tensor_that_changes_while_it_is_read():
