@@ -365,3 +365,35 @@ def test_composites_are_differentiable(op):
 
 def test_powers_with_a_number_stay_in_double():
     equal(slope(lambda x: x**-2.1, leaf([1.7])), [-2.1 * 1.7**-3.1])
+
+
+@pytest.mark.parametrize(
+    ("reduce", "initial", "expected"),
+    [
+        ("max", 0, [1, 1, 0, 0, 0.5, 0.5]),
+        ("min", 1000, [1, 1, 0, 1, 0, 0]),
+        ("prod", 2, [2, 6, fb.nan, 50, 40, 40]),
+        ("sum", None, [1] * 6),
+    ],
+)
+def test_segments_with_nan(reduce, initial, expected):
+    x = fb.tensor([1, fb.nan, 3, 4, 5, 5], dtype=fb.float64, requires_grad=True)
+    lengths = fb.tensor([1, 2, 3, 0])
+    y = fb.segment_reduce(x, reduce, lengths=lengths, initial=initial)
+    unrecorded = fb.segment_reduce(x.detach(), reduce, lengths=lengths, initial=initial)
+    assert fb.equal(y.detach().nan_to_num(-1), unrecorded.nan_to_num(-1))
+    (grad,) = fb.autograd.grad(y.sum(), x)
+    fb.testing.assert_close(grad, fb.tensor(expected, dtype=fb.float64), equal_nan=True)
+
+
+def test_two_nans_in_a_product():
+    x = fb.tensor([fb.nan, 2.0, fb.nan], requires_grad=True)
+    (grad,) = fb.autograd.grad(fb.segment_reduce(x, "prod", lengths=fb.tensor([3])).sum(), x)
+    assert grad.isnan().all()
+
+
+def test_values_of_equal_extremes_are_exact():
+    x = fb.full((3,), 0.1, dtype=fb.float64, requires_grad=True)
+    assert fb.segment_reduce(x, "max", lengths=fb.tensor([3])).item() == 0.1
+    y = fb.tensor([fb.inf, fb.inf, -fb.inf], requires_grad=True)
+    assert fb.segment_reduce(y, "max", lengths=fb.tensor([2, 1, 0])).tolist() == [fb.inf, -fb.inf, -fb.inf]

@@ -171,11 +171,37 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     place = place.reshape((*place.shape, *[1] * (data.dim() - dim - 1))).expand(data.shape)
     result = fb.full(shape, start[reduce] if initial is None else initial, dtype=data.dtype)
     kind = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
+    if reduce in ("max", "min") and data.requires_grad and fb.is_grad_enabled():
+        return _segment_extreme(result, dim, place, data, kind).narrow(dim, 0, count)
+    if reduce == "prod" and data.requires_grad and fb.is_grad_enabled() and data.isnan().any():
+        return _segment_product(result, dim, place, data).narrow(dim, 0, count)
     result = result.scatter_reduce(dim, place, data, kind).narrow(dim, 0, count)
     if reduce == "mean":
         sizes = given.diff(dim=-1).reshape((*given.shape[:-1], count, *[1] * (data.dim() - dim - 1)))
         result = result / (sizes if initial is None else sizes.clamp(min=1))
     return result
+
+
+def _segment_extreme(start, dim, place, data, kind):
+    """The extremes of segments, so that those that are equal, NaN too, share the gradient."""
+    with fb.no_grad():
+        extreme = start.scatter_reduce(dim, place, data, kind)
+        there = extreme.gather(dim, place)
+        hits = (data == there) | (data.isnan() & there.isnan())
+        ties = fb.zeros_like(start).scatter_add(dim, place, hits.to(data.dtype)).clamp(min=1).gather(dim, place)
+    shared = fb.zeros_like(start).scatter_add(dim, place, fb.where(hits, data, 0) / ties)
+    # Sums of equal shares may be off by a rounding.
+    return shared + fb.where(shared.isfinite(), extreme - shared, 0).detach()
+
+
+def _segment_product(start, dim, place, data):
+    """Products of segments with NaN in them: the gradient of a single NaN is the product of the others."""
+    missing = data.isnan()
+    zeros = fb.zeros_like(start)
+    product = start.scatter_reduce(dim, place, fb.where(missing, 1, data), "prod")
+    count = zeros.scatter_add(dim, place, missing.to(data.dtype))
+    factor = zeros.scatter_add(dim, place, fb.where(missing, data, 0)) * fb.where(count > 1, float("nan"), 1.0).to(data.dtype)
+    return product * fb.where(count == 0, 1, factor)
 
 
 # ---- differences and integrals -----------------------------------------------------------------------------------------
