@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau import compat
+from flambeau.compat.absent import Placeholder
 
 SOURCE = Path(os.environ.get("TORCH_SOURCE", ""))
 if not (SOURCE / "torch" / "testing" / "_internal").is_dir():
@@ -52,7 +53,8 @@ class StandIn:
         return StandIn(f"{self._name}.{key}")
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return args[0] if len(args) == 1 and not options and callable(args[0]) else StandIn(f"{self._name}()")
+        decorates = len(args) == 1 and not options and callable(args[0]) and not isinstance(args[0], Placeholder)
+        return args[0] if decorates else StandIn(f"{self._name}()")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return (StandInBase,)
@@ -187,7 +189,7 @@ def lenient(owner: type, method: str) -> None:
             known = key in ("copy", "zero") or key.startswith(("__", "_foreach_"))
             if known or not asked_by_machinery():
                 raise
-            return type(key, (), {}) if key[0].isupper() else StandIn(key)
+            return type(key, (StandInBase,), {}) if key[0].isupper() else StandIn(key)
 
     setattr(owner, method, look_up)
 

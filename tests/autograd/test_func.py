@@ -46,9 +46,20 @@ def test_argnums():
     close(only, 2 * X * Y)
 
 
-@pytest.mark.parametrize("argnums", [2, -3, (), (0, 0), "x", (0, 5)])
-def test_wrong_argnums(argnums):
-    with pytest.raises((ValueError, IndexError), match="argnums"):
+@pytest.mark.parametrize(
+    ("argnums", "words"),
+    [
+        (2, "Got argnum=2, but only 2 positional inputs"),
+        (-3, "but only"),
+        ((), "must be non-empty"),
+        ((0, 0), "must be unique"),
+        ("x", "argnum must be int or Tuple"),
+        ((0, 5), "but only"),
+        ((0, "x"), "argnum must be int"),
+    ],
+)
+def test_wrong_argnums(argnums, words):
+    with pytest.raises((ValueError, IndexError), match=words):
         grad(lambda x, y: x.sum(), argnums)(X, Y)
 
 
@@ -130,17 +141,22 @@ def test_an_input_without_influence_has_zero_gradient():
         (lambda: grad(lambda x: x.sum())(fb.arange(3)), "floating or complex"),
         (lambda: grad(lambda x: x)(3.0), "floating or complex"),
         (lambda: grad(lambda x: x.sum() > 0)(X), "real floating"),
-        (lambda: grad(lambda: X.sum())(), "argnums"),
+        (lambda: grad(lambda: X.sum())(), "but only 0 positional inputs"),
         (lambda: vjp(lambda x: x), "no primals"),
-        (lambda: vjp(lambda x: 3, X), "must return tensors"),
+        (lambda: vjp(lambda x: 3, X), r"vjp\(f, \*primals\): expected f\(\*primals\) to return only tensors"),
+        (lambda: vjp(lambda x: (), X), r"vjp\(f, \*primals\): Expected f to be a function that has non-empty output"),
+        (lambda: vjp(lambda x: [x, x], X, has_aux=True), r"vjp\(f, \*primals\): output of function f should be a tuple"),
+        (lambda: jvp(lambda x: x, (X,), ((X,),)), "same python structure"),
         (lambda: vjp(lambda x: x, X)[1](X[:2]), "shape of its output"),
         (lambda: vjp(lambda x: x, X)[1]((X, X)), "structure"),
-        (lambda: jvp(lambda x: x, X, X), "tuple"),
+        (lambda: jvp(lambda x: x, X, X), "Expected primals to be a tuple"),
+        (lambda: jvp(lambda x: x, (), ()), "must be non-empty"),
         (lambda: jvp(lambda x: x, (X,), (X[:1],)), "shape of its primal"),
         (lambda: jvp(lambda x: X, (X,), (X,), strict=True), "strict"),
         (lambda: jacrev(lambda x: x, chunk_size=0), "chunk_size"),
         (lambda: jacfwd(lambda x: x, randomness="no"), "randomness"),
-        (lambda: linearize(lambda x: x, X)[1](X[:1]), "shape of its primal"),
+        (lambda: linearize(lambda x: x, X)[1](X[:1]), "in flattened pytree doesn't match the shape"),
+        (lambda: linearize(lambda x: x, X)[1](X, X), "to have the same argspec as the primals"),
     ],
 )
 def test_errors(call, words):

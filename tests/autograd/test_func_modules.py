@@ -126,11 +126,11 @@ def test_ensemble():
 
 
 def test_stack_module_state_is_checked():
-    with pytest.raises(ValueError, match="no models"):
+    with pytest.raises(ValueError, match="Expected at least one model"):
         stack_module_state([])
-    with pytest.raises(ValueError, match="training mode"):
+    with pytest.raises(ValueError, match="same training/eval mode"):
         stack_module_state([net(), net().eval()])
-    with pytest.raises(ValueError, match="one class"):
+    with pytest.raises(ValueError, match="of the same class"):
         stack_module_state([net(), nn.Linear(2, 2)])
 
 

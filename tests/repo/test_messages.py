@@ -103,6 +103,9 @@ def test_words_that_people_search_for(name):
 
 
 WORDS = [
+    (lambda: fb.channel_shuffle(fb.ones(1, 3, 2, 2), 0), "Number of groups to divide channels in must be positive"),
+    (lambda: fb.channel_shuffle(fb.ones(1, 3, 2, 2), 2), "Number of channels must be divisible by groups"),
+    (lambda: fb.channel_shuffle(fb.ones(1, 2), 2), "channel_shuffle expects input with > 2 dims"),
     (lambda: fb.ones(2, 3) + fb.ones(2, 4), r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-sing"),
     (lambda: fb.ones(4) + fb.ones(2, 3), r"The size of tensor a \(4\) must match the size of tensor b \(3\) at non-sing"),
     (lambda: fb.ones(2).sum(3), r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 3\)"),

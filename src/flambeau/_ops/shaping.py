@@ -181,9 +181,12 @@ def channel_shuffle(input, groups):
         tensor([0, 2, 1, 3])
     """
     if input.dim() < 3 or groups <= 0 or input.shape[1] % groups:
-        raise fb.errors.ArgumentError(
-            f"channel_shuffle: expected (N, C, …) with C divisible by groups, got {tuple(input.shape)}, groups={groups}"
-        )
+        wrong = (
+            " expects input with > 2 dims, (N, C, …)" if input.dim() < 3
+            else ": Number of groups to divide channels in must be positive" if groups <= 0
+            else ": Number of channels must be divisible by groups"
+        )  # fmt: skip
+        raise fb.errors.ArgumentError(f"channel_shuffle{wrong}, got shape {tuple(input.shape)} and groups={groups}")
     if _is_channels_last(input):
         last = input.movedim(1, -1)
         return last.unflatten(-1, (groups, -1)).transpose(-1, -2).flatten(-2).movedim(-1, 1)

@@ -166,12 +166,12 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     """
     models = list(models)
     if not models:
-        raise ArgumentError("stack_module_state: got no models; expected at least one")
+        raise ArgumentError("stack_module_state: Expected at least one model, got 0")
     if any(model.training != models[0].training for model in models):
-        raise ArgumentError("stack_module_state: some models are in training mode, some are not; call train() or eval() on all")
+        raise ArgumentError("stack_module_state: Expected all models to have the same training/eval mode; call train() or eval() on all")
     if any(type(model) is not type(models[0]) for model in models):
         names = sorted({type(model).__name__ for model in models})
-        raise ArgumentError(f"stack_module_state: the models must be of one class, got {', '.join(names)}")
+        raise ArgumentError(f"stack_module_state: Expected all models to be of the same class, got {', '.join(names)}")
     parameters = _stacked([dict(model.named_parameters()) for model in models])
     buffers = _stacked([dict(model.named_buffers()) for model in models])
     return parameters, buffers
@@ -183,7 +183,7 @@ def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         tensors = [state[name] for state in states]
         grads = {tensor.requires_grad for tensor in tensors}
         if len(grads) > 1:
-            raise ArgumentError(f"stack_module_state: '{name}' requires gradients in some models but not in all")
+            raise ArgumentError(f"stack_module_state: Expected '{name}' to have the same .requires_grad in all models")
         stacked = fb.stack([tensor.detach() for tensor in tensors])
         result[name] = stacked.requires_grad_() if grads.pop() else stacked
     return result

@@ -22,16 +22,18 @@ __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "line
 
 def _positions(op: str, argnums: Any, count: int) -> tuple[int, ...]:
     if isinstance(argnums, bool) or not isinstance(argnums, (int, tuple)):
-        raise ArgumentError(f"{op}: argnums must be an int or a tuple of ints, got {argnums!r}")
+        raise ArgumentError(f"{op}: argnum must be int or Tuple, got {argnums!r}")
     wanted = (argnums,) if isinstance(argnums, int) else argnums
     if not wanted:
-        raise ArgumentError(f"{op}: argnums must not be empty")
+        raise ArgumentError(f"{op}: argnums must be non-empty")
     for number in wanted:
-        if not isinstance(number, int) or not -count <= number < count:
-            raise OutOfRangeError(f"{op}: argnums has {number}, but the function was called with {count} positional argument(s)")
+        if not isinstance(number, int):
+            raise ArgumentError(f"{op}: argnum must be int, got {type(number).__name__} in {argnums!r}")
+        if not -count <= number < count:
+            raise OutOfRangeError(f"{op}: Got argnum={number}, but only {count} positional inputs")
     places = tuple(number % count for number in wanted)
     if len(set(places)) < len(places):
-        raise ArgumentError(f"{op}: argnums {argnums} names an argument twice")
+        raise ArgumentError(f"{op}: argnums elements must be unique, got {argnums}")
     return places
 
 
@@ -47,11 +49,17 @@ def _with_fresh(op: str, argnums: Any, args: tuple[Any, ...], track: bool) -> tu
     return inputs, chosen, tuple(full)
 
 
+# How PyTorch's messages call them.
+_CALLS = {"grad": "grad_and_value(f)(*args)", "vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
+
+
 def _split_aux(op: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(f"{op}: with has_aux=True the function must return (output, aux), got {type(result).__name__}")
+        raise ArgumentError(
+            f"{_CALLS.get(op, op)}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(result).__name__}"
+        )
     return result
 
 
@@ -59,9 +67,11 @@ def _checked_outputs(op: str, result: Any) -> tuple[list[Tensor], Any]:
     outputs, spec = tree_flatten(result)
     for out in outputs:
         if not isinstance(out, Tensor):
-            raise ArgumentError(f"{op}: the function must return tensors or nested containers of them, got {type(out).__name__}")
+            raise ArgumentError(
+                f"{_CALLS.get(op, op)}: expected f(*primals) to return only tensors, got unsupported type {type(out).__name__}"
+            )
     if not outputs:
-        raise ArgumentError(f"{op}: the function returned no tensor")
+        raise ArgumentError(f"{_CALLS.get(op, op)}: Expected f to be a function that has non-empty output, got no tensor")
     return outputs, spec
 
 
@@ -186,7 +196,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple[Any, ...]:
         given, given_spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
         if given_spec != spec:
-            raise ArgumentError(f"vjp_fn: the cotangents have the structure {given_spec}, expected that of the output, {spec}")
+            raise ArgumentError(f"vjp_fn: Expected pytree structure of cotangents to be that of the output, {spec}, got {given_spec}")
         for cot, out in zip(given, outputs, strict=True):
             if not isinstance(cot, Tensor) or tuple(cot.shape) != tuple(out.shape):
                 got = f"shape {tuple(cot.shape)}" if isinstance(cot, Tensor) else type(cot).__name__
@@ -223,13 +233,13 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple) or not value:
-            raise ArgumentError(f"jvp: {name} must be a tuple with at least one entry, got {type(value).__name__}")
+            raise ArgumentError(f"jvp: Expected {name} to be a tuple, which must be non-empty, got {value!r}")
     track = fb.is_grad_enabled()
     with fb.enable_grad():
         inputs, _, full = _with_fresh("jvp", tuple(range(len(primals))), primals, track)
         directions, direction_spec = tree_flatten(tangents)
         if direction_spec != tree_flatten(primals)[1]:
-            raise ArgumentError(f"jvp: the tangents have the structure {direction_spec}, expected that of the primals")
+            raise ArgumentError(f"jvp: Expected primals and tangents to have the same python structure, got tangents {direction_spec}")
         for u, x in zip(directions, inputs, strict=True):
             if not isinstance(u, Tensor) or tuple(u.shape) != tuple(x.shape):
                 raise ArgumentError(f"jvp: a tangent must have the shape of its primal, {tuple(x.shape)}, got {_shape_of(u)}")
@@ -290,10 +300,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def jvp_fn(*tangents: Any) -> Any:
         directions, given_spec = tree_flatten(tangents)
         if given_spec != tree_flatten(primals)[1]:
-            raise ArgumentError(f"jvp_fn: the tangents have the structure {given_spec}, expected that of the primals")
+            raise ArgumentError(f"jvp_fn: Expected the tangents {given_spec} to have the same argspec as the primals")
         for u, x in zip(directions, inputs, strict=True):
             if not isinstance(u, Tensor) or tuple(u.shape) != tuple(x.shape):
-                raise ArgumentError(f"jvp_fn: a tangent must have the shape of its primal, {tuple(x.shape)}, got {_shape_of(u)}")
+                raise ArgumentError(
+                    f"jvp_fn: a tangent in flattened pytree doesn't match the shape of its primal, {tuple(x.shape)}: got {_shape_of(u)}"
+                )
         if new_levels(directions, known):
             return jvp(func, primals, tangents)[1]
         create = fb.is_grad_enabled() and (outside or any(raw(u).requires_grad for u in directions))
