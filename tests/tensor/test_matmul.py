@@ -299,3 +299,14 @@ def test_einsum_sums_integers_in_int64():
         assert fb.einsum("ij->i", x).dtype == fb.int64 and fb.einsum("ij->i", x).tolist() == [300, 300]
         assert fb.einsum("ij,k->ik", x, x[:, 0]).tolist() == [[300, 300], [300, 300]]
         assert fb.einsum("ij,kj->ik", x, x).dtype == dtype and fb.einsum("ij->ji", x).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [fb.complex64, fb.complex128, fb.float32])
+def test_batches_of_one_row_with_strides(dtype):
+    """Rows of a batch are one matrix for BLAS only where their elements are adjacent."""
+    x = fb.randn(3, 1, 8, dtype=dtype)[..., ::2]
+    for y in (fb.randn(4, dtype=dtype), fb.randn(4, 1, dtype=dtype), fb.randn(4, 2, dtype=dtype)):
+        expected = np.matmul(x.numpy(), y.numpy())
+        assert np.allclose(fb.matmul(x, y).numpy(), expected, atol=1e-5)
+        out = fb.empty(expected.shape, dtype=dtype)
+        assert np.allclose(fb.matmul(x, y, out=out).numpy(), expected, atol=1e-5)

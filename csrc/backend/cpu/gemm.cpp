@@ -393,6 +393,8 @@ void fold_batch(Product& p) {
         int64_t last = p.batch.size() - 1, size = p.batch[last];
         bool gone = size == 1;
         bool rows = p.b.batch[last] == 0 && p.a.batch[last] == p.m * p.a.row && p.c.batch[last] == p.m * p.c.row;
+        // A single row may have any strides for BLAS, several may not.
+        rows = rows && (!is_complex(p.dtype) || layout(p.m * size, p.k, p.a.row, p.a.col).fits);
         if (!gone && !rows) break;
         if (!gone) p.m *= size;
         p.batch.erase(last);

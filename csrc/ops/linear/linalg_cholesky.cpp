@@ -10,7 +10,7 @@ constexpr const char* not_positive =
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order # "
     "is not positive-definite)";
 
-// Aᴴ as a new tensor.
+// Aᴴ as a new tensor, column by column if A is row by row.
 Tensor adjoint(const Tensor& a) {
     Tensor t = clone(transpose(a, -1, -2));
     if (is_complex(a.dtype())) device::decomposing(t).conjugate(t);

@@ -44,7 +44,7 @@ Tensor upper_part(const Tensor& a, int64_t rows) {
 
 std::vector<Tensor> qr(const Tensor& a, const std::string& mode) {
     check_matrices(a);
-    check(mode == "reduced" || mode == "complete" || mode == "r", "unknown mode '", mode,
+    check(mode == "reduced" || mode == "complete" || mode == "r", "qr received unrecognized mode '", mode,
           "'; expected 'reduced', 'complete' or 'r'");
     int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
     Reflectors r = geqrf(a);
@@ -70,8 +70,8 @@ void check_reflectors(const Tensor& a, const Tensor& tau) {
     check(Dims(tau.shape().begin(), tau.shape().end() - 1) == batch_of(a),
           "tau and the reflectors must have the same batch, got shapes ", tau.shape(), " and ", a.shape());
     check(a.size(-2) >= a.size(-1), "the reflectors must have at least as many rows as columns, got shape ", a.shape());
-    check(tau.size(-1) <= a.size(-1), "tau must not be longer than the number of columns, got shapes ", tau.shape(),
-          " and ", a.shape());
+    check(tau.size(-1) <= a.size(-1), "input.shape[-1] must be greater than or equal to tau.shape[-1], got shapes ",
+          a.shape(), " and ", tau.shape());
 }
 
 Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
@@ -88,7 +88,8 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
           "expected tau with one dimension less than input and other with as many, got shapes ", a.shape(), ", ",
           tau.shape(), " and ", other.shape());
     check(batch_of(other) == batch_of(a) && Dims(tau.shape().begin(), tau.shape().end() - 1) == batch_of(a),
-          "all tensors must have the same batch, got shapes ", a.shape(), ", ", tau.shape(), " and ", other.shape());
+          "Expected batch dimensions of tau to be equal to input.shape[:-2], and those of other too, got shapes ",
+          a.shape(), ", ", tau.shape(), " and ", other.shape());
     int64_t side = left ? other.size(-2) : other.size(-1);
     check(a.size(-2) == side, "other.shape[", left ? -2 : -1, "] must be equal to input.shape[-2], got shapes ",
           other.shape(), " and ", a.shape());
@@ -102,7 +103,7 @@ Tensor ormqr(const Tensor& a, const Tensor& tau, const Tensor& other, bool left,
 std::vector<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond, const std::string& driver) {
     check_matrices(a, "input");
     check(a.dtype() == b.dtype(), "A and B must have the same dtype, got ", a.dtype(), " and ", b.dtype());
-    check(b.dim() >= 1, "B must have at least 1 dimension");
+    check(b.dim() >= 1, "other must have at least 1 dimension, got a 0-d B");
     check(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss", "unknown driver '", driver,
           "'; expected gels, gelsy, gelsd or gelss");
     check(a.dim() - b.dim() <= 1 && a.dim() >= b.dim(), "B must have as many dimensions as A or one less, got shapes ",

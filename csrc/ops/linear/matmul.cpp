@@ -180,6 +180,9 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
             const Scalar& alpha) {
     check(x.dim() == 1 && y.dim() == 1, "expected two 1-d tensors, got shapes ", x.shape(), " and ", y.shape());
     DType dtype = result_type({input, x, y});
+    for (auto [value, name] : {std::pair(&beta, "beta"), std::pair(&alpha, "alpha")})
+        check(dtype == DType::Bool || value->kind != Kind::Bool, "Boolean ", name,
+              " only supported for Boolean results, the dtype is ", dtype);
     // Fractions of integers would be lost without a word.
     if (is_integral_or_bool(dtype))
         check(beta.is_integral() && alpha.is_integral(), "For integral input tensors, argument ",

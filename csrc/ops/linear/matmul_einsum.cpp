@@ -30,7 +30,8 @@ Term parse_term(const std::string& text) {
     for (size_t i = 0; i < text.size(); i++) {
         if (text[i] == ' ') continue;
         if (text[i] == '.') {
-            check(text.compare(i, 3, "...") == 0, "found '.' that is not part of an ellipsis '...' in \"", text, "\"");
+            check(text.compare(i, 3, "...") == 0, "einsum(): found '.' that is not part of any ellipsis '...' in \"",
+                  text, "\"");
             check(!term.ellipsis, "found more than one ellipsis in \"", text, "\"");
             term.ellipsis = true;
             i += 2;

@@ -44,7 +44,7 @@ def _qr(q, r, g_q, g_r):
 def linalg_qr(c, g_q, g_r):
     if c.mode == "r":
         raise StateError(
-            "the derivative of linalg.qr depends on Q, which is not computed when mode='r'; use mode='reduced'"
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'; use mode='reduced'"
         )
     m, n = c.shapes["A"][-2:]
     if c.mode == "complete" and m > n:

@@ -11,7 +11,7 @@ from flambeau.errors import ArgumentError, OutOfRangeError
 def _matrix_norm(name, a, ord, dim, keepdim, dtype):
     check_floating(name, a)
     if len(dim) != 2:
-        raise ArgumentError(f"{name}: dim must be two dimensions, got {tuple(dim)}")
+        raise ArgumentError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
     check_matrix(name, a)
     for d in dim:
         if not -a.dim() <= d < a.dim():
@@ -22,7 +22,7 @@ def _matrix_norm(name, a, ord, dim, keepdim, dtype):
     if ord == "fro":
         return fb.linalg.vector_norm(a, 2, (rows, columns), keepdim, dtype=dtype)
     if isinstance(ord, str) and ord != "nuc" or not isinstance(ord, str) and abs(ord) not in (1, 2, math.inf):
-        raise ArgumentError(f"{name}: unknown order {ord!r}; expected 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
+        raise ArgumentError(f"linalg.matrix_norm: Order {ord} not supported; expected 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
     if dtype is not None:
         a = a.to(dtype)
     if a.numel() == 0 and ord != "nuc" and ord > 0:
@@ -132,7 +132,7 @@ def _cond(a, p):
         return smallest / largest if p == -2 else largest / smallest
     check_square(name, a)
     if isinstance(p, str) and p not in ("fro", "nuc") or not isinstance(p, str) and abs(p) not in (1, math.inf):
-        raise ArgumentError(f"{name}: unknown order {p!r}; expected None, 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
+        raise ArgumentError(f"linalg.cond got an invalid norm type: {p}; expected None, 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2")
     if a.numel() == 0:
         return fb.linalg.vector_norm(a, 1, (-2, -1))
     inverse, info = fb.linalg.inv_ex(a)

@@ -64,7 +64,7 @@ def multi_dot(tensors):
             )
         if t.dtype != tensors[0].dtype:
             raise fb.errors.ArgumentError(
-                f"multi_dot: all tensors must have the same dtype, got {tensors[0].dtype} and {t.dtype}"
+                f"multi_dot(): all tensors must have be the same dtype, got {tensors[0].dtype} and {t.dtype}"
             )
         if i and tensors[i - 1].shape[1] != t.shape[0]:
             raise fb.errors.ArgumentError(
