@@ -68,8 +68,8 @@ OP("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Te
    R"(Picks elements along a dimension: out[i][j] = input[index[i][j]][j] for dim 0.
 
 Args:
-    input: where the elements come from.
-    dim: the dimension the indices count.
+    input: tensor to read from.
+    dim: the dimension to index.
     index: integers; as many dimensions as the input, and no larger in the others.
     sparse_grad: accepted for compatibility.
 
@@ -95,7 +95,7 @@ OP("take(Tensor input, Tensor index) -> Tensor", COMMON, R"(Picks elements by th
 
 Args:
     input: the tensor.
-    index: integers of any shape, which the result takes; negative ones count from the end.
+    index: integers; the result has their shape; negative values count from the end.
 
 Example:
     >>> fb.take(fb.tensor([[1, 2], [3, 4]]), fb.tensor([0, -1]))
@@ -113,8 +113,8 @@ OP("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", COMM
 
 Args:
     input: the tensor.
-    indices: integers, such as argmax or argsort give; negative ones count from the end.
-    dim: the dimension the indices count; both tensors are flattened when not given.
+    indices: integers, for example from argmax or argsort; negative values count from the end.
+    dim: the dimension to index; both tensors are flattened by default.
 
 Example:
     >>> x = fb.tensor([[3, 1], [2, 5]])
@@ -236,12 +236,12 @@ static Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std:
     return index_select(t, d, indices);
 }
 OP("repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor", FUNCTION,
-   R"(Repeats each element (or slice) in place, or gives the indices that do.
+   R"(Repeats each element (or slice) consecutively, or returns the indices that do so.
 
 Args:
     input: the tensor.
     repeats: how often each is repeated: a number, or integers per slice. Alone: the indices 0, 1, … repeated so.
-    dim: the dimension; the flattened input when not given.
+    dim: the dimension; the flattened input by default.
     output_size: the total, when it is known already.
 
 Example:

@@ -71,13 +71,13 @@ Tensor scaled(const Tensor& source, const Scalar& alpha) {
 OP("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", POINTWISE,
    R"(Adds slices of `source`, times alpha, to the slices of the input that `index` names.
 
-Repeated indices add up in order, whatever the number of threads.
+Repeated indices are accumulated in order, for any number of threads.
 
 Args:
     input: the tensor to start from.
     dim: the dimension.
     index: a vector of integers.
-    source: as many slices as indices.
+    source: slices to write, one per index.
     alpha: factor of the source.
 
 Example:
@@ -106,7 +106,7 @@ Args:
     input: the tensor to start from.
     dim: the dimension.
     index: a vector of integers.
-    source: as many slices as indices.
+    source: slices to write, one per index.
 
 Example:
     >>> fb.index_copy(fb.zeros(3), 0, fb.tensor([2]), fb.tensor([5.0]))
@@ -127,7 +127,7 @@ OP("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor", F
 Args:
     input: the tensor to start from.
     dim: the dimension.
-    index: a vector of integers; negative ones count from the end.
+    index: a vector of integers; negative values count from the end.
     value: a number or a 0-d tensor.
 
 Example:
@@ -158,9 +158,9 @@ Args:
     input: the tensor to start from.
     dim: the dimension.
     index: a vector of integers.
-    source: as many slices as indices.
+    source: slices to write, one per index.
     reduce: 'prod', 'mean', 'amax' or 'amin'.
-    include_self: whether the slices of the input take part.
+    include_self: whether to include the slices of the input.
 
 Example:
     >>> fb.index_reduce(fb.ones(2), 0, fb.tensor([0, 0]), fb.tensor([2.0, 3.0]), 'prod')

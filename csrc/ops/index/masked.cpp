@@ -65,7 +65,7 @@ OP("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", FUNCTIO
 Args:
     input: the tensor to start from.
     mask: a bool tensor; broadcast.
-    source: at least as many elements as the mask has True.
+    source: at least as many elements as there are True values in the mask.
 
 Example:
     >>> fb.masked_scatter(fb.zeros(3), fb.tensor([True, False, True]), fb.tensor([1.0, 2.0]))
@@ -139,7 +139,7 @@ Example:
     return nonzero(a.tensor(0));
 }
 OP("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor", COMMON,
-   R"(Coordinates of the first elements that are not zero: as many rows as asked for.
+   R"(Coordinates of the first nonzero elements: a fixed number of rows.
 
 Args:
     input: the tensor.

@@ -112,10 +112,10 @@ OP("scatter(Tensor input, int dim, Tensor index, Tensor src, *, str? reduce=None
 
 Args:
     input: the tensor to start from.
-    dim: the dimension the indices count.
+    dim: the dimension to index.
     index: integers; no larger than src, and no larger than input apart from `dim`.
     src: a tensor of values, or `value=` one number.
-    reduce: 'add' or 'multiply' to combine with what is there.
+    reduce: 'add' or 'multiply' to combine with the existing values.
 
 Example:
     >>> fb.scatter(fb.zeros(3), 0, fb.tensor([2, 0]), fb.tensor([1.0, 5.0]))
@@ -135,11 +135,11 @@ OP("scatter(Tensor input, int dim, Tensor index, Scalar src, *, str? reduce=None
 OP("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", POINTWISE,
    R"(Adds elements along a dimension: out[index[i][j]][j] += src[i][j] for dim 0.
 
-Repeated indices add up in order, whatever the number of threads.
+Repeated indices are accumulated in order, for any number of threads.
 
 Args:
     input: the tensor to start from.
-    dim: the dimension the indices count.
+    dim: the dimension to index.
     index: integers; no larger than src, and no larger than input apart from `dim`.
     src: the values.
 
@@ -156,11 +156,11 @@ OP("scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, 
 
 Args:
     input: the tensor to start from.
-    dim: the dimension the indices count.
+    dim: the dimension to index.
     index: integers; no larger than src, and no larger than input apart from `dim`.
     src: the values.
     reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
-    include_self: whether the elements of the input take part.
+    include_self: whether to include the elements of the input.
 
 Example:
     >>> fb.scatter_reduce(fb.zeros(2), 0, fb.tensor([0, 0, 1]), fb.tensor([1.0, 5.0, 3.0]), 'amax')
@@ -196,8 +196,8 @@ OP("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Ten
 
 Args:
     input: the tensor to start from.
-    index: integers; negative ones count from the end.
-    source: as many values as indices.
+    index: integers; negative values count from the end.
+    source: values to write, one per index.
     accumulate: add instead of replacing.
 
 Example:

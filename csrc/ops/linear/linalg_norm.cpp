@@ -10,9 +10,9 @@ OP("linalg.vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=Fal
 
 Args:
     x: a floating point or complex tensor.
-    ord: the order: 2 is the Euclidean norm, 0 counts non-zero elements, inf and -inf take the largest and the smallest.
-    dim: the dimensions the vectors lie along; all if not given.
-    keepdim: whether these stay with size 1.
+    ord: the order: 2 is the Euclidean norm, 0 counts non-zero elements, inf and -inf give the largest and the smallest.
+    dim: the dimensions of the vectors; all if not given.
+    keepdim: whether to keep these dimensions with size 1.
     dtype: computes and returns in this dtype.
 
 Example:

@@ -226,7 +226,7 @@ Args:
     input: Householder vectors in its columns, as from geqrf.
     input2: their factors.
     input3: the matrix.
-    left: whether the reflections stand left of it.
+    left: whether to multiply by the reflections from the left.
     transpose: whether their product is conjugated and transposed.
 
 Example:
@@ -245,7 +245,7 @@ OP("linalg.lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> 
 Args:
     A: shape (..., m, n).
     B: right sides, of shape (..., m) or (..., m, k).
-    rcond: singular values below rcond times the largest count as zero; machine precision times max(m, n) if not given.
+    rcond: singular values below rcond times the largest are treated as zero; machine precision times max(m, n) if not given.
     driver: the LAPACK routine: gelsy (default), gels (full rank only), gelsd or gelss.
 
 Example:

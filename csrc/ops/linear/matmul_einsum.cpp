@@ -281,14 +281,14 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
 }
 
 OP("einsum(str equation, *Tensor[] operands) -> Tensor", FUNCTION,
-   R"(Sums products of elements, as Einstein's notation says.
+   R"(Sums of products of elements in Einstein notation.
 
 Each operand's dimensions get letters; what carries the same letter is multiplied together, and letters that are missing in
 the output are summed over. ``...`` stands for any dimensions, which broadcast. Instead of an equation, each operand may be
 followed by a list of numbers (0 to 51) and ``Ellipsis``, with the output's list at the end.
 
 Args:
-    equation: like ``"ij,jk->ik"``; without ``->`` the letters that occur once make the output, in alphabetical order.
+    equation: like ``"ij,jk->ik"``; without ``->`` the output has the letters that occur once, in alphabetical order.
     operands: the tensors.
 
 Example:

@@ -410,10 +410,10 @@ Example:
 }
 
 OP("_winograd(int? mode=None) -> int", FUNCTION,
-   R"(When 3 × 3 convolutions take Winograd's way; sets it when given. Behind backends.winograd.
+   R"(When 3 × 3 convolutions use Winograd's algorithm; sets it if given. Behind backends.winograd.
 
 Args:
-    mode: 0 for never, 1 where it is faster, 2 wherever it can be done (for tests), or None.
+    mode: 0 for never, 1 where it is faster, 2 wherever possible (for tests), or None.
 
 Example:
     >>> fb._C.namespaces[""]["_winograd"]()

@@ -112,7 +112,7 @@ OP("nn.functional.avg_pool3d(" AVG_ARGS ", int? divisor_override=None) -> Tensor
 // ---- windows of their own ------------------------------------------------------------------------------------------
 
 OP("adaptive_avg_pool1d(Tensor input, int[] output_size) -> Tensor", FUNCTION | FREE | COMPOSITE,
-   R"(The means of as many windows as there are results wanted; they cover the whole input.
+   R"(Adaptive average pooling: the means of as many windows as output elements, which together cover the input.
 
 Args:
     input: shape (batch, channels, length) or (channels, length).
@@ -127,7 +127,7 @@ Example:
 }
 OP("adaptive_max_pool1d(Tensor input, int[] output_size) -> (Tensor values, Tensor indices)",
    FUNCTION | FREE | COMPOSITE,
-   R"(The largest elements of as many windows as there are results wanted, and where they are.
+   R"(Adaptive max pooling: the maxima of as many windows as output elements, and their indices.
 
 Args:
     input: shape (batch, channels, length) or (channels, length).

@@ -18,7 +18,7 @@ Args:
     first: whether the buffers are to be filled, not read.
     lr: learning rate.
     momentum: how much of the previous direction is kept.
-    dampening: how much of the gradient is left out of the direction.
+    dampening: dampening of the momentum.
     weight_decay: strength of the pull towards zero.
     nesterov: look ahead along the new direction.
     maximize: climb instead of descend.

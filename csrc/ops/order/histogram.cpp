@@ -47,7 +47,7 @@ Example:
 }
 
 OP("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor", FUNCTION | METHOD,
-   R"(How often each non-negative integer comes, or the sum of its weights.
+   R"(Number of occurrences of each non-negative integer, or the sum of its weights.
 
 Args:
     input: a 1-d tensor of non-negative integers.

@@ -54,15 +54,15 @@ void check_rows(const Tensor& sequence, const Tensor& values) {
 OP("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, str? side=None, "
    "Tensor? sorter=None) -> Tensor",
    FUNCTION | OUT,
-   R"(Where values belong in a sorted sequence, so that it stays sorted.
+   R"(Indices at which values can be inserted into a sorted sequence, keeping it sorted.
 
 Args:
     sorted_sequence: ascending along the last dimension; one row for all values, or one for each row of ``input``.
     input: the values, a tensor or a number.
-    out_int32: give int32 indices instead of int64.
-    right: put values behind equal elements instead of before them.
+    out_int32: return int32 indices instead of int64.
+    right: insert values after equal elements instead of before them.
     side: ``'left'`` or ``'right'``, the same as ``right`` in words.
-    sorter: indices that sort ``sorted_sequence``, when it is not sorted itself.
+    sorter: indices that sort ``sorted_sequence``, if it is not sorted.
 
 Example:
     >>> fb.searchsorted(fb.tensor([1, 3, 5]), fb.tensor([3, 6]))
@@ -88,8 +88,8 @@ OP("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool ri
 Args:
     input: the values, a tensor or a number.
     boundaries: a sorted 1-d tensor.
-    out_int32: give int32 indices instead of int64.
-    right: whether a value equal to a boundary belongs to the bucket behind it.
+    out_int32: return int32 indices instead of int64.
+    right: whether a value equal to a boundary belongs to the bucket above it.
 
 Example:
     >>> fb.bucketize(fb.tensor([3, 6, 9]), fb.tensor([1, 3, 5, 7, 9]))
@@ -101,13 +101,13 @@ Example:
 }
 
 OP("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-   FUNCTION | OUT, R"(Whether each element is one of given values. NaN is equal to none.
+   FUNCTION | OUT, R"(Whether each element is one of the given values. NaN is equal to none.
 
 Args:
     elements: the tensor, or a number.
     test_elements: values to look for, a tensor or a number.
-    assume_unique: a hint that no element comes twice; not needed here.
-    invert: give whether it is none of them.
+    assume_unique: a hint that no element occurs twice; has no effect.
+    invert: return whether it is none of them.
 
 Example:
     >>> fb.isin(fb.tensor([1, 2, 3]), fb.tensor([3, 1]))

@@ -66,7 +66,7 @@ OP("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", COMMON,
 Args:
     input: a real tensor; integers are converted to the default dtype.
     dim: dimension or dimensions to sum over.
-    keepdim: whether reduced dimensions stay, with size 1.
+    keepdim: whether to keep reduced dimensions with size 1.
 
 Example:
     >>> fb.logsumexp(fb.tensor([0.0, 0.0]), dim=0)

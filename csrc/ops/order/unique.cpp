@@ -44,8 +44,8 @@ OP("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool retur
 Args:
     input: a real tensor.
     sorted: whether the result is in ascending order; it always is here.
-    return_inverse: give also, for each element, its index in the result.
-    return_counts: give also how often each comes.
+    return_inverse: also return, for each element, its index in the result.
+    return_counts: also return how often each element occurs.
     dim: dimension along which slices are compared; elements when not given.
 
 Returns:
@@ -61,12 +61,12 @@ Example:
 }
 
 OP("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> any",
-   FUNCTION | METHOD, R"(The elements, or slices along a dimension, with equal neighbours taken as one.
+   FUNCTION | METHOD, R"(The elements, or slices along a dimension, without consecutive repetitions.
 
 Args:
     input: a real tensor.
-    return_inverse: give also, for each element, its index in the result.
-    return_counts: give also how long each run is.
+    return_inverse: also return, for each element, its index in the result.
+    return_counts: also return the length of each run.
     dim: dimension along which slices are compared; elements of the flattened tensor when not given.
 
 Returns:

@@ -155,7 +155,7 @@ OP_ALIAS("subtract", "sub");
 OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD, R"(other - alpha * input.
 
 Args:
-    input: what is taken away.
+    input: the subtrahend.
     other: what it is taken from.
     alpha: a number that input is multiplied with.
 
@@ -261,7 +261,7 @@ Example:
 }
 OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return power(a, a.tensor(0), a.tensor(1)); }
 
-OP("square(Tensor input) -> Tensor", POINTWISE | FREE, R"(Each element times itself.
+OP("square(Tensor input) -> Tensor", POINTWISE | FREE, R"(The square of each element.
 
 Args:
     input: the tensor.
@@ -324,7 +324,7 @@ Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y
     });
 }
 OP("where(Tensor condition, Operand input, Operand other) -> Tensor", FUNCTION | OUT,
-   R"(Elements of input where condition holds, of other elsewhere; with condition alone, the indices of its non-zero elements.
+   R"(Elements of input where condition is true, of other elsewhere; with condition alone, the indices of its nonzero elements.
 
 Args:
     condition: a bool tensor.
@@ -440,8 +440,8 @@ OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE,
    R"(Linear interpolation: input + weight * (end - input).
 
 Args:
-    input: where it starts.
-    end: where it ends.
+    input: start.
+    end: end.
     weight: how far to go, a number or tensor.
 
 Example:

@@ -148,7 +148,7 @@ Args:
     other: the second tensor, of the same dtype.
     rtol: relative tolerance.
     atol: absolute tolerance.
-    equal_nan: whether two NaNs count as close.
+    equal_nan: whether to treat two NaNs as close.
 
 Example:
     >>> fb.isclose(fb.tensor([1., 2.]), fb.tensor([1.000001, 2.1]))
@@ -166,7 +166,7 @@ Args:
     other: the second tensor, of the same dtype.
     rtol: relative tolerance.
     atol: absolute tolerance.
-    equal_nan: whether two NaNs count as close.
+    equal_nan: whether to treat two NaNs as close.
 
 Example:
     >>> fb.allclose(fb.tensor([1., 2.]), fb.tensor([1.000001, 2.]))

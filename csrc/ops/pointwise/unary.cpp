@@ -153,7 +153,7 @@ struct Conj {
     }
 };
 
-OP("conj(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Complex conjugate; the tensor itself when it is real.
+OP("conj(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Complex conjugate; a real tensor is returned unchanged.
 
 Args:
     input: the tensor.
@@ -167,7 +167,7 @@ Example:
     return unary(a, a.tensor(0), kernels, Result::Same);
 }
 OP("conj_physical(Tensor input) -> Tensor", POINTWISE,
-   R"(Complex conjugate in new memory (conj() gives real tensors back as they are).
+   R"(Complex conjugate in new memory (conj() returns real tensors unchanged).
 
 Args:
     input: the tensor.

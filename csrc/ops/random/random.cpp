@@ -154,10 +154,10 @@ OP("rand(*int[] size, *, Generator? generator=None, " RANDOM_OPTIONS, FUNCTION |
 
 Args:
     size: the shape.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: a floating point or complex dtype; the default dtype if not given.
     layout: strided.
-    device: where the tensor lives.
+    device: device of the tensor.
 
 Example:
     >>> fb.rand(2, 3).shape
@@ -174,10 +174,10 @@ Complex numbers have variance one, shared by real and imaginary part.
 
 Args:
     size: the shape.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: a floating point or complex dtype; the default dtype if not given.
     layout: strided.
-    device: where the tensor lives.
+    device: device of the tensor.
 
 Example:
     >>> fb.randn(2, 3).shape
@@ -193,10 +193,10 @@ Args:
     low: smallest value; 0 if only ``high`` is given.
     high: one above the largest value.
     size: the shape.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: int64 if not given.
     layout: strided.
-    device: where the tensor lives.
+    device: device of the tensor.
 
 Example:
     >>> fb.randint(7, 8, (3,))
@@ -218,7 +218,7 @@ OP("rand_like(Tensor input, " LIKE_OPTIONS, FUNCTION,
 
 Args:
     input: its shape, dtype and device are taken.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: another dtype.
     layout: strided.
     device: another device.
@@ -237,7 +237,7 @@ OP("randn_like(Tensor input, " LIKE_OPTIONS, FUNCTION, R"(Standard normal random
 
 Args:
     input: its shape, dtype and device are taken.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: another dtype.
     layout: strided.
     device: another device.
@@ -259,7 +259,7 @@ Args:
     input: its shape, dtype and device are taken.
     low: smallest value; 0 if only ``high`` is given.
     high: one above the largest value.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
     dtype: another dtype.
     layout: strided.
     device: another device.
@@ -282,7 +282,7 @@ Args:
     input: the tensor that is written to.
     from: lower bound.
     to: upper bound.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.zeros(3).uniform_(2, 2)
@@ -298,7 +298,7 @@ Args:
     input: the tensor that is written to.
     mean: their mean.
     std: their standard deviation.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.zeros(3).normal_(1, 0)
@@ -315,7 +315,7 @@ Args:
     input: the tensor that is written to.
     from: smallest value; 0 if only ``to`` is given.
     to: one above the largest value.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.zeros(3).random_(4, 5)
@@ -345,7 +345,7 @@ OP("exponential_(Tensor input, float lambd=1, *, Generator? generator=None) -> T
 Args:
     input: the tensor that is written to.
     lambd: the rate; the mean is its inverse.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> (fb.zeros(3).exponential_() > 0).all()
@@ -362,7 +362,7 @@ OP("geometric_(Tensor input, float p, *, Generator? generator=None) -> Tensor", 
 Args:
     input: the tensor that is written to.
     p: probability of success of one trial, between 0 and 1.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> (fb.zeros(3).geometric_(0.5) >= 1).all()
@@ -382,7 +382,7 @@ Args:
     input: the tensor that is written to.
     median: centre of the distribution.
     sigma: half its width at half height, positive.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.zeros(3).cauchy_().shape
@@ -401,7 +401,7 @@ Args:
     input: the tensor that is written to.
     mean: mean of the logarithm.
     std: standard deviation of the logarithm, positive.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> (fb.zeros(3).log_normal_() > 0).all()

@@ -58,7 +58,7 @@ OP("_standard_gamma(Tensor input, Generator? generator=None) -> Tensor", FUNCTIO
 
 Args:
     input: the shape parameters, not negative.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb._standard_gamma(fb.zeros(2))
@@ -90,7 +90,7 @@ OP("_sample_dirichlet(Tensor input, Generator? generator=None) -> Tensor", FUNCT
 
 Args:
     input: the concentrations, positive.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb._sample_dirichlet(fb.ones(1)).round()

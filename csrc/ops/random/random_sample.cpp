@@ -61,7 +61,7 @@ OP("bernoulli(Tensor input, *, Generator? generator=None) -> Tensor", COMMON,
 Args:
     input: probabilities, or a tensor that gives shape and dtype if ``p`` is given.
     p: one probability for all elements.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.bernoulli(fb.tensor([0., 1., 1.]))
@@ -84,7 +84,7 @@ OP("bernoulli_(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor",
 Args:
     input: the tensor that is written to.
     p: probability of a one: a number, or a tensor that broadcasts.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.zeros(3).bernoulli_(1)
@@ -97,13 +97,13 @@ OP("bernoulli_(Tensor input, float p=0.5, *, Generator? generator=None) -> Tenso
 }
 
 OP("normal(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor", FUNCTION | OUT,
-   R"(Normal random numbers with given means and standard deviations.
+   R"(Normally distributed random numbers with given means and standard deviations.
 
 Args:
     mean: the means: a tensor or a number.
     std: the standard deviations: a tensor or a number.
     size: the shape, when both are numbers.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.normal(fb.tensor([1., 2.]), 0.0)
@@ -140,11 +140,11 @@ OP("normal(float mean, float std, int[] size, *, Generator? generator=None, dtyp
 }
 
 OP("poisson(Tensor input, Generator? generator=None) -> Tensor", FUNCTION,
-   R"(Poisson distributed numbers with given means.
+   R"(Poisson-distributed random numbers with given means.
 
 Args:
     input: the means, not negative.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.poisson(fb.zeros(3))
@@ -163,7 +163,7 @@ OP("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", F
 Args:
     count: numbers of trials.
     prob: probabilities of success; shapes broadcast.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.binomial(fb.tensor([10., 20.]), fb.tensor([1., 0.]))
@@ -180,13 +180,13 @@ Example:
 }
 
 OP("multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", COMMON,
-   R"(Indices drawn with given weights.
+   R"(Indices sampled with given weights.
 
 Args:
     input: weights, not negative, of one distribution or of one per row; they need not sum to one.
-    num_samples: how many indices per distribution.
+    num_samples: number of indices per distribution.
     replacement: whether an index can be drawn again.
-    generator: where the numbers come from; the default generator if not given.
+    generator: source of the random numbers; the default generator if not given.
 
 Example:
     >>> fb.multinomial(fb.tensor([0., 3., 0.]), 2, replacement=True)
@@ -203,11 +203,11 @@ OP("randperm(int n, *, Generator? generator=None, dtype? dtype=None, layout? lay
    FUNCTION | OUT, R"(The numbers 0 to n - 1 in random order.
 
 Args:
-    n: how many.
-    generator: where the randomness comes from; the default generator if not given.
+    n: number of elements.
+    generator: source of the random numbers; the default generator if not given.
     dtype: int64 if not given.
     layout: strided.
-    device: where the tensor lives.
+    device: device of the tensor.
 
 Example:
     >>> fb.randperm(4).sort().values

@@ -161,9 +161,9 @@ OP("empty(*int[] size, *, " FB_OPTIONS ", memory_format? memory_format=None) -> 
 
 Args:
     size: the shape, as integers or one sequence.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives; the default device when not given.
+    device: device of the tensor; the default device if not given.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
     memory_format: order of the elements in memory.
@@ -189,9 +189,9 @@ OP("zeros(*int[] size, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(A tenso
 
 Args:
     size: the shape, as integers or one sequence.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -208,9 +208,9 @@ OP("ones(*int[] size, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT, R"(A tensor
 
 Args:
     size: the shape, as integers or one sequence.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -231,7 +231,7 @@ Args:
     fill_value: the value.
     dtype: element type; by default bool, int64 or the default dtype, as the value is.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -248,7 +248,7 @@ OP("empty_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION,
    R"(A tensor with the shape of another, its elements not set.
 
 Args:
-    input: gives shape, dtype, device and order in memory.
+    input: a tensor with the shape, dtype, device and memory order of the result.
     dtype: another element type.
     layout: only strided.
     device: another device.
@@ -266,7 +266,7 @@ Example:
 OP("zeros_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(Zeros with the shape of another tensor.
 
 Args:
-    input: gives shape, dtype, device and order in memory.
+    input: a tensor with the shape, dtype, device and memory order of the result.
     dtype: another element type.
     layout: only strided.
     device: another device.
@@ -284,7 +284,7 @@ Example:
 OP("ones_like(Tensor input, *, " FB_LIKE_OPTIONS ") -> Tensor", FUNCTION, R"(Ones with the shape of another tensor.
 
 Args:
-    input: gives shape, dtype, device and order in memory.
+    input: a tensor with the shape, dtype, device and memory order of the result.
     dtype: another element type.
     layout: only strided.
     device: another device.
@@ -303,7 +303,7 @@ OP("full_like(Tensor input, Scalar fill_value, *, " FB_LIKE_OPTIONS ") -> Tensor
    R"(One value everywhere, with the shape of another tensor.
 
 Args:
-    input: gives shape, dtype, device and order in memory.
+    input: a tensor with the shape, dtype, device and memory order of the result.
     fill_value: the value.
     dtype: another element type.
     layout: only strided.
@@ -393,7 +393,7 @@ Example:
 }
 
 OP("new_empty_strided(Tensor input, int[] size, int[] stride, " FB_OPTIONS ") -> Tensor", METHOD,
-   R"(A tensor with given strides and this tensor's dtype and device, its elements not set.
+   R"(An uninitialized tensor with given strides and this tensor's dtype and device.
 
 Args:
     size: the shape.
@@ -413,14 +413,14 @@ Example:
 }
 
 OP("empty_strided(int[] size, int[] stride, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
-   R"(A tensor with given strides, its elements not set.
+   R"(An uninitialized tensor with given strides.
 
 Args:
     size: the shape.
     stride: elements between neighbours, per dimension.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -433,14 +433,14 @@ Example:
 }
 
 OP("empty_permuted(int[] size, int[] physical_layout, *, " FB_OPTIONS ") -> Tensor", FUNCTION,
-   R"(A dense tensor with its dimensions in a given order in memory, its elements not set.
+   R"(An uninitialized dense tensor with its dimensions in a given order in memory.
 
 Args:
     size: the shape.
     physical_layout: the dimensions from the slowest to the fastest in memory.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -467,9 +467,9 @@ OP("scalar_tensor(Scalar s, *, " FB_OPTIONS ") -> Tensor", FUNCTION, R"(A 0-d te
 
 Args:
     s: the number.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 

@@ -146,12 +146,12 @@ OP("arange(Scalar end, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
    R"(Numbers from `start` up to but without `end`, `step` apart.
 
 Args:
-    start: the first number, 0 when only one number is given.
+    start: the first number; 0 if only one number is given.
     end: the bound that is not reached.
-    step: distance between neighbours; may be negative.
-    dtype: element type; int64 when all three are integers, else the default dtype.
+    step: distance between consecutive elements; may be negative.
+    dtype: element type; int64 if all three are integers, otherwise the default dtype.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -174,10 +174,10 @@ OP("linspace(Operand start, Operand end, int steps, *, " FB_OPTIONS ") -> Tensor
 Args:
     start: the first number (or a 0-d tensor).
     end: the last number (or a 0-d tensor).
-    steps: how many.
+    steps: number of elements.
     dtype: element type; the default dtype (or its complex counterpart) when not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -194,11 +194,11 @@ OP("logspace(Operand start, Operand end, int steps, float base=10.0, *, " FB_OPT
 Args:
     start: the first exponent (or a 0-d tensor).
     end: the last exponent (or a 0-d tensor).
-    steps: how many.
+    steps: number of elements.
     base: of the powers.
-    dtype: element type; the default dtype when not given.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 
@@ -225,10 +225,10 @@ OP("eye(int n, int? m=None, *, " FB_OPTIONS ") -> Tensor", FUNCTION | OUT,
 
 Args:
     n: number of rows.
-    m: number of columns, n when not given.
-    dtype: element type; the default dtype when not given.
+    m: number of columns; n by default.
+    dtype: element type; the default dtype if not given.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: page-locked memory, only with an accelerator.
     requires_grad: whether gradients are recorded.
 

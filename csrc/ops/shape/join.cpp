@@ -217,7 +217,7 @@ OP_ALIAS("row_stack", "vstack");
 OP("dstack(Tensor[] tensors) -> Tensor", FUNCTION | OUT, R"(Joins tensors along the third dimension.
 
 Args:
-    tensors: the tensors; they are given three dimensions first.
+    tensors: the tensors, which are first expanded to at least three dimensions.
 
 Example:
     >>> fb.dstack([fb.tensor([1, 2]), fb.tensor([3, 4])])
@@ -271,7 +271,7 @@ OP("meshgrid(*Tensor[] tensors, *, str? indexing=None) -> Tensor[]", FUNCTION,
 
 Args:
     tensors: vectors of coordinates.
-    indexing: 'ij' (the default): the first vector runs along the first dimension; 'xy': along the second.
+    indexing: 'ij' (the default): the first vector varies along the first dimension; 'xy': along the second.
 
 Example:
     >>> fb.meshgrid(fb.tensor([1, 2]), fb.tensor([3, 4]), indexing='ij')
@@ -388,10 +388,10 @@ OP("tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? l
 Args:
     row: rows of the matrix.
     col: columns of the matrix.
-    offset: the last diagonal that counts; 0 is the main one.
+    offset: the last diagonal to include; 0 is the main one.
     dtype: int64 or int32.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: accepted.
 
 Example:
@@ -409,10 +409,10 @@ OP("triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? l
 Args:
     row: rows of the matrix.
     col: columns of the matrix.
-    offset: the first diagonal that counts; 0 is the main one.
+    offset: the first diagonal to include; 0 is the main one.
     dtype: int64 or int32.
     layout: only strided.
-    device: where the tensor lives.
+    device: device of the tensor.
     pin_memory: accepted.
 
 Example:

@@ -67,7 +67,7 @@ OP("expand(Tensor input, *int[] size, *, bool implicit=False) -> Tensor", METHOD
    R"(A view that repeats dimensions of size 1 without copying.
 
 Args:
-    size: the new shape; -1 keeps a size, new dimensions come first.
+    size: the new shape; -1 keeps a size, new dimensions are prepended.
     implicit: accepted for compatibility.
 
 Example:

@@ -7,7 +7,7 @@
 namespace fb {
 
 OP("contiguous(Tensor input, memory_format memory_format=0) -> Tensor", METHOD,
-   R"(The tensor itself when its elements already lie in order, else a copy that does.
+   R"(The tensor itself if it is contiguous, otherwise a contiguous copy.
 
 Args:
     memory_format: the order: contiguous_format, channels_last or channels_last_3d.
@@ -39,8 +39,8 @@ OP("copy_(Tensor input, Operand src, bool non_blocking=False) -> Tensor", METHOD
    R"(Copies another tensor's elements into this one, broadcast and converted.
 
 Args:
-    src: where the elements come from.
-    non_blocking: accepted; copies on the CPU are done at once.
+    src: tensor to copy from.
+    non_blocking: accepted without effect; copies on the CPU are synchronous.
 
 Example:
     >>> fb.zeros(2, 2).copy_(fb.tensor([1, 2]))
@@ -90,7 +90,7 @@ Example:
 OP("fill(Tensor input, Operand value) -> Tensor", FUNCTION, R"(A copy of the tensor with one value everywhere.
 
 Args:
-    input: gives shape, dtype and device.
+    input: a tensor with the shape, dtype and device of the result.
     value: a number or a 0-d tensor.
 
 Example:
@@ -131,7 +131,7 @@ static Tensor resize(const Tensor& t, const Dims& shape, MemoryFormat format) {
     return t;
 }
 OP("resize_(Tensor input, *int[] size, *, memory_format? memory_format=None) -> Tensor", METHOD,
-   R"(Gives this tensor itself another shape; memory grows when needed, new elements are not set.
+   R"(Changes the shape of this tensor in place; memory grows if needed, and new elements are uninitialized.
 
 Args:
     size: the new shape.
@@ -145,11 +145,11 @@ Example:
     return resize(a.tensor(0), a.dims(1), format_or(a, 2, MemoryFormat::Contiguous));
 }
 OP("resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", FUNCTION | METHOD,
-   R"(Gives this tensor itself the shape of another.
+   R"(Changes the shape of this tensor in place to that of another.
 
 Args:
     input: the tensor.
-    the_template: gives the shape.
+    the_template: a tensor with the new shape.
     memory_format: order of the elements in memory.
 
 Example:

@@ -103,7 +103,7 @@ Example:
 }
 
 OP("roll(Tensor input, int[] shifts, int[] dims=()) -> Tensor", FUNCTION | METHOD,
-   R"(Shifts elements along dims; what falls off one end comes in at the other.
+   R"(Shifts elements along dims; elements shifted out at one end re-enter at the other.
 
 Args:
     input: the tensor.
@@ -125,7 +125,7 @@ OP("rot90(Tensor input, int k=1, int[] dims=(0, 1)) -> Tensor", FUNCTION | METHO
 
 Args:
     input: at least two-dimensional.
-    k: how many times, from the first towards the second of the dims; negative turns back.
+    k: number of quarter turns, from the first towards the second of the dims; negative values turn back.
     dims: the plane.
 
 Example:
@@ -147,10 +147,10 @@ Example:
 }
 
 OP("repeat(Tensor input, *int[] repeats) -> Tensor", METHOD,
-   R"(The tensor repeated along its dimensions; new dimensions come first.
+   R"(The tensor repeated along its dimensions; new dimensions are prepended.
 
 Args:
-    repeats: how many times, per dimension.
+    repeats: number of repetitions per dimension.
 
 Example:
     >>> fb.tensor([1, 2]).repeat(2, 2)
@@ -163,7 +163,7 @@ OP("tile(Tensor input, *int[] dims) -> Tensor", FUNCTION | METHOD, R"(The tensor
 
 Args:
     input: the tensor.
-    dims: how many times, per dimension; ones are put in front when there are too few.
+    dims: number of repetitions per dimension; ones are prepended if there are too few.
 
 Example:
     >>> fb.tile(fb.tensor([1, 2]), (2,))
@@ -239,8 +239,8 @@ OP("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
 Args:
     input: at least one-dimensional.
     offset: 0 for the main diagonal, positive above it, negative below.
-    dim1: where the rows stand in the result.
-    dim2: where the columns stand.
+    dim1: position of the rows in the result.
+    dim2: position of the columns in the result.
 
 Example:
     >>> fb.diag_embed(fb.tensor([1, 2]))

@@ -101,7 +101,7 @@ OP("split(Tensor input, int split_size, int dim=0) -> Tensor[]", FUNCTION | METH
 
 Args:
     input: the tensor.
-    split_size: the size of each stretch (the last may be smaller), or the sizes of all of them.
+    split_size: the size of each part (the last may be smaller), or the sizes of all parts.
     dim: the dimension to split.
 
 Example:
@@ -123,7 +123,7 @@ OP("split(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]", 
 }
 
 OP("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]", FUNCTION | METHOD,
-   R"(Views of consecutive stretches of given sizes.
+   R"(Views of consecutive parts of given sizes.
 
 Args:
     input: the tensor.
@@ -142,7 +142,7 @@ OP("chunk(Tensor input, int chunks, int dim=0) -> Tensor[]", FUNCTION | METHOD,
 
 Args:
     input: the tensor.
-    chunks: how many are wanted.
+    chunks: number of parts.
     dim: the dimension to split.
 
 Example:
@@ -153,7 +153,7 @@ Example:
 }
 
 OP("tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", FUNCTION | METHOD,
-   R"(Views of stretches of one dimension, split into nearly equal parts or at given indices.
+   R"(Views of parts of one dimension, split into nearly equal parts or at given indices.
 
 Args:
     input: the tensor.
@@ -248,7 +248,7 @@ Example:
 }
 OP("atleast_1d(*Tensor[] tensors) -> Tensor[]", FUNCTION, nullptr) { return all_at_least(a.tensors(0), 1); }
 OP("atleast_2d(Tensor input) -> Tensor", FUNCTION,
-   R"(The tensor, or tensors, with at least two dimensions; new ones come first.
+   R"(The tensor, or tensors, with at least two dimensions; new dimensions are prepended.
 
 Args:
     tensors: one tensor, or several (or a sequence), which give a tuple.

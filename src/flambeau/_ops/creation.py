@@ -75,8 +75,8 @@ def hann_window(window_length, periodic, *, dtype, layout, device, pin_memory, r
     """The Hann window, sin² over half a period.
 
     Args:
-        window_length: how many values.
-        periodic: leave out the last value, as for spectra; else the window is symmetric.
+        window_length: number of values.
+        periodic: omit the last value, as for spectra; otherwise the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
         device: device of the tensor.
@@ -100,8 +100,8 @@ def hamming_window(window_length, periodic, alpha, beta, *, dtype, layout, devic
     """The Hamming window, alpha - beta cos(2πn/N).
 
     Args:
-        window_length: how many values.
-        periodic: leave out the last value, as for spectra; else the window is symmetric.
+        window_length: number of values.
+        periodic: omit the last value, as for spectra; otherwise the window is symmetric.
         alpha: the constant part.
         beta: the part of the cosine.
         dtype: a floating point dtype; the default dtype when not given.
@@ -123,8 +123,8 @@ def blackman_window(window_length, periodic, *, dtype, layout, device, pin_memor
     """The Blackman window, 0.42 - 0.5 cos(2πn/N) + 0.08 cos(4πn/N).
 
     Args:
-        window_length: how many values.
-        periodic: leave out the last value, as for spectra; else the window is symmetric.
+        window_length: number of values.
+        periodic: omit the last value, as for spectra; otherwise the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
         device: device of the tensor.
@@ -144,8 +144,8 @@ def bartlett_window(window_length, periodic, *, dtype, layout, device, pin_memor
     """The Bartlett window, a triangle.
 
     Args:
-        window_length: how many values.
-        periodic: leave out the last value, as for spectra; else the window is symmetric.
+        window_length: number of values.
+        periodic: omit the last value, as for spectra; otherwise the window is symmetric.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.
         device: device of the tensor.
@@ -169,8 +169,8 @@ def kaiser_window(window_length, periodic, beta, *, dtype, layout, device, pin_m
     """The Kaiser window, made of the Bessel function I₀.
 
     Args:
-        window_length: how many values.
-        periodic: leave out the last value, as for spectra; else the window is symmetric.
+        window_length: number of values.
+        periodic: omit the last value, as for spectra; otherwise the window is symmetric.
         beta: shape; larger is narrower.
         dtype: a floating point dtype; the default dtype when not given.
         layout: only strided.

@@ -148,7 +148,7 @@ def pinverse(input, rcond):
 
     Args:
         input: shape (..., m, n).
-        rcond: singular values up to this times the largest count as zero.
+        rcond: singular values up to this times the largest are treated as zero.
 
     Example:
         >>> fb.pinverse(fb.tensor([[2.]]))
@@ -241,7 +241,7 @@ def tensorinv(A, ind):
 
     Args:
         A: the product of the first ``ind`` sizes must equal that of the others.
-        ind: how many dimensions come first.
+        ind: number of leading dimensions.
 
     Example:
         >>> fb.linalg.tensorinv(fb.eye(4).reshape(2, 2, 4), 2).shape
@@ -290,7 +290,7 @@ def linalg_vander(x, *, N):
 
     Args:
         x: vectors, of shape (..., n); a number counts as a vector of length 1. Integers give int64.
-        N: how many powers, at least 2; n if not given.
+        N: number of powers, at least 2; n if not given.
 
     Example:
         >>> fb.linalg.vander(fb.tensor([2, 3]), N=3)
@@ -315,7 +315,7 @@ def lu(A, pivot, get_infos, out):
         A: shape (..., m, n).
         pivot: must be True.
         get_infos: whether LAPACK's codes are returned as a third tensor.
-        out: tensors that take the results.
+        out: tensors for the results.
 
     Example:
         >>> fb.lu(fb.tensor([[1., 2.], [2., 2.]]))[1]
@@ -372,7 +372,7 @@ def pca_lowrank(A, q, center, niter):
 
     Args:
         A: shape (..., m, n).
-        q: how many components to look for; min(6, m, n) if not given.
+        q: number of components; min(6, m, n) if not given.
         center: whether the mean row is subtracted first.
         niter: rounds of refinement.
 

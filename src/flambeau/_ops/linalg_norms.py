@@ -53,7 +53,7 @@ def matrix_norm(A, ord, dim, keepdim, *, dtype):
         ord: 'fro' (Frobenius, the default), 'nuc' (sum of singular values), 2 or -2 (largest or smallest singular
             value), 1 or -1 (largest or smallest column sum of absolute values), inf or -inf (the same for rows).
         dim: the two dimensions.
-        keepdim: whether these stay with size 1.
+        keepdim: whether to keep these dimensions with size 1.
         dtype: computes and returns in this dtype.
 
     Example:
@@ -103,7 +103,7 @@ def norm(input, ord, dim, keepdim, *, dtype):
         input: a floating point or complex tensor.
         ord: order of the norm; see vector_norm and matrix_norm. Without it, the Euclidean norm of all elements.
         dim: one dimension for vectors, two for matrices.
-        keepdim: whether these stay with size 1.
+        keepdim: whether to keep these dimensions with size 1.
         dtype: computes and returns in this dtype.
 
     Example:

@@ -16,9 +16,9 @@ def range(start, end, step, *, dtype, layout, device, pin_memory, requires_grad)
 
     Args:
         start: the first number.
-        end: the last, if a whole number of steps leads there.
-        step: the distance between two of them.
-        dtype: the default dtype when not given, whatever the numbers are.
+        end: the last number, if it is a whole number of steps away.
+        step: distance between consecutive elements.
+        dtype: the default dtype if not given, for all kinds of numbers.
         layout: only strided.
         device: device of the tensor.
         pin_memory: page-locked memory, only with an accelerator.
@@ -55,7 +55,7 @@ def nuclear_norm(input, keepdim):
     Args:
         input: the matrix.
         dim: two dimensions, when there are more.
-        keepdim: whether the dimensions stay, with size 1.
+        keepdim: whether to keep these dimensions with size 1.
 
     Example:
         >>> fb.nuclear_norm(fb.eye(3))
@@ -83,8 +83,8 @@ def frobenius_norm(input, dim, keepdim):
 
     Args:
         input: the tensor.
-        dim: the dimensions; none means all of them.
-        keepdim: whether the dimensions stay, with size 1.
+        dim: the dimensions; all if empty.
+        keepdim: whether to keep these dimensions with size 1.
 
     Example:
         >>> fb.frobenius_norm(fb.tensor([[3.0, 4.0], [6.0, 8.0]]), 1)

@@ -103,7 +103,7 @@ def vecdot(x, y, *, dim):
     Args:
         x: the first vectors.
         y: the second vectors; shapes broadcast.
-        dim: the dimension the vectors lie along.
+        dim: the dimension of the vectors.
 
     Example:
         >>> fb.linalg.vecdot(fb.tensor([[1., 2.], [3., 4.]]), fb.tensor([1., 10.]))
@@ -297,11 +297,11 @@ def _power(name, input, n):
 
 @composite("matrix_power(Tensor input, int n) -> Tensor", method=True, out=True)
 def matrix_power(input, n):
-    """A square matrix multiplied n times with itself.
+    """The n-th power of a square matrix.
 
     Args:
         input: square matrices, of shape (..., m, m).
-        n: the exponent; a negative one takes the inverse first.
+        n: the exponent; a negative one uses the inverse.
 
     Example:
         >>> fb.matrix_power(fb.tensor([[1, 1], [0, 1]]), 5)
@@ -313,11 +313,11 @@ def matrix_power(input, n):
 
 @composite("linalg.matrix_power(Tensor A, int n) -> Tensor", out=True)
 def linalg_matrix_power(A, n):
-    """A square matrix multiplied n times with itself.
+    """The n-th power of a square matrix.
 
     Args:
         A: square matrices, of shape (..., m, m).
-        n: the exponent; a negative one takes the inverse first.
+        n: the exponent; a negative one uses the inverse.
 
     Example:
         >>> fb.linalg.matrix_power(fb.tensor([[1., 1.], [0., 1.]]), -1)

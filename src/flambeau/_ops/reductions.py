@@ -14,7 +14,7 @@ def nanmean(input, dim, keepdim, dtype):
     Args:
         input: a floating point or complex tensor.
         dim: dimension or dimensions to average over; all when not given.
-        keepdim: whether reduced dimensions stay, with size 1.
+        keepdim: whether to keep reduced dimensions with size 1.
         dtype: dtype to which the elements are converted first.
 
     Example:
@@ -51,7 +51,7 @@ def dist(input, other, p):
     "hash_tensor(Tensor input, int[]? dim=None, *, bool keepdim=False, int mode=0) -> Tensor", method=True, out=True
 )
 def hash_tensor(input, dim, *, keepdim, mode):
-    """A number that tells whether elements changed: the exclusive or of their bits, as uint64.
+    """A checksum of the elements: the exclusive or of their bits, as uint64.
 
     Floats are taken as float64, integers and bool as int64, so equal values have equal hashes in every dtype. The order
     of the elements does not count.
@@ -59,8 +59,8 @@ def hash_tensor(input, dim, *, keepdim, mode):
     Args:
         input: a real tensor with at least one element per result.
         dim: dimension or dimensions to reduce; all when not given.
-        keepdim: whether reduced dimensions stay, with size 1.
-        mode: 0, the only way there is.
+        keepdim: whether to keep reduced dimensions with size 1.
+        mode: must be 0.
 
     Example:
         >>> fb.hash_tensor(fb.tensor([1, 2, 4]))
@@ -217,10 +217,10 @@ def diff(input, n, dim, prepend, append):
 
     Args:
         input: the tensor; neighbors of bools differ or not.
-        n: how many times.
+        n: number of times.
         dim: dimension to run along.
         prepend: what to put in front first.
-        append: what to put behind first.
+        append: values to append first.
 
     Example:
         >>> fb.diff(fb.tensor([1, 4, 9, 16]))
@@ -371,7 +371,7 @@ def cov(input, correction, fweights, aweights):
     Args:
         input: one row per variable, one column per observation; a 1-d tensor is one variable.
         correction: what is taken off the number of observations in the divisor.
-        fweights: how often each observation counts, integers.
+        fweights: integer repetition count of each observation.
         aweights: how much each observation weighs, floating point.
 
     Example:

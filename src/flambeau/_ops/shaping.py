@@ -9,7 +9,7 @@ def adjoint(input):
     """The conjugate transpose of each matrix.
 
     Args:
-        input: matrices (a 0-d tensor stays as it is).
+        input: matrices (a 0-d tensor is returned unchanged).
 
     Example:
         >>> fb.adjoint(fb.tensor([[1 + 2j, 3 + 0j]]))
@@ -27,7 +27,7 @@ def adjoint(input):
 
 @composite("as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", method=True)
 def as_strided_(input, size, stride, storage_offset):
-    """Gives this tensor itself another shape and strides over its storage.
+    """Changes the shape and strides of this tensor in place, over the same storage.
 
     Args:
         input: the tensor.
@@ -53,7 +53,7 @@ def combinations(input, r, with_replacement):
     Args:
         input: a vector.
         r: how many elements per combination.
-        with_replacement: whether an element may come more than once.
+        with_replacement: whether an element may occur more than once.
 
     Example:
         >>> fb.combinations(fb.tensor([1, 2, 3]))
@@ -88,8 +88,8 @@ def vander(x, N, increasing):
 
     Args:
         x: a vector. Integers and bool give int64.
-        N: how many powers; as many as elements when not given.
-        increasing: begin with the 0th power; else it is the last.
+        N: number of powers; the number of elements by default.
+        increasing: start with the 0th power, which is otherwise the last.
 
     Example:
         >>> fb.vander(fb.tensor([1, 2, 3]))
@@ -174,7 +174,7 @@ def channel_shuffle(input, groups):
 
     Args:
         input: (N, C, …), C divisible by the number of groups.
-        groups: how many.
+        groups: number of groups.
 
     Example:
         >>> fb.channel_shuffle(fb.arange(4).view(1, 4, 1), 2).flatten()

@@ -83,7 +83,7 @@ def quantile(input, q, dim, keepdim, interpolation):
         input: a float32 or float64 tensor.
         q: which quantiles, from 0 to 1: a number, or a 1-d tensor, which adds a first dimension to the result.
         dim: dimension to look along; all elements when not given.
-        keepdim: whether the reduced dimension stays, with size 1.
+        keepdim: whether to keep the reduced dimension with size 1.
         interpolation: what to do between two elements: linear, lower, higher, nearest or midpoint.
 
     Example:
@@ -105,7 +105,7 @@ def nanquantile(input, q, dim, keepdim, interpolation):
         input: a float32 or float64 tensor.
         q: which quantiles, from 0 to 1: a number, or a 1-d tensor, which adds a first dimension to the result.
         dim: dimension to look along; all elements when not given.
-        keepdim: whether the reduced dimension stays, with size 1.
+        keepdim: whether to keep the reduced dimension with size 1.
         interpolation: what to do between two elements: linear, lower, higher, nearest or midpoint.
 
     Example:

@@ -370,7 +370,7 @@ def sqrt(x: Tensor, /) -> Tensor:
 
 
 def square(x: Tensor, /) -> Tensor:
-    """Each element times itself."""
+    """The square of each element."""
     return fb.square(array("square", x, "numeric"))
 
 

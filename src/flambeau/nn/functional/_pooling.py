@@ -49,7 +49,7 @@ def _averages(op: str, input: Tensor, output_size: _Sizes, n: int) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes) -> Tensor:
-    """The means of as many windows as there are results wanted; they cover the whole input.
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover the input.
 
     Args:
         input: (N, C, L) or (C, L).
@@ -63,7 +63,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: _Sizes) -> Tensor:
-    """The means of as many windows as there are results wanted; they cover the whole input.
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover the input.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -77,7 +77,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: _Sizes) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: _Sizes) -> Tensor:
-    """The means of as many windows as there are results wanted; they cover the whole input.
+    """Adaptive average pooling: the means of as many windows as output elements, which together cover the input.
 
     Args:
         input: (N, C, D, H, W) or (C, D, H, W).

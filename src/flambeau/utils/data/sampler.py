@@ -151,7 +151,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices drawn with given weights.
+    """Indices sampled with given weights.
 
     Args:
         weights: one per index; they need not sum to one.
