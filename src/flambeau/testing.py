@@ -267,7 +267,7 @@ def make_tensor(
     Args:
         shape: the sizes.
         dtype: element type.
-        device: where to put it.
+        device: device of the result.
         low: lower end; -9 by default (0 for bool and unsigned types). Integers begin at the next whole number.
         high: upper end, excluded; 9 (10 for integers, 2 for bool) by default.
         requires_grad: whether operations on the tensor are recorded for backward.

@@ -440,8 +440,8 @@ OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE,
    R"(Linear interpolation: input + weight * (end - input).
 
 Args:
-    input: start.
-    end: end.
+    input: the value at weight 0.
+    end: the value at weight 1.
     weight: how far to go, a number or tensor.
 
 Example:

@@ -38,7 +38,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     Args:
         data: what to copy.
         dtype: element type; by default that of the data (Python floats take the default dtype).
-        device: where to put it.
+        device: device of the result.
         requires_grad: whether operations on the tensor are recorded for backward.
         pin_memory: not available without an accelerator, must be False.
 
@@ -94,7 +94,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     Args:
         obj: the data.
         dtype: element type, that of the data by default.
-        device: where to put it.
+        device: device of the result.
         copy: True always copies, False never does (an error if that is impossible), None copies when needed.
         requires_grad: whether operations on the tensor are recorded for backward; None keeps what a tensor has, with
             its history, and False leaves it behind.

@@ -70,7 +70,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
 
     Args:
         tensor: this process's tensor, and the result.
-        op: how to combine.
+        op: the reduction.
         group: the default group if not given.
         async_op: whether to return a Work.
 
@@ -101,7 +101,7 @@ def reduce(
     Args:
         tensor: this process's tensor, and in dst the result.
         dst: the rank that gets it.
-        op: how to combine.
+        op: the reduction.
         group: the default group if not given.
         async_op: whether to return a Work.
         group_dst: dst as a rank of the group.
@@ -266,7 +266,7 @@ def reduce_scatter(
     Args:
         output: written to.
         input_list: one tensor per process.
-        op: how to combine.
+        op: the reduction.
         group: the default group if not given.
         async_op: whether to return a Work.
 
@@ -292,7 +292,7 @@ def reduce_scatter_tensor(
     Args:
         output: written to.
         input: this process's tensor.
-        op: how to combine.
+        op: the reduction.
         group: the default group if not given.
         async_op: whether to return a Work.
 

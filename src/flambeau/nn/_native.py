@@ -242,7 +242,7 @@ def lstm(
         params: weight_ih, weight_hh, and biases and projection where there are any, for each layer and direction.
         has_biases: whether there are biases among them.
         num_layers: number of stacked layers.
-        dropout: between the layers, in training.
+        dropout: dropout probability between the layers during training.
         train: whether this is training.
         bidirectional: whether to add a second pass in the reverse direction.
         batch_first: whether the batch is the first dimension.

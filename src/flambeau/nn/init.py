@@ -198,7 +198,7 @@ def trunc_normal_(
         std: of the normal distribution.
         a: the least value.
         b: the greatest value.
-        generator: of random numbers.
+        generator: source of the random numbers.
 
     Example:
         >>> bool((fb.nn.init.trunc_normal_(fb.empty(100)).abs() <= 2).all())
@@ -271,7 +271,7 @@ def kaiming_uniform_(
         a: the negative slope of a leaky_relu.
         mode: "fan_in" keeps the spread on the way forward, "fan_out" backward.
         nonlinearity: the function that follows.
-        generator: of random numbers.
+        generator: source of the random numbers.
 
     Example:
         >>> fb.nn.init.kaiming_uniform_(fb.empty(2, 3)).shape
@@ -297,7 +297,7 @@ def kaiming_normal_(
         a: the negative slope of a leaky_relu.
         mode: "fan_in" keeps the spread on the way forward, "fan_out" backward.
         nonlinearity: the function that follows.
-        generator: of random numbers.
+        generator: source of the random numbers.
 
     Example:
         >>> fb.nn.init.kaiming_normal_(fb.empty(2, 3)).shape
@@ -315,7 +315,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: fb.Generator | None 
     Args:
         tensor: at least 2 dimensions.
         gain: a factor.
-        generator: of random numbers.
+        generator: source of the random numbers.
 
     Example:
         >>> w = fb.nn.init.orthogonal_(fb.empty(3, 5))
@@ -345,7 +345,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: fb.Ge
         tensor: a matrix.
         sparsity: the fraction of zeros.
         std: of the other values.
-        generator: of random numbers.
+        generator: source of the random numbers.
 
     Example:
         >>> (fb.nn.init.sparse_(fb.empty(10, 2), 0.5) == 0).sum(0)

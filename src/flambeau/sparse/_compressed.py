@@ -143,7 +143,7 @@ def sparse_compressed_tensor(
         size: shape of the matrix; by default the smallest that holds every index.
         dtype: element type, that of the values by default.
         layout: fb.sparse_csr, fb.sparse_csc, fb.sparse_bsr or fb.sparse_bsc.
-        device: where to put it.
+        device: device of the result.
         pin_memory: not available without an accelerator, must be False.
         requires_grad: whether operations on the tensor are recorded for backward.
         check_invariants: indices are checked in any case.

@@ -337,7 +337,7 @@ def sparse_coo_tensor(
         values: the kept elements, along the first dimension; further dimensions are dense.
         size: shape of the tensor; by default the smallest that holds every index.
         dtype: element type, that of the values by default.
-        device: where to put it.
+        device: device of the result.
         pin_memory: not available without an accelerator, must be False.
         requires_grad: whether operations on the tensor are recorded for backward.
         check_invariants: indices are checked in any case.

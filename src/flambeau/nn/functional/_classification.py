@@ -118,7 +118,7 @@ def cross_entropy(
         ignore_index: a class that counts nothing; for classes only.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
-        label_smoothing: the share of the target that is spread evenly over all classes.
+        label_smoothing: share of the target distributed evenly over all classes.
 
     Example:
         >>> fb.nn.functional.cross_entropy(fb.zeros(1, 2), fb.tensor([1]))
@@ -211,7 +211,7 @@ def linear_cross_entropy(
         weight: a weight per class.
         reduction: "mean", "sum" or "none".
         ignore_index: a class that counts nothing, -100 by default; for classes only.
-        label_smoothing: the share of the target that is spread evenly over all classes.
+        label_smoothing: share of the target distributed evenly over all classes.
         options: a LinearCrossEntropyOptions to compute in chunks of the batch.
 
     Example:

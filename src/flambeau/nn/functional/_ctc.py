@@ -22,7 +22,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the log probability of target sequences under all their alignments with longer inputs.
+    """Connectionist temporal classification: the negative log-likelihood of target sequences over all alignments with longer inputs.
 
     Args:
         log_probs: log probabilities of the classes at each step, (T, N, C) or (T, C).
@@ -31,7 +31,7 @@ def ctc_loss(
         target_lengths: how many labels each target has, (N,) or ().
         blank: index of the blank label.
         reduction: "mean" (of the losses per label), "sum" or "none".
-        zero_infinity: whether targets too long for their input count as 0, and not as inf.
+        zero_infinity: whether the loss of targets too long for their input is 0 instead of infinity.
 
     Example:
         >>> log_probs = fb.full((4, 1, 3), 1 / 3).log()

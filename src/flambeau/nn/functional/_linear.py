@@ -286,7 +286,7 @@ def embedding_bag(
         offsets: where each bag begins in a 1-d input.
         max_norm: rows in use that are longer are scaled to this norm, in place.
         norm_type: order of the norm.
-        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+        scale_grad_by_freq: whether to divide the gradient of a row by its number of occurrences.
         mode: "sum", "mean" or "max".
         sparse: whether the gradient of the weight is a sparse tensor, of the rows in use only.
         per_sample_weights: factors for the rows, like input; for "sum" only.

@@ -64,7 +64,7 @@ def mse_loss(
 
     Args:
         input: predictions.
-        target: of the same shape; shapes that merely broadcast are an error.
+        target: the targets, of the same shape; shapes that only broadcast are an error.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -92,7 +92,7 @@ def l1_loss(
 
     Args:
         input: predictions.
-        target: of the same shape; shapes that merely broadcast are an error.
+        target: the targets, of the same shape; shapes that only broadcast are an error.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -119,7 +119,7 @@ def smooth_l1_loss(
 
     Args:
         input: predictions.
-        target: of the same shape; shapes that merely broadcast are an error.
+        target: the targets, of the same shape; shapes that only broadcast are an error.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -145,7 +145,7 @@ def huber_loss(
 
     Args:
         input: predictions.
-        target: of the same shape; shapes that merely broadcast are an error.
+        target: the targets, of the same shape; shapes that only broadcast are an error.
         reduction: "mean", "sum" or "none".
         delta: where the parabola becomes a line.
         weight: a weight for every element.

@@ -162,7 +162,7 @@ def multi_margin_loss(
         input: scores, (N, C) or (C,).
         target: classes, (N,) or ().
         p: 1 or 2.
-        margin: by how much the true class should lead.
+        margin: required lead of the true class.
         weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
@@ -302,7 +302,7 @@ def triplet_margin_loss(
         margin: by how much.
         p: order of the norm.
         eps: keeps the gradient of the norm finite.
-        swap: whether the distance of positive and negative counts, too, if it is smaller.
+        swap: whether to use the distance of positive and negative if it is smaller.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -337,7 +337,7 @@ def triplet_margin_with_distance_loss(
         negative: what should be far.
         distance_function: of two tensors; pairwise_distance by default.
         margin: by how much.
-        swap: whether the distance of positive and negative counts, too, if it is smaller.
+        swap: whether to use the distance of positive and negative if it is smaller.
         reduction: "mean", "sum" or "none".
 
     Example:

@@ -111,7 +111,7 @@ def group_norm(
 
     Args:
         input: (N, C, …).
-        num_groups: into how many groups the channels are split.
+        num_groups: number of channel groups.
         weight: (C,).
         bias: (C,).
         eps: added under the root for numerical stability.
@@ -308,7 +308,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
         input: the tensor.
         p: order of the norm.
         dim: the dimension.
-        eps: keeps the divisor from 0.
+        eps: lower bound of the divisor, which avoids division by zero.
         out: where to write the result.
 
     Example:

@@ -409,9 +409,9 @@ def max_unpool1d(
     Args:
         input: the maxima.
         indices: their positions, from max_pool1d(..., return_indices=True).
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
+        kernel_size: kernel_size of the pooling.
+        stride: stride of the pooling.
+        padding: padding of the pooling.
         output_size: the size of the pooling's input, where several fit.
 
     Example:
@@ -434,9 +434,9 @@ def max_unpool2d(
     Args:
         input: the maxima.
         indices: their positions in the plane, from max_pool2d(..., return_indices=True).
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
+        kernel_size: kernel_size of the pooling.
+        stride: stride of the pooling.
+        padding: padding of the pooling.
         output_size: the size of the pooling's input, where several fit.
 
     Example:
@@ -460,9 +460,9 @@ def max_unpool3d(
     Args:
         input: the maxima.
         indices: their positions in the volume, from max_pool3d(..., return_indices=True).
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
+        kernel_size: kernel_size of the pooling.
+        stride: stride of the pooling.
+        padding: padding of the pooling.
         output_size: the size of the pooling's input, where several fit.
 
     Example:

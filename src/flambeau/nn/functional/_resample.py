@@ -33,7 +33,7 @@ def interpolate(
     Args:
         input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
         size: the new sizes, one number or one for each dimension.
-        scale_factor: factors in place of sizes.
+        scale_factor: scale factors instead of sizes.
         mode: "nearest", "nearest-exact", "linear" (3-d), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area", or
             "lanczos" (4-d, with antialias), which is Pillow's filter of that name.
         align_corners: whether the centers of the corner pixels, and not the corners, stay in place.

@@ -135,9 +135,9 @@ def unfold(
     Args:
         input: (N, C, H, W) or (C, H, W).
         kernel_size: size of a block.
-        dilation: distance of a block's elements.
+        dilation: spacing between a block's elements.
         padding: zeros on each side.
-        stride: distance of the blocks.
+        stride: distance between blocks.
 
     Returns:
         (N, C · block elements, blocks).
@@ -174,9 +174,9 @@ def fold(
         input: (N, C · block elements, blocks), with or without N.
         output_size: (H, W) of the image.
         kernel_size: size of a block.
-        dilation: distance of a block's elements.
+        dilation: spacing between a block's elements.
         padding: margin that is cut off on each side.
-        stride: distance of the blocks.
+        stride: distance between blocks.
 
     Example:
         >>> fb.nn.functional.fold(fb.ones(1, 2, 2), (1, 3), (1, 2))

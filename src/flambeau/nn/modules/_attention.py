@@ -19,18 +19,18 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads: Concat(head₁ … headₕ) · Wᴼ, each head attending with its own projections.
+    """Multi-head attention: Concat(head₁ … headₕ) · Wᴼ, each head attending with its own projections.
 
     Args:
         embed_dim: size of the queries and of the output.
         num_heads: number of heads, a divisor of embed_dim.
-        dropout: of the weights, in training.
+        dropout: dropout probability of the attention weights during training.
         bias: whether the projections have a bias.
-        add_bias_kv: whether a learned key and value are added to the sequences.
-        add_zero_attn: whether a key and value of zeros are added.
+        add_bias_kv: whether to append a learned key and value to the sequences.
+        add_zero_attn: whether to append a key and value of zeros.
         kdim: size of the keys, embed_dim by default.
         vdim: size of the values, embed_dim by default.
-        batch_first: whether tensors are (N, L, E) and not (L, N, E).
+        batch_first: whether tensors are (N, L, E) instead of (L, N, E).
         device: device of the parameters.
         dtype: dtype of the parameters.
 

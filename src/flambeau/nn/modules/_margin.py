@@ -118,7 +118,7 @@ class MultiMarginLoss(_WeightedLoss):
 
     Args:
         p: 1 or 2.
-        margin: by how much the true class should lead.
+        margin: required lead of the true class.
         weight: a weight per class.
         size_average: deprecated.
         reduce: deprecated.
@@ -172,7 +172,7 @@ class MarginRankingLoss(_Loss):
     """max(0, -target · (input1 - input2) + margin), averaged.
 
     Args:
-        margin: by how much the better one should lead.
+        margin: required lead of the better one.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -196,10 +196,10 @@ class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), averaged; d is the p-norm.
 
     Args:
-        margin: by how much the negative should be further away.
+        margin: required additional distance of the negative.
         p: order of the norm.
         eps: keeps the gradient of the norm finite.
-        swap: whether the distance of positive and negative counts, too, if it is smaller.
+        swap: whether to use the distance of positive and negative if it is smaller.
         size_average: deprecated.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
@@ -236,8 +236,8 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     Args:
         distance_function: of two tensors; PairwiseDistance by default.
-        margin: by how much the negative should be further away.
-        swap: whether the distance of positive and negative counts, too, if it is smaller.
+        margin: required additional distance of the negative.
+        swap: whether to use the distance of positive and negative if it is smaller.
         reduction: "mean", "sum" or "none".
 
     Example:

@@ -53,10 +53,10 @@ def _describe(value: Any, of: Any) -> str:
 
 
 class ParameterList(Module):
-    """A list whose parameters belong to the module that holds it; tensors become parameters.
+    """A list of parameters, registered with the module that holds it; tensors become parameters.
 
     Args:
-        values: what to start with.
+        values: the initial values.
 
     Example:
         >>> p = fb.nn.ParameterList([fb.zeros(2)])
@@ -122,10 +122,10 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary whose parameters belong to the module that holds it; tensors become parameters.
+    """A dictionary of parameters, registered with the module that holds it; tensors become parameters.
 
     Args:
-        parameters: a mapping, pairs of names and values, or another ParameterDict to start with.
+        parameters: a mapping, pairs of names and values, or another ParameterDict.
 
     Example:
         >>> p = fb.nn.ParameterDict({"left": fb.zeros(2)})

@@ -58,8 +58,8 @@ class RReLU(Module):
     """leaky_relu with a random slope in training.
 
     Args:
-        lower: the least slope.
-        upper: the greatest slope.
+        lower: smallest slope.
+        upper: largest slope.
         inplace: whether to overwrite the input.
 
     Example:
@@ -82,8 +82,8 @@ class Hardtanh(Module):
     """x limited to [min_val, max_val].
 
     Args:
-        min_val: the least value.
-        max_val: the greatest value.
+        min_val: lower limit.
+        max_val: upper limit.
         inplace: whether to overwrite the input.
         min_value: an older name of min_val.
         max_value: an older name of max_val.
@@ -232,7 +232,7 @@ class ELU(Module):
     """x where x > 0, else alpha · (exp(x) - 1).
 
     Args:
-        alpha: the limit on the left, negated.
+        alpha: the negative of the limit for x → -∞.
         inplace: whether to overwrite the input.
 
     Example:
@@ -309,7 +309,7 @@ class GELU(Module):
 
 
 class _Shrink(Module):
-    """Values within lambd of 0 vanish."""
+    """Functions that set values within lambd of 0 to 0."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -335,10 +335,10 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by lambd.
+    """Soft shrinkage: x moved towards 0 by lambd.
 
     Args:
-        lambd: by how much.
+        lambd: the shift, which is also the threshold.
 
     Example:
         >>> fb.nn.Softshrink()(fb.tensor([-1.0, 0.2]))
@@ -353,7 +353,7 @@ class LeakyReLU(Module):
     """x where x > 0, else negative_slope · x.
 
     Args:
-        negative_slope: of the left half.
+        negative_slope: slope for negative x.
         inplace: whether to overwrite the input.
 
     Example:
@@ -388,8 +388,8 @@ class Softplus(Module):
     """log(1 + exp(beta · x)) / beta.
 
     Args:
-        beta: how sharp the bend is.
-        threshold: beyond it the function is x itself.
+        beta: sharpness of the bend.
+        threshold: above it the function is linear.
 
     Example:
         >>> fb.nn.Softplus()(fb.zeros(1))
@@ -412,9 +412,9 @@ class PReLU(Module):
 
     Args:
         num_parameters: 1, or the number of channels.
-        init: the weight to start with.
-        device: where the weight is.
-        dtype: of the weight.
+        init: initial value of the weight.
+        device: device of the weight.
+        dtype: dtype of the weight.
 
     Example:
         >>> fb.nn.PReLU()(fb.tensor([-1.0])).tolist()
@@ -430,7 +430,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets the weight to its first value."""
+        """Resets the weight to its initial value."""
         initialise.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -469,7 +469,7 @@ class Threshold(Module):
 
     Args:
         threshold: the threshold.
-        value: what stands below it.
+        value: the value below the threshold.
         inplace: whether to overwrite the input.
 
     Example:

@@ -1,4 +1,4 @@
-"""Softmax over many classes, the rare ones in clusters."""
+"""Adaptive softmax over many classes, with clusters of rare classes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         in_features: size of the input.
         n_classes: number of classes.
         cutoffs: where the head and each cluster end.
-        div_value: by which the size of the projections shrinks from cluster to cluster.
+        div_value: factor by which the size of the projections shrinks from cluster to cluster.
         head_bias: whether the head has a bias.
         device: device of the parameters.
         dtype: dtype of the parameters.

@@ -78,7 +78,7 @@ class _NormBase(Module):
             count.zero_()
 
     def reset_parameters(self) -> None:
-        """Sets the running statistics back, the weight to ones and the bias to zeros."""
+        """Resets the running statistics, the weight to ones and the bias to zeros."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -121,7 +121,7 @@ class _BatchNorm(_NormBase):
         eps: added under the root for numerical stability.
         momentum: weight of new statistics; None averages over all batches.
         affine: whether to learn a weight (initially ones) and a bias (initially zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
+        track_running_stats: whether to keep running statistics for evaluation.
         device: device of the parameters.
         dtype: dtype of the parameters.
         bias: whether to add a learned bias.
@@ -151,7 +151,7 @@ class _BatchNorm(_NormBase):
         )
 
     def _rectified(self, input: Tensor) -> Tensor:
-        """relu(self(input)) with one pass over memory less; for plain tensors, and where nobody looks between."""
+        """relu(self(input)) with one less pass over memory; for plain tensors whose intermediate result is not observed."""
         try:
             return self._normalised(input, partial(_batch_norm, "batch_norm_relu"))
         except Exception as error:
@@ -204,7 +204,7 @@ class SyncBatchNorm(_BatchNorm):
         eps: added under the root for numerical stability.
         momentum: weight of new statistics; None averages over all batches.
         affine: whether to learn a weight (initially ones) and a bias (initially zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
+        track_running_stats: whether to keep running statistics for evaluation.
         process_group: must be None: there is one process.
         device: device of the parameters.
         dtype: dtype of the parameters.
@@ -265,7 +265,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """A normalization that takes num_features from its first input."""
+    """A normalization that infers num_features from its first input."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_batches_tracked = fb.tensor(0, dtype=fb.int64)
 
     def reset_parameters(self) -> None:
-        """Sets parameters and statistics back, once their shape is known."""
+        """Resets parameters and statistics once their shape is known."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
@@ -307,7 +307,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 @inherit_args
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm1d that takes num_features from its first input.
+    """A BatchNorm1d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm1d()
@@ -322,7 +322,7 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 
 @inherit_args
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm2d that takes num_features from its first input.
+    """A BatchNorm2d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm2d()
@@ -337,7 +337,7 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 @inherit_args
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm3d that takes num_features from its first input.
+    """A BatchNorm3d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyBatchNorm3d()

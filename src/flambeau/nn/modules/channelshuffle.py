@@ -1,4 +1,4 @@
-"""Dealing channels out."""
+"""Channel shuffle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __dir__ = __all__.copy
 
 
 class ChannelShuffle(Module):
-    """Deals the channels out: (groups, C / groups) channels become (C / groups, groups).
+    """Channel shuffle: transposes (groups, C / groups) channels into (C / groups, groups).
 
     Args:
         groups: number of groups, a divisor of C.

@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters."""
+"""Containers of modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __dir__ = __all__.copy
 
 
 class Container(Module):
-    """A module of named modules; an older name for a plain Module with children.
+    """A module of named modules; a legacy container.
 
     Args:
         kwargs: the modules by name.
@@ -67,7 +67,7 @@ _NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
 
 def _work_together(norm: Any, module: Module, input: Any) -> bool:
-    """Whether batch norm may do the work of the relu after it, because nobody can see what is between them."""
+    """Whether batch norm may apply the relu after it, because the intermediate result cannot be observed."""
     return (
         type(module) is ReLU and type(input) is Tensor and input.is_cpu and not _open.modes
         and unobserved(norm) and unobserved(module)
@@ -76,7 +76,7 @@ def _work_together(norm: Any, module: Module, input: Any) -> bool:
 
 
 class Sequential(_Numbered):
-    """Modules that are called one after the other, each with the result of the one before.
+    """A sequence of modules; each is called with the output of the previous one.
 
     Args:
         args: the modules, or one OrderedDict of named modules.
@@ -211,10 +211,10 @@ def _check_times(times: Any) -> None:
 
 
 class ModuleList(_Numbered):
-    """A list whose modules belong to the module that holds it.
+    """A list of modules, registered as submodules of the module that holds it.
 
     Args:
-        modules: the modules to start with.
+        modules: the initial modules.
 
     Example:
         >>> fb.nn.ModuleList([fb.nn.ReLU(), fb.nn.ReLU()])
@@ -318,10 +318,10 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dictionary whose modules belong to the module that holds it; it keeps the order.
+    """An ordered dictionary of modules, registered as submodules of the module that holds it.
 
     Args:
-        modules: a mapping or pairs of names and modules to start with.
+        modules: the initial modules, as a mapping or as pairs of names and modules.
 
     Example:
         >>> fb.nn.ModuleDict({"act": fb.nn.ReLU()})["act"]

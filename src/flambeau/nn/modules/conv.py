@@ -1,4 +1,4 @@
-"""Convolutions as modules."""
+"""Convolution modules."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class _Conv(_ConvNd):
         kernel_size: size of the window.
         stride: its step.
         padding: on both sides, or "valid" or "same".
-        dilation: distance of the kernel's elements.
-        groups: into how many groups the channels are split.
+        dilation: spacing between the kernel's elements.
+        groups: number of channel groups.
         bias: whether to add a learned bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
         device: device of the parameters.
@@ -149,12 +149,12 @@ class _ConvTransposeNd(_ConvNd):
         in_channels: channels C of the input.
         out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: by which the result grows.
-        padding: margin that is cut off on both sides.
-        output_padding: added to one side of the result.
-        groups: into how many groups the channels are split.
+        stride: upsampling factor of the result.
+        padding: number of elements removed on both sides.
+        output_padding: number of elements added to one side of the result.
+        groups: number of channel groups.
         bias: whether to add a learned bias.
-        dilation: distance of the kernel's elements.
+        dilation: spacing between the kernel's elements.
         padding_mode: "zeros".
         device: device of the parameters.
         dtype: dtype of the parameters.
@@ -277,7 +277,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 
 class _LazyConv(LazyModuleMixin, _ConvNd):
-    """A convolution that takes in_channels from its first input; it is made with as many as groups, to pass the checks."""
+    """A convolution that infers in_channels from its first input; it is created with in_channels = groups, to pass the checks."""
 
     def __init__(self, out_channels: int, kernel_size: Any, **kwargs: Any) -> None:
         bias, device, dtype = kwargs.pop("bias"), kwargs.get("device"), kwargs.get("dtype")
@@ -340,7 +340,7 @@ class _LazyConvTranspose(_LazyConv, _ConvTransposeNd):
 
 @inherit_args
 class LazyConv1d(_LazyConvForward):
-    """A Conv1d that takes in_channels from its first input.
+    """A Conv1d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConv1d(3, 3)
@@ -355,7 +355,7 @@ class LazyConv1d(_LazyConvForward):
 
 @inherit_args
 class LazyConv2d(_LazyConvForward):
-    """A Conv2d that takes in_channels from its first input.
+    """A Conv2d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConv2d(3, 3)
@@ -370,7 +370,7 @@ class LazyConv2d(_LazyConvForward):
 
 @inherit_args
 class LazyConv3d(_LazyConvForward):
-    """A Conv3d that takes in_channels from its first input.
+    """A Conv3d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConv3d(3, 3)
@@ -385,7 +385,7 @@ class LazyConv3d(_LazyConvForward):
 
 @inherit_args
 class LazyConvTranspose1d(_LazyConvTranspose):
-    """A ConvTranspose1d that takes in_channels from its first input.
+    """A ConvTranspose1d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose1d(3, 3)
@@ -400,7 +400,7 @@ class LazyConvTranspose1d(_LazyConvTranspose):
 
 @inherit_args
 class LazyConvTranspose2d(_LazyConvTranspose):
-    """A ConvTranspose2d that takes in_channels from its first input.
+    """A ConvTranspose2d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose2d(3, 3)
@@ -415,7 +415,7 @@ class LazyConvTranspose2d(_LazyConvTranspose):
 
 @inherit_args
 class LazyConvTranspose3d(_LazyConvTranspose):
-    """A ConvTranspose3d that takes in_channels from its first input.
+    """A ConvTranspose3d that infers in_channels from its first input.
 
     Example:
         >>> m = fb.nn.LazyConvTranspose3d(3, 3)

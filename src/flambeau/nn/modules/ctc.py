@@ -13,12 +13,12 @@ __dir__ = __all__.copy
 
 
 class CTCLoss(Module):
-    """Minus the log probability of target sequences under all their alignments with longer inputs.
+    """Connectionist temporal classification: the negative log-likelihood of target sequences over all alignments with longer inputs.
 
     Args:
         blank: index of the blank label.
         reduction: "mean" (of the losses per label), "sum" or "none".
-        zero_infinity: whether targets too long for their input count as 0, and not as inf.
+        zero_infinity: whether the loss of targets too long for their input is 0 instead of infinity.
 
     Example:
         >>> loss = fb.nn.CTCLoss(reduction="sum")

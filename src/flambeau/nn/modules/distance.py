@@ -1,4 +1,4 @@
-"""Distances as modules."""
+"""Distance modules."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class PairwiseDistance(Module):
 
     Args:
         p: order of the norm.
-        eps: keeps the gradient finite.
-        keepdim: whether the dimension stays, with size 1.
+        eps: keeps the gradient finite at zero distance.
+        keepdim: whether to keep the dimension with size 1.
 
     Example:
         >>> fb.nn.PairwiseDistance()(fb.zeros(1, 2), fb.tensor([[3.0, 4.0]]))
@@ -36,7 +36,7 @@ class CosineSimilarity(Module):
 
     Args:
         dim: the dimension.
-        eps: keeps the divisor from 0.
+        eps: lower bound of the divisor, which avoids division by zero.
 
     Example:
         >>> fb.nn.CosineSimilarity()(fb.tensor([[1.0, 0.0]]), fb.tensor([[1.0, 1.0]]))

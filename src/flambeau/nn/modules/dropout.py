@@ -1,4 +1,4 @@
-"""Dropout as modules."""
+"""Dropout modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Dropout(_DropoutNd):
     """Sets elements to 0 with probability p and scales the rest by 1 / (1 - p), in training.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:
@@ -42,7 +42,7 @@ class Dropout1d(_DropoutNd):
     """Sets whole channels of (N, C, L) or (C, L) to 0 with probability p, in training.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:
@@ -58,7 +58,7 @@ class Dropout2d(_DropoutNd):
     """Sets whole channels of (N, C, H, W) to 0 with probability p, in training.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:
@@ -74,7 +74,7 @@ class Dropout3d(_DropoutNd):
     """Sets whole channels of (N, C, D, H, W) or (C, D, H, W) to 0 with probability p, in training.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:
@@ -90,7 +90,7 @@ class AlphaDropout(_DropoutNd):
     """Dropout for networks of SELUs: keeps mean 0 and variance 1.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:
@@ -106,7 +106,7 @@ class FeatureAlphaDropout(_DropoutNd):
     """Alpha dropout of whole channels.
 
     Args:
-        p: the probability.
+        p: probability of setting an element (or channel) to zero.
         inplace: whether to overwrite the input.
 
     Example:

@@ -1,4 +1,4 @@
-"""Joining and splitting dimensions."""
+"""Flattening and unflattening dimensions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __dir__ = __all__.copy
 
 
 class Flatten(Module):
-    """Joins a range of dimensions to one.
+    """Flattens a range of dimensions into one.
 
     Args:
-        start_dim: the first of them.
-        end_dim: the last of them.
+        start_dim: the first dimension to flatten.
+        end_dim: the last dimension to flatten.
 
     Example:
         >>> fb.nn.Flatten()(fb.zeros(2, 3, 4)).shape

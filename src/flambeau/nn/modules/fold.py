@@ -19,9 +19,9 @@ class Fold(Module):
     Args:
         output_size: (H, W) of the image.
         kernel_size: size of a block.
-        dilation: distance of a block's elements.
+        dilation: spacing between a block's elements.
         padding: margin that is cut off on each side.
-        stride: distance of the blocks.
+        stride: distance between blocks.
 
     Example:
         >>> fb.nn.Fold((1, 3), (1, 2))(fb.ones(1, 2, 2))
@@ -55,9 +55,9 @@ class Unfold(Module):
 
     Args:
         kernel_size: size of a block.
-        dilation: distance of a block's elements.
+        dilation: spacing between a block's elements.
         padding: zeros on each side.
-        stride: distance of the blocks.
+        stride: distance between blocks.
 
     Example:
         >>> fb.nn.Unfold(2)(fb.zeros(1, 3, 4, 4)).shape

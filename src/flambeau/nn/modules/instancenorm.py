@@ -26,7 +26,7 @@ class _InstanceNorm(_NormBase):
         eps: added under the root for numerical stability.
         momentum: weight of new statistics.
         affine: whether to learn a weight (initially ones) and a bias (initially zeros).
-        track_running_stats: whether running statistics are kept, for evaluation.
+        track_running_stats: whether to keep running statistics for evaluation.
         device: device of the parameters.
         dtype: dtype of the parameters.
         bias: whether to add a learned bias.
@@ -95,7 +95,7 @@ class _InstanceNorm(_NormBase):
 
 
 class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
-    """An instance normalization that takes num_features from its first input."""
+    """An instance normalization that infers num_features from its first input."""
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Gives parameters and statistics their shape."""
@@ -141,7 +141,7 @@ class InstanceNorm3d(_InstanceNorm):
 
 @inherit_args
 class LazyInstanceNorm1d(_LazyInstanceNorm):
-    """An InstanceNorm1d that takes num_features from its first input.
+    """An InstanceNorm1d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm1d()
@@ -156,7 +156,7 @@ class LazyInstanceNorm1d(_LazyInstanceNorm):
 
 @inherit_args
 class LazyInstanceNorm2d(_LazyInstanceNorm):
-    """An InstanceNorm2d that takes num_features from its first input.
+    """An InstanceNorm2d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm2d()
@@ -171,7 +171,7 @@ class LazyInstanceNorm2d(_LazyInstanceNorm):
 
 @inherit_args
 class LazyInstanceNorm3d(_LazyInstanceNorm):
-    """An InstanceNorm3d that takes num_features from its first input.
+    """An InstanceNorm3d that infers num_features from its first input.
 
     Example:
         >>> m = fb.nn.LazyInstanceNorm3d()

@@ -141,7 +141,7 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that takes in_features from its first input.
+    """A Linear that infers in_features from its first input.
 
     Args:
         out_features: size of the last dimension of the output.

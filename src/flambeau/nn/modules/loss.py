@@ -254,7 +254,7 @@ class CrossEntropyLoss(_WeightedLoss):
         ignore_index: a class that does not contribute to the loss.
         reduce: deprecated.
         reduction: "mean", "sum" or "none".
-        label_smoothing: the share of the target that is spread evenly over all classes.
+        label_smoothing: share of the target distributed evenly over all classes.
 
     Example:
         >>> fb.nn.CrossEntropyLoss()(fb.zeros(1, 2), fb.tensor([1]))
@@ -313,7 +313,7 @@ class LinearCrossEntropyLoss(Module):
         reduction: "mean", "sum" or "none".
         weight: a weight per class.
         ignore_index: a class that does not contribute to the loss.
-        label_smoothing: the share of the target that is spread evenly over all classes.
+        label_smoothing: share of the target distributed evenly over all classes.
         options: a LinearCrossEntropyOptions to compute in chunks of the batch.
 
     Example:

@@ -123,7 +123,7 @@ class GroupNorm(Module):
     """Normalizes over groups of channels and all positions, for each sample.
 
     Args:
-        num_groups: into how many groups the channels are split.
+        num_groups: number of channel groups.
         num_channels: C of (N, C, …).
         eps: added under the root for numerical stability.
         affine: whether to learn a weight (initially ones) and a bias (initially zeros).

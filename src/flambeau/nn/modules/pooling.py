@@ -105,9 +105,9 @@ class _MaxUnpoolNd(Module):
     """Inverts max pooling: puts maxima back to their positions.
 
     Args:
-        kernel_size: that of the pooling.
-        stride: that of the pooling.
-        padding: that of the pooling.
+        kernel_size: kernel_size of the pooling.
+        stride: stride of the pooling.
+        padding: padding of the pooling.
     """
 
     _dims: int

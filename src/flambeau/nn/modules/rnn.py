@@ -34,10 +34,10 @@ class RNNBase(Module):
         hidden_size: features of the state.
         num_layers: number of stacked layers.
         bias: whether to add learned biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
+        batch_first: whether tensors are (N, L, features) instead of (L, N, features).
+        dropout: dropout probability between the layers during training.
         bidirectional: whether to add a second pass in the reverse direction.
-        proj_size: size of a projected state, for LSTM.
+        proj_size: size of the projected state, for LSTM.
         device: device of the parameters.
         dtype: dtype of the parameters.
 
@@ -284,8 +284,8 @@ class RNN(RNNBase):
         num_layers: number of stacked layers.
         nonlinearity: "tanh" or "relu".
         bias: whether to add learned biases.
-        batch_first: whether tensors are (N, L, features) and not (L, N, features).
-        dropout: between the layers, in training.
+        batch_first: whether tensors are (N, L, features) instead of (L, N, features).
+        dropout: dropout probability between the layers during training.
         bidirectional: whether to add a second pass in the reverse direction.
         device: device of the parameters.
         dtype: dtype of the parameters.

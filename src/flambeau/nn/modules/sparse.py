@@ -36,7 +36,7 @@ def _row(op: str, padding_idx: int | None, rows: int) -> int | None:
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by index; drawn from N(0, 1).
+    """A lookup table of vectors, initialized from N(0, 1).
 
     Args:
         num_embeddings: number of rows.
@@ -44,7 +44,7 @@ class Embedding(Module):
         padding_idx: a row of zeros that receives no gradient.
         max_norm: rows in use with a larger norm are scaled to this norm.
         norm_type: order of the norm.
-        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+        scale_grad_by_freq: whether to divide the gradient of a row by its number of occurrences.
         sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
         device: device of the table.
         dtype: dtype of the table.
@@ -124,7 +124,7 @@ class Embedding(Module):
             padding_idx: a row that receives no gradient.
             max_norm: rows in use with a larger norm are scaled to this norm.
             norm_type: order of the norm.
-            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+            scale_grad_by_freq: whether to divide the gradient of a row by its number of occurrences.
             sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
 
         Example:
@@ -148,17 +148,17 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Sums, means or maxima of bags of rows of a table.
+    """Sums, means or maxima of bags of embeddings.
 
     Args:
         num_embeddings: number of rows.
         embedding_dim: size of a row.
         max_norm: rows in use with a larger norm are scaled to this norm.
         norm_type: order of the norm.
-        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+        scale_grad_by_freq: whether to divide the gradient of a row by its number of occurrences.
         mode: "sum", "mean" or "max".
         sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
-        include_last_offset: whether offsets end with the length of the input.
+        include_last_offset: whether the last offset is the length of the input.
         padding_idx: a row that is skipped.
         device: device of the table.
         dtype: dtype of the table.
@@ -237,10 +237,10 @@ class EmbeddingBag(Module):
             freeze: whether to exclude the table from training.
             max_norm: rows in use with a larger norm are scaled to this norm.
             norm_type: order of the norm.
-            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs.
+            scale_grad_by_freq: whether to divide the gradient of a row by its number of occurrences.
             mode: "sum", "mean" or "max".
             sparse: whether the gradient of the table is a sparse tensor, of the rows in use only.
-            include_last_offset: whether offsets end with the length of the input.
+            include_last_offset: whether the last offset is the length of the input.
             padding_idx: a row that is skipped.
 
         Example:

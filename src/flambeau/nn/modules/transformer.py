@@ -68,13 +68,13 @@ class _TransformerLayer(Module):
 
     Args:
         d_model: number of features.
-        nhead: number of heads.
+        nhead: number of attention heads.
         dim_feedforward: size of the hidden layer.
         dropout: the probability.
         activation: of the hidden layer: "relu", "gelu" or a function.
-        layer_norm_eps: of the layer norms.
-        batch_first: whether tensors are (N, L, E) and not (L, N, E).
-        norm_first: whether the norms come before the blocks, not after.
+        layer_norm_eps: eps of the layer norms.
+        batch_first: whether tensors are (N, L, E) instead of (L, N, E).
+        norm_first: whether layer norm is applied before each block instead of after it.
         bias: whether linear layers and norms have a bias.
         device: device of the parameters.
         dtype: dtype of the parameters.
@@ -201,12 +201,12 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 class TransformerEncoder(Module):
-    """Encoder layers one after the other.
+    """A stack of encoder layers.
 
     Args:
         encoder_layer: the layer, of which num_layers copies are made.
         num_layers: number of layers.
-        norm: a last normalization.
+        norm: a final normalization.
         enable_nested_tensor: accepted without effect; padding is masked either way.
         mask_check: accepted without effect; masks are always checked.
 
@@ -245,12 +245,12 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers one after the other.
+    """A stack of decoder layers.
 
     Args:
         decoder_layer: the layer, of which num_layers copies are made.
         num_layers: number of layers.
-        norm: a last normalization.
+        norm: a final normalization.
 
     Example:
         >>> layer = fb.nn.TransformerDecoderLayer(8, 2, 16)
@@ -291,21 +291,21 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder.
+    """A transformer: an encoder and a decoder.
 
     Args:
         d_model: number of features.
-        nhead: number of heads.
-        num_encoder_layers: how many.
-        num_decoder_layers: how many.
+        nhead: number of attention heads.
+        num_encoder_layers: number of encoder layers.
+        num_decoder_layers: number of decoder layers.
         dim_feedforward: size of the hidden layers.
         dropout: the probability.
         activation: of the hidden layers: "relu", "gelu" or a function.
         custom_encoder: a custom encoder.
         custom_decoder: a custom decoder.
-        layer_norm_eps: of the layer norms.
-        batch_first: whether tensors are (N, L, E) and not (L, N, E).
-        norm_first: whether the norms come before the blocks, not after.
+        layer_norm_eps: eps of the layer norms.
+        batch_first: whether tensors are (N, L, E) instead of (L, N, E).
+        norm_first: whether layer norm is applied before each block instead of after it.
         bias: whether linear layers and norms have a bias.
         device: device of the parameters.
         dtype: dtype of the parameters.
@@ -393,11 +393,11 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: fb.dtype | None = None) -> Tensor:
-        """A mask for step i that hides the steps after it: -inf above the diagonal, 0 elsewhere.
+        """A causal mask, which hides later steps: -inf above the diagonal, 0 elsewhere.
 
         Args:
             sz: number of steps.
-            device: where to put it.
+            device: device of the result.
             dtype: of the mask.
 
         Example:

@@ -17,7 +17,7 @@ class Upsample(Module):
 
     Args:
         size: the new sizes.
-        scale_factor: factors in place of sizes.
+        scale_factor: scale factors instead of sizes.
         mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
         align_corners: whether the centers of the corner pixels, and not the corners, stay in place.
         recompute_scale_factor: whether to recompute the factor from the rounded sizes.
@@ -56,7 +56,7 @@ class UpsamplingNearest2d(Upsample):
 
     Args:
         size: (H, W).
-        scale_factor: factors in place of sizes.
+        scale_factor: scale factors instead of sizes.
 
     Example:
         >>> fb.nn.UpsamplingNearest2d(scale_factor=2)(fb.ones(1, 1, 1, 1)).shape
@@ -72,7 +72,7 @@ class UpsamplingBilinear2d(Upsample):
 
     Args:
         size: (H, W).
-        scale_factor: factors in place of sizes.
+        scale_factor: scale factors instead of sizes.
 
     Example:
         >>> fb.nn.UpsamplingBilinear2d(scale_factor=2)(fb.ones(1, 1, 1, 1)).shape

@@ -37,7 +37,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         dim: the dimension whose slices are normalized one by one; -1 for all together.
 
     Example:
@@ -101,7 +101,7 @@ def spectral_norm(
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         n_power_iterations: for each use in training.
         eps: lower bound of divisors, which avoids division by zero.
         dim: the dimension of the outputs, 0 or, for transposed convolutions, 1.
@@ -193,7 +193,7 @@ def orthogonal(
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         orthogonal_map: "matrix_exp", "cayley" or "householder"; by default the first for square, the last for other
             matrices.
         use_trivialization: whether the map starts from a basis that is updated when the tensor is assigned to.

@@ -365,7 +365,7 @@ def random_unstructured(module: Any, name: str, amount: Any) -> Any:
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         amount: number, or fraction.
 
     Example:
@@ -381,7 +381,7 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Tens
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         amount: number, or fraction.
         importance_scores: what to compare in place of the values.
 
@@ -398,7 +398,7 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         amount: number, or fraction.
         dim: the dimension.
 
@@ -417,7 +417,7 @@ def ln_structured(
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         amount: number, or fraction.
         n: order of the norm.
         dim: the dimension.

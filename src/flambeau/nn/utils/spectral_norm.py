@@ -113,7 +113,7 @@ def spectral_norm(
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         n_power_iterations: for each forward in training.
         eps: lower bound of divisors, which avoids division by zero.
         dim: the dimension of the outputs, 0 or, for transposed convolutions, 1.

@@ -80,7 +80,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
     Args:
         module: the module, changed in place.
-        name: of the parameter.
+        name: name of the parameter.
         dim: the dimension whose slices are normalized one by one; None for all together.
 
     Example:
