@@ -144,6 +144,7 @@ def test_an_input_without_influence_has_zero_gradient():
         (lambda: grad(lambda: X.sum())(), "but only 0 positional inputs"),
         (lambda: vjp(lambda x: x), "no primals"),
         (lambda: vjp(lambda x: 3, X), r"vjp\(f, \*primals\): expected f\(\*primals\) to return only tensors"),
+        (lambda: jacrev(lambda x: None)(X), r"jacrev: vjp\(f, \*primals\): Expected f to be a function that has non-empty output"),
         (lambda: vjp(lambda x: (), X), r"vjp\(f, \*primals\): Expected f to be a function that has non-empty output"),
         (lambda: vjp(lambda x: [x, x], X, has_aux=True), r"vjp\(f, \*primals\): output of function f should be a tuple"),
         (lambda: jvp(lambda x: x, (X,), ((X,),)), "same python structure"),

@@ -169,6 +169,21 @@ def test_utilities_name_themselves():
             lambda: F.embedding_bag(fb.tensor([0, 1]), fb.ones(3, 2), fb.tensor([0]), mode="sum", per_sample_weights=fb.ones(3)),
             "embedding_bag: expected per_sample_weights to have the same shape as the input",
         ),
+        (lambda: F.grid_sample(fb.ones(1, 1, 2, 2), fb.ones(1, 1, 1, 3)), "grid_sample: expected grid to have size 2 in last dimension"),
+        (lambda: F.grid_sample(fb.ones(1, 1, 2, 2), fb.ones(2, 1, 1, 2)), "expected grid and input to have same batch size"),
+        (lambda: F.grid_sample(fb.ones(1, 1, 2, 2), fb.ones(1, 1, 1, 2), mode="x"), "but got: 'x'"),
+        (lambda: F.fold(fb.ones(1, 5, 9), (4, 5), (2, 3)), "fold: expected the size of dimension -2 to be divisible by the product of"),
+        (lambda: F.fold(fb.ones(1, 6, 8), (4, 5), (2, 3)), "to match the calculated number of sliding blocks"),
+        (lambda: F.cosine_similarity(fb.ones(1, 2), fb.ones(1, 2), eps=-1.0), "cosine_similarity: eps must be non-negative"),
+        (
+            lambda: F.fractional_max_pool2d(fb.ones(1, 8, 8), 2, output_ratio=(0.5, 0.5, 0.5)),
+            "fractional_max_pool2d requires output_ratio to either be a single Int or tuple of Ints.",
+        ),
+        (lambda: nn.LSTM(10, 20)(fb.ones(2, 3, 10), (fb.ones(1, 3, 19), fb.ones(1, 3, 19))), "LSTM: Expected hidden state h_0 of size"),
+        (
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5])(fb.ones(2, 16), fb.zeros(3, dtype=fb.int64)),
+            "Input and target should have the same size in the batch dimension",
+        ),
     ],
 )  # fmt: skip
 def test_messages_begin_with_the_words_of_pytorch(call, words):

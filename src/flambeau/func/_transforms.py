@@ -50,7 +50,10 @@ def _with_fresh(op: str, argnums: Any, args: tuple[Any, ...], track: bool) -> tu
 
 
 # How PyTorch's messages call them.
-_CALLS = {"grad": "grad_and_value(f)(*args)", "vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
+_CALLS = {
+    "grad": "grad_and_value(f)(*args)", "vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)",
+    "jacrev": "jacrev: vjp(f, *primals)", "jacfwd": "jacfwd: jvp(f, primals, tangents)",
+}  # fmt: skip
 
 
 def _split_aux(op: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -65,13 +68,13 @@ def _split_aux(op: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def _checked_outputs(op: str, result: Any) -> tuple[list[Tensor], Any]:
     outputs, spec = tree_flatten(result)
+    if not outputs or (len(outputs) == 1 and outputs[0] is None):
+        raise ArgumentError(f"{_CALLS.get(op, op)}: Expected f to be a function that has non-empty output, got no tensor")
     for out in outputs:
         if not isinstance(out, Tensor):
             raise ArgumentError(
                 f"{_CALLS.get(op, op)}: expected f(*primals) to return only tensors, got unsupported type {type(out).__name__}"
             )
-    if not outputs:
-        raise ArgumentError(f"{_CALLS.get(op, op)}: Expected f to be a function that has non-empty output, got no tensor")
     return outputs, spec
 
 
@@ -320,8 +323,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def jacrev(
-    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Callable[..., Any]:
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
     """A function that computes the Jacobian of func by reverse mode: one backward pass per element of the output.
 
     Args:

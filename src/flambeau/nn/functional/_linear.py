@@ -414,6 +414,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     kind = fb.promote_types(x1.dtype, x2.dtype)
     if not kind.is_floating_point:
         raise DTypeError(f"cosine_similarity: expected floating tensors, got {x1.dtype} and {x2.dtype}")
+    if eps < 0:
+        raise ArgumentError(f"cosine_similarity: eps must be non-negative, got: {eps}")
     a, b = fb.broadcast_tensors(wide(x1.to(kind)), wide(x2.to(kind)))
     norms = [fb.linalg.vector_norm(x, 2, dim, keepdim=True).clamp(min=eps) for x in (a, b)]
     return ((a / norms[0]) * (b / norms[1])).sum(dim).to(kind)

@@ -261,7 +261,7 @@ def gaussian_nll_loss(
     check_reduction(op, reduction)
     if isinstance(var, (int, float)):
         if var < 0:
-            raise ArgumentError(f"{op}: var has negative entries: {var}")
+            raise ArgumentError(f"{op}: var has negative entry/entries: {var}")
         var = input.new_full(input.shape, var)
     elif var.shape != input.shape:
         if input.shape[:-1] == var.shape:
@@ -273,7 +273,7 @@ def gaussian_nll_loss(
                 f"with one size 1, or without the last size"
             )
     if bool((var < 0).any()):
-        raise ArgumentError(f"{op}: var has negative entries")
+        raise ArgumentError(f"{op}: var has negative entry/entries")
     floor = var.detach().clamp(min=eps) - var.detach()
     var = var + floor  # the floor has no gradient, the variance keeps its own
     loss = 0.5 * (var.log() + (input - target).square() / var)

@@ -180,6 +180,8 @@ def _fractional(op: str, input: Tensor, kernel_size, output_size, output_ratio, 
     if input.ndim not in (n + 1, n + 2):
         raise ArgumentError(f"{op}: expected {n + 1}D or {n + 2}D input, got shape {tuple(input.shape)}")
     if output_size is None:
+        if isinstance(output_ratio, Sequence) and len(output_ratio) not in (1, n):
+            raise ArgumentError(f"{op} requires output_ratio to either be a single Int or tuple of Ints. Got {tuple(output_ratio)}")
         ratios = ntuple(op, "output_ratio", output_ratio, n)
         output_size = [int(size * ratio) for size, ratio in zip(input.shape[-n:], ratios, strict=True)]
     if isinstance(kernel_size, Sequence) and len(kernel_size) not in (1, n):

@@ -377,20 +377,25 @@ def grid_sample(
     """
     op, dims = "grid_sample", input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ArgumentError(f"{op}: expected mode to be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+        raise ArgumentError(f"{op}: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ArgumentError(
-            f"{op}: expected padding_mode to be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+            f"{op}: expected padding_mode to be 'zeros', 'border' or 'reflection', but got: {padding_mode!r}"
         )
     if dims not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != dims or grid.shape[0] != input.shape[0]:
+        wrong = ""
+        if input.ndim and grid.ndim and grid.shape[-1] != dims:
+            wrong = f"expected grid to have size {dims} in last dimension: "
+        elif input.ndim and grid.ndim and grid.shape[0] != input.shape[0]:
+            wrong = "expected grid and input to have same batch size: "
         raise ArgumentError(
-            f"{op}: expected input (N, C, H, W) with grid (N, H, W, 2), or one dimension more each, got "
+            f"{op}: {wrong}expected input (N, C, H, W) with grid (N, H, W, 2), or one dimension more each, got "
             f"{tuple(input.shape)} and {tuple(grid.shape)}"
         )
     if input.dtype != grid.dtype:
         raise ArgumentError(f"{op}: expected input and grid to have the same dtype, got {input.dtype} and {grid.dtype}")
     if mode == "bicubic" and dims == 3:
-        raise ArgumentError(f"{op}: mode 'bicubic' is for 4-d inputs only, got shape {tuple(input.shape)}")
+        raise ArgumentError(f"{op}: bicubic interpolation only supports 4D input, got shape {tuple(input.shape)}")
     if 0 in input.shape[2:]:
         raise ArgumentError(
             f"{op}: expected input to have non-empty spatial dimensions, got shape {tuple(input.shape)}"

@@ -197,10 +197,13 @@ def fold(
     index, padded, blocks = _block_index(op, size, kernel, dilation, padding, stride)
     area = kernel[0] * kernel[1]
     if input.shape[-2] % area:
-        raise ArgumentError(f"{op}: {input.shape[-2]} rows are not divisible by the {area} elements of a block")
+        raise ArgumentError(
+            f"{op}: expected the size of dimension -2 to be divisible by the product of kernel_size, {area}, got {input.shape[-2]}"
+        )
     if input.shape[-1] != blocks[0] * blocks[1]:
         raise ArgumentError(
-            f"{op}: expected {blocks[0]} × {blocks[1]} = {blocks[0] * blocks[1]} blocks, got {input.shape[-1]}"
+            f"{op}: expected the size of dimension -1 to match the calculated number of sliding blocks, {blocks[0]} × {blocks[1]} = "
+            f"{blocks[0] * blocks[1]}, got {input.shape[-1]}"
         )
     lead = (*input.shape[:-2], input.shape[-2] // area)
     image = input.new_zeros((*lead, padded[0] * padded[1])).index_add(-1, index, input.reshape((*lead, -1)))

@@ -91,7 +91,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:
         if target.ndim not in (0, 1) or input.ndim != target.ndim + 1 or input.shape[:-1] != target.shape:
             raise ArgumentError(
-                f"AdaptiveLogSoftmaxWithLoss: expected input (N, in_features) with target (N,), or without N, got "
+                "AdaptiveLogSoftmaxWithLoss: Input and target should have the same size in the batch dimension: expected input "
+                f"(N, in_features) with target (N,), or without N, got "
                 f"{tuple(input.shape)} and {tuple(target.shape)}"
             )
         if target.numel() and (int(target.min()) < 0 or int(target.max()) >= self.n_classes):

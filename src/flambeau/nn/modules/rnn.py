@@ -201,7 +201,7 @@ class RNNBase(Module):
             expected = shape if batched else (shape[0], shape[2])
             if tuple(tensor.shape) != expected:
                 raise ArgumentError(
-                    f"{type(self).__name__}: expected {name} of shape {expected}, got {tuple(tensor.shape)}"
+                    f"{type(self).__name__}: Expected hidden state {name} of size {expected}, got {tuple(tensor.shape)}"
                 )
         return state if batched else tuple(s.unsqueeze(1) for s in state)
 
