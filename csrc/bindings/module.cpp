@@ -1,5 +1,6 @@
 // The extension module flambeau._C.
 #include "bindings/data.h"
+#include "bindings/expressions.h"
 #include "bindings/override.h"
 #include "bindings/shared.h"
 
@@ -34,6 +35,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_exchange(module.get());
         add_shared(module.get());
         add_data(module.get());
+        add_expressions(module.get());
         return module.release();
     });
 }

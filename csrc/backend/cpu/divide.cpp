@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "backend/cpu/formula.h"
 #include "backend/cpu/math.h"
 
 namespace fb::cpu {
@@ -88,6 +89,10 @@ TileFn division_tile(DType dtype, Division division) {
         default:
             return of_dtype<Division::TruncateRemainder>(dtype);
     }
+}
+
+void add_divisions(const Formula& formula, Division division) {
+    for (DType d : {DType::I32, DType::I64}) prepared_for(formula, d).fn = division_tile(d, division);
 }
 
 }  // namespace fb::cpu

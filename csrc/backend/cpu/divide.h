@@ -2,6 +2,7 @@
 // double quotient, rounded to a whole number, is exact.
 #pragma once
 #include "backend/cpu/loops.h"
+#include "device/formula.h"
 
 namespace fb::cpu {
 
@@ -9,5 +10,7 @@ enum class Division { Floor, FloorRemainder, Truncate, TruncateRemainder };
 
 // For int32 and int64; null for other dtypes. Divisors must not be zero.
 TileFn division_tile(DType dtype, Division division);
+// Gives a formula these kernels.
+void add_divisions(const Formula& formula, Division division);
 
 }  // namespace fb::cpu

@@ -1,75 +1,10 @@
 // Arithmetic with arguments: add and sub with alpha, div with a rounding mode, powers, where, clamp, lerp, addcmul.
-#include "backend/cpu/divide.h"
+#include <cmath>
+
 #include "ops/pointwise/elementwise.h"
 
 namespace fb::ew {
 namespace {
-
-using namespace fb::m;
-using cpu::Division;
-
-struct AddFn {
-    template <class T>
-    static T f(T x, T y) {
-        return add(x, y);
-    }
-};
-struct SubFn {
-    template <class T>
-    static T f(T x, T y) {
-        return sub(x, y);
-    }
-};
-struct MulFn {
-    template <class T>
-    static T f(T x, T y) {
-        return mul(x, y);
-    }
-};
-struct DivFn {
-    template <class T>
-    static T f(T x, T y) {
-        return x / y;
-    }
-};
-struct TruncDivFn {
-    template <class T>
-    static T f(T x, T y) {
-        return div_trunc(x, y);
-    }
-};
-// As in PyTorch, halves are cut after the quotient was rounded to what they can hold.
-template <class H>
-struct HalfTruncDivFn {
-    template <class T>
-    static T f(T x, T y) {
-        return std::trunc(static_cast<T>(H(x / y)));
-    }
-};
-struct FloorDivFn {
-    template <class T>
-    static T f(T x, T y) {
-        return div_floor(x, y);
-    }
-};
-struct PowFn {
-    template <class T>
-    static T f(T x, T y) {
-        return pow(x, y);
-    }
-};
-
-template <class Fn>
-Kernels rounding_kernels(Division division) {
-    Kernels kernels = binary_kernels<Fn, IF>();
-    for (DType d : {DType::I32, DType::I64}) kernels.by_dtype[static_cast<int>(d)] = cpu::division_tile(d, division);
-    return kernels;
-}
-
-const Kernels& mul_kernels() {
-    static const Kernels kernels = binary_kernels<MulFn, ALL>();
-    return kernels;
-}
 
 bool is_one(const Scalar& alpha) { return alpha.is_integral() && alpha.i == 1; }
 
@@ -86,24 +21,14 @@ Tensor scaled(const Tensor& x, const Tensor& y, const Scalar& alpha) {
         fail_type("For non-complex input tensors, argument alpha must not be a complex number; the operands are ",
                   common);
     Args none;
-    DType compute = compute_dtype(common);
-    Tensor product =
-        launch(none, {y, scalar_tensor(alpha, compute)}, common, compute, {compute, compute}, mul_kernels()[compute]);
+    Tensor product = launch(none, formulas::mul, {y, scalar_tensor(alpha, compute_dtype(common))}, common, common);
     product.impl()->wrapped_number = y.is_wrapped_number();
     return product;
 }
 
-template <class Fn, unsigned domain>
-Kernels with_halves() {
-    Kernels kernels = binary_kernels<Fn, domain>();
-    add_half_tiles<Fn>(kernels);
-    return kernels;
-}
-
 Tensor plus(Args& a) {
-    static const Kernels kernels = with_halves<AddFn, ALL>();
-    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), kernels, Result::Same);
-    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), kernels, Result::Same);
+    if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), formulas::add);
+    return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), formulas::add);
 }
 // Functions of arithmetic take a number first as well: fb.add(1, x).
 constexpr unsigned NUMBER_FIRST = FUNCTION | OUT | FREE;
@@ -124,15 +49,14 @@ Example:
 OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) { return plus(a); }
 
 Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) {
-    static const Kernels kernels = with_halves<SubFn, IFC>();
     if (x.dtype() == DType::Bool && y.dtype() == DType::Bool) {
         fail_type("subtraction is not supported for bool tensors; use bitwise_xor (^) or logical_not (~) instead");
     }
     if ((x.dtype() == DType::Bool && x.dim() > 0) || (y.dtype() == DType::Bool && !y.is_wrapped_number())) {
         fail_type("subtraction with a bool tensor is not supported; use bitwise_not (~) or convert it first");
     }
-    if (is_one(alpha)) return binary(a, x, y, kernels, Result::Same);
-    return binary(a, x, scaled(x, y, alpha), kernels, Result::Same);
+    if (is_one(alpha)) return binary(a, x, y, formulas::sub);
+    return binary(a, x, scaled(x, y, alpha), formulas::sub);
 }
 OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
    R"(input - alpha * other, with broadcasting.
@@ -167,18 +91,16 @@ Example:
 }
 
 Tensor divide(Args& a) {
-    static const Kernels plain = with_halves<DivFn, FC>(), down = rounding_kernels<FloorDivFn>(Division::Floor),
-                         cut = rounding_kernels<TruncDivFn>(Division::Truncate),
-                         cut_half = binary_kernels<HalfTruncDivFn<Half>, F>(),
-                         cut_brain = binary_kernels<HalfTruncDivFn<BFloat16>, F>();
     const Tensor &x = a.tensor(0), &y = a.tensor(1);
-    if (!a.given(2)) return binary(a, x, y, plain, Result::Float);
+    if (!a.given(2)) return binary(a, x, y, formulas::true_divide);
     const std::string& mode = a.text(2);
     check(mode == "floor" || mode == "trunc", "rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
     check_divisor(x, y);
     DType common = result_type({x, y});
-    const Kernels& cutting = common == DType::F16 ? cut_half : common == DType::BF16 ? cut_brain : cut;
-    return binary(a, x, y, mode == "floor" ? down : cutting, Result::Same, 4);
+    const Formula& cut = common == DType::F16    ? formulas::truncate_half
+                         : common == DType::BF16 ? formulas::truncate_bfloat16
+                                                 : formulas::truncate_divide;
+    return binary(a, x, y, mode == "floor" ? formulas::floor_divide : cut);
 }
 OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
    R"(Quotient of two tensors, with broadcasting.
@@ -200,35 +122,7 @@ OP_ALIAS("divide", "div");
 // ---- powers
 // ------------------------------------------------------------------------------------------------------------------
 
-struct SquareFn {
-    template <class T>
-    static T f(T x) {
-        return mul(x, x);
-    }
-};
-struct CubeFn {
-    template <class T>
-    static T f(T x) {
-        return mul(mul(x, x), x);
-    }
-};
-struct SqrtFn {
-    template <class T>
-    static T f(T x) {
-        return sqrt(x);
-    }
-};
-struct ReciprocalFn {
-    template <class T>
-    static T f(T x) {
-        return T(1) / x;
-    }
-};
-
 Tensor power(Args& a, const Tensor& x, const Tensor& y) {
-    static const Kernels kernels = binary_kernels<PowFn, ALL>(), square = unary_kernels<SquareFn, IFC>(),
-                         cube = unary_kernels<CubeFn, IFC>(), root = unary_kernels<SqrtFn, F>(),
-                         inverse = unary_kernels<ReciprocalFn, F>();
     if (y.is_wrapped_number() && !x.is_wrapped_number()) {
         Scalar e = fb::item(y);
         if (is_integral_or_bool(x.dtype()) && e.is_integral() && e.i < 0) {
@@ -238,13 +132,12 @@ Tensor power(Args& a, const Tensor& x, const Tensor& y) {
         }
         bool stays = !is_complex(y.dtype()) &&
                      (is_floating(x.dtype()) || is_complex(x.dtype()) || (is_integral(x.dtype()) && e.is_integral()));
-        if (stays && e.re == 2) return unary(a, x, square, Result::Same);
-        if (stays && e.re == 3) return unary(a, x, cube, Result::Same);
-        if (is_floating(x.dtype()) && e.kind == Kind::Floating && e.re == 0.5)
-            return unary(a, x, root, Result::Same, 2);
-        if (is_floating(x.dtype()) && !is_complex(y.dtype()) && e.re == -1) return unary(a, x, inverse, Result::Same);
+        if (stays && e.re == 2) return unary(a, x, formulas::square);
+        if (stays && e.re == 3) return unary(a, x, formulas::cube);
+        if (is_floating(x.dtype()) && e.kind == Kind::Floating && e.re == 0.5) return unary(a, x, formulas::sqrt);
+        if (is_floating(x.dtype()) && !is_complex(y.dtype()) && e.re == -1) return unary(a, x, formulas::reciprocal);
     }
-    return binary(a, x, y, kernels, Result::Same, 10);
+    return binary(a, x, y, formulas::pow);
 }
 OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE,
    R"(input to the power of exponent, with broadcasting.
@@ -298,30 +191,11 @@ OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { re
 // ---- three operands
 // -------------------------------------------------------------------------------------------------------------
 
-template <class T>
-void where_tile(char** data, int64_t n, const void*) {
-    T* z = reinterpret_cast<T*>(data[0]);
-    const Bool* c = reinterpret_cast<const Bool*>(data[1]);
-    const T *x = reinterpret_cast<const T*>(data[2]), *y = reinterpret_cast<const T*>(data[3]);
-    // Without a branch: masks are often random.
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            T keep = static_cast<T>(-static_cast<T>(bool(c[i])));
-            z[i] = static_cast<T>((x[i] & keep) | (y[i] & static_cast<T>(~keep)));
-        }
-    } else {
-        for (int64_t i = 0; i < n; i++) z[i] = c[i] ? x[i] : y[i];
-    }
-}
 Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y) {
     if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8)
         fail_type("expected condition to be a bool tensor, got ", condition.dtype(), "; compare, say condition != 0");
     DType common = result_type({x, y});
-    return dispatch_size(common, [&](auto tag) {
-        return launch(a, {condition, x, y}, common, common, {DType::Bool, common, common},
-                      where_tile<typename decltype(tag)::type>);
-    });
+    return launch(a, formulas::where, {condition, x, y}, common, common);
 }
 OP("where(Tensor condition, Operand input, Operand other) -> Tensor", FUNCTION | OUT,
    R"(Elements of input where condition is true, of other elsewhere; with condition alone, the indices of its nonzero elements.
@@ -341,52 +215,19 @@ OP("where(Tensor input, Tensor condition, Operand other) -> Tensor", METHOD) {
     return choose(a, a.tensor(1), a.tensor(0), a.tensor(2));
 }
 
-struct ClampFn {
-    template <class T>
-    static T f(T x, T low, T high) {
-        return min(max(x, low), high);
-    }
-};
-struct MaxFn {
-    template <class T>
-    static T f(T x, T y) {
-        return max(x, y);
-    }
-};
-struct MinFn {
-    template <class T>
-    static T f(T x, T y) {
-        return min(x, y);
-    }
-};
-struct Bounds {
-    double low, high;
-};
-// Bounds that are not NaN: comparisons let a NaN in x through by themselves.
-struct ClampToNumbers {
-    template <class T>
-    static T f(T x, const Bounds& bounds) {
-        const T low = T(bounds.low), high = T(bounds.high);
-        const T above = low > x ? low : x;
-        return high < above ? high : above;
-    }
-};
 bool is_bound(const Tensor& t) { return t.is_wrapped_number() && !is_complex(t.dtype()) && !std::isnan(item(t).re); }
 Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) {
-    static const Kernels both = ternary_kernels<ClampFn, BIF>(), below = binary_kernels<MaxFn, BIF>(),
-                         above = binary_kernels<MinFn, BIF>();
     check(low.defined() || high.defined(), "At least one of 'min' or 'max' must not be None");
     if (is_complex(x.dtype())) fail_type("clamp is not supported for complex tensors");
     if (low.defined() && high.defined()) {
         // Two numbers stay in registers; as operands they would be packed into tiles.
-        static const Kernels numbers = context_kernels<ClampToNumbers, Bounds, F>();
         if (is_floating(x.dtype()) && !x.is_wrapped_number() && is_bound(low) && is_bound(high)) {
-            Bounds bounds{item(low).re, item(high).re};
-            return unary(a, x, numbers, Result::Same, 1, &bounds);
+            Numbers bounds(item(low).re, item(high).re);
+            return unary(a, x, formulas::clamp_to_numbers, &bounds);
         }
-        return ternary(a, x, low, high, both);
+        return ternary(a, x, low, high, formulas::clamp);
     }
-    return low.defined() ? binary(a, x, low, below, Result::Same) : binary(a, x, high, above, Result::Same);
+    return low.defined() ? binary(a, x, low, formulas::maximum) : binary(a, x, high, formulas::minimum);
 }
 OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE | FREE,
    R"(Elements limited to the range from min to max.
@@ -428,14 +269,6 @@ Example:
     return clamped(a, a.tensor(0), {}, a.tensor(1));
 }
 
-struct LerpFn {
-    // The second form is exact at weight 1.
-    template <class T>
-    static T f(T x, T y, T w) {
-        if constexpr (is_cx<T>) return std::norm(w) < real_t<T>(0.25) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
-        else return fabs(w) < T(0.5) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
-    }
-};
 OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE,
    R"(Linear interpolation: input + weight * (end - input).
 
@@ -448,7 +281,6 @@ Example:
     >>> fb.lerp(fb.tensor([0., 10.]), fb.tensor([1., 20.]), 0.5)
     tensor([ 0.5000, 15.0000])
 )") {
-    static const Kernels kernels = ternary_kernels<LerpFn, FC>();
     if (is_integral_or_bool(a.tensor(0).dtype()))
         fail(ErrorKind::NotImplemented, "not implemented for dtype ", a.tensor(0).dtype(),
              "; expected a floating point or complex tensor");
@@ -459,42 +291,19 @@ Example:
         fail_type("expected dtype ", a.tensor(0).dtype(), " for weight but got dtype ", w.dtype());
     if (w.dim() == 0 && is_complex(w.dtype()) && !is_complex(a.tensor(0).dtype()))
         fail_type("value cannot be converted to ", a.tensor(0).dtype(), ": the weight is complex");
-    return ternary(a, a.tensor(0), a.tensor(1), w, kernels, 2);
+    return ternary(a, a.tensor(0), a.tensor(1), w, formulas::lerp);
 }
 
-struct AddcmulContext {
-    c128 value;
-    int64_t whole;
-};
-template <class T>
-void addcmul_tile(char** data, int64_t n, const void* context) {
-    const auto& c = *static_cast<const AddcmulContext*>(context);
-    T v = is_int<T> ? convert<T>(c.whole) : convert<T>(c.value);
-    T* y = reinterpret_cast<T*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]),
-            *q = reinterpret_cast<const T*>(data[3]);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = add(x[i], mul(mul(v, p[i]), q[i]));
-}
-template <class T>
-void addcdiv_tile(char** data, int64_t n, const void* context) {
-    T v = convert<T>(static_cast<const AddcmulContext*>(context)->value);
-    T* y = reinterpret_cast<T*>(data[0]);
-    const T *x = reinterpret_cast<const T*>(data[1]), *p = reinterpret_cast<const T*>(data[2]),
-            *q = reinterpret_cast<const T*>(data[3]);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] + v * p[i] / q[i];
-}
-Tensor addc(Args& a, const Kernels& kernels) {
+Tensor addc(Args& a, const Formula& formula) {
     const Scalar& v = a.scalar(3);
-    DType common = result_type({a.tensor(0), a.tensor(1), a.tensor(2)}), compute = compute_dtype(common);
+    DType common = result_type({a.tensor(0), a.tensor(1), a.tensor(2)});
     if (v.kind > Kind::Integral && is_integral_or_bool(common))
         fail_type("for integer tensors, argument value must not be a floating point number, got ", v.re);
-    if (!kernels[compute])
+    if (!formula.takes(common))
         fail(ErrorKind::NotImplemented, "not implemented for dtype ", common, "; convert with to() first");
-    AddcmulContext context{v.to<c128>(), v.is_integral() ? v.i : 0};
-    return launch(a, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, compute, {compute, compute, compute},
-                  kernels[compute], &context, 2);
+    Numbers numbers;
+    numbers.value = {v.to<c128>(), v.is_integral() ? v.i : 0};
+    return launch(a, formula, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, common, &numbers);
 }
 OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
    R"(input + value * tensor1 * tensor2.
@@ -509,8 +318,7 @@ Example:
     >>> fb.addcmul(fb.ones(2), fb.tensor([1., 2.]), fb.tensor([3., 4.]), value=10)
     tensor([31., 81.])
 )") {
-    static const Kernels kernels = make_kernels<IFC>([]<class T>(TypeTag<T>) -> TileFn { return addcmul_tile<T>; });
-    return addc(a, kernels);
+    return addc(a, formulas::addcmul);
 }
 OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
    R"(input + value * tensor1 / tensor2.
@@ -525,13 +333,12 @@ Example:
     >>> fb.addcdiv(fb.ones(2), fb.tensor([1., 2.]), fb.tensor([2., 4.]))
     tensor([1.5000, 1.5000])
 )") {
-    static const Kernels kernels = make_kernels<FC>([]<class T>(TypeTag<T>) -> TileFn { return addcdiv_tile<T>; });
     if (is_integral_or_bool(result_type({a.tensor(0), a.tensor(1), a.tensor(2)}))) {
         fail_type(
             "Integer division with addcdiv is no longer supported; use addcdiv on floating point tensors, or (input + "
             "value * div(tensor1, tensor2, rounding_mode='trunc'))");
     }
-    return addc(a, kernels);
+    return addc(a, formulas::addcdiv);
 }
 
 }  // namespace

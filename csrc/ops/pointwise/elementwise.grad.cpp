@@ -43,7 +43,7 @@ const Var none;  // rows of functions that are not smooth
     }                                                                    \
     const RegisterGradient register_gradient_##name(                     \
         #name, {keeps}, std::string_view(#gradient) == "none" ? nullptr : gradient_of_##name);
-#include "ops/pointwise/unary.def"
+#include "device/formulas/unary.def"
 #undef UNARY
 
 }  // namespace

@@ -1,0 +1,30 @@
+#include "device/formula.h"
+
+namespace fb::formulas {
+
+// Backends find their kernels by these numbers.
+enum class Id {
+#define FORMULA(name, ...) name,
+#include "device/formulas/rows.h"
+#undef FORMULA
+    count
+};
+static_assert(static_cast<int>(Id::count) <= most);
+
+#define FORMULA(name, text, inputs, conditions, domain, result, cost, wide)                              \
+    constinit const Formula name{                                                                        \
+        static_cast<int>(Id::name), #name, text, inputs, conditions, domain, Result::result, cost, wide, \
+        dtypes_of(domain)};
+#include "device/formulas/rows.h"
+#undef FORMULA
+
+const std::vector<const Formula*>& all() {
+    static const std::vector<const Formula*> list{
+#define FORMULA(name, ...) &name,
+#include "device/formulas/rows.h"
+#undef FORMULA
+    };
+    return list;
+}
+
+}  // namespace fb::formulas

@@ -1,0 +1,20 @@
+// Formulas over tensors that broadcast together.
+#pragma once
+#include "device/formula.h"
+#include "device/table.h"
+
+namespace fb::device {
+
+struct Looping {
+    // out = formula(in…): `in` points to as many tensors as the formula has inputs, which broadcast to the shape of
+    // `out`. They are seen in the compute type of `common`, the dtype they were promoted to; `out` may have any dtype.
+    // `cost` as in Formula.
+    void (*run)(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in,
+                const Numbers* numbers, double cost);
+    // Mantissa and exponent (int32) of floats; log(sigmoid(x)) and its slope.
+    void (*frexp)(const Tensor& mantissa, const Tensor& exponent, const Tensor& x);
+    void (*logsigmoid)(const Tensor& y, const Tensor& slope, const Tensor& x);
+};
+inline const Looping& looping(const Tensor& on) { return device::on<Looping>(on.device()); }
+
+}  // namespace fb::device
