@@ -27,6 +27,10 @@ struct Indexing {
     // t[…, index[…, i, …], …] ∘= src[…, i, …]. Unless the indices are `checked`, a bad one is found when it is come to,
     // with some values written already; values meet one element in the order of i.
     void (*scatter)(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked);
+    // view += from for a contiguous `from` of its shape, in order: elements of the view may be one in memory.
+    void (*add_overlapping)(const Tensor& view, const Tensor& from);
+    // 0 as often as the first count says, then 1, and so on, for contiguous int64 counts.
+    Tensor (*repeat_indices)(const Tensor& counts);
     // t /= counts where counts > 1, rounding down for integers; counts is int64 and broadcasts.
     void (*divide_by_counts)(const Tensor& t, const Tensor& counts);
 

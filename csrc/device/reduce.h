@@ -24,6 +24,11 @@ enum class Reduction {
     LogSumExp,
 };
 
+struct Summary {
+    int64_t nan = 0, infinite = 0, finite = 0;
+    double low, high, sum;  // of the finite numbers
+};
+
 struct Reducing {
     // Elements of `in` are read as dtype `read`. `reduced[d]` is not zero for reduced dimensions; `outs` have the shape
     // of `in` with those gone, or with size 1 there.
@@ -34,6 +39,13 @@ struct Reducing {
     // out = |in| ** order, and t = t ** (1 / order) for contiguous float64.
     void (*absolute_power)(const Tensor& in, const Tensor& out, double order);
     void (*take_root)(const Tensor& t, double order);
+    // log Σ exp of each row of contiguous complex128 numbers, one per element of `out`.
+    void (*complex_logsumexp)(const Tensor& rows, const Tensor& out);
+    // The elements of a contiguous vector added one after the other, in double (complex128, or whole numbers that
+    // wrap).
+    void (*sum_in_order)(const Tensor& in, const Tensor& out);
+    // Of a contiguous float32, float64, complex64 or complex128 tensor, whose parts count each.
+    Summary (*summarise)(const Tensor& in);
 };
 inline const Reducing& reducing(const Tensor& on) { return device::on<Reducing>(on.device()); }
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/loops.h"
 #include "backend/cpu/meet.h"
 #include "backend/cpu/walk.h"
+#include "base/parallel.h"
 
 namespace fb::cpu {
 
@@ -242,12 +243,43 @@ void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets,
     });
 }
 
+void add_overlapping(const Tensor& view, const Tensor& from) {
+    const Dims &shape = view.shape(), &strides = view.strides();
+    dispatch_all(view.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* source = from.data<T>();
+        T* start = view.data<T>();
+        Dims at(shape.size(), 0);
+        for (int64_t i = 0; i < from.numel(); i++) {
+            int64_t place = 0;
+            for (int64_t d = 0; d < at.size(); d++) place += at[d] * strides[d];
+            start[place] = T(start[place] + source[i]);
+            for (int64_t d = at.size() - 1; d >= 0 && ++at[d] == shape[d]; d--) at[d] = 0;
+        }
+    });
+}
+
+Tensor repeat_indices(const Tensor& counts) {
+    const int64_t* times = counts.data<int64_t>();
+    int64_t total = 0;
+    for (int64_t i = 0; i < counts.numel(); i++) {
+        fb::check(times[i] >= 0, "repeats can not be negative, got ", times[i]);
+        if (__builtin_add_overflow(total, times[i], &total)) fail_value("the number of repeated elements overflows");
+    }
+    Tensor result = empty({total}, DType::I64, counts.device());
+    int64_t* to = result.data<int64_t>();
+    for (int64_t i = 0; i < counts.numel(); i++) to = std::fill_n(to, times[i], i);
+    return result;
+}
+
 static const device::Provide<device::Indexing> provided(DeviceType::CPU, {.add_offsets = add_offsets,
                                                                           .check = check_indices,
                                                                           .gather_rows = gather_rows,
                                                                           .scatter_rows = scatter_rows,
                                                                           .gather = gather,
                                                                           .scatter = scatter,
+                                                                          .add_overlapping = add_overlapping,
+                                                                          .repeat_indices = repeat_indices,
                                                                           .divide_by_counts = divide_by_counts,
                                                                           .mask_fill = mask_fill,
                                                                           .mask_offsets = mask_offsets,

@@ -13,6 +13,8 @@ void gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets, in
 void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Meet meet);
 void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
 void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked);
+void add_overlapping(const Tensor& view, const Tensor& from);
+Tensor repeat_indices(const Tensor& counts);
 void divide_by_counts(const Tensor& t, const Tensor& counts);
 void mask_fill(const Tensor& to, const Tensor& from, const Tensor& mask, const Tensor& value);
 Tensor mask_offsets(const Tensor& mask, const Dims& strides);

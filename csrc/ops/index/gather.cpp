@@ -188,17 +188,7 @@ static Tensor interleave_indices(const Tensor& repeats) {
     check(repeats.dim() == 1, "repeats must be a 1-d tensor, got shape ", repeats.shape());
     check(repeats.dtype() == DType::I64 || repeats.dtype() == DType::I32, "repeats has to be int64 or int32, got ",
           repeats.dtype());
-    Tensor counts = contiguous(to_dtype(repeats, DType::I64));
-    int64_t total = 0;
-    for (int64_t i = 0; i < counts.numel(); i++) {
-        int64_t n = counts.data<int64_t>()[i];
-        check(n >= 0, "repeats can not be negative, got ", n);
-        if (__builtin_add_overflow(total, n, &total)) fail_value("the number of repeated elements overflows");
-    }
-    Tensor result = empty({total}, DType::I64);
-    int64_t* to = result.data<int64_t>();
-    for (int64_t i = 0; i < counts.numel(); i++) to = std::fill_n(to, counts.data<int64_t>()[i], i);
-    return result;
+    return device::indexing(repeats).repeat_indices(contiguous(to_dtype(repeats, DType::I64)));
 }
 
 static Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std::optional<int64_t> dim,

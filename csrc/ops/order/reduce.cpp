@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/wording.h"
+#include "device/loop.h"
 #include "device/reduce.h"
 #include "ops/table/common.h"
 
@@ -213,14 +214,6 @@ std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepd
 // ---- moments and norms
 // -----------------------------------------------------------------------------------------------
 
-static void sqrt_in_place(const Tensor& t) {
-    dispatch<float, double>(t.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        T* x = t.data<T>();
-        for (int64_t i = 0; i < t.numel(); i++) x[i] = std::sqrt(x[i]);
-    });
-}
-
 std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim,
                                   bool root) {
     check(is_floating(t.dtype()) || is_complex(t.dtype()),
@@ -240,7 +233,10 @@ std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& di
     Tensor outs[] = {empty(shape, real_of(t.dtype()), t.device()), real_view(means)};
     device::reducing(t).reduce(Reduction::Moments, real_of(t.dtype()), real_view(t), mask, outs, numbers);
     Tensor spread = sum(outs[0], Dims{-1});
-    if (root) sqrt_in_place(spread);
+    if (root) {
+        const Tensor* in[] = {&spread};
+        device::looping(spread).run(formulas::sqrt, spread.dtype(), spread, in, nullptr, formulas::sqrt.cost);
+    }
     return {spread, means};
 }
 
@@ -284,7 +280,7 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
     return to_dtype(sums, result);
 }
 
-// The complex form is rare: reduced dimensions go last, and each output walks its own row.
+// The complex form is rare: reduced dimensions go last, in complex128.
 static Tensor complex_logsumexp(const Tensor& t, const Dims& mask, bool keepdim) {
     Dims order;
     for (int pass = 0; pass < 2; pass++) {
@@ -294,16 +290,7 @@ static Tensor complex_logsumexp(const Tensor& t, const Dims& mask, bool keepdim)
     }
     Tensor rows = contiguous(to_dtype(permute(t, order), DType::C128));
     Tensor out = empty(reduced_shape(t, mask, keepdim), DType::C128, t.device());
-    int64_t n = reduced_count(t, mask);
-    const c128* x = rows.data<c128>();
-    for (int64_t i = 0; i < out.numel(); i++, x += n) {
-        double top = -std::numeric_limits<double>::infinity();
-        for (int64_t k = 0; k < n; k++) top = std::max(top, x[k].real());
-        if (!std::isfinite(top)) top = 0;
-        c128 total = 0;
-        for (int64_t k = 0; k < n; k++) total += std::exp(x[k] - top);
-        out.data<c128>()[i] = std::log(total) + top;
-    }
+    device::reducing(t).complex_logsumexp(rows, out);
     return to_dtype(out, t.dtype());
 }
 

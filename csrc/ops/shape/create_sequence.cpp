@@ -2,19 +2,11 @@
 #include <cmath>
 
 #include "base/wording.h"
+#include "device/create.h"
 #include "ops/shape/create.h"
 
 namespace fb {
 namespace {
-
-// data[i] = f(i) for a contiguous tensor.
-template <class T, class F>
-void generate(const Tensor& t, F f) {
-    T* __restrict data = t.data<T>();
-    parallel_for(t.numel(), parallel_grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; i++) data[i] = f(i);
-    });
-}
 
 // Where a sequence of n is written, in row-major order: straight into out= when that is contiguous. An out= of another
 // shape with n elements keeps it.
@@ -67,16 +59,10 @@ Tensor make_arange(Args& a, const Scalar& start, const Scalar& end, const Scalar
     if (is_complex(dtype)) fail(ErrorKind::NotImplemented, "not available for dtype ", dtype);
     int64_t n = arange_count(start, end, step, dtype);
     Tensor t = sequence_output(a, n, dtype, o.device);
-    dispatch_real(dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-            uint64_t from = static_cast<uint64_t>(whole(start, dtype)), by = static_cast<uint64_t>(whole(step, dtype));
-            generate<T>(t, [=](int64_t i) { return static_cast<T>(from + static_cast<uint64_t>(i) * by); });
-        } else {
-            double from = start.re, by = step.re;
-            generate<T>(t, [=](int64_t i) { return convert<T>(from + by * static_cast<double>(i)); });
-        }
-    });
+    bool integral_result = is_integral(dtype);
+    device::creating(t).progression(
+        t, {integral_result ? static_cast<uint64_t>(whole(start, dtype)) : 0,
+            integral_result ? static_cast<uint64_t>(whole(step, dtype)) : 0, start.re, step.re});
     return t;
 }
 
@@ -85,14 +71,6 @@ Scalar endpoint(const Args& a, int i, const char* name) {
     check(t.dim() == 0, "only supports 0-dimensional start and end tensors, but got ", name, " with ", t.dim(),
           " dimension(s)");
     return item(t);
-}
-
-// Both ends exactly: the first half counts from the start, the second half back from the end.
-template <class C>
-C between(C start, C end, C step, int64_t i, int64_t n) {
-    using R = std::conditional_t<std::is_same_v<C, c128>, double, C>;
-    if (i < n / 2) return start + step * static_cast<R>(i);
-    return end - step * static_cast<R>(n - i - 1);
 }
 
 Tensor make_linspace(Args& a, std::optional<double> base, int first) {
@@ -106,28 +84,7 @@ Tensor make_linspace(Args& a, std::optional<double> base, int first) {
     check(!complex || is_complex(dtype), base ? "torch.logspace" : "torch.linspace", "(): inferred dtype ", natural,
           " can't be safely cast to passed dtype ", dtype);
     Tensor t = sequence_output(a, n, dtype, o.device);
-    if (n == 0) return t;
-    dispatch_all(dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        using C = std::conditional_t<is_complex_type<T>, c128, double>;
-        // Integer results start from integer ends.
-        C from, to;
-        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-            from = static_cast<C>(start.to<T>());
-            to = static_cast<C>(end.to<T>());
-        } else {
-            from = start.to<C>();
-            to = end.to<C>();
-        }
-        C step = n > 1 ? (to - from) / static_cast<double>(n - 1) : C(0);
-        if (n == 1) to = from;
-        if (!base) {
-            generate<T>(t, [=](int64_t i) { return convert<T>(between(from, to, step, i, n)); });
-        } else {
-            double b = *base;
-            generate<T>(t, [=](int64_t i) { return convert<T>(std::pow(C(b), between(from, to, step, i, n))); });
-        }
-    });
+    if (n) device::creating(t).spaced(t, start, end, base ? &*base : nullptr);
     return t;
 }
 
@@ -135,10 +92,7 @@ Tensor make_linspace(Args& a, std::optional<double> base, int first) {
 
 Tensor arange(int64_t count, DType dtype) {
     Tensor t = empty({count}, dtype);
-    dispatch<int32_t, int64_t>(dtype, "int32 or int64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        generate<T>(t, [](int64_t i) { return static_cast<T>(i); });
-    });
+    device::creating(t).progression(t, {0, 1, 0, 1});
     return t;
 }
 

@@ -1,4 +1,5 @@
 // Joining: cat, stack and their kin, meshgrid, block_diag.
+#include "device/create.h"
 #include "device/move.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
@@ -367,17 +368,7 @@ static Tensor triangle_indices(const Args& a, bool upper) {
     if (count == 0) return result;
     // Only the rows that have something.
     int64_t first = upper ? 0 : std::max<int64_t>(0, -offset), last = upper ? std::min(rows, columns - offset) : rows;
-    dispatch<int32_t, int64_t>(dtype, "int32 or int64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        T *row = result.data<T>(), *column = row + count;
-        for (int64_t i = first; i < last; i++) {
-            int64_t edge = std::clamp<int64_t>(i + offset + (upper ? 0 : 1), 0, columns);
-            for (int64_t j = upper ? edge : 0; j < (upper ? columns : edge); j++) {
-                *row++ = static_cast<T>(i);
-                *column++ = static_cast<T>(j);
-            }
-        }
-    });
+    device::creating(result).triangle(result, first, last, columns, offset, upper);
     return result;
 }
 OP("tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? "

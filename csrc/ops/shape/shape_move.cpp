@@ -1,5 +1,6 @@
 // Rearrangements that copy: flip, roll, rot90, repeat, triangles, diagonals.
 #include "device/move.h"
+#include "device/reduce.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
 
@@ -297,16 +298,8 @@ Example:
     Tensor d = diagonal(t);
     DType dtype = is_integral_or_bool(t.dtype()) ? DType::I64 : t.dtype();
     d = contiguous(to_dtype(d, compute_dtype(dtype)));
-    Tensor result = dispatch_compute(d.dtype(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        using Sum = std::conditional_t<is_complex_type<T>, c128,
-                                       std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>>;
-        Sum sum{};
-        for (int64_t i = 0; i < d.numel(); i++) sum += Sum(d.data<T>()[i]);
-        Tensor one = empty({}, d.dtype());
-        *one.data<T>() = T(sum);
-        return one;
-    });
+    Tensor result = empty({}, d.dtype(), d.device());
+    device::reducing(d).sum_in_order(d, result);
     return to_dtype(result, dtype);
 }
 

@@ -33,7 +33,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
     to.will_write();
     check(!may_overlap_itself(to), overlap_text);
     Tensor source = expand(from, to.shape());
-    bool same_view = to.raw() == source.raw() && to.dtype() == source.dtype() && to.strides() == source.strides();
+    bool same_view = same_place(to, source) && to.dtype() == source.dtype() && to.strides() == source.strides();
     if (same_view) return;
     if (share_memory(to, source)) source = clone(source);
     device::moving(to).copy(to, source);
@@ -148,7 +148,7 @@ Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || !share_memory(a.out, t)) continue;
         if (boxes_apart(a.out, t)) continue;
-        bool same_view = t.raw() == a.out.raw() && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() &&
+        bool same_view = same_place(t, a.out) && t.strides() == a.out.strides() && t.dtype() == a.out.dtype() &&
                          t.shape() == a.out.shape();
         check(same_view,
               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "

@@ -1,5 +1,6 @@
 // What the graph borrows from the ops: sums, copies, and looking for numbers that are none.
 #include "device/move.h"
+#include "device/reduce.h"
 #include "ops/table/common.h"
 #include "ops/table/dispatch.h"
 #include "ops/table/views.h"
@@ -42,34 +43,11 @@ Tensor fit(const Tensor& gradient, const Dims& shape, DType dtype) {
     return cast(sum_to(gradient, shape), dtype).tensor;
 }
 
-struct Count {
-    int64_t nan = 0, inf = 0;
-};
-Count count_bad(const Tensor& t) {
-    Count count;
-    if (!differentiable(t.dtype()) || !t.numel() || t.impl()->functorial) return count;
+device::Summary count_bad(const Tensor& t) {
+    bool readable = t.numel() && !t.impl()->functorial && t.device().type != DeviceType::Meta;
+    if (!differentiable(t.dtype()) || !readable) return {};
     Tensor flat = contiguous(to_dtype(t, value_dtype(t.dtype())));
-    auto look = [&](const auto* p, int64_t n) {
-        for (int64_t i = 0; i < n; i++) {
-            count.nan += std::isnan(p[i]);
-            count.inf += std::isinf(p[i]);
-        }
-    };
-    int64_t n = flat.numel();
-    switch (flat.dtype()) {
-        case DType::F32:
-            look(flat.data<float>(), n);
-            break;
-        case DType::F64:
-            look(flat.data<double>(), n);
-            break;
-        case DType::C64:
-            look(flat.data<float>(), 2 * n);
-            break;
-        default:
-            look(flat.data<double>(), 2 * n);
-    }
-    return count;
+    return device::reducing(flat).summarise(flat);
 }
 bool has_nan(const Tensor& t) { return count_bad(t).nan > 0; }
 
@@ -78,20 +56,9 @@ std::string statistics(const Tensor& t) {
     std::ostringstream text;
     text << t.shape() << " " << t.dtype();
     if (!differentiable(t.dtype()) || is_complex(t.dtype()) || !t.numel()) return text.str();
-    Tensor flat = contiguous(to_dtype(t, DType::F64));
-    double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
-    int64_t finite = 0;
-    for (int64_t i = 0; i < flat.numel(); i++) {
-        double x = flat.data<double>()[i];
-        if (!std::isfinite(x)) continue;
-        low = std::min(low, x);
-        high = std::max(high, x);
-        sum += x;
-        finite++;
-    }
-    Count bad = count_bad(flat);
-    if (finite) text << ", min " << low << ", max " << high << ", mean " << sum / static_cast<double>(finite);
-    text << ", " << bad.nan << " NaN, " << bad.inf << " inf";
+    device::Summary s = count_bad(to_dtype(t, DType::F64));
+    if (s.finite) text << ", min " << s.low << ", max " << s.high << ", mean " << s.sum / static_cast<double>(s.finite);
+    text << ", " << s.nan << " NaN, " << s.infinite << " inf";
     return text.str();
 }
 
@@ -105,8 +72,8 @@ std::string statistics(const Tensor& t) {
 
 void check_finite(const OpOverload& op, const Args& a, const Value& value) {
     auto look = [&](const Tensor& t, size_t i) {
-        Count bad = count_bad(t);
-        if (!bad.nan && (!bad.inf || grad_modes.allow_inf)) return;
+        device::Summary bad = count_bad(t);
+        if (!bad.nan && (!bad.infinite || grad_modes.allow_inf)) return;
         std::ostringstream text;
         std::string place = describe_location(current_location);
         text << "the first " << (bad.nan ? "NaN" : "inf") << " appears in result " << i << " of " << op.entry->name;

@@ -1,5 +1,6 @@
 #include "ops/table/views.h"
 
+#include "device/index.h"
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
 #include "ops/table/common.h"
@@ -166,19 +167,7 @@ OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
         copy_into(view, a.tensor(0));
     } else {
         check(g.dtype == g.base_dtype, "gradients of overlapping views of another dtype are not supported");
-        Tensor from = contiguous(a.tensor(0));
-        dispatch_all(g.dtype, [&](auto tag) {
-            using T = typename decltype(tag)::type;
-            const T* source = from.data<T>();
-            T* start = view.data<T>();
-            Dims at(g.shape.size(), 0);
-            for (int64_t i = 0; i < from.numel(); i++) {
-                int64_t place = 0;
-                for (int64_t d = 0; d < at.size(); d++) place += at[d] * g.strides[d];
-                start[place] = T(start[place] + source[i]);
-                for (int64_t d = at.size() - 1; d >= 0 && ++at[d] == g.shape[d]; d--) at[d] = 0;
-            }
-        });
+        device::indexing(view).add_overlapping(view, contiguous(a.tensor(0)));
     }
     return contiguous(layout.base);
 }
