@@ -189,3 +189,15 @@ def test_arguments():
         gradcheck(fb.sin, (fb.ones(1, dtype=fb.float64).expand(3).requires_grad_(),))
     with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision.*float64 or complex128"):
         gradcheck(lambda x: x * 2, (fb.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)
+
+
+def test_gradients_of_kept_elements():
+    for layout in (fb.sparse_coo, fb.sparse_csr):
+        x = fb.tensor([[0.0, 1.5], [-2.0, 0.0]], dtype=fb.float64).to_sparse(layout=layout).detach().requires_grad_()
+        y = fb.randn(2, 2, dtype=fb.float64, requires_grad=True)
+        assert fb.autograd.gradcheck(lambda x, y: (x.sin() @ y), (x, y), masked=True)
+        assert fb.autograd.gradcheck(lambda x: x.square().to_dense(), x, masked=True, fast_mode=True)
+        with pytest.raises(RuntimeError, match="sparse inputs need masked=True"):
+            fb.autograd.gradcheck(lambda x: x.to_dense(), x)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        fb.autograd.gradcheck(lambda x: x.to_dense() * x.detach().to_dense(), x, masked=True)

@@ -51,7 +51,7 @@ def gradcheck(
         check_forward_ad: whether tangents of forward_ad must agree with differences along random directions.
         check_backward_ad: whether gradients are checked; False needs check_forward_ad.
         fast_mode: compares one random product with the Jacobian instead of every entry.
-        masked: has a meaning for sparse tensors, of which there are none: any value does the same.
+        masked: must be True for sparse inputs, whose gradients are those of the kept elements.
 
     Example:
         >>> x = fb.tensor([0.5, 1.0], dtype=fb.float64, requires_grad=True)
@@ -65,7 +65,7 @@ def gradcheck(
     if check_batched_forward_grad and not check_forward_ad:
         raise ArgumentError("gradcheck: check_batched_forward_grad=True needs check_forward_ad=True")
     try:
-        given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        func, given = _of_kept(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs), masked)
         _check_inputs(given)
         if not _outputs(func, given):
             return _check_constant(func, given, eps)
@@ -86,6 +86,21 @@ def gradcheck(
         if raise_exception:
             raise
         return False
+
+
+def _of_kept(func: Callable[..., Any], given: tuple[Any, ...], masked: bool | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function of the kept elements in the place of its sparse arguments, and these elements."""
+    places: Any = [x if isinstance(x, Tensor) and x.layout is not fb.strided else None for x in given]
+    if all(x is None for x in places):
+        return func, given
+    if not masked:
+        raise ArgumentError("gradcheck: sparse inputs need masked=True: their gradients are those of the kept elements only")
+
+    def of_kept(*args: Any) -> Any:
+        return func(*(arg if x is None else x._with(arg) for x, arg in zip(places, args, strict=True)))
+
+    values = (v if x is None else x._values().detach().requires_grad_(x.requires_grad) for x, v in zip(places, given, strict=True))
+    return of_kept, tuple(values)
 
 
 # ---- inputs and outputs --------------------------------------------------------------------------------------------------
@@ -436,7 +451,7 @@ def gradgradcheck(
         check_fwd_over_rev: whether tangents of the gradient are checked.
         check_rev_over_rev: whether gradients of the gradient are checked; False needs check_fwd_over_rev.
         fast_mode: compares one random product with the Jacobian instead of every entry.
-        masked: has a meaning for sparse tensors, of which there are none: any value does the same.
+        masked: must be True for sparse inputs, whose gradients are those of the kept elements.
 
     Example:
         >>> x = fb.tensor([0.5, 1.0], dtype=fb.float64, requires_grad=True)
