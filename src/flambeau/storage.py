@@ -451,7 +451,7 @@ def _add_conversions() -> None:
 
 _add_conversions()
 
-_STORAGE_NAMES = {
+_STORAGE_NAMES: dict[Any, str] = {
     _C.float32: "FloatStorage", _C.float64: "DoubleStorage", _C.float16: "HalfStorage", _C.bfloat16: "BFloat16Storage",
     _C.uint8: "ByteStorage", _C.int8: "CharStorage", _C.int16: "ShortStorage", _C.int32: "IntStorage", _C.int64: "LongStorage",
     _C.bool: "BoolStorage", _C.complex64: "ComplexFloatStorage", _C.complex128: "ComplexDoubleStorage",

@@ -302,7 +302,7 @@ def _type(self, dtype=None, non_blocking=False):
     return self.to(_C.get_default_dtype() if dtype is Tensor else dtype)
 
 
-_TYPE_NAMES = {
+_TYPE_NAMES: dict[Any, str] = {
     _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
     _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor", _C.int64: "LongTensor",
     _C.bool: "BoolTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
