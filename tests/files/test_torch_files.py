@@ -153,3 +153,15 @@ def test_a_typed_storage_seen_as_another_type_is_refused():
     seen = fb.TypedStorage(wrap_storage=x.untyped_storage(), dtype=fb.uint8)
     with pytest.raises(RuntimeError, match="Cannot save multiple tensors or storages that view the same data as different types"):
         save([x, seen], io.BytesIO(), format="pt")
+
+
+@pytest.mark.parametrize("encoding", ["bytes", "latin1"])
+def test_names_of_storages_that_python_2_wrote(encoding):
+    f = io.BytesIO()
+    save({"x": fb.arange(3), "again": fb.ones(2)}, f, format="pt", _use_new_zipfile_serialization=False)
+    data = f.getvalue()
+    for text in (b"storage", b"cpu", b"0", b"1"):
+        length = len(text).to_bytes(4, "little")
+        data = data.replace(b"X" + length + text, b"T" + length + text)  # BINSTRING in place of BINUNICODE
+    found = load(io.BytesIO(data), encoding=encoding)
+    assert found["x"].tolist() == [0, 1, 2] and found["again"].tolist() == [1, 1]

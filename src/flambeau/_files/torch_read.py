@@ -66,8 +66,16 @@ def _no_storages(_: Any) -> Any:
     raise FileError("a pickle that refers to tensors where none can be")
 
 
+def _decoded(values: Any) -> Any:
+    """A tuple or list whose byte strings are text: with encoding="bytes" the names of storages come as bytes too."""
+    if type(values) not in (tuple, list):
+        return values
+    return type(values)(v.decode("latin1") if type(v) is bytes else v for v in values)
+
+
 def _storage_id(saved: Any, length: int) -> tuple[Any, str, str, int]:
     """(dtype or None, key, location, number of bytes) of a persistent id."""
+    saved = _decoded(saved)
     if type(saved) is not tuple or len(saved) != length or saved[0] != "storage":
         raise FileError(f"a reference to something that is not a storage: {short(saved)}")
     _, kind, key, location, count = saved[:5]
@@ -154,7 +162,7 @@ def read_legacy(reader: Reader) -> Any:
         ends.append(end_of(head, ends[-1], whole))
     if reader.pickle(head, 0, whole) != MAGIC or reader.pickle(head, ends[1], whole) != PROTOCOL:
         raise FileError("not a file of torch.save()")
-    keys = reader.pickle(head, ends[4], whole)
+    keys = _decoded(reader.pickle(head, ends[4], whole))
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise FileError("the list of storages is damaged")
     regions = _legacy_regions(reader, head, ends[3], whole, keys, ends[5])
@@ -199,7 +207,7 @@ def _legacy_regions(
     widths: dict[str, int] = {}
 
     def note(saved: Any) -> Any:
-        if type(saved) is tuple and saved[:1] == ("storage",):
+        if type(saved) is tuple and _decoded(saved[:1]) == ("storage",):
             dtype, key, _, _ = _storage_id(saved, 6)
             widths[key] = dtype.itemsize if dtype else 1
         return None
