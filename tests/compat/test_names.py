@@ -102,6 +102,10 @@ def test_the_deterministic_switch_is_kept():
             assert (fb.are_deterministic_algorithms_enabled(), warn_only, fb.get_deterministic_debug_mode()) == state
         with pytest.raises(ValueError, match="expected 'default'"):
             fb.set_deterministic_debug_mode("loud")
+        with pytest.raises(TypeError, match=r"argument 'mode' \(position 1\) must be bool, not int"):
+            fb.use_deterministic_algorithms(1)
+        with pytest.raises(TypeError, match="argument 'warn_only' must be bool, not int"):
+            fb.use_deterministic_algorithms(False, warn_only=1)
     finally:
         fb.use_deterministic_algorithms(False)
 

@@ -349,6 +349,12 @@ def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
         >>> fb.use_deterministic_algorithms(False)
     """
     global _warn_only
+    for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
+        if not isinstance(value, builtins.bool):
+            raise TypeError(
+                f"use_deterministic_algorithms: _set_deterministic_algorithms(): argument '{name}'{place} must be bool, "
+                f"not {type(value).__name__}"
+            )
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
     _warn_only = builtins.bool(warn_only)
 

@@ -28,7 +28,7 @@ __all__ = ["TABLE", "LATE"]
 def _assert_async(condition: Tensor, message: str = "") -> None:
     """Checks at once: nothing runs later on the CPU."""
     if not fb.is_nonzero(condition):
-        raise StateError(f"_assert_async: {message or 'expected a tensor that is not zero'}")
+        raise StateError(f"_assert_async: {message or 'Expected Tensor with single nonzero value, but got zero'}")
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], str]) -> None:
