@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[1]
 # page, title, what it holds, names, sources. The names of all families are tried first, then the sources, in this order.
 FAMILIES = [
     (
-        "creation", "Creation", "New tensors from sizes, values, memory and files of others.",
+        "creation", "Creation", "Tensors from sizes, values, and the memory of other libraries.",
         r"scalar_tensor|complex|polar|range|tril_indices|triu_indices|sparse_\w+_tensor|vander|(as_)?tensor",
         r"shape/create|_ops/creation|_tensor/(exchange|methods)|sparse/",
     ),
     (
-        "joining", "Joining and splitting", "One tensor out of many, many out of one.",
+        "joining", "Joining and splitting", "Concatenating and stacking tensors, and splitting them into parts.",
         (
             r"(unsafe_)?(split|chunk)(_with_sizes)?|\w*stack|[dhv]split|tensor_split|unbind|block_diag|"
             r"cartesian_prod|meshgrid|combinations"
@@ -47,22 +47,22 @@ FAMILIES = [
         r"$^",
     ),
     (
-        "special", "Special functions", "Gamma, error and Bessel functions, and their relatives.",
+        "special", "Special functions", "Gamma, error and Bessel functions, and related ones.",
         r"i0_?|erfinv_?|erfc?_?|logit_?|sinc_?|xlogy_?",
         r"pointwise/special",
     ),
     (
-        "elementwise", "Elementwise functions", "Functions of each element of one tensor.",
+        "elementwise", "Elementwise functions", "Functions applied to each element of one tensor.",
         r"$^",
         r"pointwise/(unary|convert|rounding|activation)",
     ),
     (
-        "arithmetic", "Arithmetic", "Functions of the elements of several tensors, which broadcast.",
+        "arithmetic", "Arithmetic", "Elementwise functions of several tensors, with broadcasting.",
         r"$^",
         r"pointwise/|backend/.*pointwise",
     ),
     (
-        "random", "Random numbers", "Draws, seeds and the states of generators.",
+        "random", "Random numbers", "Sampling, seeds and generator states.",
         (
             r"rand(int|n|perm)?(_like)?|bernoulli|binomial|multinomial|normal|poisson|manual_seed|seed|"
             r"initial_seed|[gs]et_rng_state"
@@ -78,12 +78,12 @@ FAMILIES = [
         r"ops/nn/|flambeau/nn/",
     ),
     (
-        "reductions", "Reductions", "Sums, means, extremes and other results of many elements.",
+        "reductions", "Reductions", "Sums, means, extremes, norms and other reductions.",
         r"\w*norm(_except_dim)?|logsumexp|hash_tensor",
         r"order/reduce|_ops/reductions",
     ),
     (
-        "scans", "Running sums and products", "Cumulative results along a dimension.",
+        "scans", "Cumulative sums and products", "Cumulative results along a dimension.",
         r"cum\w+|logcumsumexp",
         r"order/scan",
     ),
@@ -103,12 +103,12 @@ FAMILIES = [
         r"ops/linear/|_ops/(linalg|products|_lobpcg|gradients)",
     ),
     (
-        "memory", "Memory", "What the caching allocator holds.",
+        "memory", "Memory", "Statistics and control of the caching allocator.",
         r"$^",
         r"_settings/memory",
     ),
     (
-        "gradients", "Gradient and autocast modes", "What is recorded, and in which precision.",
+        "gradients", "Gradient and autocast modes", "Recording of gradients, anomaly detection and mixed precision.",
         r"vmap|is_(anomaly|autocast|grad|inference_mode)\w*",
         r"flambeau/(amp|autograd)/",
     ),
@@ -118,7 +118,7 @@ FAMILIES = [
         r"serialization",
     ),
     (
-        "settings", "Types and settings", "Questions about tensors and dtypes, defaults, printing, threads, determinism.",
+        "settings", "Types and settings", "Type queries, defaults, printing, threads, determinism.",
         r"is_\w+|compile|typename|result_type|can_cast|promote_types",
         r"_settings/|_tensor/(legacy|printing|layouts)|flambeau/_C",
     ),

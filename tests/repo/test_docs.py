@@ -119,6 +119,21 @@ def test_links_to_files_resolve(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_and_notes_that_a_page_names_exist(page):
+    text = " ".join((ROOT / page).read_text().split())
+    folders = ("csrc", "src", "docs", "tests", "tools", "benchmarks")
+    known = {path.relative_to(ROOT).as_posix() for folder in folders for path in ROOT.glob(f"{folder}/**/*.*")}
+    known |= {path.name for path in ROOT.iterdir()} | {"Python.h"}
+    named = re.findall(r"`([\w./]+\.(?:cpp|h|py|def|md))`", text)
+    assert len(named) > 10
+    missing = [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in known)]
+    assert not missing, f"{page} names files that are not there: {missing}"
+    sources = " ".join(path.read_text() for path in [*ROOT.glob("csrc/**/*.h"), *ROOT.glob("csrc/**/*.cpp")])
+    notes = set(re.findall(r"Note \[([\w ]+)\]", text)) - {"Some name", "Name"}
+    assert not [note for note in notes if f"Note [{note}]:" not in sources], f"{page} names notes that are not there"
+
+
 def run_script(name, *arguments):
     command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
