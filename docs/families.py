@@ -49,17 +49,17 @@ FAMILIES = [
     (
         "special", "Special functions", "Gamma, error and Bessel functions, and related ones.",
         r"i0_?|erfinv_?|erfc?_?|logit_?|sinc_?|xlogy_?",
-        r"pointwise/special",
+        r"(pointwise|formulas)/special",
     ),
     (
         "elementwise", "Elementwise functions", "Functions applied to each element of one tensor.",
         r"$^",
-        r"pointwise/(unary|convert|rounding|activation)",
+        r"(pointwise|formulas)/(unary|convert|rounding|activation)",
     ),
     (
         "arithmetic", "Arithmetic", "Elementwise functions of several tensors, with broadcasting.",
         r"$^",
-        r"pointwise/|backend/.*pointwise",
+        r"(pointwise|formulas)/",
     ),
     (
         "random", "Random numbers", "Sampling, seeds and generator states.",
@@ -129,9 +129,9 @@ FAMILIES = [
 def op_sources():
     """{op: the file that registers it}, of all registrations in csrc and in Python."""
     found = {}
-    for path in [*sorted((ROOT / "csrc").rglob("*")), *sorted((ROOT / "src/flambeau").rglob("*.py"))]:
-        if path.suffix not in (".cpp", ".def", ".py"):
-            continue
+    # A table of formulas may have a row for an op that a .cpp file registers.
+    tables = sorted((ROOT / "csrc").rglob("*.def"))
+    for path in [*sorted((ROOT / "csrc").rglob("*.cpp")), *sorted((ROOT / "src/flambeau").rglob("*.py")), *tables]:
         text = path.read_text()
         names = re.findall(r'\(\s*"([\w.]+)\((?:\*|\)|[A-Z]|int|float|bool|str|dtype|any|device)', text)
         if path.suffix == ".def":
