@@ -107,3 +107,18 @@ def test_pytest_plugin(tmp_path):
     result = run("-m", "pytest", "-q", "-p", "flambeau.compat.pytest_plugin", "-p", "no:cacheprovider", tmp_path, plain=True)
     assert "1 failed, 1 passed" in result.stdout, result.stdout
     assert "Differences from PyTorch" in result.stdout
+
+
+def test_processes_that_tests_spawn_find_torch_too(tmp_path):
+    (tmp_path / "test_spawned.py").write_text(
+        "import torch\n"
+        "import torch.multiprocessing as mp\n"
+        "def fill(index, x):\n"
+        "    x[index] = torch.ones(1).item()\n"
+        "def test_spawned():\n"
+        "    x = torch.zeros(2)\n"
+        "    mp.spawn(fill, (x,), nprocs=2)\n"
+        "    assert x.tolist() == [1, 1]\n"
+    )
+    result = run("-m", "pytest", "-q", "-p", "flambeau.compat.pytest_plugin", "-p", "no:cacheprovider", tmp_path, plain=True)
+    assert "1 passed" in result.stdout, result.stdout

@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
     if first in ("-m", "-c") and not rest:
         _stop(f"python -m flambeau: argument expected for the {first} option\n{USAGE}", 2)
     compat.install()
-    _tell_children()
+    tell_children()
     sys.excepthook = functools.partial(_report, sys.excepthook)
     if first == "-m":
         _run_module(rest)
@@ -159,7 +159,7 @@ def _report(before: Any, kind: type[BaseException], error: BaseException, traceb
     before(kind, error.with_traceback(traceback), traceback)
 
 
-def _tell_children() -> None:
+def tell_children() -> None:
     """Processes that multiprocessing starts afresh import the script again, so they need the import hook as well."""
     original = multiprocessing.spawn.get_command_line
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from flambeau import compat
+from flambeau.compat._main import tell_children
 
 # As the plugin is imported, which is before conftest files and tests are.
 compat.install()
+tell_children()
 
 
 def pytest_report_header() -> str:
