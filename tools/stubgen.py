@@ -39,7 +39,7 @@ _TYPES = {
 }
 _RETURNS = {**_TYPES, "Scalar": "Any", "device": "_device", "Tensor[]": "tuple[Tensor, ...]", "list": "list[Tensor]"}
 _WIDTH = 120
-_OUT = 8  # the flag of an overload that takes out=
+_OUT = _C.op_flags["OUT"]
 _LITERAL = re.compile(r"None|True|False|-?\d+(\.\d*)?(e-?\d+)?|'[^']*'|\"[^\"]*\"")
 
 

@@ -272,9 +272,46 @@ PyObject* registry(PyObject*, PyObject*) {
     });
 }
 
+// A signature as Python sees it: (name, ((type, argument, default or None, keyword-only, spelled out), …), result),
+// where the result is a type, or ((type, field), …).
+PyObject* parsed(const Signature& signature) {
+    Owned params(ok(PyTuple_New(signature.size())));
+    for (int i = 0; i < signature.size(); i++) {
+        const Param& p = signature.params[i];
+        PyTuple_SET_ITEM(params.get(), i,
+                         ok(Py_BuildValue("sszOO", p.type_text.c_str(), p.name.c_str(),
+                                          p.has_default ? p.default_text.c_str() : nullptr,
+                                          p.keyword_only ? Py_True : Py_False, p.spread ? Py_True : Py_False)));
+    }
+    std::string result = signature.text.substr(signature.text.rfind(" -> ") + 4);
+    if (signature.fields.empty()) return ok(Py_BuildValue("sOs", signature.name.c_str(), params.get(), result.c_str()));
+    Owned fields(ok(PyTuple_New(static_cast<Py_ssize_t>(signature.fields.size()))));
+    size_t start = 1;  // "(Tensor values, Tensor indices)": a type ends where its field begins
+    for (size_t i = 0; i < signature.fields.size(); i++) {
+        size_t end = result.find(' ', start);
+        PyTuple_SET_ITEM(
+            fields.get(), static_cast<Py_ssize_t>(i),
+            ok(Py_BuildValue("ss", result.substr(start, end - start).c_str(), signature.fields[i].c_str())));
+        start = end + signature.fields[i].size() + 3;  // the space, the name, the comma and another space
+    }
+    return ok(Py_BuildValue("sOO", signature.name.c_str(), params.get(), fields.get()));
+}
+
+PyObject* parse_signature_text(PyObject*, PyObject* text) {
+    return guarded([&]() -> PyObject* { return parsed(parse_signature(text_of(text))); });
+}
+
+// What op_flags says in Python.
+struct {
+    const char* name;
+    unsigned flag;
+} const flag_names[] = {{"FUNCTION", FUNCTION}, {"METHOD", METHOD},       {"INPLACE", INPLACE}, {"OUT", OUT},
+                        {"FREE", FREE},         {"COMPOSITE", COMPOSITE}, {"WIDER", WIDER},     {"GATED", GATED}};
+
 PyMethodDef functions[] = {
     {"define", define, METH_VARARGS, "define(signature, flags, function, doc): registers a composite op."},
     {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
+    {"parse_signature", parse_signature_text, METH_O, "parse_signature(text): name, arguments and result."},
     {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
     {"set_draws_in_vmap", set_draws_in_vmap, METH_O, "set_draws_in_vmap(on): vmap answers ops that draw numbers."},
     {}};
@@ -314,6 +351,12 @@ void add_ops(PyObject* module) {
         publish(namespaces_, *it->second, entry.name);
     }
     ok(PyModule_AddObjectRef(module, "namespaces", namespaces_));
+    Owned flags(ok(PyDict_New()));
+    for (auto& [name, flag] : flag_names) {
+        Owned number(ok(PyLong_FromUnsignedLong(flag)));
+        ok(PyDict_SetItemString(flags.get(), name, number.get()));
+    }
+    ok(PyModule_AddObjectRef(module, "op_flags", flags.get()));
     ok(PyModule_AddObjectRef(module, "return_types", return_types));
     ok(PyModule_AddFunctions(module, functions));
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau import _C
+from flambeau._registry.signatures import parse_signature
 
-FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
+FUNCTION, METHOD, INPLACE, OUT = (_C.op_flags[name] for name in ("FUNCTION", "METHOD", "INPLACE", "OUT"))
 
 
 @dataclass(frozen=True)
@@ -28,36 +29,14 @@ class Overload:
     text: str
 
 
-def split_commas(text: str) -> list[str]:
-    """Parts between commas that are outside brackets and quotes."""
-    parts, depth, quoted, part = [], 0, False, ""
-    for c in text:
-        quoted ^= c == "'"
-        depth += (not quoted) * ((c in "([") - (c in ")]"))
-        if c == "," and not depth and not quoted:
-            parts.append(part.strip())
-            part = ""
-        else:
-            part += c
-    return [*parts, part.strip()] if part.strip() else parts
-
-
 def parse(text: str, flags: int) -> Overload:
     """Read `name(Tensor input, int[]? dim=None, *, dtype? dtype=None) -> Tensor`."""
-    head, _, result = text.rpartition(" -> ")
-    name, _, inside = head.partition("(")
-    params, keyword_only = [], False
-    for part in split_commas(inside.rstrip()[:-1]):
-        if part == "*":
-            keyword_only = True
-            continue
-        spread = part.startswith("*")
-        declared, _, default = part.lstrip("*").partition("=")
-        kind, _, label = declared.strip().rpartition(" ")
-        params.append(
-            Param(label, kind.rstrip("?").strip(), kind.endswith("?"), default.strip() or None, keyword_only, spread)
-        )
-    return Overload(name, tuple(params), result.strip(), flags, text)
+    signature = parse_signature(text)
+    params = tuple(
+        Param(p.name, p.type.rstrip("?"), p.type.endswith("?"), p.default, p.keyword_only, p.spelled_out)
+        for p in signature.parameters
+    )
+    return Overload(signature.name, params, text.rpartition(" -> ")[2], flags, text)
 
 
 def overloads() -> dict[str, list[Overload]]:

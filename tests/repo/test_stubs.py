@@ -140,16 +140,3 @@ def test_every_member_of_tensor_is_typed():
 def test_parameter(text, expected):
     (parameter,) = parse_signature(f"op({text}) -> Tensor").parameters
     assert stubgen._parameter(parameter) == expected
-
-
-def test_parse_signature():
-    signature = parse_signature("linalg.f(Tensor input, *, bool b=True) -> (Tensor values, Tensor indices)")
-    assert signature.name == "linalg.f"
-    assert [p.keyword_only for p in signature.parameters] == [False, True]
-    assert signature.returns == (("Tensor", "values"), ("Tensor", "indices"))
-
-
-@pytest.mark.parametrize("text", ["no arrow(Tensor input)", "f(Tensor) -> Tensor", "f(Tensor input"])
-def test_malformed_signature(text):
-    with pytest.raises(ValueError, match="signature: expected"):
-        parse_signature(text)

@@ -16,12 +16,16 @@ void check_step(const Tensor& x, const Tensor& values) {
 enum class Operands { TT, TS, SS, NN, TV };
 
 struct RegisterBinary {
-    RegisterBinary(const char* name, Operands operands, OpFn fn, const char* doc) {
+    RegisterBinary(const char* name, Operands operands, OpFn fn, const char* summary, const char* example) {
+        std::string second =
+            operands == Operands::TV ? "values: the result where input is 0" : "other: the second operand";
+        std::string doc = std::string(summary) + "\n\nArgs:\n    input: the first operand.\n    " + second +
+                          ".\n\nExample:\n    >>> " + example;
         std::string head = name;
         const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Tensor values) -> Tensor"};
-        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE, fn, doc);
+        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE, fn, doc.c_str());
         if (operands == Operands::SS)
             Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
         if (operands == Operands::NN)
@@ -29,17 +33,13 @@ struct RegisterBinary {
     }
 };
 
-#define BINARY(name, operands, types, result, cost, text, summary, example, shown)                               \
-    Value call_##name(Args& a) {                                                                                 \
-        if (Operands::operands == Operands::TV) check_step(a.tensor(0), a.tensor(1));                            \
-        if (formulas::name.domain & formulas::DIVIDES) check_divisor(a.tensor(0), a.tensor(1));                  \
-        return binary(a, a.tensor(0), a.tensor(1), formulas::name);                                              \
-    }                                                                                                            \
-    const RegisterBinary register_##name(                                                                        \
-        #name, Operands::operands, call_##name,                                                                  \
-        summary                                                                                                  \
-        "\n\nArgs:\n    input: the first operand.\n    other: the second operand.\n\nExample:\n    >>> " example \
-        "\n    " shown "\n");
+#define BINARY(name, operands, types, result, cost, text, summary, example, shown)              \
+    Value call_##name(Args& a) {                                                                \
+        if (Operands::operands == Operands::TV) check_step(a.tensor(0), a.tensor(1));           \
+        if (formulas::name.domain & formulas::DIVIDES) check_divisor(a.tensor(0), a.tensor(1)); \
+        return binary(a, a.tensor(0), a.tensor(1), formulas::name);                             \
+    }                                                                                           \
+    const RegisterBinary register_##name(#name, Operands::operands, call_##name, summary, example "\n    " shown "\n");
 #include "device/formulas/binary.def"
 #undef BINARY
 

@@ -79,7 +79,7 @@ Example:
     return unary(a, a.tensor(0), formulas::conj);
 }
 OP("conj_physical(Tensor input) -> Tensor", POINTWISE,
-   R"(Complex conjugate in new memory (conj() returns real tensors unchanged).
+   R"(Complex conjugate; a real tensor is returned unchanged.
 
 Args:
     input: the tensor.

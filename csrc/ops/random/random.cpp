@@ -158,6 +158,8 @@ Args:
     dtype: a floating point or complex dtype; the default dtype if not given.
     layout: strided.
     device: device of the tensor.
+    requires_grad: whether gradients are recorded.
+    pin_memory: page-locked memory, only with an accelerator.
 
 Example:
     >>> fb.rand(2, 3).shape
@@ -178,6 +180,8 @@ Args:
     dtype: a floating point or complex dtype; the default dtype if not given.
     layout: strided.
     device: device of the tensor.
+    requires_grad: whether gradients are recorded.
+    pin_memory: page-locked memory, only with an accelerator.
 
 Example:
     >>> fb.randn(2, 3).shape
@@ -197,6 +201,8 @@ Args:
     dtype: int64 if not given.
     layout: strided.
     device: device of the tensor.
+    requires_grad: whether gradients are recorded.
+    pin_memory: page-locked memory, only with an accelerator.
 
 Example:
     >>> fb.randint(7, 8, (3,))
@@ -222,6 +228,7 @@ Args:
     dtype: another dtype.
     layout: strided.
     device: another device.
+    requires_grad: whether gradients are recorded.
     memory_format: layout of the result.
 
 Example:
@@ -241,6 +248,7 @@ Args:
     dtype: another dtype.
     layout: strided.
     device: another device.
+    requires_grad: whether gradients are recorded.
     memory_format: layout of the result.
 
 Example:
@@ -263,6 +271,7 @@ Args:
     dtype: another dtype.
     layout: strided.
     device: another device.
+    requires_grad: whether gradients are recorded.
     memory_format: layout of the result.
 
 Example:

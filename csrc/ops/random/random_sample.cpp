@@ -208,6 +208,8 @@ Args:
     dtype: int64 if not given.
     layout: strided.
     device: device of the tensor.
+    requires_grad: whether gradients are recorded.
+    pin_memory: page-locked memory, only with an accelerator.
 
 Example:
     >>> fb.randperm(4).sort().values

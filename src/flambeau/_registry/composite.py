@@ -10,7 +10,7 @@ from flambeau import _C
 
 __all__ = ["alias", "composite"]
 
-FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
+FUNCTION, METHOD, INPLACE, OUT = (_C.op_flags[name] for name in ("FUNCTION", "METHOD", "INPLACE", "OUT"))
 
 
 def composite(

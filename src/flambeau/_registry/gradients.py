@@ -61,12 +61,9 @@ def gradient(
 
     def register(formula: Callable) -> Callable:
         for text in signatures:
-            inside = text[text.index("(") + 1 : text.rindex(")", 0, text.rindex("->"))]
-            params = [p.split("=")[0].strip().lstrip("*") for p in _split(inside) if p.strip() != "*"]
-            names = [p.split(" ")[-1] for p in params]
-            tensors = [
-                p.split(" ")[-1] for p in params if p.split(" ")[0].rstrip("?") in ("Tensor", "Operand", "Tensor[]")
-            ]
+            _, parameters, _ = _C.parse_signature(text)
+            names = [name for _, name, *_ in parameters]
+            tensors = [name for kind, name, *_ in parameters if kind.rstrip("?") in ("Tensor", "Operand", "Tensor[]")]
             _C.define_gradient(
                 text, tuple(_mask((uses or {}).get(t, ""), names) for t in tensors), formula, constant_bits
             )
@@ -77,18 +74,6 @@ def gradient(
 
 # Building it takes a while, and the ops of the core do not change.
 _registry = functools.cache(_C.registry)
-
-
-def _split(text: str) -> list[str]:
-    parts, depth, part = [], 0, ""
-    for char in text:
-        depth += (char in "([") - (char in ")]")
-        if char == "," and not depth:
-            parts.append(part.strip())
-            part = ""
-        else:
-            part += char
-    return [*parts, part.strip()] if part.strip() else parts
 
 
 def _mask(kept: str, names: list[str]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import re
+
+from flambeau import _C
 
 _PYTHON = {"Operand": "Tensor | Number", "Scalar": "Number", "any": "Any", "Tensor[]": "Sequence[Tensor]"}
 
@@ -30,40 +31,16 @@ class Signature:
     returns: str | tuple[tuple[str, str], ...]
 
 
-def parse_signature(text):
-    """Parses one signature string of the op table.
+def parse_signature(text: str) -> Signature:
+    """One signature string of the op table, parsed by the core.
 
     Example:
         >>> from flambeau._registry.signatures import parse_signature
         >>> parse_signature("amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor").parameters[1]
         Parameter(type='int[]', name='dim', default='[]', keyword_only=False, spelled_out=False)
     """
-    match = re.fullmatch(r"\s*([\w.]+)\((.*)\)\s*->\s*(.+?)\s*", text, re.DOTALL)
-    if match is None:
-        raise ValueError(f"signature: expected 'name(type argument, ...) -> type', got {text!r}")
-    name, arguments, returns = match.groups()
-    parameters, keyword_only = [], False
-    for part in _split(arguments):
-        if part == "*":
-            keyword_only = True
-            continue
-        declaration, equals, default = part.partition("=")
-        words = declaration.split()
-        if len(words) != 2:
-            raise ValueError(f"signature: expected 'type name' in {part!r} of {text!r}")
-        kind, argument = words
-        parameters.append(
-            Parameter(kind.lstrip("*"), argument, default.strip() if equals else None, keyword_only, kind[0] == "*")
-        )
-    if returns.startswith("("):
-        returns = tuple(tuple(part.split()) for part in _split(returns[1:-1]))
-    return Signature(name, tuple(parameters), returns)
-
-
-def _split(text):
-    """Splits at the commas outside brackets and quotes."""
-    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\"|[^,])+", text)
-    return [part.strip() for part in parts if part.strip()]
+    name, parameters, returns = _C.parse_signature(text)
+    return Signature(name, tuple(Parameter(*p) for p in parameters), returns)
 
 
 def of(texts: tuple[str, ...], method: bool) -> inspect.Signature:
