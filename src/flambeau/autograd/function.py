@@ -278,7 +278,8 @@ class Function(FunctionCtx):
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
     # setup_context sees the defaults of arguments that were left away.
-    if kwargs or separate and len(args) < _places(cls):
+    places: Any = _places
+    if kwargs or separate and len(args) < places(cls):
         args, kwargs = _as_positional(cls, separate, args, kwargs)
     make: Any = _context_type
     ctx = make(cls)(cls.__name__ + "Backward")

@@ -21,7 +21,8 @@ def seed_sample(seed: int, index: int) -> None:
     fb.default_generator.manual_seed(mixed >> 1)
     random.seed(mixed)
     np.random.seed(mixed & 0xFFFFFFFF)
-    if type(np.random.get_bit_generator()) is not np.random.MT19937:  # then seed() leaves a second normal number where it is
+    current = np.random.get_bit_generator()  # type: ignore[attr-defined]  # public, but not in the stub
+    if type(current) is not np.random.MT19937:  # then seed() leaves a second normal number where it is
         np.random.set_state({**np.random.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
 
 
