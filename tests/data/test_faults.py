@@ -358,7 +358,10 @@ def test_every_batch_beyond_the_promised_length_warns():
         def __len__(self):
             return 3
 
-    batches = iter(fb.utils.data.DataLoader(Long()))
+    loader = fb.utils.data.DataLoader(Long())
+    assert len(list(loader)) == 5  # nobody has asked for the length yet
+    assert len(loader) == 3
+    batches = iter(loader)
     for _ in range(3):
         next(batches)
     for n in (4, 5):

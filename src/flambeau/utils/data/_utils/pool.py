@@ -45,6 +45,8 @@ class ProcessPool:
                 self._start(make_loop(number), context, forked)
         except BaseException as error:
             self.close()
+            for process in self.processes:
+                process.close()  # nobody has seen them: their descriptors go at once
             if not forked and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
                 warnings.warn(
                     "Got pickle error when attempting to start a worker process: with this start method the dataset, collate_fn "
