@@ -35,35 +35,16 @@ Example:
     double sign = a.flag(9) ? -1 : 1;
     check_lengths({&params, &grads});
     if (averaging) check_lengths({&params, &buffers});
-    std::vector<Row> rows;
-    for (size_t i = 0; i < params.size(); i++)
-        rows.push_back(averaging ? make_row({&params, &grads, &buffers}, i) : make_row({&params, &grads}, i));
-    with_flags(
-        [&](auto with_buffer, auto fresh, auto ahead) {
-            run_all(rows, [&](auto tag, void** data, int64_t n, const double*) {
-                using T = typename decltype(tag)::type;
-                T* __restrict p = static_cast<T*>(data[0]);
-                const T* __restrict g = static_cast<const T*>(data[1]);
-                T* __restrict b = static_cast<T*>(data[2]);
-                T s = T(sign), wd = T(decay), m = T(momentum), keep = T(1 - dampening), rate = T(lr);
-#pragma omp simd
-                for (int64_t i = 0; i < n; i++) {
-                    T d = s * g[i] + wd * p[i];
-                    if constexpr (with_buffer) {
-                        T v = fresh ? d : m * b[i] + keep * d;
-                        b[i] = v;
-                        d = ahead ? d + m * v : v;
-                    }
-                    p[i] -= rate * d;
-                }
-            });
-        },
-        averaging, first, a.flag(8));
+    Rows rows(params.size());
+    for (size_t i = 0; i < params.size(); i++) {
+        if (averaging) rows.add({&params, &grads, &buffers}, i);
+        else rows.add({&params, &grads}, i);
+    }
+    run(&OptimizerSteps::sgd, rows, SgdStep{sign, decay, momentum, dampening, lr, averaging, first, a.flag(8)});
     return {};
 }
 
-// ---- RMSprop, Adagrad, Adadelta
-// ----------------------------------------------------------------------------------------------
+// ---- RMSprop, Adagrad, Adadelta ------------------------------------------------------------------------------------
 
 OP("_fused_rmsprop(Tensor[] params, Tensor[] grads, Tensor[] square_avgs, Tensor[] grad_avgs, Tensor[] buffers, "
    "Tensor[] steps, float lr, float alpha, float eps, float weight_decay, float momentum, bool maximize) -> None",
@@ -97,45 +78,15 @@ Example:
     check_lengths({&params, &grads, &squares, &steps});
     if (centered) check_lengths({&params, &means});
     if (averaging) check_lengths({&params, &buffers});
-    std::vector<Row> rows;
+    Rows rows(params.size());
     for (size_t i = 0; i < params.size(); i++) {
-        if (centered && averaging) rows.push_back(make_row({&params, &grads, &squares, &means, &buffers}, i));
-        else if (centered) rows.push_back(make_row({&params, &grads, &squares, &means}, i));
-        else if (averaging) rows.push_back(make_row({&params, &grads, &squares, &buffers}, i));
-        else rows.push_back(make_row({&params, &grads, &squares}, i));
+        if (centered && averaging) rows.add({&params, &grads, &squares, &means, &buffers}, i);
+        else if (centered) rows.add({&params, &grads, &squares, &means}, i);
+        else if (averaging) rows.add({&params, &grads, &squares, &buffers}, i);
+        else rows.add({&params, &grads, &squares}, i);
         count_step(steps[i]);
     }
-    with_flags(
-        [&](auto with_mean, auto with_buffer) {
-            run_all(rows, [&](auto tag, void** data, int64_t n, const double*) {
-                using T = typename decltype(tag)::type;
-                T* __restrict p = static_cast<T*>(data[0]);
-                const T* __restrict g = static_cast<const T*>(data[1]);
-                T* __restrict v = static_cast<T*>(data[2]);
-                T* __restrict mean = static_cast<T*>(data[3]);
-                T* __restrict b = static_cast<T*>(data[with_mean ? 4 : 3]);
-                T s = T(sign), wd = T(decay), keep = T(alpha), w = T(1 - alpha), e = T(eps), m = T(momentum),
-                  rate = T(lr);
-#pragma omp simd
-                for (int64_t i = 0; i < n; i++) {
-                    T d = s * g[i] + wd * p[i];
-                    T vi = keep * v[i] + w * d * d;
-                    v[i] = vi;
-                    if constexpr (with_mean) {
-                        T a1 = mean[i] + w * (d - mean[i]);
-                        mean[i] = a1;
-                        vi = vi - a1 * a1;
-                    }
-                    d = d / (std::sqrt(vi) + e);
-                    if constexpr (with_buffer) {
-                        d = m * b[i] + d;
-                        b[i] = d;
-                    }
-                    p[i] -= rate * d;
-                }
-            });
-        },
-        centered, averaging);
+    run(&OptimizerSteps::rmsprop, rows, RmspropStep{sign, decay, alpha, eps, momentum, lr, centered, averaging});
     return {};
 }
 
@@ -164,25 +115,12 @@ Example:
     double lr = a.number(4), lr_decay = a.number(5), decay = a.number(6), eps = a.number(7);
     double sign = a.flag(8) ? -1 : 1;
     check_lengths({&params, &grads, &sums, &steps});
-    std::vector<Row> rows;
+    Rows rows(params.size());
     for (size_t i = 0; i < params.size(); i++) {
-        rows.push_back(make_row({&params, &grads, &sums}, i));
-        rows.back().numbers[0] = lr / (1 + (count_step(steps[i]) - 1) * lr_decay);
+        OptimizerRow& row = rows.add({&params, &grads, &sums}, i);
+        row.rate = lr / (1 + (count_step(steps[i]) - 1) * lr_decay);
     }
-    run_all(rows, [&](auto tag, void** data, int64_t n, const double* numbers) {
-        using T = typename decltype(tag)::type;
-        T* __restrict p = static_cast<T*>(data[0]);
-        const T* __restrict g = static_cast<const T*>(data[1]);
-        T* __restrict total = static_cast<T*>(data[2]);
-        T s = T(sign), wd = T(decay), e = T(eps), rate = T(numbers[0]);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            T d = s * g[i] + wd * p[i];
-            T v = total[i] + d * d;
-            total[i] = v;
-            p[i] -= rate * (d / (std::sqrt(v) + e));
-        }
-    });
+    run(&OptimizerSteps::adagrad, rows, AdagradStep{sign, decay, eps});
     return {};
 }
 
@@ -214,28 +152,12 @@ Example:
     double lr = a.number(5), rho = a.number(6), eps = a.number(7), decay = a.number(8);
     double sign = a.flag(9) ? -1 : 1;
     check_lengths({&params, &grads, &squares, &deltas, &steps});
-    std::vector<Row> rows;
+    Rows rows(params.size());
     for (size_t i = 0; i < params.size(); i++) {
-        rows.push_back(make_row({&params, &grads, &squares, &deltas}, i));
+        rows.add({&params, &grads, &squares, &deltas}, i);
         count_step(steps[i]);
     }
-    run_all(rows, [&](auto tag, void** data, int64_t n, const double*) {
-        using T = typename decltype(tag)::type;
-        T* __restrict p = static_cast<T*>(data[0]);
-        const T* __restrict g = static_cast<const T*>(data[1]);
-        T* __restrict v = static_cast<T*>(data[2]);
-        T* __restrict u = static_cast<T*>(data[3]);
-        T s = T(sign), wd = T(decay), keep = T(rho), w = T(1 - rho), e = T(eps), rate = T(lr);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            T d = s * g[i] + wd * p[i];
-            T vi = keep * v[i] + w * d * d;
-            v[i] = vi;
-            T delta = std::sqrt(u[i] + e) / std::sqrt(vi + e) * d;
-            u[i] = keep * u[i] + w * delta * delta;
-            p[i] -= rate * delta;
-        }
-    });
+    run(&OptimizerSteps::adadelta, rows, AdadeltaStep{sign, decay, rho, eps, lr});
     return {};
 }
 
