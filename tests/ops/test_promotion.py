@@ -89,6 +89,12 @@ def test_small_integers_add_up_in_int64():
         assert got.dtype == fb.int64 and int(got) == 300
 
 
+def test_squares_of_bools_are_int64():
+    squares = fb.square(fb.tensor([True, False]))
+    assert (squares.dtype, squares.tolist()) == (fb.int64, [1, 0])
+    assert fb.square(fb.tensor([3], dtype=fb.int8)).dtype == fb.int8
+
+
 def test_half_precision_sums_are_accurate():
     """Half precision accumulates in float32: 4096 ones are 4096, not 2048 or 256."""
     for dtype in ("float16", "bfloat16"):

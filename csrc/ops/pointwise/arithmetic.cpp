@@ -163,7 +163,9 @@ Example:
     >>> fb.square(fb.tensor([2, -3]))
     tensor([4, 9])
 )") {
-    return power(a, a.tensor(0), scalar_tensor(Scalar(int64_t(2)), DType::I64, true));
+    const Tensor& x = a.tensor(0);
+    if (x.dtype() != DType::Bool) return unary(a, x, formulas::square);
+    return power(a, x, scalar_tensor(Scalar(int64_t(2)), DType::I64, true));  // int64, as bools to the power of 2
 }
 
 Tensor wide_power(Args& a) {
