@@ -268,9 +268,10 @@ class OpSpec:
 
 
 def find(path: str) -> Callable[..., Any]:
-    """The function under a dotted name; "_nn.x" is one that only nn.functional calls."""
-    if path.startswith("_nn."):
-        return fb._C.namespaces["_nn"][path.removeprefix("_nn.")]
+    """The function under a dotted name; "_nn.x" is one that only nn.functional calls, "_x" one that only the library does."""
+    namespace, _, name = path.rpartition(".")
+    if path.startswith("_"):
+        return fb._C.namespaces[namespace][name]
     target: Any = fb
     for part in path.split("."):
         target = getattr(target, part)
