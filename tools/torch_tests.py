@@ -290,6 +290,24 @@ device_type.dtypes.__init__ = lambda self, *args, **options: with_dtypes(
     self, *dict.fromkeys(filter(available, args)), **options
 )
 
+# What test_modules and test_ops compare tensors with theirs on the meta device by.
+meta_utils = sys.modules["torch._subclasses.meta_utils"] = StandInModule("torch._subclasses.meta_utils")
+
+
+def assert_same_metadata(assert_equal: Any, one: Any, other: Any, **options: Any) -> None:
+    for about in ("dtype", "shape", "layout", "requires_grad", "is_leaf"):
+        assert_equal(getattr(one, about), getattr(other, about))
+    for about in ("stride", "storage_offset", "is_inference", "is_conj", "is_neg", "_is_view"):
+        assert_equal(getattr(one, about)(), getattr(other, about)())
+    if one._is_view():
+        assert_same_metadata(assert_equal, one._base, other._base)
+    assert_equal(one.grad is None, other.grad is None)
+    if one.grad is not None:
+        assert_same_metadata(assert_equal, one.grad, other.grad)
+
+
+meta_utils.assert_metadata_eq = assert_same_metadata  # type: ignore[attr-defined]
+
 # The module database lists every class of these namespaces: none of the quantized ones is applicable.
 for kind in ("qat", "quantizable", "quantized"):
     getattr(torch.ao.nn, kind).modules.__all__ = []

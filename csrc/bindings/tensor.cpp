@@ -1,6 +1,7 @@
 // The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
 #include <cstring>
 
+#include "base/exclusive.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/exchange.h"
@@ -396,6 +397,24 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
         Py_RETURN_NONE;
     });
 }
+// Exchanges what two objects stand for, history and gradient included; the objects keep class and attributes.
+PyObject* m_swap_impl(PyObject* o, PyObject* other) {
+    return guarded([&]() -> PyObject* {
+        if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
+        PyTensor *a = cast(o), *b = cast(other);
+        exclusively([&] {
+            std::swap(a->impl, b->impl);
+            if (a->impl == b->impl) return;
+            // Further objects may stand for the same tensor; they stay what they are.
+            bool known = a->impl->pyobj == b, other_known = b->impl->pyobj == a;
+            if (known) a->impl->pyobj = a;
+            if (other_known) b->impl->pyobj = b;
+        });
+        Py_RETURN_NONE;
+    });
+}
+// How many references the core holds, this object's own included.
+PyObject* m_use_count(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->use_count()); }
 
 PyGetSetDef getset[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions, a Size.", nullptr},
@@ -453,6 +472,8 @@ PyMethodDef methods[] = {
      "as_subclass(cls)\n\nThe same data as an object of a subclass of Tensor.\n\nExample:\n    >>> class "
      "MyTensor(fb.Tensor): ...\n    >>> type(fb.zeros(2).as_subclass(MyTensor)).__name__\n    'MyTensor'\n"},
     {"_set_impl", m_set_impl, METH_O, "Makes this tensor stand for another one's data."},
+    {"_swap_impl", m_swap_impl, METH_O, "Exchanges what two tensors stand for; see utils.swap_tensors()."},
+    {"_use_count", m_use_count, METH_NOARGS, "How many references to this tensor there are below Python."},
     {}};
 
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},

@@ -338,3 +338,15 @@ def test_plain_attributes_past_module():
     assert list(m._modules) == ["layer"] and isinstance(m.__dict__["activation"], nn.Sigmoid)
     super(nn.Module, m).__delattr__("activation")
     assert not hasattr(m, "activation") and not hasattr(super(nn.Module, m), "__getattr__")
+
+
+def test_conversion_keeps_the_identity_of_gradients():
+    net = nn.Linear(2, 2)
+    net(fb.ones(1, 2)).sum().backward()
+    p, grad = net.weight, net.weight.grad
+    net.double()
+    assert net.weight is p and p.grad is grad and grad.dtype is fb.float64 and grad.tolist() == [[1, 1], [1, 1]]
+    table = nn.Embedding(3, 2, sparse=True)
+    table(fb.tensor([1])).sum().backward()
+    table.double()
+    assert table.weight.grad.dtype is fb.float64 and table.weight.grad.to_dense().tolist() == [[0, 0], [1, 1], [0, 0]]

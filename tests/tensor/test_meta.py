@@ -72,7 +72,9 @@ def test_modules_take_no_memory_until_they_are_filled():
         small.to("cpu")
     small[0].load_state_dict({"weight": fb.ones(2, 3), "bias": fb.zeros(2)}, assign=True)
     assert small[0](fb.ones(1, 3)).tolist() == [[3.0, 3.0]]
+    before = small[0].weight, small[1].weight
     filled = small.to_empty(device="cpu")
+    assert small[0].weight is before[0] and small[1].weight is not before[1] and type(small[1].weight) is fb.nn.Parameter
     assert not any(t.is_meta for t in filled.state_dict().values())
 
 

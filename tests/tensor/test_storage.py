@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -62,8 +63,64 @@ def test_swap_tensors():
     assert (id(a), id(b)) == (first, second) and isinstance(a, fb.nn.Parameter) and type(b) is fb.Tensor
     assert a.requires_grad and not b.requires_grad and a.grad is grad and b.grad is None and a.note == "mine" and not hasattr(b, "note")
     assert a.tolist() == [1, 1, 1] and b.tolist() == [0, 0]
-    with pytest.raises(RuntimeError, match="swap_tensors"):
-        fb.utils.swap_tensors(a * 2, b)
+    c, d = a * 2, fb.zeros(2)
+    fb.utils.swap_tensors(c, d)
+    assert d.grad_fn is not None and d.tolist() == [2, 2, 2] and c.is_leaf and not c.requires_grad
+
+
+def test_swap_tensors_exchanges_what_the_core_holds():
+    a, b = fb.zeros(2), fb.ones(3)
+    first, second = a._cdata, b._cdata
+    fb.utils.swap_tensors(a, b)
+    assert (a._cdata, b._cdata) == (second, first)
+    fb.utils.swap_tensors(a, a)
+    assert a._cdata == second
+    module = fb.nn.Linear(2, 2)
+    module(fb.ones(1, 2)).sum().backward()
+    p, grad = module.weight, module.weight.grad
+    before, before_grad = p._cdata, grad._cdata
+    fb.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        module.double()
+        assert module.weight is p and p.grad is grad and p._cdata != before and grad._cdata != before_grad
+        assert p.dtype is grad.dtype is fb.float64
+        before, before_grad = p._cdata, grad._cdata
+        module.double()
+        assert p._cdata != before and grad._cdata == before_grad  # nothing to convert in the gradient
+    finally:
+        fb.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_swap_tensors_refuses_shared_tensors():
+    class Slotted(fb.Tensor):
+        __slots__ = ("unit",)
+
+    a, b = fb.ones(2, requires_grad=True), fb.zeros(2, requires_grad=True)
+    weak = weakref.ref(a)
+    with pytest.raises(RuntimeError, match="Cannot swap t1 because it has weakref"):
+        fb.utils.swap_tensors(a, b)
+    del weak
+    saved = a * a
+    with pytest.raises(RuntimeError, match="Expected use_count of t2 to be 1 or 2"):
+        fb.utils.swap_tensors(b, a)
+    del saved
+    view = a[:1]
+    with pytest.raises(RuntimeError, match="Expected use_count of t1"):
+        fb.utils.swap_tensors(a, b)
+    del view
+    with pytest.raises(RuntimeError, match="different slots"):
+        fb.utils.swap_tensors(a, fb.ones(2).as_subclass(Slotted))
+    c, d = fb.ones(2).as_subclass(Slotted), fb.zeros(2).as_subclass(Slotted)
+    c.unit = "m"
+    fb.utils.swap_tensors(c, d)
+    assert d.unit == "m" and not hasattr(c, "unit")
+    y = (a * 2).sum()
+    fb.utils.swap_tensors(a, b)
+    with pytest.raises(RuntimeError, match="poisoned by swap_tensors"):
+        y.backward()
+    assert a.grad is None and b.grad is None
+    (a * 3).sum().backward()
+    assert a.tolist() == [0, 0] and a.grad.tolist() == [3, 3]
 
 
 def test_classes_by_dtype():

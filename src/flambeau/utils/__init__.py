@@ -7,12 +7,15 @@ Example:
     tensor([2.7183, 2.7183])
 """
 
+import copyreg as _copyreg
 import importlib.util as _finder
 import sys as _sys
 import typing as _typing
+import weakref as _weakref
 
 from flambeau import Tensor as _Tensor
 from flambeau._registry.lazy import load as _load
+from flambeau.errors import StateError as _StateError
 
 __all__ = ["swap_tensors"]
 
@@ -21,7 +24,7 @@ def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
     """Exchanges two tensors: each keeps its identity and gets all else of the other, class, gradient and attributes included.
 
     Args:
-        t1, t2: leaves, such as parameters, that no recorded computation has used.
+        t1, t2: tensors without views or weak references, which no recorded computation that may still run backward keeps.
 
     Example:
         >>> a, b = fb.zeros(2), fb.nn.Parameter(fb.ones(3))
@@ -29,21 +32,55 @@ def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
         >>> a.tolist(), type(b).__name__
         ([1.0, 1.0, 1.0], 'Tensor')
     """
-    from flambeau.errors import StateError
+    for t, name in ((t1, "t1"), (t2, "t2")):
+        if _weakref.getweakrefs(t):
+            raise _StateError(f"swap_tensors: Cannot swap {name} because it has weakref associated with it; drop the weak references first")
+    slots = set(_copyreg._slotnames(type(t1)))  # type: ignore[attr-defined]
+    if slots != set(_copyreg._slotnames(type(t2))):  # type: ignore[attr-defined]
+        raise _StateError(
+            f"swap_tensors: Cannot swap t1 and t2 if they have different slots, got a {type(t1).__name__} and a {type(t2).__name__}"
+        )
+    if t1 is t2:
+        return
+    _check_unshared(t1, "t1")
+    _check_unshared(t2, "t2")
+    t1.__class__, t2.__class__ = type(t2), type(t1)
+    for name in ("__dict__", *slots):
+        kept = [getattr(t, name, _MISSING) for t in (t2, t1)]
+        for t, value in zip((t1, t2), kept, strict=True):
+            if value is not _MISSING:
+                setattr(t, name, value)
+            elif hasattr(t, name):
+                delattr(t, name)
+    t1._swap_impl(t2)  # type: ignore[attr-defined]
 
-    both = (t1, t2)
-    if not (t1.is_leaf and t2.is_leaf):
-        raise StateError("swap_tensors: a tensor that an operation made belongs to its graph; detach() it first")
-    kept = [(t.data, t.requires_grad, t.grad, dict(t.__dict__), type(t)) for t in both]
-    for t, (data, records, grad, attributes, kind) in zip(both, reversed(kept), strict=True):
-        t.grad = None
-        t.requires_grad_(False)
-        t.__class__ = kind
-        t.data = data
-        t.requires_grad_(records)
-        t.grad = grad
-        t.__dict__.clear()
-        t.__dict__.update(attributes)
+
+_MISSING = object()
+
+
+def _check_unshared(t: _Tensor, name: str) -> None:
+    """Refuses a tensor that views, graphs or others below Python hold; of a leaf's accumulator makes one that refuses."""
+    from flambeau.autograd.graph import get_gradient_edge
+
+    count = t._use_count()  # type: ignore[attr-defined]
+    if count == 1:
+        return
+    if count == 2 and t.is_leaf and t.requires_grad:
+        node = get_gradient_edge(t).node
+        if t._use_count() == 2:  # type: ignore[attr-defined]
+            node.register_prehook(_refuse_gradient)
+            return
+    raise _StateError(
+        f"swap_tensors: Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count}: views of it, or "
+        "recorded computations that saved it, are alive; drop them first, or swap before they are made"
+    )
+
+
+def _refuse_gradient(gradients: _typing.Any) -> _typing.NoReturn:
+    raise _StateError(
+        "backward: Trying to execute AccumulateGrad node that was poisoned by swap_tensors: the leaf was exchanged after this graph "
+        "was recorded, for example by a conversion of its module between forward and backward; convert before forward or after backward"
+    )
 
 
 if _typing.TYPE_CHECKING:

@@ -206,9 +206,14 @@ class Module(Tree, Calling, State):
                 if future.get_swap_module_params_on_conversion() or future.get_overwrite_module_params_on_conversion():
                     self._replace_parameter(name, param, fn)
                     continue
-                gradient = param.grad
-                param.data = fn(param.data)
-                if gradient is not None:
+                gradient, data = param.grad, fn(param.data)
+                if data.is_meta != param.is_meta:
+                    self._replace_parameter(name, param, fn)
+                    continue
+                param.data = data
+                if gradient is not None and gradient.layout is fb.strided:
+                    gradient.data = fn(gradient.data)
+                elif gradient is not None:
                     param.grad = fn(gradient.detach()).requires_grad_(gradient.requires_grad)
             for name, buffer in self._buffers.items():
                 if buffer is not None:
@@ -218,15 +223,21 @@ class Module(Tree, Calling, State):
     def _replace_parameter(self, name: str, param: Any, fn: Callable[[Tensor], Tensor]) -> None:
         """Puts a new parameter where the old one is, or exchanges the two; see flambeau.__future__."""
         made = fb.nn.Parameter(fn(param), param.requires_grad)
-        if param.grad is not None:
-            made.grad = fn(param.grad.detach()).requires_grad_(param.grad.requires_grad)
-        if future.get_swap_module_params_on_conversion():
-            try:
-                fb.utils.swap_tensors(param, made)
-            except RuntimeError as error:
-                raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
-        else:
+        gradient = param.grad
+        converted = None if gradient is None else fn(gradient).requires_grad_(gradient.requires_grad)
+        if not future.get_swap_module_params_on_conversion():
+            made.grad = converted
             self._parameters[name] = made
+            return
+        param.grad = None  # nobody else may hold what is exchanged
+        try:
+            fb.utils.swap_tensors(param, made)
+            if gradient is not None and converted is not None:
+                fb.utils.swap_tensors(gradient, converted)
+        except RuntimeError as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
+        finally:
+            param.grad = gradient
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Calls a function with every submodule, then with the module itself.
@@ -333,6 +344,8 @@ class Module(Tree, Calling, State):
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Moves parameters and buffers to a device without their values.
+
+        Parameters that come from the meta device are new objects: tie them, and make optimizers, afterwards.
 
         Args:
             device: where to.
