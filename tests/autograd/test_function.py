@@ -374,3 +374,24 @@ def test_an_input_handed_back_is_still_saved_as_an_input():
     (g,) = fb.autograd.grad(Same.apply(x).sum(), x, create_graph=True)
     assert g.tolist() == [2, 3]
     assert fb.autograd.grad(g.sum(), x)[0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+@pytest.mark.parametrize("save", ["save_for_backward", "save_for_forward"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_setup_context_cannot_save_an_input_handed_back(which, save, requires_grad):
+    class Same(fb.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            getattr(ctx, save)(inputs[0] if which == "input" else output)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(RuntimeError, match="input that has been returned as-is as output is being saved"):
+        Same.apply(fb.ones(2, requires_grad=requires_grad))

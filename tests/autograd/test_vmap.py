@@ -415,8 +415,68 @@ def test_function_without_a_rule():
         def backward(ctx, g):
             return g * 2
 
-    with pytest.raises(fb.errors.StateError, match="Plain has no batching rule"):
+    with pytest.raises(fb.errors.StateError, match="must override the setup_context.*Plain"):
         vmap(Plain.apply)(X)
+
+    class Separate(Plain):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.scale = 2
+
+    with pytest.raises(fb.errors.StateError, match="tried to vmap over Separate, but it does not have vmap support"):
+        vmap(Separate.apply)(X)
+
+
+class Scale(fb.autograd.Function):
+    """x * scale for each x of a list, with its own rule for vmap, which `returns` changes."""
+
+    returns = staticmethod(lambda output, dims: (output, dims))
+
+    @staticmethod
+    def forward(xs, scale=2.0):
+        return tuple(x * scale for x in xs)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.scale = inputs[1]
+
+    @staticmethod
+    def vmap(info, in_dims, x, xs, scale):
+        assert in_dims == (0, [0, None], None)
+        return Scale.returns([x * scale for x in xs], [0, None])
+
+
+def test_nested_arguments_of_a_rule(monkeypatch):
+    class Both(Scale):
+        @staticmethod
+        def forward(x, xs, scale=2.0):
+            return [x * scale for x in xs]
+
+    shared = fb.ones(4, dtype=X.dtype)
+    first, second = vmap(lambda x: Both.apply(x, [x, shared], scale=3.0))(X)
+    close(first, X * 3)
+    close(second, (shared * 3).expand(2, 4))
+    for wrong, words in (
+        (lambda output, dims: output, "to have two returns"),
+        (lambda output, dims: (output, (0, 0)), "returned an incompatible"),
+    ):
+        monkeypatch.setattr(Scale, "returns", staticmethod(wrong))
+        with pytest.raises(RuntimeError, match=words):
+            vmap(lambda x: Both.apply(x, [x, shared], 3.0))(X)
+
+
+def test_keyword_only_arguments_have_no_rule():
+    class Add(Scale):
+        @staticmethod
+        def forward(x, *, y):
+            return x + y
+
+    with pytest.raises(NotImplementedError, match="kwarg-only Tensor args"):
+        vmap(lambda x: Add.apply(x, y=x))(X)
 
 
 # ---- doors that would let values out -------------------------------------------------------------------------------------

@@ -269,9 +269,10 @@ class Function(FunctionCtx):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and records backward."""
-        batched = next((a for a in args if hasattr(type(a), "__flambeau_function__")), None)
+        values = (*args, *kwargs.values()) if kwargs else args
+        batched = next((a for a in values if hasattr(type(a), "__flambeau_function__")), None)
         if batched is not None:
-            return type(batched).__flambeau_function__(cls, args)
+            return type(batched).__flambeau_function__(cls, _all_positional(cls, args, kwargs) if kwargs else args)
         return _apply(cls, args, kwargs)
 
 
@@ -298,7 +299,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if separate:
             cls.setup_context(ctx, args, output)
     outputs = output if isinstance(output, tuple) else (output,)
-    results = _record_outputs(ctx, cls, tensors, outputs, record)
+    results = _record_outputs(ctx, cls, tensors, outputs, record, separate)
     return results if isinstance(output, tuple) else results[0]
 
 
@@ -315,6 +316,18 @@ def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict
     bound = signature.bind(*(() if separate else (None,)), *args, **kwargs)
     bound.apply_defaults()
     return bound.args if separate else bound.args[1:], bound.kwargs
+
+
+def _all_positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments for a rule of vmap, which has no place for keyword-only ones."""
+    args, rest = _as_positional(cls, cls.setup_context is not Function.setup_context, args, kwargs)
+    left = sorted(rest.keys() & kwargs.keys())
+    if left:
+        raise NotImplementedError(
+            f"vmap: {cls.__name__}.forward got {', '.join(left)}, but kwarg-only Tensor args and other keyword-only arguments have no "
+            "place in in_dims; let forward take them by position"
+        )
+    return args
 
 
 @functools.lru_cache(4096)
@@ -335,7 +348,7 @@ def _context_type(cls: type[Function]) -> type[FunctionCtx]:
 
 
 def _record_outputs(
-    ctx: Any, cls: type[Any], tensors: tuple[Any, ...], outputs: tuple[Any, ...], record: bool
+    ctx: Any, cls: type[Any], tensors: tuple[Any, ...], outputs: tuple[Any, ...], record: bool, separate: bool
 ) -> tuple[Any, ...]:
     """Gives the outputs their history and keeps what was asked for."""
     dirty = {id(t) for t in ctx._dirty}
@@ -354,8 +367,14 @@ def _record_outputs(
         if record:
             _C.check_inplace(t)
         _C.mark_written(t)
+    saved = {id(t) for t in (*ctx._to_save, *ctx._forward_saved)} if separate else ()
     results = []
     for o in outputs:
+        if saved and id(o) in saved and id(o) in given and id(o) not in dirty:
+            raise StateError(
+                f"{cls.__name__} input that has been returned as-is as output is being saved for backward or jvp, which does not work with "
+                "setup_context: return and save x.view_as(x)"
+            )
         # An input handed back as it is becomes a new tensor on the same memory: its history is the function's.
         if isinstance(o, Tensor) and id(o) in given and id(o) not in dirty and record:
             with no_grad():

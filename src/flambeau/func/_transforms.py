@@ -63,7 +63,20 @@ def _split_aux(op: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
         raise ArgumentError(
             f"{_CALLS.get(op, op)}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(result).__name__}"
         )
+    for leaf in tree_flatten(result[1])[0]:
+        if not isinstance(leaf, Tensor):
+            raise ArgumentError(f"{op}: Expected tensors, got unsupported type {type(leaf)} in aux; keep other values outside the function")
     return result
+
+
+def _check_real(op: str, what: str, tensors: list[Tensor]) -> None:
+    """A Jacobian has one number per pair of real numbers; for complex ones there are several conventions."""
+    for i, x in enumerate(tensors):
+        if x.is_complex():
+            raise ArgumentError(
+                f"{op}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}; use view_as_real, or vjp "
+                "and jvp"
+            )
 
 
 def _checked_outputs(op: str, result: Any) -> tuple[list[Tensor], Any]:
@@ -190,11 +203,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         raise ArgumentError("vjp: got no primals; pass the arguments of the function after it")
     track, known = fb.is_grad_enabled(), list(levels())
     with fb.enable_grad():
-        inputs, chosen, full = _with_fresh("vjp", tuple(range(len(primals))), primals, track)
+        # Under no_grad the value is plain, but vjp_fn may run outside of it and gives gradients with the history of the primals.
+        inputs, chosen, full = _with_fresh("vjp", tuple(range(len(primals))), primals, True)
         result, aux = _split_aux("vjp", func(*full), has_aux)
     outputs, spec = _checked_outputs("vjp", result)
     history = History(inputs)
-    outside = track and history.outside(outputs)
+    outside = history.outside(outputs)
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple[Any, ...]:
         given, given_spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
@@ -234,15 +248,23 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         >>> fb.func.jvp(fb.sin, (fb.tensor(0.0),), (fb.tensor(2.0),))
         (tensor(0.), tensor(2.))
     """
-    for name, value in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(value, tuple) or not value:
-            raise ArgumentError(f"jvp: Expected {name} to be a tuple, which must be non-empty, got {value!r}")
+    if not isinstance(primals, tuple):
+        raise ArgumentError(f"jvp: Expected primals to be a tuple, got {type(primals).__name__}; for one argument pass (x,)")
+    directions, direction_spec = tree_flatten(tangents)
+    points, spec = tree_flatten(primals)
+    if direction_spec != spec:
+        raise ArgumentError(
+            f"jvp: Expected primals and tangents to have the same python structure, got primals {spec}, tangents {direction_spec}"
+        )
+    if not points:
+        raise ArgumentError("jvp: Expected primals to contain at least one Tensor, got an empty tuple")
+    for name, leaves in (("primals", points), ("tangents", directions)):
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise ArgumentError(f"jvp: Expected {name} to only contain Tensors, got {type(x)}")
     track = fb.is_grad_enabled()
     with fb.enable_grad():
         inputs, _, full = _with_fresh("jvp", tuple(range(len(primals))), primals, track)
-        directions, direction_spec = tree_flatten(tangents)
-        if direction_spec != tree_flatten(primals)[1]:
-            raise ArgumentError(f"jvp: Expected primals and tangents to have the same python structure, got tangents {direction_spec}")
         for u, x in zip(directions, inputs, strict=True):
             if not isinstance(u, Tensor) or tuple(u.shape) != tuple(x.shape):
                 raise ArgumentError(f"jvp: a tangent must have the shape of its primal, {tuple(x.shape)}, got {_shape_of(u)}")
@@ -350,8 +372,10 @@ def jacrev(
         track = fb.is_grad_enabled()
         with fb.enable_grad():
             inputs, chosen, full = _with_fresh("jacrev", argnums, args, track)
+            _check_real("jacrev", "inputs", inputs)
             result, aux = _split_aux("jacrev", func(*full, **kwargs), has_aux)
             outputs, spec = _checked_outputs("jacrev", result)
+            _check_real("jacrev", "outputs", outputs)
             history = History(inputs)
             create = track and history.outside(outputs)
             if chunk_size is None or chunk_size == 1:
@@ -367,7 +391,7 @@ def jacrev(
 
 def _check_chunk_size(op: str, chunk_size: Any) -> None:
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ArgumentError(f"{op}: chunk_size must be None or a positive int, got {chunk_size!r}")
+        raise ArgumentError(f"{op}: `chunk_size` should be greater than 0. Expected None or a positive int, got {chunk_size!r}")
 
 
 def _rows(out: Tensor, inputs: list[Tensor], create: bool) -> list[Tensor]:
@@ -454,8 +478,10 @@ def jacfwd(
         track = fb.is_grad_enabled()
         with fb.enable_grad():
             inputs, chosen, full = _with_fresh("jacfwd", argnums, args, track)
+            _check_real("jacfwd", "inputs", inputs)
             result, aux = _split_aux("jacfwd", func(*full, **kwargs), has_aux)
             outputs, spec = _checked_outputs("jacfwd", result)
+            _check_real("jacfwd", "outputs", outputs)
             history = History(inputs)
             columns = _columns(inputs, outputs, create=track and history.outside(outputs))
         blocks = [[history.strip(block) for block in row] for row in columns]

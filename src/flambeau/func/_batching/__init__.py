@@ -146,7 +146,10 @@ _BRANCH = _VALUES + (
     "the function to look at it outside"
 )
 _LEAVE = _VALUES + "return the tensor from the function first"
-_GRADIENT = "is not available inside vmap; use fb.func.grad or fb.func.vjp inside, or call it outside"
+_GRADIENT = (
+    "(Tensor.{}, and with it torch.autograd.functional) is not available inside vmap; use fb.func.grad or fb.func.vjp "
+    "inside, or call it outside"
+)
 for _name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"):
     setattr(Batched, _name, _forbidden(_name, _BRANCH))
 for _name in (
@@ -156,7 +159,7 @@ for _name in (
     setattr(Batched, _name, _forbidden(_name, _LEAVE))
 Batched.__array_interface__ = property(_forbidden("__array_interface__", _LEAVE))  # NumPy's way to the memory
 for _name in ("backward", "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
-    setattr(Batched, _name, _forbidden(_name, _GRADIENT))
+    setattr(Batched, _name, _forbidden(_name, _GRADIENT.format(f"{_name}()")))
 
 
 _stand_ins: dict[Any, Tensor] = {}

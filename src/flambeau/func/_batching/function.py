@@ -8,6 +8,7 @@ import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.errors import ArgumentError, StateError
 from flambeau.func._batching import Batched, Level, enter, leave, levels, wrap
+from flambeau.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 
 
 class VmapInfo(NamedTuple):
@@ -22,37 +23,51 @@ def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
     level = max((x.level for x in args if isinstance(x, Batched)), key=lambda level: level.depth)
     if not level.active:
         raise StateError(f"{function.__name__}: a tensor from inside a vmap is used after that vmap ended")
-    mine = [isinstance(x, Batched) and x.level is level for x in args]
-    plain = tuple(x.physical if own else x for x, own in zip(args, mine, strict=True))
     custom = function.vmap is not fb.autograd.Function.vmap
     if function.generate_vmap_rule and custom:
         raise ArgumentError(f"{function.__name__}: has both generate_vmap_rule=True and a vmap method; keep one")
     if custom:
-        dims = tuple(0 if own else None for own in mine)
-        output, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *plain)
-        return _wrapped(function, output, out_dims, level)
+        return _by_its_rule(function, args, level)
+    if function.setup_context is fb.autograd.Function.setup_context:
+        raise StateError(
+            f"vmap: In order to use an autograd.Function with vmap, it must override the setup_context staticmethod; give "
+            f"{function.__name__} a setup_context and a forward without ctx, or a vmap static method"
+        )
     if not function.generate_vmap_rule:
         raise StateError(
-            f"vmap: {function.__name__} has no batching rule; give it a vmap static method, or set generate_vmap_rule=True if "
-            "its forward and backward are made of ops"
+            f"vmap: You tried to vmap over {function.__name__}, but it does not have vmap support; give it a vmap static method, or set "
+            "generate_vmap_rule=True if its forward and backward are made of ops"
         )
-    if function.setup_context is fb.autograd.Function.setup_context:
-        raise StateError(f"vmap: generate_vmap_rule=True needs {function.__name__} to have setup_context and a forward without ctx")
+    mine = [isinstance(x, Batched) and x.level is level for x in args]
+    plain = tuple(x.physical if own else x for x, own in zip(args, mine, strict=True))
     output = _generated(function, mine, level).apply(*plain)
     return tuple(wrap(x, level) for x in output) if isinstance(output, tuple) else wrap(output, level)
 
 
-def _wrapped(function: Any, output: Any, out_dims: Any, level: Level) -> Any:
-    several = isinstance(output, (tuple, list))
-    outputs = tuple(output) if several else (output,)
-    dims = tuple(out_dims) if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outputs)
-    if len(dims) != len(outputs):
-        raise ArgumentError(f"{function.__name__}.vmap: {len(outputs)} outputs, but {len(dims)} out_dims")
-    results = tuple(
+def _by_its_rule(function: Any, args: tuple[Any, ...], level: Level) -> Any:
+    """Calls the Function's own vmap; arguments may be nested containers, and in_dims has their structure."""
+    leaves, spec = tree_flatten(args)
+    mine = [isinstance(x, Batched) and x.level is level for x in leaves]
+    plain = tree_unflatten([x.physical if own else x for x, own in zip(leaves, mine, strict=True)], spec)
+    in_dims = tree_unflatten([0 if own else None for own in mine], spec)
+    returned = function.vmap(VmapInfo(level.size, level.randomness), in_dims, *plain)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise ArgumentError(
+            f"{function.__name__}: Expected the vmap staticmethod to have two returns, an output and out_dims in the structure of the "
+            f"output, got {type(returned).__name__}"
+        )
+    outputs, out_spec = tree_flatten(returned[0])
+    dims = broadcast_prefix(returned[1], out_spec)
+    if dims is None:
+        raise ArgumentError(
+            f"{function.__name__}: The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple: out_dims="
+            f"{returned[1]} for an output with the structure {out_spec}"
+        )
+    results = [
         x if dim is None or not isinstance(x, Tensor) else wrap(x.movedim(dim, 0), level)
         for x, dim in zip(outputs, dims, strict=True)
-    )
-    return results if several else results[0]
+    ]
+    return tree_unflatten(results, out_spec)
 
 
 def grad_of_examples(outputs: tuple, inputs: tuple, gradients: tuple, options: dict[str, Any]) -> tuple:
