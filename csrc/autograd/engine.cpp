@@ -38,6 +38,20 @@ class Run {
     explicit Run(const BackwardTask& task) : task_(task), captured_(task.inputs.size()) {
         for (size_t i = 0; i < task.inputs.size(); i++) captures_[task.inputs[i].node.get()].push_back(i);
         if (!task.inputs.empty()) find_needed();
+        running = this;
+    }
+    ~Run() { running = outer_; }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+    static thread_local Run* running;
+    uint64_t id() const { return id_; }
+    Run* outer() const { return outer_; }
+    // Whether gradients may reach the node.
+    bool reaches(Node* node) {
+        if (!task_.inputs.empty()) return wanted(node);
+        if (reachable_.empty()) find_reachable();
+        return reachable_.contains(node);
     }
 
     std::vector<Tensor> go() {
@@ -90,6 +104,19 @@ class Run {
                 }
                 stack.pop_back();
             }
+        }
+    }
+
+    void find_reachable() {
+        std::vector<Node*> left;
+        auto enter = [&](const Edge& edge) {
+            if (edge.node && reachable_.insert(edge.node.get()).second) left.push_back(edge.node.get());
+        };
+        for (const Edge& root : task_.roots) enter(root);
+        while (!left.empty()) {
+            Node* node = left.back();
+            left.pop_back();
+            for (const Edge& edge : node->next) enter(edge);
         }
     }
 
@@ -235,10 +262,23 @@ class Run {
     std::unordered_map<Node*, Gradients> pending_;
     std::unordered_map<Node*, std::vector<size_t>> captures_;
     std::unordered_set<Node*> needed_;
+    std::unordered_set<Node*> reachable_;  // filled when somebody asks
     std::vector<Tensor> captured_;
+    Run* const outer_ = running;  // the backward that this one runs inside of
+    const uint64_t id_ = next_id.fetch_add(1, std::memory_order_relaxed);
+    static std::atomic<uint64_t> next_id;
 };
+thread_local Run* Run::running = nullptr;
+std::atomic<uint64_t> Run::next_id{1};
 
 }  // namespace
+
+std::vector<uint64_t> running_backwards() {
+    std::vector<uint64_t> ids;
+    for (Run* run = Run::running; run; run = run->outer()) ids.push_back(run->id());
+    return ids;
+}
+bool backward_reaches(const Edge& edge) { return Run::running && edge.node && Run::running->reaches(edge.node.get()); }
 
 thread_local uint64_t wanted_inputs = ~uint64_t(0);
 

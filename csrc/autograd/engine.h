@@ -22,6 +22,10 @@ std::vector<Tensor> run_backward(const BackwardTask& task);
 // Whether a backward runs on this thread, and whether it is for some inputs only.
 bool in_backward();
 bool in_partial_backward();
+// Numbers of the backwards that run on this thread, the innermost first; no two ever have the same.
+std::vector<uint64_t> running_backwards();
+// Whether the innermost of them may bring a gradient there.
+bool backward_reaches(const Edge& edge);
 // Calls a function when the outermost backward that runs on this thread is done.
 void after_backward(std::function<void()> call);
 

@@ -96,9 +96,26 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
     });
 }
 
+// running_backwards(): numbers of the backwards that run on this thread, the innermost first.
+PyObject* py_running_backwards(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        std::vector<uint64_t> ids = running_backwards();
+        Owned tuple(ok(PyTuple_New(static_cast<Py_ssize_t>(ids.size()))));
+        for (size_t i = 0; i < ids.size(); i++)
+            PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), ok(PyLong_FromUnsignedLongLong(ids[i])));
+        return tuple.release();
+    });
+}
+// backward_reaches(tensor): whether the backward that runs may bring the tensor a gradient.
+PyObject* py_backward_reaches(PyObject*, PyObject* o) {
+    return guarded([&] { return PyBool_FromLong(backward_reaches(gradient_edge(tensor_of(o)))); });
+}
+
 PyMethodDef functions[] = {{"run_backward", py_run_backward, METH_VARARGS, nullptr},
                            {"in_partial_backward", py_in_partial_backward, METH_NOARGS, nullptr},
                            {"queue_callback", py_queue_callback, METH_O, nullptr},
+                           {"running_backwards", py_running_backwards, METH_NOARGS, nullptr},
+                           {"backward_reaches", py_backward_reaches, METH_O, nullptr},
                            {"in_backward", py_in_backward, METH_NOARGS, nullptr},
                            {}};
 

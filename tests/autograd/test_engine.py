@@ -101,7 +101,7 @@ def test_grad_of_inner_tensors_and_unused():
         fb.autograd.grad(z, x, allow_unused=False, materialize_grads=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         fb.autograd.grad(z, fb.ones(1))
-    with pytest.raises(ValueError, match="cannot be empty"):
+    with pytest.raises(ValueError, match="grad requires non-empty inputs"):
         fb.autograd.grad(z, [])
 
 
@@ -447,6 +447,34 @@ def test_post_accumulate_hook():
     handle.remove()
     (x * x).sum().backward()
     assert seen == [6.0]
+
+
+def test_multi_grad_hook_counts_each_backward_by_itself():
+    a, b, c, d = (fb.ones(2, requires_grad=True) for _ in range(4))
+    seen, first = [], []
+    fb.autograd.graph.register_multi_grad_hook([a, b, c, d], lambda grads: seen.append([g is not None for g in grads]))
+    fb.autograd.graph.register_multi_grad_hook([a, b, c, d], first.append, mode="any")
+    y = (b * c).sum()
+    threads = [threading.Thread(target=lambda: y.backward(inputs=(b, c), retain_graph=True)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    y.backward(retain_graph=True)
+    fb.autograd.grad(y, [b], retain_graph=True)
+    assert seen == [[False, True, True, False]] * 5 + [[False, True, False, False]] and len(first) == 6
+
+    # What a backward that failed left behind does not count.
+    seen.clear()
+    z = (b * c).sum()
+    stop = c.register_hook(lambda g: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            z.backward(retain_graph=True)
+    stop.remove()
+    seen.clear()
+    z.backward()
+    assert seen == [[False, True, True, False]]
 
 
 def test_multi_grad_hook():

@@ -153,7 +153,7 @@ def test_views_made_by_functions_are_not_changed_in_place():
             return g
 
     base = fb.ones(2, requires_grad=True).clone()
-    with pytest.raises(RuntimeError, match="Output 0 of ViewBackward is a view .* created inside a custom Function"):
+    with pytest.raises(RuntimeError, match="Output 0 of View is a view .* created inside a custom Function"):
         View.apply(base).add_(1)
     with fb.no_grad():
         view = base.view(2)

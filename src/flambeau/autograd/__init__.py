@@ -204,7 +204,7 @@ def grad(
         return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     outs, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
-        raise ArgumentError("grad: `inputs` argument to `grad()` cannot be empty; give the tensors to differentiate with respect to")
+        raise ArgumentError("grad requires non-empty inputs. Give the tensors to differentiate with respect to")
     given = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
     options: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
     if not is_grads_batched and _inside_vmap((*outs, *wanted, *given)):

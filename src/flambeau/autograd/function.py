@@ -12,7 +12,7 @@ from flambeau._settings.strict import strict_or_warn
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.errors import DTypeError, StateError
 
-__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 __dir__ = __all__.copy
 
 
@@ -453,6 +453,23 @@ class _OnceOnly(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class InplaceFunction(Function):
+    """An old name of Function, for functions that change their inputs. Kept for old code: a plain Function.
+
+    Args:
+        inplace: kept as an attribute, for the function's own use.
+
+    Example:
+        >>> from flambeau.autograd.function import InplaceFunction
+        >>> InplaceFunction(inplace=True).inplace
+        True
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class NestedIOFunction(Function):

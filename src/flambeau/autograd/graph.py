@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -181,12 +183,21 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         """Does nothing: the copies are let go with the graph."""
 
 
+@dataclasses.dataclass
+class _Progress:
+    """What has arrived at a hook of several tensors in one backward."""
+
+    thread: int
+    missing: int
+    gradients: list[Tensor | None]
+
+
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Handle:
     """Calls a function once per backward: when the gradients of all the tensors are there, or that of the first.
 
     Args:
         tensors: tensors that require gradients.
-        fn: called with the list of gradients (None where a tensor got none), or, in mode "any", with the first one.
+        fn: called with the list of gradients (None for tensors that the backward does not reach), or, in mode "any", with the first one.
         mode: "all" or "any".
 
     Example:
@@ -197,22 +208,25 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: Expects mode to be one of ('all', 'any') but got {mode}")
-    seen: list[Tensor | None] = [None] * len(tensors)
-    count, fired = 0, False
+    lock = threading.Lock()
+    progress: dict[int, _Progress] = {}  # of each backward that runs; several threads may run one
 
     def make(i: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
-            nonlocal count, fired, seen
-            if mode == "any":
-                if not fired:
-                    fired = True
-                    fn(grad)
-                return
-            seen[i] = grad
-            count += 1
-            if count == len(tensors):
-                ready, seen, count = seen, [None] * len(tensors), 0
-                fn(ready)
+            running = _C.running_backwards()
+            with lock:
+                state = progress.get(running[0])
+                if state is None:
+                    thread = threading.get_ident()
+                    for number in [n for n, p in progress.items() if p.thread == thread and n not in running]:
+                        del progress[number]  # done, or stopped by an error
+                    missing = sum(map(_C.backward_reaches, tensors)) if mode == "all" else 1
+                    state = progress[running[0]] = _Progress(thread, missing, [None] * len(tensors))
+                state.gradients[i] = grad
+                state.missing -= 1
+                if state.missing != 0:
+                    return
+            fn(state.gradients if mode == "all" else grad)
 
         return hook
 
