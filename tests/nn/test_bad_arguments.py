@@ -193,5 +193,37 @@ def test_messages_begin_with_the_words_of_pytorch(call, words):
 def test_dropout_of_other_ranks_warns():
     with pytest.warns(UserWarning, match="Received a 5-D input to dropout2d"):
         F.dropout2d(fb.ones(1, 1, 1, 1, 1))
+    with pytest.warns(UserWarning, match="assuming that channel-wise 1D dropout behavior is desired"):
+        F.dropout2d(fb.ones(1, 2, 2))
     with pytest.warns(UserWarning, match="Received a 6-D input to dropout3d"):
         F.dropout3d(fb.ones(1, 1, 1, 1, 1, 1))
+
+
+X = fb.ones(4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "words"),
+    [
+        ((X, X[0], X), {}, "For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 3-D tensors respectively"),
+        ((X[0], X[0], X), {}, "For unbatched (2-D) `query`, expected `key` and `value` to be 2-D but found 2-D and 3-D tensors"),
+        ((X[0, 0], X, X), {}, "query should be unbatched 2D or batched 3D tensor but received 1-D query tensor"),
+        ((X, X, X), {"key_padding_mask": fb.ones(4) > 0}, "expected `key_padding_mask` to be `None` or 2-D but found 1-D tensor instead"),
+        ((X, X, X), {"attn_mask": fb.ones(4) > 0}, "expected `attn_mask` to be `None`, 2-D or 3-D but found 1-D tensor instead"),
+        ((X[0], X[0], X[0]), {"attn_mask": fb.ones(3, 4, 4) > 0}, "Expected `attn_mask` shape to be (2, 4, 4)"),
+    ],
+)
+def test_ranks_in_multihead_attention(given, options, words):
+    raises(AssertionError, words, nn.MultiheadAttention(4, 2, batch_first=True), *given, **options)
+
+
+def test_weights_of_samples_need_sums():
+    call = lambda: F.embedding_bag(fb.tensor([[1]]), fb.ones(4, 2), mode="max", per_sample_weights=fb.ones(1, 1))  # noqa: E731
+    raises(NotImplementedError, "only supported for mode='sum'", call)
+
+
+def test_orthogonal_needs_matrices():
+    layer = nn.Linear(3, 4)
+    raises(ValueError, "Expected a matrix", nn.utils.parametrizations.orthogonal, layer, "bias")
+    nn.utils.parametrizations.orthogonal(layer, "weight")
+    raises(ValueError, "matrices of shape (4, 3)", setattr, layer, "weight", fb.ones(5, 5))

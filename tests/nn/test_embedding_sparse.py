@@ -82,3 +82,10 @@ def test_table_without_columns():
     table = fb.nn.Embedding(3, 0, sparse=True)
     table(fb.tensor([0, 2])).sum().backward()
     assert table.weight.grad.shape == (3, 0) and table.weight.grad.is_sparse
+
+
+def test_padding_receives_no_gradient_even_if_it_is_nan():
+    table = fb.ones(3, 2, requires_grad=True)
+    rows = fb.nn.functional.embedding(fb.tensor([1, 2]), table, padding_idx=1)
+    rows.backward(fb.tensor([[fb.nan, fb.inf], [1.0, 2.0]]))
+    assert table.grad.tolist() == [[0, 0], [0, 0], [1, 2]]

@@ -144,7 +144,6 @@ def test_embedding_bag_errors():
         lambda: F.embedding_bag(fb.tensor([1, 2]), table, fb.tensor([0, 5])),
         lambda: F.embedding_bag(fb.tensor([[1]]), table, fb.tensor([0])),
         lambda: F.embedding_bag(fb.tensor([[1]]), table, mode="median"),
-        lambda: F.embedding_bag(fb.tensor([[1]]), table, per_sample_weights=fb.ones(1, 1)),
         lambda: F.embedding_bag(fb.tensor([[9]]), table),
     ):
         with pytest.raises((ValueError, IndexError)):

@@ -131,6 +131,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             f"dropout2d: Received a {input.ndim}-D input to dropout2d, expected 3 or 4 dimensions: shape {tuple(input.shape)}",
             stacklevel=3,
         )
+    if input.ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired: the shape is read "
+            "as (N, C, L); use dropout1d to say so, or unsqueeze(0) for one image",
+            stacklevel=3,
+        )
     return _channel_dropout("dropout2d", input, p, training, inplace)
 
 

@@ -223,7 +223,7 @@ def _look_up(
         return _SparseLookUp.apply(weight, input, op, padding_idx, by_frequency)
     result = _rows(op, weight, input).view((*input.shape, weight.shape[1]))
     if recording(weight) and (padding_idx is not None or by_frequency):
-        result.register_hook(lambda grad: grad * _row_factors(input, padding_idx, by_frequency, grad.dtype))
+        result.register_hook(lambda grad: _for_rows(grad, input, padding_idx, by_frequency))
     return result
 
 
@@ -254,15 +254,14 @@ class _SparseLookUp(fb.autograd.Function):
         return fb.sparse_coo_tensor(rows.unsqueeze(0), values, ctx.shape), None, None, None, None
 
 
-def _row_factors(input: Tensor, padding_idx: int | None, by_frequency: bool, dtype) -> Tensor:
-    """What the gradient of each looked-up row is multiplied with."""
-    factors = fb.ones(input.shape, dtype=dtype)
+def _for_rows(grad: Tensor, input: Tensor, padding_idx: int | None, by_frequency: bool) -> Tensor:
+    """The gradient of the looked-up rows as it reaches the table: 0 for the padding, whatever it was, and shared by frequency."""
     if padding_idx is not None:
-        factors = factors.masked_fill(input == padding_idx, 0)
+        grad = grad.masked_fill((input == padding_idx).unsqueeze(-1), 0)
     if by_frequency:
         _, inverse, counts = input.unique(return_inverse=True, return_counts=True)
-        factors = factors / counts[inverse].to(dtype)
-    return factors.unsqueeze(-1)
+        grad = grad / counts[inverse].to(grad.dtype).unsqueeze(-1)
+    return grad
 
 
 def embedding_bag(
@@ -305,7 +304,7 @@ def embedding_bag(
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ArgumentError(f"{op}: max mode does not support scale_grad_by_freq or sparse")
     if per_sample_weights is not None and mode != "sum":
-        raise ArgumentError(f"{op}: per_sample_weights need mode='sum', got mode={mode!r}")
+        raise NotImplementedError(f"{op}: per_sample_weights is only supported for mode='sum', got mode={mode!r}")
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ArgumentError(
             f"{op}: expected per_sample_weights to have the same shape as the input, {tuple(input.shape)}, got "

@@ -156,7 +156,7 @@ class _Orthogonal(Module):
     def right_inverse(self, Q: Tensor) -> Tensor:
         """A matrix that is mapped to Q, or, without trivialization, to the orthogonal part of it."""
         if Q.shape != self.shape:
-            raise ArgumentError(f"orthogonal: expected a matrix of shape {tuple(self.shape)}, got {tuple(Q.shape)}")
+            raise ArgumentError(f"orthogonal: Expected a matrix or batch of matrices of shape {tuple(self.shape)}, got {tuple(Q.shape)}")
         start, wide = Q, Q.shape[-2] < Q.shape[-1]
         Q = Q.mT if wide else Q
         n, k = Q.shape[-2:]
@@ -209,7 +209,7 @@ def orthogonal(
         raise ValueError(f"orthogonal: module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
         raise ValueError(
-            f"orthogonal: expected a matrix or batch of matrices, got a tensor of {weight.ndim} dimensions"
+            f"orthogonal: Expected a matrix or batch of matrices, got a tensor of {weight.ndim} dimensions"
         )
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
