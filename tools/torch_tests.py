@@ -272,6 +272,7 @@ torch.Tag = StandIn("torch.Tag")
 imports = sys.modules["torch.utils._import_utils"] = StandInModule("torch.utils._import_utils")
 imports._check_module_exists = lambda name: importlib.util.find_spec(name.partition(".")[0]) is not None  # type: ignore[attr-defined]
 # Tests of log messages derive from the compiler's test case.
+importlib.import_module("torch.testing._utils")  # the machinery reaches it as an attribute of torch.testing
 common = importlib.import_module("torch.testing._internal.common_utils")
 test_case = sys.modules["torch._dynamo.test_case"] = StandInModule("torch._dynamo.test_case")
 test_case.TestCase, test_case.run_tests = common.TestCase, common.run_tests  # type: ignore[attr-defined]
