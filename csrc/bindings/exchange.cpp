@@ -148,6 +148,10 @@ PyMethodDef functions[] = {
 struct Lent {
     Ref<Storage> storage;
     std::vector<Py_ssize_t> shape, strides;
+    explicit Lent(Ref<Storage> lender) : storage(std::move(lender)) { storage->lend(); }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    ~Lent() { storage->give_back(); }
 };
 
 const char* buffer_format(DType dtype) {
@@ -223,8 +227,7 @@ int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
             return refuse(view,
                           "memoryview: the tensor is not contiguous in the order asked for; call contiguous() first");
 
-        auto lent = std::make_unique<Lent>();
-        lent->storage = t.storage_ref();
+        auto lent = std::make_unique<Lent>(t.storage_ref());
         // Row-major strides are written out anew: a size of 1 or 0 lets a tensor carry any stride, which strict readers
         // refuse.
         Dims steps = rows ? contiguous_strides(t.shape()) : t.strides();
@@ -233,7 +236,6 @@ int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
             lent->strides.push_back(steps[i] * t.itemsize());
         }
         static char nothing[16];
-        t.storage().lend();
         view->buf = t.numel() ? t.raw() : nothing;
         view->len = t.numel() * t.itemsize();
         view->itemsize = t.itemsize();

@@ -58,21 +58,21 @@ void Storage::move_to(void* data, std::function<void()> release) {
         if (foreign) (*foreign)();
     };
     auto now = std::make_unique<std::function<void()>>(std::move(release));
-    bool lent = false;
+    bool was_lent = false;
     exclusively([&] {
         if (bytes_) std::memcpy(data, data_, bytes_);
         block = std::exchange(block_, nullptr);
         foreign = std::move(release_);
         data_ = data;
-        lent = lent_;
-        if (lent)
+        was_lent = lent();
+        if (was_lent)
             release_ = std::make_unique<std::function<void()>>([let_go, block, foreign, now = std::move(*now)] {
                 let_go(block, foreign);
                 now();
             });
         else release_ = std::move(now);
     });
-    if (!lent) let_go(block, foreign);
+    if (!was_lent) let_go(block, foreign);
 }
 
 void Tensor::will_write() const {

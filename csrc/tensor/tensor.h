@@ -32,9 +32,11 @@ class Storage final : public RefCounted {
     size_t bytes() const { return bytes_; }
     Device device() const { return device_; }
     bool read_only() const { return read_only_; }
-    bool resizable() const { return (block_ != nullptr && !lent_) || bytes_ == 0; }
-    // Another library sees this memory from now on: it must stay where it is.
-    void lend() { lent_ = true; }
+    bool resizable() const { return (block_ != nullptr && !lent()) || bytes_ == 0; }
+    // Another library sees this memory: it must stay where it is until every loan is given back.
+    void lend() { loans_.fetch_add(1, std::memory_order_relaxed); }
+    void give_back() { loans_.fetch_sub(1, std::memory_order_relaxed); }
+    bool lent() const { return loans_.load(std::memory_order_relaxed) != 0; }
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
     // One more write, by the op and the line that run on this thread.
     void bump();
@@ -56,7 +58,7 @@ class Storage final : public RefCounted {
     size_t bytes_ = 0;
     Device device_;
     bool read_only_ = false;
-    bool lent_ = false;
+    std::atomic<int64_t> loans_{0};
     std::atomic<uint64_t> version_{0};
     std::atomic<const char*> writer_{nullptr};
     std::atomic<Location> written_at_{Location{}};

@@ -170,6 +170,25 @@ def test_lent_memory_does_not_move():
     assert fb.zeros(4).resize_(1000).numel() == 1000
 
 
+def test_memory_given_back_may_move_again():
+    t = fb.arange(4.0)
+    assert "3." in str(t)  # printing reads through NumPy
+    assert t.resize_(1000).numel() == 1000
+    view = memoryview(t)
+    array = t.numpy()
+    view.release()
+    with pytest.raises(RuntimeError, match="shared with another library"):
+        t.resize_(100_000)
+    half = array[:2]
+    del array
+    with pytest.raises(RuntimeError, match="shared with another library"):
+        t.resize_(100_000)
+    del half
+    assert t.resize_(100_000)[:4].tolist() == [0, 1, 2, 3]
+    fb.fft.fft(t)
+    assert t.resize_(200_000)[3] == 3
+
+
 def test_asarray_copy_and_dtype():
     t = fb.arange(3)
     assert np.shares_memory(np.asarray(t), t.numpy())
