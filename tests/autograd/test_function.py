@@ -395,3 +395,29 @@ def test_setup_context_cannot_save_an_input_handed_back(which, save, requires_gr
 
     with pytest.raises(RuntimeError, match="input that has been returned as-is as output is being saved"):
         Same.apply(fb.ones(2, requires_grad=requires_grad))
+
+
+def test_saved_variables_is_an_old_name():
+    class Twice(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            assert ctx.saved_variables[0] is x
+            return g * 2
+
+    x = fb.ones(2, requires_grad=True)
+    with pytest.warns(DeprecationWarning, match="'saved_variables' is deprecated"):
+        Twice.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_data_of_a_leaf_stays_differentiable():
+    x = fb.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="data set to a tensor that requires gradients must be floating point or complex dtype"):
+        x.data = fb.ones(2, dtype=fb.int64)
+    x.data = fb.zeros(2, dtype=fb.float64)
+    assert x.tolist() == [0, 0] and x.requires_grad

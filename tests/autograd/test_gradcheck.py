@@ -191,13 +191,28 @@ def test_arguments():
         gradcheck(lambda x: x * 2, (fb.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("layout", [fb.sparse_coo, fb.sparse_csr, fb.sparse_csc, fb.sparse_bsr, fb.sparse_bsc])
+def test_gradients_of_all_elements_of_sparse_inputs(layout):
+    blocks = (2, 1) if layout in (fb.sparse_bsr, fb.sparse_bsc) else None
+    x = fb.tensor([[0.0, 1.5, 0.0], [0.0, 2.0, 0.0]], dtype=fb.float64).to_sparse(layout=layout, blocksize=blocks).requires_grad_()
+    kept = []
+
+    def square(x):
+        kept.append(x._values().numel())
+        return x.to_dense() ** 2
+
+    for fast in (True, False):
+        assert fb.autograd.gradcheck(square, x, fast_mode=fast)
+    assert set(kept) == {6}
+    with pytest.raises(RuntimeError, match="mismatch"):
+        fb.autograd.gradcheck(lambda x: x.to_dense() * (x.detach().to_dense() + 1), x)
+
+
 def test_gradients_of_kept_elements():
     for layout in (fb.sparse_coo, fb.sparse_csr):
         x = fb.tensor([[0.0, 1.5], [-2.0, 0.0]], dtype=fb.float64).to_sparse(layout=layout).detach().requires_grad_()
         y = fb.randn(2, 2, dtype=fb.float64, requires_grad=True)
         assert fb.autograd.gradcheck(lambda x, y: (x.sin() @ y), (x, y), masked=True)
         assert fb.autograd.gradcheck(lambda x: x.square().to_dense(), x, masked=True, fast_mode=True)
-        with pytest.raises(RuntimeError, match="sparse inputs need masked=True"):
-            fb.autograd.gradcheck(lambda x: x.to_dense(), x)
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         fb.autograd.gradcheck(lambda x: x.to_dense() * x.detach().to_dense(), x, masked=True)

@@ -419,6 +419,11 @@ def _reversed(self):
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"data: expected a tensor, got {type(value).__name__}")
+    if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
+        raise StateError(
+            f"data: data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype}; "
+            "convert it, or call requires_grad_(False) first"
+        )
     self._set_impl(value)
 
 

@@ -51,7 +51,7 @@ def gradcheck(
         check_forward_ad: whether tangents of forward_ad must agree with differences along random directions.
         check_backward_ad: whether gradients are checked; False needs check_forward_ad.
         fast_mode: compares one random product with the Jacobian instead of every entry.
-        masked: must be True for sparse inputs, whose gradients are those of the kept elements.
+        masked: whether only the elements that sparse inputs keep are checked, rather than all of them.
 
     Example:
         >>> x = fb.tensor([0.5, 1.0], dtype=fb.float64, requires_grad=True)
@@ -89,18 +89,38 @@ def gradcheck(
 
 
 def _of_kept(func: Callable[..., Any], given: tuple[Any, ...], masked: bool | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The function of the kept elements in the place of its sparse arguments, and these elements."""
+    """The function of the elements in the place of its sparse arguments, and these elements: the kept ones, or all."""
     places: Any = [x if isinstance(x, Tensor) and x.layout is not fb.strided else None for x in given]
     if all(x is None for x in places):
         return func, given
-    if not masked:
-        raise ArgumentError("gradcheck: sparse inputs need masked=True: their gradients are those of the kept elements only")
+    full: Any = [None if x is None or masked else _full(x) for x in places]
 
     def of_kept(*args: Any) -> Any:
-        return func(*(arg if x is None else x._with(arg) for x, arg in zip(places, args, strict=True)))
+        made = []
+        for arg, x, every in zip(args, places, full, strict=True):
+            if every is None:
+                made.append(arg if x is None else x._with(arg))
+            else:
+                structure, order = every
+                made.append(structure._with(arg.reshape(-1)[order]))
+        return func(*made)
 
-    values = (v if x is None else x._values().detach().requires_grad_(x.requires_grad) for x, v in zip(places, given, strict=True))
-    return of_kept, tuple(values)
+    def elements(x: Any) -> Tensor:
+        kept = x._values() if masked else x.to_dense()
+        return kept.detach().requires_grad_(x.requires_grad)
+
+    return of_kept, tuple(v if x is None else elements(x) for x, v in zip(places, given, strict=True))
+
+
+def _full(x: Any) -> tuple[Any, Tensor]:
+    """A tensor of the same layout that keeps every element, and which element each of its values is."""
+    numbers: Any = fb.arange(1, x.numel() + 1, dtype=fb.float64).reshape(x.shape)
+    if x.layout is fb.sparse_coo:
+        numbers = numbers.to_sparse(x.sparse_dim())
+    else:
+        blocks = tuple(x._values().shape[1:])
+        numbers = numbers.to_sparse(layout=x.layout, blocksize=blocks or None)
+    return numbers, numbers._values().long() - 1
 
 
 # ---- inputs and outputs --------------------------------------------------------------------------------------------------
@@ -451,7 +471,7 @@ def gradgradcheck(
         check_fwd_over_rev: whether tangents of the gradient are checked.
         check_rev_over_rev: whether gradients of the gradient are checked; False needs check_fwd_over_rev.
         fast_mode: compares one random product with the Jacobian instead of every entry.
-        masked: must be True for sparse inputs, whose gradients are those of the kept elements.
+        masked: whether only the elements that sparse inputs keep are checked, rather than all of them.
 
     Example:
         >>> x = fb.tensor([0.5, 1.0], dtype=fb.float64, requires_grad=True)
