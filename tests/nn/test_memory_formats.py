@@ -80,6 +80,35 @@ def test_volumes_keep_their_format():
     fb.testing.assert_close(fb.cat([x, x], 1), fb.cat([rows, rows], 1), check_stride=False)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padded_volumes_without_a_batch_keep_their_format(mode):
+    x = channels_last(3, 4, 5, 6).requires_grad_()
+    y = F.pad(x, (1, 2, 3, 1, 2, 0), mode=mode)
+    assert y.is_contiguous(memory_format=fb.channels_last) and not y.is_contiguous()
+    rows = x.detach().contiguous().requires_grad_()
+    expected = F.pad(rows, (1, 2, 3, 1, 2, 0), mode=mode)
+    fb.testing.assert_close(y, expected, check_stride=False)
+    weights = fb.randn(expected.shape)
+    (y * weights).sum().backward()
+    (expected * weights).sum().backward()
+    fb.testing.assert_close(x.grad, rows.grad, check_stride=False)
+    with pytest.raises(ValueError, match=r"\(4, 0\) is too large for dimension 1 of size 4"):
+        F.pad(x, (0, 0, 0, 0, 4, 0), mode="reflect")
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.bfloat16])
+def test_rms_norm_keeps_the_format(dtype):
+    for shape in ((2, 3, 4, 5), (2, 3, 4, 5, 6)):
+        x = channels_last(*shape, dtype=dtype).requires_grad_()
+        rows = x.detach().contiguous().requires_grad_()
+        weight = fb.randn(shape[-1], dtype=dtype)
+        y, expected = F.rms_norm(x, shape[-1:], weight), F.rms_norm(rows, shape[-1:], weight)
+        assert y.is_contiguous(memory_format=FORMATS[len(shape)]) and not y.is_contiguous() and y.dtype is dtype
+        fb.testing.assert_close(y, expected, check_stride=False)
+        (gx,), (grows,) = fb.autograd.grad(y, x, fb.ones_like(y)), fb.autograd.grad(expected, rows, fb.ones_like(expected))
+        fb.testing.assert_close(gx, grows, check_stride=False, atol=1e-2 if dtype is fb.bfloat16 else 1e-5, rtol=1e-2)
+
+
 @pytest.mark.parametrize("dim, strides", [
     (0, (288, 144, 1, 24, 4)), (1, (288, 4, 1, 48, 8)), (2, (288, 1, 144, 24, 4)), (3, (288, 1, 48, 24, 4)), (4, (288, 72, 12, 2, 1)),
 ])  # fmt: skip

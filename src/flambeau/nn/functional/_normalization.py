@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError
-from flambeau.nn.functional._common import narrow_back, wide
+from flambeau.nn.functional._common import lies_channels_last, narrow_back, wide
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -95,9 +95,11 @@ def rms_norm(
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
         eps = fb.finfo(fb.float32 if input.dtype in (fb.float16, fb.bfloat16) else input.dtype).eps
-    if input.is_complex():
-        result = input * (input.square().mean(dims, keepdim=True) + eps).rsqrt()
-        return result if weight is None else result * weight
+    if input.is_complex() or lies_channels_last(input):
+        x = wide(input)
+        result = x * (x.square().mean(dims, keepdim=True) + eps).rsqrt()
+        result = narrow_back(result if weight is None else result * weight, input)
+        return result.to(input.dtype) if weight is not None and weight.dtype != input.dtype else result
     if weight is not None and not _goes_with(input, weight):
         result = _core["row_norm"](wide(input), len(dims), None, None, eps, False)
         return (result * weight).to(input.dtype)

@@ -49,17 +49,18 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"pad: mode {mode!r} needs at least one element in each dimension, got shape {tuple(input.shape)}"
         )
     # The order of the memory has the channels last; margins that wrap around become row-major all the same, as in PyTorch.
-    last = mode != "circular" and dims == input.ndim - 2 and lies_channels_last(input)
+    last = mode != "circular" and lies_channels_last(input)
     input = input.movedim(1, -1) if last else input
     for i in range(dims):
         before, after = margins[2 * i : 2 * i + 2]
         if before or after:
-            dim = input.ndim - 1 - i - last
+            given = input.ndim - 1 - i
+            dim = (given - 2) % (input.ndim - 1) + 1 if last else given  # dimension 1 is the last one, and 2 is 1
             if mode == "circular" and min(before, after) < 0:  # what is cropped does not come round again
                 low, high = max(-before, 0), max(-after, 0)
                 input = input.narrow(dim, low, max(input.shape[dim] - low - high, 0))
                 before, after = max(before, 0), max(after, 0)
-            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, dim + last))
+            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, given))
     result = input if any(margins) else input.clone()
     return result.movedim(-1, 1) if last else result
 
