@@ -16,21 +16,23 @@ Example:
 from __future__ import annotations
 
 import enum
+import mmap as _mmap
 import os
 import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree
+from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree, zip_format
 from flambeau._files.problems import FileError, ForbiddenError, translated
 from flambeau._settings.strict import is_lenient, strict_or_warn
 from flambeau.errors import ArgumentError
 
 __all__ = [
     "FileError", "ForbiddenError", "LoadEndianness", "SourceChangeWarning", "add_safe_globals", "clear_safe_globals",
-    "default_restore_location",
-    "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
-    "register_package", "remove_safe_globals", "safe_globals", "save", "set_default_load_endianness",
+    "default_restore_location", "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag", "register_package",
+    "remove_safe_globals", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
+    "set_default_mmap_options",
 ]  # fmt: skip
 __dir__ = __all__.copy
 
@@ -83,7 +85,9 @@ def save(
     if max_shard_size is not None and (kind != "safetensors" or not is_path):
         raise ArgumentError("save: max_shard_size needs a path and the format 'safetensors'")
     if not is_path and not hasattr(f, "write"):
-        raise TypeError(f"save: expected a path or an object with write(), got {type(f).__name__}")
+        raise AttributeError(
+            f"save: expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
+        )
     if kind == "pt":
         from flambeau._files import torch_write
 
@@ -428,3 +432,66 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 _endianness: LoadEndianness | None = None
+
+
+def get_crc32_options() -> bool:
+    """Whether save() stores checksums in .pt files.
+
+    Example:
+        >>> fb.serialization.get_crc32_options()
+        True
+    """
+    return zip_format.with_sums
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Says whether save() stores checksums in .pt files; load() compares those that are there.
+
+    Args:
+        compute_crc32: False saves without them, and damage goes unnoticed.
+
+    Example:
+        >>> fb.serialization.set_crc32_options(True)
+    """
+    zip_format.with_sums = bool(compute_crc32)
+
+
+def get_default_mmap_options() -> int:
+    """How load(mmap=True) maps files: mmap.MAP_PRIVATE, or MAP_SHARED.
+
+    Example:
+        >>> import mmap
+        >>> fb.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+        True
+    """
+    return _mmap.MAP_SHARED if source.shared_maps else _mmap.MAP_PRIVATE
+
+
+class set_default_mmap_options:
+    """Says how load(mmap=True) maps files, from now on or for a with block.
+
+    Args:
+        flags: mmap.MAP_PRIVATE, the default: writing to a tensor leaves the file alone; or mmap.MAP_SHARED: it writes
+            to the file.
+
+    Example:
+        >>> import mmap
+        >>> with fb.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        ...     fb.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+        True
+    """
+
+    def __init__(self, flags: int) -> None:
+        if flags not in (_mmap.MAP_PRIVATE, _mmap.MAP_SHARED):
+            raise ArgumentError(
+                f"set_default_mmap_options: Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
+                f"mmap.MAP_SHARED, but got {flags!r}"
+            )
+        self._before = source.shared_maps
+        source.shared_maps = flags == _mmap.MAP_SHARED
+
+    def __enter__(self) -> None:
+        """The option is set already."""
+
+    def __exit__(self, *_: object) -> None:
+        source.shared_maps = self._before

@@ -334,7 +334,7 @@ def test_wrong_kinds_of_files(tmp_path):
         load(tmp_path / "missing.pt")
     with pytest.raises(IsADirectoryError):
         save(1, tmp_path)
-    with pytest.raises(TypeError, match="write"):
+    with pytest.raises(AttributeError, match="expected 'f' to be string, path"):
         save(1, 5)
     with pytest.raises(TypeError, match="read"):
         load(5)

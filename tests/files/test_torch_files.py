@@ -2,6 +2,9 @@
 
 import collections
 import io
+import mmap
+import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -165,3 +168,59 @@ def test_names_of_storages_that_python_2_wrote(encoding):
         data = data.replace(b"X" + length + text, b"T" + length + text)  # BINSTRING in place of BINUNICODE
     found = load(io.BytesIO(data), encoding=encoding)
     assert found["x"].tolist() == [0, 1, 2] and found["again"].tolist() == [1, 1]
+
+
+def test_files_without_checksums(tmp_path):
+    value = {"w": fb.arange(5)}
+    assert fb.serialization.get_crc32_options()
+    fb.serialization.set_crc32_options(False)
+    try:
+        fb.save(value, tmp_path / "a.pt")
+        buffer = io.BytesIO()
+        fb.save(value, buffer, format="pt")
+    finally:
+        fb.serialization.set_crc32_options(True)
+    buffer.seek(0)
+    for f in (tmp_path / "a.pt", buffer):
+        assert fb.load(f)["w"].tolist() == [0, 1, 2, 3, 4]
+        with zipfile.ZipFile(f) as archive, pytest.raises(zipfile.BadZipFile, match="Bad CRC-32"):
+            archive.extractall(tmp_path / "out")
+    fb.save(value, tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt") as archive:
+        assert archive.testzip() is None
+
+
+def test_maps_shared_with_the_file(tmp_path):
+    path, options = tmp_path / "a.pt", fb.serialization.set_default_mmap_options
+    fb.save({"w": fb.ones(3)}, path)
+    fb.load(path, mmap=True)["w"][0] = 5
+    assert fb.load(path)["w"].tolist() == [1, 1, 1]
+    with options(mmap.MAP_SHARED):
+        fb.load(path, mmap=True)["w"][0] = 5
+        assert fb.load(path, mmap=True)["w"].tolist() == [5, 1, 1]
+        with open(path, "rb") as f, pytest.raises(ValueError, match="needs a path"):
+            fb.load(f, mmap=True)
+    assert fb.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    assert fb.load(path, verify=False)["w"].tolist() == [5, 1, 1]
+    with pytest.raises(ValueError, match="expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got 77"):
+        options(77)
+
+
+@pytest.mark.parametrize("code, name", [(b"s", "SETITEM"), (b"u", "SETITEMS")])
+def test_items_are_set_in_dicts_only(code, name):
+    buffer, changed = io.BytesIO(), io.BytesIO()
+    fb.save(fb.zeros(3), buffer, format="pt")
+    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(changed, "w") as new:
+        for record in old.namelist():
+            data = old.read(record)
+            if record.endswith("data.pkl"):
+                data = data[:-1] + (b"(" if code == b"u" else b"") + b"K\x01K\x02" + code + b"."
+            new.writestr(record, data)
+    changed.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match=f"Can only {name} for dict, collections.OrderedDict"):
+        fb.load(changed)
+
+
+def test_save_needs_a_place_to_write():
+    with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like object with a 'write' attribute"):
+        fb.save("x", fb.ones(2))

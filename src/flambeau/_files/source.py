@@ -18,6 +18,7 @@ from flambeau._files.problems import FileError, cut_short
 from flambeau.errors import ArgumentError
 
 PARALLEL = 1 << 23  # from this many bytes on, several threads read
+shared_maps = False  # serialization.set_default_mmap_options()
 
 
 def name_of(f: Any) -> str:
@@ -80,8 +81,21 @@ class Source:
         if mapped and self._descriptor is None:
             raise ArgumentError(f"load: mmap=True needs a path or an open file on disk, got {self.name}")
         if mapped and self.size:
-            # Private: a write to a tensor copies the page, the file stays as it is.
-            self._map = _mmap.mmap(self._descriptor or 0, self._start + self.size, access=_mmap.ACCESS_COPY)
+            self._map = self._mapping(f)
+
+    def _mapping(self, f: Any) -> Any:
+        end = self._start + self.size
+        if not shared_maps:  # private: a write to a tensor copies the page, the file stays as it is
+            return _mmap.mmap(self._descriptor or 0, end, access=_mmap.ACCESS_COPY)
+        if not isinstance(f, (str, bytes, os.PathLike)):
+            raise ArgumentError(f"load: a map shared with the file (set_default_mmap_options(MAP_SHARED)) needs a path, got {self.name}")
+        descriptor = os.open(f, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if not os.path.samestat(os.fstat(descriptor), os.fstat(self._descriptor or 0)):
+                raise FileError("the file was replaced while it was being opened; load it again")
+            return _mmap.mmap(descriptor, end, access=_mmap.ACCESS_WRITE)
+        finally:
+            os.close(descriptor)
 
     def _is_regular(self) -> bool:
         return self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)

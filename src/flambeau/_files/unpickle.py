@@ -10,6 +10,8 @@ from typing import Any
 from flambeau._files import classes
 from flambeau._files.problems import MAX_CONTAINERS, FileError, ForbiddenError, Keys
 
+_ONLY_DICTS = "Can only {} for dict, collections.OrderedDict, collections.Counter: the pickle sets items of something else"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Known:
@@ -107,9 +109,9 @@ class Machine:
             raise FileError("the pickle takes more from its stack than there is")
         return self._stack.pop()
 
-    def _top(self, kind: Any) -> Any:
+    def _top(self, kind: Any, only: str = "") -> Any:
         if not self._stack or not isinstance(self._stack[-1], kind):
-            raise FileError("the pickle adds to something that is not a container")
+            raise ForbiddenError(only) if only else FileError("the pickle adds to something that is not a container")
         return self._stack[-1]
 
     def _push(self, value: Any) -> None:
@@ -248,11 +250,11 @@ class Machine:
 
     def op_SETITEM(self, _):
         value, key = self._pop(), self._pop()
-        self._set_pairs(self._top(dict), [key, value])
+        self._set_pairs(self._top(dict, _ONLY_DICTS.format("SETITEM")), [key, value])
 
     def op_SETITEMS(self, _):
         items = self._marked()
-        self._set_pairs(self._top(dict), items)
+        self._set_pairs(self._top(dict, _ONLY_DICTS.format("SETITEMS")), items)
 
     def op_EMPTY_SET(self, _):
         self._container(set())

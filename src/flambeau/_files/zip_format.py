@@ -15,6 +15,7 @@ ALIGN = 64
 MAX_RECORDS = 1 << 20
 MAX_DIRECTORY = 1 << 28
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
+with_sums = True  # serialization.set_crc32_options(); without them 0 is stored
 
 
 class Archive:
@@ -126,7 +127,7 @@ class Archive:
         if size > limit:
             raise FileError(f"record '{name}' has {size} bytes; at most {limit} are read")
         data = self._source.read(offset, size, f"record '{name}'")
-        if self._verify and checksum.crc([data]) != crc:
+        if self._verify and crc and checksum.crc([data]) != crc:
             raise FileError(f"record '{name}' does not match its checksum: the file is damaged; copy it again")
         return data
 
@@ -159,7 +160,7 @@ def write(writer: Writer, records: list[Record]) -> None:
     total = sum(record[1] for record in records)
     # In a file of the system checksums come with writing, and a record's header after its bytes.
     late = isinstance(writer, FileWriter)
-    sums = [0] * len(records) if late else checksum.crcs([record[2] for record in records], total)
+    sums = [0] * len(records) if late or not with_sums else checksum.crcs([record[2] for record in records], total)
     base, directory = writer.position, []
     for (name, size, parts), crc in zip(records, sums, strict=True):
         offset = writer.position - base
@@ -174,7 +175,7 @@ def write(writer: Writer, records: list[Record]) -> None:
         if isinstance(writer, FileWriter):
             begin = writer.leave_room(30 + len(text) + len(wide) + len(filler))
             crc = writer.write_summed(parts())
-            fields = _fields(crc, shown)
+            fields = _fields(crc if with_sums else 0, shown)
             writer.fill(begin, LOCAL + fields + lengths + text + wide + filler)
         else:
             fields = _fields(crc, shown)
