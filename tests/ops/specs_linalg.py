@@ -493,7 +493,7 @@ ROWS = [
            errors=(
            *matrix_errors(square=False), bad("an unknown norm", RuntimeError, WIDE, "best"),
            bad("the same dim twice", RuntimeError, WIDE, dim=(0, 0)))),
-    OpSpec("linalg.norm", _norm, _norms, LAPACK, "real", method=False, out=True, tolerance=LOOSE, errors=(
+    OpSpec("linalg.norm", _norm, _norms, LAPACK, "real", method=False, out=True, tolerance=LOOSE, canonical="linalg.matrix_norm", errors=(
            bad("an integer tensor", RuntimeError, INTEGER), bad("an unknown norm", RuntimeError, WIDE, "best"))),
     OpSpec("nuclear_norm", lambda x, dim=None, keepdim=False: _matrix_norm(x, "nuc", dim or (-2, -1), keepdim),
            lambda d: [S(make(d, (3, 2))), S(make(d, (2, 3, 4)), (0, 2)), S(make(d, (3, 3)), keepdim=True)], LAPACK, "real",

@@ -27,12 +27,12 @@ def values(shape, dtype):
 
 @pytest.fixture
 def no_leak():
-    """Bytes alive after the test are those before it."""
+    """No more bytes are alive after the test than before it."""
     gc.collect()
     before = fb.memory_allocated()
     yield
     gc.collect()
-    assert fb.memory_allocated() == before
+    assert fb.memory_allocated() <= before
 
 
 # ---- NumPy -------------------------------------------------------------------------------------------------------------
