@@ -421,3 +421,41 @@ def test_data_of_a_leaf_stays_differentiable():
         x.data = fb.ones(2, dtype=fb.int64)
     x.data = fb.zeros(2, dtype=fb.float64)
     assert x.tolist() == [0, 0] and x.requires_grad
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+def test_nodes_of_functions_can_be_applied(boxed):
+    class Both(fb.autograd.Function):
+        boxed_grads_call = boxed
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            first, second = gradients[0] if boxed else gradients
+            return first * 2 + second * 3
+
+    y, _ = Both.apply(fb.ones(2, requires_grad=True))
+    assert y.grad_fn.apply(fb.ones(2), fb.ones(2)).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_zeros_for_outputs_without_gradient_can_be_left_away(zeros):
+    class Parts(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            constant = x.clone()
+            ctx.mark_non_differentiable(constant)
+            ctx._materialize_non_diff_grads = zeros
+            return x * 2, constant, x * 3
+
+        @staticmethod
+        def backward(ctx, first, constant, third):
+            seen.append((constant is not None, third.tolist()))
+            return first * 2 + third * 3
+
+    seen = []
+    Parts.apply(fb.ones(2, requires_grad=True))[0].sum().backward()
+    assert seen == [(zeros, [0, 0])]

@@ -35,6 +35,7 @@ class FunctionCtx:
         self._dirty: tuple[Any, ...] = ()
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
+        self._materialize_non_diff_grads = True  # zeros for outputs that mark_non_differentiable named, too
         self._freed = False
         self._node: Any = None
         self._inputs: tuple[bool, ...] = ()
@@ -153,6 +154,11 @@ class FunctionCtx:
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
+    def apply(self, *gradients: Any) -> Any:
+        """Runs backward on gradients of the outputs, as the engine does: of a node, `node.apply(g)`."""
+        # A boxed backward gets one list, which it may empty to let gradients go early.
+        return self._backward(self, list(gradients)) if self._boxed else self._backward(self, *gradients)
+
     # ---- called by the engine ----
 
     def _run_backward(self, gradients: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
@@ -169,8 +175,7 @@ class FunctionCtx:
                 _zeros(meta) if g is None and meta is not None else g for g, meta in zip(gradients, outputs, strict=True)
             )
         name = self._name
-        # A boxed backward gets one list, which it may empty to let gradients go early.
-        result = self._backward(self, list(gradients)) if self._boxed else self._backward(self, *gradients)
+        result = self.apply(*gradients)
         if not isinstance(result, tuple):
             result = (result,)
         if len(result) > len(inputs) and all(g is None for g in result[len(inputs) :]):
@@ -393,7 +398,7 @@ def _record_outputs(
             metas.append(None)
             continue
         smooth = id(original) not in constant and (o.is_floating_point() or o.is_complex())
-        metas.append((tuple(o.shape), o.dtype))
+        metas.append((tuple(o.shape), o.dtype) if smooth or ctx._materialize_non_diff_grads else None)
         # An input handed back as it is stays an input for save_for_backward: it has a history of its own.
         places[id(o)] = i
         _C.set_output(node, o, id(original) in dirty, smooth)
