@@ -84,3 +84,22 @@ def test_chunks_of_examples_one_after_the_other():
         assert sizes == expected
     with pytest.raises(ValueError, match="chunks must be a positive int"):
         early.chunk_vmap(f, chunks=0)
+
+
+def test_shared_parameters_stay_shared():
+    class Twice(fb.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = fb.nn.Linear(3, 3)
+            self.weight = self.linear.weight
+
+        def forward(self, x):
+            return fb.nn.functional.linear(self.linear(x), self.weight)
+
+    x, model = fb.randn(2, 3), Twice()
+    wanted = fb.autograd.grad(model(x).sum(), list(model.parameters()))
+    call, weights, buffers = early.make_functional_with_buffers(model)
+    assert all(p.is_meta for p in call.stateless_model.parameters()) and not buffers
+    found = fb.func.grad(lambda weights: call(weights, buffers, x).sum())(weights)
+    for a, b in zip(found, wanted, strict=True):
+        assert a.tolist() == b.tolist()

@@ -93,9 +93,10 @@ class FunctionalModuleWithBuffers(nn.Module):
 
 
 def _stateless(model: nn.Module) -> nn.Module:
-    """A copy whose tensors hold no memory of their own: calls replace them."""
-    stateless = copy.deepcopy(model)
-    return stateless.to("meta")
+    """A copy whose tensors hold no memory of their own: calls replace them. Names that share a tensor still do."""
+    memo: dict[int, Any] = {id(b): b.detach().to("meta") for b in model.buffers()}
+    memo |= {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in model.parameters()}
+    return copy.deepcopy(model, memo)
 
 
 def _values(tensors: Any, detach: bool) -> tuple[Tensor, ...]:
