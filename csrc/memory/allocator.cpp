@@ -13,7 +13,8 @@ namespace {
 constexpr size_t MB = size_t(1) << 20;
 constexpr size_t small_limit = MB;  // requests up to here live in 2 MB segments
 constexpr size_t small_segment = 2 * MB;
-constexpr size_t middle_limit = 10 * MB;  // requests up to here share 20 MB segments
+constexpr int64_t cache_floor = 256 * MB;  // so much may be cached in any case
+constexpr size_t middle_limit = 10 * MB;   // requests up to here share 20 MB segments
 constexpr size_t middle_segment = 20 * MB;
 
 std::string human(int64_t bytes) {
@@ -183,6 +184,10 @@ Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
     auto fits = [&](size_t s) {
         return s <= raw_.total() && (!stats_.cap || stats_.reserved + s <= size_t(stats_.cap));
     };
+    // Note [Bound of the cache]: sizes that never come again leave blocks that nobody can use. Before more memory is
+    // asked for, the cache is emptied when it holds more than the program ever used at a time, so a process never holds
+    // more than twice its peak (and some). Steady programs ask for nothing new, and keep what they have.
+    if (stats_.reserved - stats_.active > std::max(stats_.active_peak, cache_floor)) release_free_segments();
     if (!fits(segment)) {
         release_free_segments();
         stats_.retries++;

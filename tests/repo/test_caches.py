@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,28 @@ def test_memory_of_the_allocator_is_bounded_by_the_cap():
         assert fb.memory_stats()["reserved_bytes"] <= held + (64 << 20)
     finally:
         fb.set_memory_cap(stats["cap_bytes"] or None)
+
+
+GROWING = """
+import flambeau as fb
+for megabytes in range(20, 420, 20):
+    fb.empty(megabytes << 18)  # of four bytes each; nothing is touched
+stats = fb.memory_stats()
+print(stats["reserved_bytes_peak"] >> 20, stats["active_bytes_peak"] >> 20)
+for _ in range(3):
+    before = fb.memory_stats()["system_allocations"]
+    tensors = [fb.empty(n << 18) for n in (60, 100, 40)]
+    del tensors
+print(fb.memory_stats()["system_allocations"] - before)
+"""
+
+
+def test_memory_of_sizes_that_never_come_again():
+    result = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, timeout=120, check=True)
+    reserved, active, new = map(int, result.stdout.split())
+    assert 400 <= active < 450
+    assert reserved <= 2 * active + 256  # all sizes together are 4,200 MB
+    assert new == 0  # a steady program asks the system for nothing
 
 
 def test_no_unbounded_cache_decorators():
