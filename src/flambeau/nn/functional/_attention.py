@@ -16,6 +16,10 @@ from flambeau.nn.functional._linear import linear
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
+class _AttentionError(ArgumentError, AssertionError):
+    """A wrong argument where PyTorch asserts: programs catch either class."""
+
+
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -233,7 +237,7 @@ def multi_head_attention_forward(
     extra = 0
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
-            raise AssertionError(f"{op}: bias cannot be added to static key; give bias_k and bias_v, or static_k and static_v")
+            raise _AttentionError(f"{op}: bias cannot be added to static key; give bias_k and bias_v, or static_k and static_v")
         more = [b.view(1, num_heads, 1, head).expand(batch, -1, -1, -1) for b in (bias_k, bias_v)]
         k, v = fb.cat([k, more[0]], 2), fb.cat([v, more[1]], 2)
         extra += 1
@@ -294,14 +298,14 @@ def _as_summand(op: str, name: str, mask: Tensor, dtype) -> Tensor:
 def _check_ranks(op: str, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:
     n = query.ndim
     if n not in (2, 3):
-        raise AssertionError(f"{op}: query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor, of {query.shape}")
+        raise _AttentionError(f"{op}: query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor, of {query.shape}")
     case = f"{op}: For {'batched' if n == 3 else 'unbatched'} ({n}-D) `query`, expected"
     if not key.ndim == value.ndim == n:
-        raise AssertionError(f"{case} `key` and `value` to be {n}-D but found {key.ndim}-D and {value.ndim}-D tensors respectively")
+        raise _AttentionError(f"{case} `key` and `value` to be {n}-D but found {key.ndim}-D and {value.ndim}-D tensors respectively")
     if padding is not None and padding.ndim != n - 1:
-        raise AssertionError(f"{case} `key_padding_mask` to be `None` or {n - 1}-D but found {padding.ndim}-D tensor instead")
+        raise _AttentionError(f"{case} `key_padding_mask` to be `None` or {n - 1}-D but found {padding.ndim}-D tensor instead")
     if mask is not None and mask.ndim not in (2, 3):
-        raise AssertionError(f"{case} `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead")
+        raise _AttentionError(f"{case} `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead")
 
 
 def _added_mask(op: str, mask: Tensor | None, shape: tuple[int, int], batch: int, heads: int, dtype) -> Tensor | None:
@@ -313,7 +317,7 @@ def _added_mask(op: str, mask: Tensor | None, shape: tuple[int, int], batch: int
     if tuple(mask.shape) == (batch * heads, *shape):
         return mask.view(batch, heads, *shape)
     if mask.ndim == 3:
-        raise AssertionError(f"{op}: Expected `attn_mask` shape to be {(batch * heads, *shape)}, or {shape}, but got {mask.shape}")
+        raise _AttentionError(f"{op}: Expected `attn_mask` shape to be {(batch * heads, *shape)}, or {shape}, but got {mask.shape}")
     raise ArgumentError(f"{op}: The shape of the 2D attn_mask is {mask.shape}, but should be {shape}, or 3D {(batch * heads, *shape)}")
 
 
