@@ -1,5 +1,5 @@
 // Locks that a forked child can go on using. Only the forking thread lives on in the child, and what another thread had
-// locked at that moment would stay locked for ever. tests/test_threads_fork.py refuses any other lock in csrc.
+// locked at that moment would stay locked for ever. tests/threads/test_fork.py refuses any other lock in csrc.
 #pragma once
 #include <atomic>
 #include <cstdint>

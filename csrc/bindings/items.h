@@ -1,5 +1,5 @@
 // Reading the items of tuples, lists, sequences and dictionaries. Only this header uses the C API that gives out
-// borrowed items (tests/test_layers.py sees to that).
+// borrowed items (tests/repo/test_layers.py sees to that).
 //
 // Note [Borrowed items]: nearly every conversion of a Python object can run the user's code (__index__, __float__,
 // __len__, __getitem__, a finaliser), which may empty the list that the object came from. So
