@@ -128,8 +128,12 @@ class Run {
         if (gradient.impl()->functorial) grad_modes.handed_over = true;
         if (!fits(edge, gradient)) {
             Node::Output expected = node->expected(edge.output);
+            if (gradient.device() != expected.device && gradient.dim())
+                fail_state("an invalid gradient of shape ", gradient.shape(), " - expected device ",
+                           to_string(expected.device), " but got ", to_string(gradient.device()),
+                           "; it belongs to a tensor made by ", described(*node));
             try {
-                gradient = graph_ops.fit(gradient, expected.shape, expected.dtype);
+                gradient = graph_ops.fit(gradient, expected);
             } catch (const Error&) {
                 fail_state(from, gradient.shape(), " (", gradient.dtype(), ") but expected shape compatible with ",
                            expected.shape, " (", expected.dtype, "), that of the tensor it belongs to, made by ",
@@ -212,10 +216,12 @@ class Run {
         const Node& node = *edge.node;
         if (node.accumulates) {
             const Tensor& leaf = static_cast<const AccumulateGrad&>(node).leaf;
-            return gradient.shape() == leaf.shape() && gradient.dtype() == leaf.dtype();
+            return gradient.shape() == leaf.shape() && gradient.dtype() == leaf.dtype() &&
+                   gradient.device() == leaf.device();
         }
         const Node::Output& expected = node.outputs[edge.output];
-        return gradient.shape() == expected.shape && gradient.dtype() == expected.dtype;
+        return gradient.shape() == expected.shape && gradient.dtype() == expected.dtype &&
+               gradient.device() == expected.device;
     }
 
     // Built only when somebody reads it.

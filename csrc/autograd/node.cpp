@@ -15,7 +15,7 @@ Node::Node(bool accumulates)
 Node::Output Node::expected(uint32_t output) const {
     if (!accumulates) return outputs[output];
     const Tensor& leaf = static_cast<const AccumulateGrad*>(this)->leaf;
-    return {leaf.shape(), leaf.dtype()};
+    return {leaf.shape(), leaf.dtype(), leaf.device()};
 }
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }

@@ -60,6 +60,7 @@ class Node : public RefCounted {
     struct Output {
         Dims shape;
         DType dtype = DType::F32;
+        Device device;
     };
 
     explicit Node(bool accumulates = false);
@@ -75,7 +76,7 @@ class Node : public RefCounted {
     }
     // To be called when the edges are known: their nodes may be younger than this object.
     void renumber();
-    void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype()}); }
+    void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype(), t.device()}); }
     // What the gradient of an output must look like. That of a leaf follows the leaf, whose data may be replaced.
     Output expected(uint32_t output) const;
     NodeHooks& own_hooks() {
@@ -235,8 +236,8 @@ struct GraphOps {
     void (*add_into)(const Tensor& to, const Tensor& from);  // never recorded
     Tensor (*clone)(const Tensor&);                          // recorded when recording is on
     Tensor (*clone_as)(const Tensor&, const Dims& strides);  // a copy with these strides; never recorded
-    Tensor (*fit)(const Tensor& gradient, const Dims& shape,
-                  DType dtype);  // sums and converts; an error when it cannot
+    // Sums, converts and moves; an error when it cannot.
+    Tensor (*fit)(const Tensor& gradient, const Node::Output& expected);
     Ref<Node> (*view_node)(const Tensor& base, const Tensor& view);
     bool (*has_nan)(const Tensor&);
 };

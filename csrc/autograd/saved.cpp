@@ -17,7 +17,6 @@ Saved::Saved(const Tensor& t, bool is_result) {
         fail_state(
             "Inference tensors cannot be saved for backward. Please use clone() outside of inference_mode to make a "
             "normal tensor, or use no_grad instead of inference_mode");
-    device_ = t.device();
     Tensor kept = is_result ? without_history(t) : t;
     // A number of the user's is not for hooks, though it is kept as a tensor.
     if (!saved_hooks.empty() && saved_hooks.back() && !t.impl()->wrapped_number) {
@@ -37,11 +36,11 @@ void Saved::reset() {
 
 void Saved::check_unchanged(const Tensor& t, const Expected& expected, const std::string& what,
                             const std::string& maker, Location kept_at) const {
-    if (t.shape() == expected.shape && t.dtype() == expected.dtype && t.device() == device_) return;
+    if (t.shape() == expected.shape && t.dtype() == expected.dtype && t.device() == expected.device) return;
     std::string kept = describe_location(kept_at);
     fail_state(what, " of ", maker, kept.empty() ? "" : " at " + kept, " was kept for backward with shape ",
-               expected.shape, ", dtype ", expected.dtype, " on ", to_string(device_), " and now has shape ", t.shape(),
-               ", dtype ", t.dtype(), " on ", to_string(t.device()), "; ",
+               expected.shape, ", dtype ", expected.dtype, " on ", to_string(expected.device), " and now has shape ",
+               t.shape(), ", dtype ", t.dtype(), " on ", to_string(t.device()), "; ",
                packed_ ? "an unpack hook must return what pack was given: convert it back there"
                        : "it was replaced (.data =, set_, resize_): change it after backward(), or change a clone()");
 }

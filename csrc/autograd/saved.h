@@ -19,7 +19,7 @@ class Saved {
     Saved(const Tensor& t, bool is_result);
 
     bool defined() const { return tensor_.defined() || packed_; }
-    // The shape and dtype a tensor had when it was kept; whoever keeps tensors remembers them.
+    // The shape, dtype and device a tensor had when it was kept; whoever keeps tensors remembers them.
     using Expected = Node::Output;
     // `what`: how messages call it; `maker`: the op that kept it. `edge`: where its history is found. Formulas trust
     // what they get: a tensor of another shape, dtype or device than the one kept is an error.
@@ -33,7 +33,6 @@ class Saved {
 
     Tensor tensor_;
     uint64_t version_ = 0;
-    Device device_;
     Ref<RefCounted> packed_;
     Ref<SavedHooks> hooks_;
 };

@@ -4,7 +4,7 @@
 
 namespace fb {
 
-static const char* const names[] = {"cpu", "opencl", "cuda", "mps", "xpu", "meta"};
+static constexpr const char* names[device_types] = {"cpu", "opencl", "cuda", "mps", "xpu", "sim", "meta"};
 
 const char* name(DeviceType type) { return names[static_cast<int>(type)]; }
 
@@ -17,14 +17,15 @@ Device parse_device(const std::string& text) {
     size_t colon = text.find(':');
     std::string type = text.substr(0, colon);
     Device device;
-    int i = 0;
+    size_t i = 0;
     for (const char* candidate : names) {
         if (type == candidate) break;
         i++;
     }
-    if (i == 6)
-        fail_value("unknown device '", text,
-                   "'; expected one of cpu, opencl, cuda, mps, xpu, meta, optionally with an index as in 'opencl:0'");
+    if (i == device_types)
+        fail_value(
+            "unknown device '", text,
+            "'; expected one of cpu, opencl, cuda, mps, xpu, sim, meta, optionally with an index as in 'opencl:0'");
     device.type = static_cast<DeviceType>(i);
     if (colon != std::string::npos) {
         std::string digits = text.substr(colon + 1);

@@ -1,17 +1,29 @@
-// Where a tensor lives. Only the CPU has kernels today; the other names can be written but not allocated on.
+// Where a tensor lives. The CPU has kernels, meta tensors have no elements; the other names can be written but not
+// allocated on.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace fb {
 
-enum class DeviceType : uint8_t { CPU, OpenCL, CUDA, MPS, XPU, Meta };
+enum class DeviceType : uint8_t { CPU, OpenCL, CUDA, MPS, XPU, Sim, Meta };
+inline constexpr size_t device_types = static_cast<size_t>(DeviceType::Meta) + 1;
 
 struct Device {
     DeviceType type = DeviceType::CPU;
     int8_t index = -1;  // -1: the current one
     bool operator==(const Device&) const = default;
 };
+// For what is on the CPU wherever its op runs: numbers, tables of host code.
+inline constexpr Device cpu_device{};
+// The device as tensors carry it: there is one CPU and one meta device, so they have no index, and the others have one.
+constexpr Device canonical(Device device) {
+    bool single = device.type == DeviceType::CPU || device.type == DeviceType::Meta;
+    if (single) device.index = -1;
+    else if (device.index < 0) device.index = 0;
+    return device;
+}
 
 const char* name(DeviceType type);
 std::string to_string(Device device);

@@ -136,7 +136,7 @@ PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
         Tensor g;
         if (plain && gradient == Py_None) {
             plain = t.numel() == 1 && !is_complex(t.dtype());
-            if (plain) g = full(t.shape(), Scalar(1), t.dtype());
+            if (plain) g = full(t.shape(), Scalar(1), t.dtype(), t.device());
         } else if (plain) {
             plain = is_tensor(gradient) && tensor_of(gradient).shape() == t.shape() &&
                     is_complex(tensor_of(gradient).dtype()) == is_complex(t.dtype()) &&

@@ -240,7 +240,7 @@ PyObject* tensor_from_data(PyObject*, PyObject* args) {
             wanted = std::get<DType>(value);
         }
         NestedData nested(data, wanted);
-        Tensor t = empty(nested.shape(), wanted ? *wanted : nested.dtype());
+        Tensor t = empty(nested.shape(), wanted ? *wanted : nested.dtype(), cpu_device);
         dispatch_values(t.dtype(), [&](auto tag) { nested.fill(t.data<typename decltype(tag)::type>()); });
         return wrap(t);
     });
@@ -272,26 +272,7 @@ PyObject* tolist(PyObject*, PyObject* o) {
     });
 }
 
-// Shape and dtype without memory of its own. Every element lies on the same zero, so no kernel can reach outside.
-Tensor make_meta(const Dims& shape, DType dtype) {
-    alignas(16) static char zero[16] = {};
-    auto storage = make_ref<Storage>(zero, sizeof zero, Device{DeviceType::Meta}, nullptr, true);
-    return make_view(storage, dtype, shape, Dims(shape.size(), 0), 0);
-}
-
-PyObject* meta(PyObject*, PyObject* args) {
-    PyObject *shape, *dtype;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &shape, dtype_type, &dtype)) return nullptr;
-    return guarded([&]() -> PyObject* {
-        OpScope scope("meta");
-        Dims sizes;
-        if (!dims_of(shape, sizes)) fail_type("sizes must be ints");
-        return wrap(make_meta(sizes, dtype_of(dtype)));
-    });
-}
-
-PyMethodDef functions[] = {{"meta", meta, METH_VARARGS, "meta(shape, dtype): a tensor on the meta device."},
-                           {"tensor_from_data", tensor_from_data, METH_VARARGS,
+PyMethodDef functions[] = {{"tensor_from_data", tensor_from_data, METH_VARARGS,
                             "tensor_from_data(data, dtype): a tensor from nested sequences."},
                            {"tolist", tolist, METH_O, "tolist(tensor): nested lists of Python numbers."},
                            {}};

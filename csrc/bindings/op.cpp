@@ -130,19 +130,6 @@ PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, 
     return ok(in_python<PyObject_CallMethod>(module.get(), "draw", "sO", name.c_str(), arguments_of(o, a, b).get()));
 }
 
-PyObject* give_to_meta(const std::string& name, PyObject* arguments) {
-    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._tensor.meta")));
-    return ok(in_python<PyObject_CallMethod>(module.get(), "dispatch", "sO", name.c_str(), arguments));
-}
-
-// Whether the result is to be on the meta device: asked for, or by default of an op that makes tensors from nothing.
-bool wants_meta(const Overload& o, const Args& a) {
-    if (o.device_at < 0) return false;
-    const Value& given = a.values[o.device_at];
-    if (const Device* device = std::get_if<Device>(&given)) return device->type == DeviceType::Meta;
-    return default_device().type == DeviceType::Meta && o.signature.params[0].type != ArgType::Tensor;
-}
-
 // A result computed by a composite, put where the caller wants it.
 void store(const Tensor& to, bool inplace, const Tensor& result) {
     if (!should_record({to, result})) {
@@ -212,14 +199,11 @@ struct Call {
     bool stores() const { return inplace() || b.out; }
 };
 
-// Calls that the core does not compute go to the class of an argument, to the meta device, or to vmap; nullptr for all
-// others.
+// Calls that the core does not compute go to the class of an argument or to vmap; nullptr for all others.
 PyObject* handed_over(const Call& c) {
-    bool meta = wants_meta(c.o, c.a);
-    if (!c.o.python || meta) {
+    if (!c.o.python) {
         if (PyObject* who = taker(c.a, c.b)) return give_away(who, c.o, c.mode, c.a, c.b, c.h);
     }
-    if (meta) return give_to_meta(c.h->name, arguments_of(c.o, c.a, c.b).get());
     if (c.o.draws && draws_in_vmap) return give_away(nullptr, c.o, c.mode, c.a, c.b, c.h);
     return nullptr;
 }
@@ -428,7 +412,6 @@ static Value hand_over_from_core(const OpOverload& op, Args& a, const Tensor& ta
 [[maybe_unused]] static const bool hand_over_ready = (hand_over_op = hand_over_from_core, true);
 
 PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments) {
-    if (tensor_of(who).device().type == DeviceType::Meta) return give_to_meta(name, arguments.get());
     Owned method(
         ok(in_python<PyObject_GetAttrString>(reinterpret_cast<PyObject*>(Py_TYPE(who)), "__flambeau_dispatch__")));
     return ok(in_python<PyObject_CallFunction>(method.get(), "sO", name.c_str(), arguments.get()));

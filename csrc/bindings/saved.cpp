@@ -100,7 +100,7 @@ PyObject* save_tensor(PyObject*, PyObject* args) {
         Owned o(ok(saved_type->tp_alloc(saved_type, 0)));
         auto* self = reinterpret_cast<PySaved*>(o.get());
         self->saved = new Saved(tensor, is_result != 0);
-        self->expected = new Saved::Expected{tensor.shape(), tensor.dtype()};
+        self->expected = new Saved::Expected{tensor.shape(), tensor.dtype(), tensor.device()};
         self->edge = new Edge(is_result ? Edge{} : gradient_edge(tensor));
         self->maker = new std::string(maker);
         self->where = here();

@@ -144,13 +144,13 @@ PyObject* deliberate_race(PyObject*, PyObject*) {
 
 // Bugs on purpose, so that a job whose checks are silently off cannot stay green. Only where blocks are exact.
 PyObject* deliberate_overrun(PyObject*, PyObject*) {
-    Tensor t = empty({3}, DType::F32);
+    Tensor t = empty({3}, DType::F32, cpu_device);
     volatile float* p = t.data<float>();
     p[3] = 1;
     Py_RETURN_NONE;
 }
 PyObject* deliberate_late_read(PyObject*, PyObject*) {
-    Tensor t = empty({3}, DType::F32);
+    Tensor t = empty({3}, DType::F32, cpu_device);
     volatile float* p = t.data<float>();
     t = Tensor();
     return PyFloat_FromDouble(p[0]);

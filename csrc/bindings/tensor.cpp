@@ -322,7 +322,7 @@ PyObject* m_element_size(PyObject* o, PyObject*) { return get_itemsize(o, nullpt
 PyObject* m_data_ptr(PyObject* o, PyObject*) {
     return guarded([&] {
         Tensor t = settled(o);
-        return PyLong_FromVoidPtr(t.numel() && t.device().type != DeviceType::Meta ? t.raw() : nullptr);
+        return PyLong_FromVoidPtr(t.numel() && has_values(t) ? t.raw() : nullptr);
     });
 }
 PyObject* m_storage_offset(PyObject* o, PyObject*) {
@@ -332,7 +332,10 @@ PyObject* m_storage_nbytes(PyObject* o, PyObject*) {
     return guarded([&] { return PyLong_FromSize_t(settled(o).storage().bytes()); });
 }
 PyObject* m_storage_ptr(PyObject* o, PyObject*) {
-    return guarded([&] { return PyLong_FromVoidPtr(settled(o).storage().data()); });
+    return guarded([&] {
+        Tensor t = settled(o);
+        return PyLong_FromVoidPtr(has_values(t) ? t.storage().data() : nullptr);
+    });
 }
 PyObject* m_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating_point(cast(o)->impl->dtype)); }
 PyObject* m_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(cast(o)->impl->dtype)); }
@@ -386,10 +389,8 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
         Tensor to = settled(o), from = settled(other);
-        // A class that takes over calls keeps in its objects what the memory does not tell; meta tensors have no such
-        // class.
-        bool own_class = from.impl()->functorial && from.device().type != DeviceType::Meta;
-        if (own_class && Py_TYPE(o) != Py_TYPE(other))
+        // A class that takes over calls keeps in its objects what the memory does not tell.
+        if (from.impl()->functorial && Py_TYPE(o) != Py_TYPE(other))
             fail_type("the data of a ", Py_TYPE(other)->tp_name, " cannot become that of a ", Py_TYPE(o)->tp_name,
                       "; convert it first, say with to_dense()");
         replace_contents(to, from);

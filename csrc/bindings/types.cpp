@@ -248,7 +248,7 @@ PyObject* generator_seed(PyObject* self, PyObject*) {
 }
 PyObject* generator_get_state(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
-        Tensor state = empty({16}, DType::U8);
+        Tensor state = empty({16}, DType::U8, cpu_device);
         auto [seed, offset] = self_generator(self).state();
         uint64_t words[2] = {seed, offset};
         std::memcpy(state.raw(), words, 16);

@@ -14,7 +14,7 @@ struct Span {
 class Spans {
   public:
     void resize(int64_t n) {
-        memory_ = empty({n, 3}, DType::I64);
+        memory_ = empty({n, 3}, DType::I64, cpu_device);
         begin_ = memory_.data<Span>();
         end_ = begin_ + n;
     }

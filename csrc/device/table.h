@@ -9,8 +9,6 @@
 
 namespace fb::device {
 
-inline constexpr size_t device_types = static_cast<size_t>(DeviceType::Meta) + 1;
-
 // "not implemented on device …": a primitive or an optional function that the device lacks.
 [[noreturn]] void fail_absent(Device device);
 // For functions that give back what they read from elements: meta tensors have none.

@@ -52,11 +52,11 @@ std::string memory_table(const MemoryStats& s, const std::string& device, size_t
     return out.str();
 }
 
-CachingAllocator::Pool& CachingAllocator::pool(int stream) {
-    if (stream == 0 && pool_zero_) return *pool_zero_;
-    auto& slot = pools_[stream];
-    if (!slot) slot = std::make_unique<Pool>();
-    if (stream == 0) pool_zero_ = slot.get();
+CachingAllocator::Arena& CachingAllocator::arena(int stream) {
+    if (stream == 0 && arena_zero_) return *arena_zero_;
+    auto& slot = arenas_[stream];
+    if (!slot) slot = std::make_unique<Arena>();
+    if (stream == 0) arena_zero_ = slot.get();
     return *slot;
 }
 
@@ -102,7 +102,7 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
     if (exact_blocks()) return allocate_exact(bytes, stream);
     size_t size = bytes ? (bytes + rounding - 1) / rounding * rounding : rounding;
     std::lock_guard lock(mutex_);
-    Pool& p = pool(stream);
+    Arena& p = arena(stream);
     Block* block = nullptr;
     if (size <= bin_limit) {
         auto& bin = p.bins[size / rounding];
@@ -134,7 +134,7 @@ void CachingAllocator::free(Block* block) {
     stats_.allocated -= block->requested;
     stats_.active -= block->size;
     block->used = false;
-    Pool& p = pool(block->stream);
+    Arena& p = arena(block->stream);
     if (block->size <= bin_limit) {
         auto& bin = p.bins[block->size / rounding];
         if (bin.size() * block->size < bin_bytes) {
@@ -146,7 +146,7 @@ void CachingAllocator::free(Block* block) {
     put_back(p, block);
 }
 
-Block* CachingAllocator::find(Pool& p, size_t size) {
+Block* CachingAllocator::find(Arena& p, size_t size) {
     bool small = size <= small_limit;
     auto& free_blocks = small ? p.small : p.large;
     Block key;
@@ -160,7 +160,7 @@ Block* CachingAllocator::find(Pool& p, size_t size) {
     return split(p, block, size);
 }
 
-Block* CachingAllocator::split(Pool& p, Block* block, size_t size) {
+Block* CachingAllocator::split(Arena& p, Block* block, size_t size) {
     size_t rest = block->size - size;
     if (rest < (size <= small_limit ? rounding : small_limit)) return block;
     Block* tail = new Block;
@@ -177,7 +177,7 @@ Block* CachingAllocator::split(Pool& p, Block* block, size_t size) {
     return block;
 }
 
-Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
+Block* CachingAllocator::grow(Arena& p, size_t size, int stream, size_t bytes) {
     size_t segment = size <= small_limit   ? small_segment
                      : size < middle_limit ? middle_segment
                                            : (size + 2 * MB - 1) / (2 * MB) * (2 * MB);
@@ -215,7 +215,7 @@ Block* CachingAllocator::grow(Pool& p, size_t size, int stream, size_t bytes) {
     return split(p, block, size);
 }
 
-void CachingAllocator::put_back(Pool& p, Block* block) {
+void CachingAllocator::put_back(Arena& p, Block* block) {
     auto& free_blocks = block->small ? p.small : p.large;
     auto is_free = [](Block* b) { return b && !b->used && !b->binned; };
     if (is_free(block->prev)) {
@@ -238,7 +238,7 @@ void CachingAllocator::put_back(Pool& p, Block* block) {
     free_blocks.insert(block);
 }
 
-void CachingAllocator::flush_bins(Pool& p) {
+void CachingAllocator::flush_bins(Arena& p) {
     for (auto& bin : p.bins) {
         for (Block* block : bin) {
             block->binned = false;
@@ -250,7 +250,7 @@ void CachingAllocator::flush_bins(Pool& p) {
 
 size_t CachingAllocator::release_free_segments() {
     size_t released = 0;
-    for (auto& [stream, p] : pools_) {
+    for (auto& [stream, p] : arenas_) {
         flush_bins(*p);
         for (auto* free_blocks : {&p->small, &p->large}) {
             for (auto it = free_blocks->begin(); it != free_blocks->end();) {

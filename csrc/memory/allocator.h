@@ -1,5 +1,5 @@
 // The caching allocator: one class for every device, over a tiny raw interface. Blocks are rounded to 512 bytes,
-// split from larger segments, coalesced when free, and kept in one pool per stream so that memory freed on a stream
+// split from larger segments, coalesced when free, and kept in one arena per stream so that memory freed on a stream
 // is reused there without waiting. Thread safe.
 #pragma once
 #include <array>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/device.h"
 #include "base/fork.h"
 
 namespace fb {
@@ -75,26 +76,26 @@ class CachingAllocator {
             return a->size != b->size ? a->size < b->size : a->data < b->data;
         }
     };
-    struct Pool {
+    struct Arena {
         std::array<std::vector<Block*>, bin_limit / rounding + 1> bins;
         std::set<Block*, BySize> small, large;  // free blocks of 2 MB segments and of bigger ones
     };
 
     Block* allocate_exact(size_t bytes, int stream);
     void free_exact(Block* block);
-    Pool& pool(int stream);
-    Block* find(Pool& pool, size_t size);
-    Block* grow(Pool& pool, size_t size, int stream, size_t bytes);
-    Block* split(Pool& pool, Block* block, size_t size);
-    void put_back(Pool& pool, Block* block);
-    void flush_bins(Pool& pool);
+    Arena& arena(int stream);
+    Block* find(Arena& arena, size_t size);
+    Block* grow(Arena& arena, size_t size, int stream, size_t bytes);
+    Block* split(Arena& arena, Block* block, size_t size);
+    void put_back(Arena& arena, Block* block);
+    void flush_bins(Arena& arena);
     size_t release_free_segments();
     [[noreturn]] void out_of_memory(size_t bytes);
 
     RawMemory& raw_;
     Mutex mutex_;
-    std::map<int, std::unique_ptr<Pool>> pools_;
-    Pool* pool_zero_ = nullptr;
+    std::map<int, std::unique_ptr<Arena>> arenas_;
+    Arena* arena_zero_ = nullptr;
     MemoryStats stats_;
 };
 
@@ -103,5 +104,12 @@ std::string memory_table(const MemoryStats& stats, const std::string& device, si
 
 // The host's allocator (segments by mmap, huge pages for large ones).
 CachingAllocator& host_allocator();
+
+// The memory of a type of devices other than the CPU; its backend registers it.
+struct DeviceMemory {
+    CachingAllocator& (*allocator)(int index);
+    void (*copy)(void* to, const void* from, size_t bytes);  // on one device
+};
+inline const DeviceMemory* device_memories[device_types] = {};
 
 }  // namespace fb

@@ -14,27 +14,51 @@ void (*TensorImpl::release_object)(void*) = nullptr;
 
 // ---- storage -------------------------------------------------------------------------------------------------------
 
-static void require_cpu(Device device) {
-    if (device.type != DeviceType::CPU) {
-        fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu'");
-    }
+static CachingAllocator& allocator_of(Device device) {
+    if (device.type == DeviceType::CPU) [[likely]]
+        return host_allocator();
+    const DeviceMemory* memory = device_memories[static_cast<size_t>(device.type)];
+    if (!memory) fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu'");
+    return memory->allocator(device.index);
 }
 
-Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(device) {
-    require_cpu(device);
-    if (bytes == 0) return;
-    block_ = host_allocator().allocate(bytes);
+// Addresses that no memory can have. They tell tensors of the meta device apart, so that views and overlaps are found
+// as on every device, and reading one of them faults.
+static void* meta_address(size_t bytes) {
+    static std::atomic<uintptr_t> next{0};
+    constexpr uintptr_t first = uintptr_t(1) << 60, range = first - 1;
+    return reinterpret_cast<void*>(first + (next.fetch_add((bytes + 63) & ~size_t(63)) & range));
+}
+
+Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(canonical(device)) {
+    if (device_.type != DeviceType::CPU) [[unlikely]]
+        other_devices.store(true, std::memory_order_relaxed);
+    if (device_.type == DeviceType::Meta) [[unlikely]] {
+        data_ = meta_address(bytes);
+        return;
+    }
+    if (bytes == 0) {
+        if (device_.type != DeviceType::CPU) allocator_of(device_);  // there is one
+        return;
+    }
+    block_ = allocator_of(device_).allocate(bytes);
     data_ = block_->data;
 }
 
 Storage::Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only)
-    : data_(data), bytes_(bytes), device_(device), read_only_(read_only) {
+    : data_(data), bytes_(bytes), device_(canonical(device)), read_only_(read_only) {
     if (release) release_ = std::make_unique<std::function<void()>>(std::move(release));
 }
 
 Storage::~Storage() {
-    if (block_) host_allocator().free(block_);
+    if (block_) allocator_of(device_).free(block_);
     if (release_) (*release_)();
+}
+
+// Between places of one device.
+static void copy_bytes(Device device, void* to, const void* from, size_t bytes) {
+    if (device.type == DeviceType::CPU) std::memcpy(to, from, bytes);
+    else device_memories[static_cast<size_t>(device.type)]->copy(to, from, bytes);
 }
 
 void Storage::grow(size_t bytes) {
@@ -42,15 +66,21 @@ void Storage::grow(size_t bytes) {
     check(resizable(),
           "this tensor's memory is shared with another library (NumPy, DLPack, a memoryview) and cannot be resized; "
           "resize a clone() instead");
-    Block* block = host_allocator().allocate(bytes);
-    if (bytes_) std::memcpy(block->data, data_, bytes_);
-    if (block_) host_allocator().free(block_);
+    if (device_.type == DeviceType::Meta) {
+        data_ = meta_address(bytes);
+        bytes_ = bytes;
+        return;
+    }
+    Block* block = allocator_of(device_).allocate(bytes);
+    if (bytes_) copy_bytes(device_, block->data, data_, bytes_);
+    if (block_) allocator_of(device_).free(block_);
     block_ = block;
     data_ = block->data;
     bytes_ = bytes;
 }
 
 void Storage::move_to(void* data, std::function<void()> release) {
+    check(device_.type == DeviceType::CPU, "only memory of the CPU can be shared, this is on ", to_string(device_));
     Block* block = nullptr;
     std::shared_ptr<std::function<void()>> foreign;
     auto let_go = [](Block* block, const std::shared_ptr<std::function<void()>>& foreign) {
@@ -168,7 +198,6 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
     impl->strides = strides;
     impl->dtype = dtype;
     impl->contiguous = compute_contiguous(*impl);
-    impl->functorial = storage->device().type == DeviceType::Meta;  // its ops are given to flambeau._tensor.meta
     return Tensor(std::move(impl));
 }
 
@@ -347,7 +376,7 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
         impl->storage = make_ref<Storage>(Storage::OneNumber{});
         t = Tensor(std::move(impl));
     } else {
-        t = empty({}, dtype);
+        t = empty({}, dtype, cpu_device);
     }
     dispatch_values(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -358,7 +387,7 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped) {
 }
 
 void check_readable(const Tensor& t) {
-    if (t.impl()->functorial && t.device().type == DeviceType::Meta)
+    if (t.device().type == DeviceType::Meta)
         fail_state("this needs values, and a tensor on the meta device has none; make one with to_empty() or load it");
     if (t.impl()->functorial)
         fail_value(
@@ -370,6 +399,11 @@ Scalar item(const Tensor& t) {
     check_readable(t);
     check(t.numel() == 1, "a Tensor with ", t.numel(),
           " elements cannot be converted to Scalar: expected one element, shape is ", t.shape());
+    if (t.device().type != DeviceType::CPU) {
+        Tensor here = empty({}, t.dtype(), cpu_device);
+        copy_elements(here, view_of(t, {}, {}, t.offset()));
+        return item(here);
+    }
     return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
         T x = *t.data<Stored<T>>();
@@ -433,10 +467,12 @@ Dims dense_strides(const Dims& shape, const Dims* operands, size_t count) {
     return result;
 }
 
-Tensor empty_like(const Tensor& t, DType dtype) {
-    if (t.is_contiguous()) return empty(t.shape(), dtype, t.device());
+Tensor empty_like(const Tensor& t, DType dtype) { return empty_like(t, dtype, t.device()); }
+
+Tensor empty_like(const Tensor& t, DType dtype, Device device) {
+    if (t.is_contiguous()) return empty(t.shape(), dtype, device);
     Dims strides = is_dense(t) ? t.strides() : dense_strides(t.shape(), &t.strides(), 1);
-    Tensor result = empty_strided(t.shape(), strides, dtype, t.device());
+    Tensor result = empty_strided(t.shape(), strides, dtype, device);
     result.impl()->free_layout = t.impl()->free_layout;
     return result;
 }

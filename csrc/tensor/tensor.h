@@ -19,7 +19,7 @@ struct Block;
 // Bytes with an owner. The version counter lives here so that views share it.
 class Storage final : public RefCounted {
   public:
-    // From the device's caching allocator.
+    // From the device's caching allocator. On the meta device there is nothing behind the addresses.
     Storage(size_t bytes, Device device);
     // One number kept inside the object itself: Python scalars on their way into an op.
     struct OneNumber {};
@@ -32,7 +32,7 @@ class Storage final : public RefCounted {
     size_t bytes() const { return bytes_; }
     Device device() const { return device_; }
     bool read_only() const { return read_only_; }
-    bool resizable() const { return (block_ != nullptr && !lent()) || bytes_ == 0; }
+    bool resizable() const { return (block_ != nullptr && !lent()) || bytes_ == 0 || device_.type == DeviceType::Meta; }
     // Another library sees this memory: it must stay where it is until every loan is given back.
     void lend() { loans_.fetch_add(1, std::memory_order_relaxed); }
     void give_back() { loans_.fetch_sub(1, std::memory_order_relaxed); }
@@ -191,12 +191,15 @@ class Borrowed {
 };
 using Tensors = std::initializer_list<Borrowed>;
 
+// Set by the first storage on another device than the CPU: until then no two devices can meet.
+inline std::atomic<bool> other_devices{false};
+
 // ---- factory -----------------------------------------------------------------------------------------------------
 
 // Uninitialised, row-major.
-Tensor empty(const Dims& shape, DType dtype, Device device = {});
+Tensor empty(const Dims& shape, DType dtype, Device device);
 // Uninitialised with given strides; storage just large enough. Strides must be ≥ 0 here.
-Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device = {});
+Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device);
 // Note [Layout freedom]: a convolution works best channels-last, while its caller expects row-major strides. Its result
 // may be held channels-last as long as nobody looks (free_layout); ops that keep their input's layout pass the freedom
 // on. Whoever is about to look at strides or memory, or makes a view, settles the tensor first: its elements move into
@@ -230,7 +233,7 @@ class LayoutPins {
 // Gives `t` the memory, shape, strides, offset and dtype of `like`, while nobody reads it (Note [Changing tensors in
 // place]).
 void replace_contents(const Tensor& t, const Tensor& like);
-// How settle() copies; set by the backend.
+// Copies elements, also from one device to another; set by the ops.
 extern void (*copy_elements)(const Tensor& to, const Tensor& from);
 // A new tensor over existing storage. Checks that every element lies inside the storage.
 Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
@@ -265,10 +268,12 @@ struct Scalar {
 
 // dtype a Python scalar has on its own: bool, int64, default dtype, its complex counterpart.
 DType dtype_of(const Scalar& value);
-// 0-d tensor; `wrapped` marks it as a Python number for promotion.
+// 0-d tensor on the CPU, where every op takes numbers; `wrapped` marks it as a Python number for promotion.
 Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped = false);
-// For those who read elements: a tensor that stands for many (inside vmap) has none to read.
+// For those who read elements: a tensor that stands for many (inside vmap) has none to read, nor has one on the meta
+// device.
 void check_readable(const Tensor& t);
+inline bool has_values(const Tensor& t) { return t.device().type != DeviceType::Meta; }
 // The value of a one-element tensor.
 Scalar item(const Tensor& t);
 
@@ -297,5 +302,6 @@ Dims infer_shape(const Dims& shape, int64_t numel);
 Tensor view(const Tensor& t, const Dims& shape);  // error when a copy would be needed
 // Row-major strides, or those of `t` when it is dense in another order (PyTorch's preserve_format).
 Tensor empty_like(const Tensor& t, DType dtype);
+Tensor empty_like(const Tensor& t, DType dtype, Device device);
 
 }  // namespace fb

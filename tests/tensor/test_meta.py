@@ -31,7 +31,7 @@ def test_factories_follow_the_device_and_the_block():
         ("x + 1", (4, 6)), ("1.0 / x", (4, 6)), ("x @ x.t()", (4, 4)), ("x.sum(0)", (6,)), ("x[0]", (6,)), ("x[:, None]", (4, 1, 6)),
         ("fb.cat([x, x])", (8, 6)), ("x.view(3, 8)", (3, 8)), ("x.max(1).values", (4,)), ("x.split(2)[1]", (2, 6)),
         ("x.to(fb.float64)", (4, 6)), ("x.clone()", (4, 6)), ("x.detach()", (4, 6)), ("fb.nn.functional.softmax(x, -1)", (4, 6)),
-        ("fb.nn.functional.linear(x, fb.ones(2, 6))", (4, 2)), ("x.new_zeros(3)", (3,)), ("fb.where(x > 0, x, 0.0)", (4, 6)),
+        ("fb.nn.functional.linear(x, fb.ones(2, 6, device='meta'))", (4, 2)), ("x.new_zeros(3)", (3,)), ("fb.where(x > 0, x, 0.0)", (4, 6)),
         ("x.normal_().mul_(2)", (4, 6)), ("fb.einsum('ij,kj->ik', x, x)", (4, 4)), ("copy.deepcopy(x)", (4, 6)), ("2 ** x", (4, 6)),
     ],
 )  # fmt: skip
@@ -101,8 +101,46 @@ def test_layers_that_write_to_their_statistics():
     assert net[0].running_mean.is_meta
 
 
+def test_strides_are_those_of_the_cpu(x):
+    images = fb.empty(2, 3, 8, 8, device="meta").to(memory_format=fb.channels_last)
+    layer = fb.nn.Conv2d(3, 5, 3).to("meta", memory_format=fb.channels_last)
+    assert layer(images).stride() == (180, 1, 30, 5) and x.t().clone().stride() == (1, 6)
+    assert x.expand(2, 4, 6).stride() == (0, 6, 1) and (x.t() + x.t()).stride() == (1, 6)
+    assert fb.zeros(3, 4).t().to("meta").stride() == (1, 4)
+
+
+def test_gradients_have_shapes_too():
+    net = fb.nn.Sequential(fb.nn.Conv2d(3, 4, 3), fb.nn.BatchNorm2d(4), fb.nn.ReLU(), fb.nn.Flatten(), fb.nn.Linear(144, 10)).to("meta")
+    loss = fb.nn.functional.cross_entropy(net(fb.empty(2, 3, 8, 8, device="meta")), fb.empty(2, dtype=fb.int64, device="meta"))
+    loss.backward()
+    assert all(p.grad.is_meta and p.grad.shape == p.shape and p.grad.stride() == p.stride() for p in net.parameters())
+    fb.optim.SGD(net.parameters(), lr=0.1, momentum=0.9).step()
+
+
+def test_huge_tensors_take_no_memory():
+    before = fb.memory_allocated()
+    x = fb.empty(1 << 20, 1 << 20, device="meta")
+    y = ((x + 1) @ x).softmax(-1).sum(0, keepdim=True).sort().values
+    assert y.shape == (1, 1 << 20) and fb.memory_allocated() - before < 1 << 16
+
+
+def test_views_and_overlaps_are_known(x):
+    assert x[0]._is_view() and x.view(24)._base is x
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.view(24)[2:6].add_(x.view(24)[:4])
+    with pytest.raises(RuntimeError, match="more than one element"):
+        fb.empty(1, device="meta").expand(3).add_(1)
+    with pytest.raises(IndexError):
+        x[7]
+    y = fb.empty(3, device="meta", requires_grad=True).exp()
+    z = y.sin()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        z.sum().backward()
+
+
 def test_contiguous_without_arguments():
     x = fb.empty(2, 3, device="meta")
     assert x.t().contiguous().shape == (3, 2) and x.contiguous(memory_format=fb.contiguous_format).is_meta
     y = pickle.loads(pickle.dumps(x))
-    assert y.is_meta and y.shape == (2, 3)
+    assert y.is_meta and y.shape == (2, 3) and pickle.loads(pickle.dumps(x.t())).stride() == (1, 3)

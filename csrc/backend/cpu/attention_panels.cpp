@@ -78,7 +78,7 @@ int64_t hide_rest(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m
 // One chunk of memory, cut up.
 class Scratch {
   public:
-    explicit Scratch(int64_t size) : all_(empty({size}, DType::F32)), next_(all_.data<float>()) {}
+    explicit Scratch(int64_t size) : all_(empty({size}, DType::F32, cpu_device)), next_(all_.data<float>()) {}
     float* take(int64_t size) { return std::exchange(next_, next_ + size); }
 
   private:

@@ -42,7 +42,7 @@ bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, con
     // Bands of rows, cut where the shape says, have sums of their own.
     const int64_t rows = s.batch * s.out[1], bands = std::min<int64_t>(rows, 64);
     const int64_t width = (s.in[2] + 2 * s.padding[2]) * in, work = rows / bands * s.out[2] * taps * out / wide;
-    Tensor table = empty({bands, taps, out}, DType::F32);
+    Tensor table = empty({bands, taps, out}, DType::F32, cpu_device);
     parallel_for(bands, std::max<int64_t>(1, parallel_grain / work), [&](int64_t begin, int64_t end) {
         std::vector<float> line(static_cast<size_t>(width));  // a row of x with zeros before and after it
         for (int64_t band = begin; band < end; band++) {

@@ -72,7 +72,7 @@ int blocked_potrf(int n, T* a, int lda, const Tensor& holder) {
         // Only the lower triangle is needed: block rows of the trailing matrix, each up to its diagonal.
         Tensor left = part(j + w, j, below, w), right = transpose(left, 0, 1);
         if constexpr (is_complex_type<T>) {
-            Tensor conjugate = empty({w, below}, holder.dtype());
+            Tensor conjugate = empty({w, below}, holder.dtype(), holder.device());
             const T* from = a + j + w + int64_t(j) * lda;
             for (int c = 0; c < w; c++) {
                 for (int r = 0; r < below; r++)
@@ -92,7 +92,7 @@ int blocked_potrf(int n, T* a, int lda, const Tensor& holder) {
 // Many small real matrices, side by side.
 void cholesky_small(const Tensor& to, const Tensor& from, const Tensor& info) {
     Tensor rows = from;
-    if (!from.is_contiguous()) copy(rows = empty(from.shape(), from.dtype()), from);
+    if (!from.is_contiguous()) copy(rows = empty(from.shape(), from.dtype(), from.device()), from);
     int64_t n = rows.size(-1);
     Columns c(to);
     dispatch<float, double>(rows.dtype(), "float32 or float64", [&](auto tag) {

@@ -118,7 +118,7 @@ bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const 
     // A unit is an image and some neighbouring lines of channels, which come into the caches together.
     constexpr int64_t most = 8;
     int64_t groups = channels / lanes, blocks = (groups + most - 1) / most, pixels = s.out[1] * s.out[2];
-    Tensor table = empty({s.batch, taps, channels}, DType::F32);
+    Tensor table = empty({s.batch, taps, channels}, DType::F32, cpu_device);
     float* sums = table.data<float>();
     int64_t grain = std::max<int64_t>(1, parallel_grain / (pixels * taps * 2));
     parallel_for(s.batch * blocks, grain, [&](int64_t begin, int64_t end) {

@@ -144,7 +144,7 @@ void sum_weight_gradient(const ConvShape& s, const Tensor& gweight, const Tensor
     const int64_t count = int64_t(p.taps.size()), work = p.rows * p.pitch * count;
     while (p.taps.size() % together) p.taps.push_back(0);  // their sums are not used
     const int64_t sums_each = int64_t(p.taps.size());
-    Tensor table = empty({s.batch * s.in_channels, sums_each}, DType::F64);
+    Tensor table = empty({s.batch * s.in_channels, sums_each}, DType::F64, cpu_device);
     parallel_for(
         s.batch * s.in_channels, std::max<int64_t>(1, 2 * parallel_grain / work), [&](int64_t begin, int64_t end) {
             std::vector<T> inputs(static_cast<size_t>(p.inputs())), slopes(static_cast<size_t>(p.results()));

@@ -55,7 +55,7 @@ void euclid_by_product(const Tensor& out, const Tensor& x, const Tensor& y) {
     int64_t d = x.dim(), m = x.shape()[d - 2], n = y.shape()[d - 2], k = x.shape()[d - 1],
             batch = out.numel() / (m * n);
     gemm(out, x, transpose(y, -1, -2), Scalar(-2), Scalar(0));
-    Tensor nx = empty({batch * m}, x.dtype()), ny = empty({batch * n}, x.dtype());
+    Tensor nx = empty({batch * m}, x.dtype(), x.device()), ny = empty({batch * n}, x.dtype(), x.device());
     square_norms(nx.data<T>(), x.data<T>(), batch * m, k);
     square_norms(ny.data<T>(), y.data<T>(), batch * n, k);
     parallel_for(batch * m, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {

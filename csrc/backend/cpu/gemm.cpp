@@ -419,7 +419,7 @@ void scale(const Tensor& c, const Scalar& beta) {
         copy(c, scalar_tensor(Scalar(0), c.dtype()));
         return;
     }
-    Tensor scaled = empty(c.shape(), c.dtype());
+    Tensor scaled = empty(c.shape(), c.dtype(), c.device());
     copy(scaled, c);
     dispatch_compute(c.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -479,7 +479,7 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
 
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
     if (DType value = value_dtype(x.dtype()); value != x.dtype()) {
-        Tensor wide = empty({}, value);
+        Tensor wide = empty({}, value, cpu_device);
         dot(wide, packed(unsqueeze(x, 0), value), packed(unsqueeze(y, 0), value), conjugate);
         copy(out, wide);
         return;
@@ -493,7 +493,7 @@ void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
             *out.data<T>() = dot_run<T>(p, incx, q, incy, n, conjugate);
             return;
         }
-        Tensor partial = empty({blocks}, x.dtype());
+        Tensor partial = empty({blocks}, x.dtype(), x.device());
         T* sums = partial.data<T>();
         parallel_for(blocks, 8, [&](int64_t begin, int64_t end) {
             for (int64_t b = begin; b < end; b++) {

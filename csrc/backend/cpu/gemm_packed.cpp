@@ -287,7 +287,7 @@ struct Packed {
     }
     void run_parts(int64_t count) const {
         bool turned = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to arrange
-        Tensor table = empty({count, m * n}, dtype_of<T>());
+        Tensor table = empty({count, m * n}, dtype_of<T>(), cpu_device);
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
             for (int64_t q = begin; q < end; q++) {
                 int64_t first = k * q / count;
@@ -402,7 +402,7 @@ RightFactor::RightFactor(const Tensor& b) : b_(b) {
     dispatch<float, double>(b.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         Packed<T> all = typed<T>(g);
-        panels_ = empty({all.packed_columns() * g.k + 64 / itemsize(b.dtype())}, b.dtype());
+        panels_ = empty({all.packed_columns() * g.k + 64 / itemsize(b.dtype())}, b.dtype(), b.device());
         all.pack_all(reinterpret_cast<T*>(start()));
     });
 }

@@ -449,7 +449,7 @@ void copy(const Tensor& to, const Tensor& from) {
     bool constant = t.dtype != f.dtype && plan.numel > 1;
     for (int d = 0; d < plan.ndim; d++) constant = constant && f.strides[d] == 0;
     if (constant) {  // converted once
-        Tensor value = empty({}, t.dtype);
+        Tensor value = empty({}, t.dtype, cpu_device);
         copy_strided(value.raw(), t.dtype, 0, f.data, f.dtype, 0, 1);
         return copy(to, value);
     }

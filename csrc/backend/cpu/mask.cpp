@@ -67,7 +67,7 @@ int64_t count_true(const Tensor& mask) { return block_starts(mask).back(); }
 
 Tensor mask_offsets(const Tensor& mask, const Dims& strides) {
     std::vector<int64_t> starts = block_starts(mask);
-    Tensor result = empty({starts.back()}, DType::I64);
+    Tensor result = empty({starts.back()}, DType::I64, cpu_device);
     // Trailing dimensions that lie behind each other are one run.
     const Dims& shape = mask.shape();
     int64_t inner = mask.dim() - 1, run = shape[inner], step = strides[inner];
@@ -133,7 +133,7 @@ Tensor mask_coordinates(const Tensor& mask) {
     std::vector<int64_t> starts = block_starts(mask);
     int64_t ndim = mask.dim(), count = starts.back();
     // One contiguous row per dimension, seen transposed: as_tuple=True and indexing want the columns.
-    Tensor result = empty({ndim, count}, DType::I64);
+    Tensor result = empty({ndim, count}, DType::I64, cpu_device);
     if (ndim == 0) return transpose(result, 0, 1);
     const Dims& shape = mask.shape();
     int64_t inner = shape[ndim - 1];

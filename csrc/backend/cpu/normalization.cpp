@@ -75,7 +75,7 @@ void batch(const NormShape& s, const Tensor& y, const Statistics& made, const Te
             put(made.rstd, c, 1 / std::sqrt(Numbers{running.variance, 1}[c] + eps));
         }
     }
-    Tensor scale = empty({s.channels}, x.dtype());
+    Tensor scale = empty({s.channels}, x.dtype(), x.device());
     for (int64_t c = 0; c < s.channels; c++) {
         double factor = Numbers{affine.weight, 1}[c] * Numbers{made.rstd, 1}[c];
         put(scale, c, factor);
@@ -86,8 +86,8 @@ void batch(const NormShape& s, const Tensor& y, const Statistics& made, const Te
 
 void batch_gradient(const NormShape& s, const NormGradients& to, const Tensor& g, const Tensor& x, const Tensor& weight,
                     const Statistics& made, const Tensor& shifted, bool training) {
-    Tensor a = empty({s.channels}, x.dtype()), slope = empty({s.channels}, x.dtype()),
-           shift = empty({s.channels}, x.dtype());
+    Tensor a = empty({s.channels}, x.dtype(), x.device()), slope = empty({s.channels}, x.dtype(), x.device()),
+           shift = empty({s.channels}, x.dtype(), x.device());
     for (int64_t c = 0; c < s.channels; c++) put(a, c, Numbers{weight, 1}[c] * Numbers{made.rstd, 1}[c]);
     Gate gate = shifted ? Gate{a, shifted} : Gate{};
     std::vector<double> sums, products;
@@ -122,7 +122,8 @@ void channel_sum(const NormShape& s, const Tensor& to, const Tensor& x) {
 
 void group(const NormShape& s, const Tensor& y, const Statistics& made, const Tensor& x, const Affine& affine,
            int64_t groups, double eps) {
-    Tensor scale = empty({s.batch, s.channels}, x.dtype()), shift = empty({s.batch, s.channels}, x.dtype());
+    Tensor scale = empty({s.batch, s.channels}, x.dtype(), x.device()),
+           shift = empty({s.batch, s.channels}, x.dtype(), x.device());
     std::vector<double> means, spreads;
     channel_moments(s, x, means, spreads);
     int64_t each = s.channels / groups;
@@ -153,8 +154,8 @@ void group_gradient(const NormShape& s, const NormGradients& to, const Tensor& g
                     const Statistics& made, int64_t groups) {
     int64_t each = s.channels / groups;
     Dims table = {s.batch, s.channels};
-    Tensor center = empty(table, x.dtype()), a = empty(table, x.dtype()), slope = empty(table, x.dtype()),
-           shift = empty(table, x.dtype());
+    Tensor center = empty(table, x.dtype(), x.device()), a = empty(table, x.dtype(), x.device()),
+           slope = empty(table, x.dtype(), x.device()), shift = empty(table, x.dtype(), x.device());
     for (int64_t i = 0; i < s.batch * s.channels; i++) put(center, i, Numbers{made.mean, 0}[i / each]);
     std::vector<double> sums, products;
     channel_products(s, g, x, center, {}, sums, products);

@@ -162,7 +162,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Layouts& l, bool bi
             attributes()};
 }
 
-Tensor bytes_for(const Desc& d) { return empty({static_cast<int64_t>(d.get_size())}, DType::U8); }
+Tensor bytes_for(const Desc& d) { return empty({static_cast<int64_t>(d.get_size())}, DType::U8, cpu_device); }
 
 // Executes the plan with our memory; converts weights on the way in or out.
 void execute(const Plan& plan, const Layouts& l, std::unordered_map<int, memory> args, int weight_arg,

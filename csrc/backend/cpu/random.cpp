@@ -188,7 +188,7 @@ void normal_around(const Tensor& z, const Tensor& center, const Tensor& scale, G
         const R* s = scale.data<R>();
         for (int64_t i = 0; i < z.numel(); i++)
             check(s[i] >= 0, "normal expects all elements of std >= 0.0, but found std ", s[i]);
-        Tensor parts = is_complex_type<T> ? empty({z.numel() * 2}, real_of(z.dtype())) : z;
+        Tensor parts = is_complex_type<T> ? empty({z.numel() * 2}, real_of(z.dtype()), cpu_device) : z;
         normal(parts, 0, is_complex_type<T> ? 0.70710678118654752440 : 1.0, generator);
         const T *m = center.data<T>(), *x = reinterpret_cast<const T*>(parts.raw());
         T* to = z.data<T>();

@@ -153,7 +153,7 @@ void gru_step_back(const Tensor& grad, const Tensor& dh, const Tensor& saved, co
 void gru(const Tensor& gates, const Tensor& weight, const Tensor& bias, const Tensor& h, bool reverse,
          const Tensor& output, const Tensor& saved) {
     int64_t steps = gates.size(0);
-    Tensor state = h, part = empty({h.size(0), 3 * h.size(1)}, gates.dtype());
+    Tensor state = h, part = empty({h.size(0), 3 * h.size(1)}, gates.dtype(), gates.device());
     dispatch<float, double>(gates.dtype(), "float32 or float64", [&](auto tag) {
         using T = typename decltype(tag)::type;
         RightFactor factor(transpose(weight, 0, 1));

@@ -40,7 +40,7 @@ std::vector<int64_t> run_starts(int64_t n, Differs differs) {
 
 Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
     int64_t u = static_cast<int64_t>(starts.size());
-    Tensor counts = empty({u}, DType::I64);
+    Tensor counts = empty({u}, DType::I64, cpu_device);
     for (int64_t i = 0; i < u; i++)
         counts.data<int64_t>()[i] =
             (i + 1 < u ? starts[static_cast<size_t>(i + 1)] : n) - starts[static_cast<size_t>(i)];
@@ -53,7 +53,7 @@ Distinct distinct(const Tensor& t, bool ordered, bool inverse, bool counts) {
     int64_t n = t.numel();
     check(n < (int64_t(1) << 32), "more than 2^32 elements cannot be ordered, got ", n);
     Distinct result;
-    if (inverse) result.inverse = empty(t.shape(), DType::I64);
+    if (inverse) result.inverse = empty(t.shape(), DType::I64, cpu_device);
     dispatch_comparable(t.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = t.data<T>();
@@ -63,7 +63,7 @@ Distinct distinct(const Tensor& t, bool ordered, bool inverse, bool counts) {
         Tensor in_order = t;
         if (ordered && n) {
             sort_order<T>(x, n, false, scratch, true);
-            in_order = empty({n}, t.dtype());
+            in_order = empty({n}, t.dtype(), t.device());
             const uint64_t* order = scratch.a.data();
             T* y = in_order.data<T>();
             parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
@@ -74,7 +74,7 @@ Distinct distinct(const Tensor& t, bool ordered, bool inverse, bool counts) {
         auto differs = [&](int64_t i) { return !same(y[i], y[i - 1]); };
         std::vector<int64_t> starts = run_starts(n, differs);
         int64_t u = static_cast<int64_t>(starts.size());
-        result.values = empty({u}, t.dtype());
+        result.values = empty({u}, t.dtype(), t.device());
         T* values = result.values.data<T>();
         for (int64_t i = 0; i < u; i++) values[i] = y[starts[static_cast<size_t>(i)]];
         if (counts) result.counts = counts_of(starts, n);
@@ -93,7 +93,7 @@ Distinct distinct(const Tensor& t, bool ordered, bool inverse, bool counts) {
 Distinct distinct_slices(const Tensor& front, bool ordered, bool inverse, bool counts) {
     int64_t n = front.shape()[0], m = n ? front.numel() / n : 0;
     Distinct result;
-    if (inverse) result.inverse = empty({n}, DType::I64);
+    if (inverse) result.inverse = empty({n}, DType::I64, cpu_device);
     dispatch_comparable(front.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* x = front.data<T>();
@@ -125,7 +125,7 @@ Distinct distinct_slices(const Tensor& front, bool ordered, bool inverse, bool c
         }
         Dims shape = front.shape();
         shape[0] = static_cast<int64_t>(starts.size());
-        Tensor values = empty(shape, front.dtype());
+        Tensor values = empty(shape, front.dtype(), front.device());
         for (int64_t i = 0; i < shape[0]; i++)
             std::copy_n(x + place(starts[static_cast<size_t>(i)]) * m, m, values.data<T>() + i * m);
         result.values = values;

@@ -120,7 +120,7 @@ bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int
                const std::atomic<bool>& stop) {
     Inputs in(o, together);
     int64_t spare = padded(std::max(o.channels, o.out_channels)), m_step = together * o.m_row() + 16;
-    Tensor scratch = empty({2 * spare + in.size() + products * m_step}, DType::F32);
+    Tensor scratch = empty({2 * spare + in.size() + products * m_step}, DType::F32, cpu_device);
     float *zeros = scratch.data<float>(), *sink = zeros + spare, *v = sink + spare, *m = v + in.size();
     std::fill(zeros, zeros + spare, 0.0f);
     Vec bad = {};
@@ -139,7 +139,7 @@ bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int
 }
 
 bool run_few(const Problem& o) {
-    Tensor weights = empty({products * o.weight_step()}, DType::F32);
+    Tensor weights = empty({products * o.weight_step()}, DType::F32, cpu_device);
     float* u = weights.data<float>();
     int64_t panels = (o.out_channels + panel_wide - 1) / panel_wide, pieces = (o.channels + piece - 1) / piece;
     parallel_for(panels * pieces, 1, [&](int64_t begin, int64_t end) {
@@ -188,7 +188,7 @@ bool run_many(const Problem& o) {
     int64_t together = (tiles + rounds - 1) / rounds, groups = (o.out_channels + group - 1) / group;
     int64_t threads = num_threads(), spare = padded(o.channels);
     Inputs in(o, together);
-    Tensor inputs_scratch = empty({spare + in.size()}, DType::F32);
+    Tensor inputs_scratch = empty({spare + in.size()}, DType::F32, cpu_device);
     float *zeros = inputs_scratch.data<float>(), *v = zeros + spare;
     std::fill(zeros, zeros + spare, 0.0f);
     std::atomic<bool> stop{false};
@@ -203,7 +203,7 @@ bool run_many(const Problem& o) {
         });
         parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
             int64_t size = group + products * (piece * group + 16 + (count / parts + 1) * (group + 16) + 16);
-            Tensor scratch = empty({size}, DType::F32);
+            Tensor scratch = empty({size}, DType::F32, cpu_device);
             Vec bad = {};
             for (int64_t task = begin; task < end; task++) {
                 int64_t part = task % parts, top = count * part / parts, bottom = count * (part + 1) / parts;

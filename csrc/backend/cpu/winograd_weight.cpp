@@ -118,11 +118,11 @@ bool sum_tiles(const Problem& o) {
     int64_t blocks = o.blocks_in * o.blocks_out;
     bool shared = o.shares > 1;
     Tensor partial;
-    if (shared) partial = empty({blocks * o.shares * o.sum_size}, DType::F32);
+    if (shared) partial = empty({blocks * o.shares * o.sum_size}, DType::F32, cpu_device);
     std::atomic<bool> spoilt{false};
     parallel_for(blocks * o.shares, 1, [&](int64_t begin, int64_t end) {
         int64_t zero_size = std::max(block_in, block_out), work = products * (v_step + m_step);
-        Tensor scratch = empty({zero_size + work + (shared ? 0 : o.sum_size)}, DType::F32);
+        Tensor scratch = empty({zero_size + work + (shared ? 0 : o.sum_size)}, DType::F32, cpu_device);
         float *zeros = scratch.data<float>(), *own = zeros + zero_size + work;
         std::fill(zeros, zeros + zero_size, 0.0f);
         Vec bad = {};

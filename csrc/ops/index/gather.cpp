@@ -19,7 +19,7 @@ Tensor dim_index(const Tensor& index) {
 }
 
 Tensor row_offsets(const Tensor& t, int64_t dim, const Tensor& index, bool wrap) {
-    Tensor offsets = empty({index.numel()}, DType::I64);
+    Tensor offsets = empty({index.numel()}, DType::I64, t.device());
     device::indexing(t).add_offsets(offsets, index, dim, t.shape()[dim], t.strides()[dim] * t.itemsize(), wrap, true);
     return offsets;
 }

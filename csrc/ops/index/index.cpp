@@ -66,7 +66,8 @@ struct Reader {
     Tensor view() const { return view_of(t, shape, strides, shape.contains(0) ? t.offset() : offset); }
 
     void scalar_mask(bool value) {
-        advanced.push_back({shape.size(), value ? zeros({1}, DType::I64) : empty({0}, DType::I64)});
+        advanced.push_back(
+            {shape.size(), value ? zeros({1}, DType::I64, t.device()) : empty({0}, DType::I64, t.device())});
         shape.push_back(1);
         strides.push_back(0);
     }
@@ -159,7 +160,7 @@ void index_add_to(const Tensor& t, const std::vector<IndexItem>& items, const Te
     read(r, items);
     Tensor base = r.view();
     // Without an index tensor everything is one place: index 0 of a new first dimension.
-    if (r.advanced.empty()) advanced_set(unsqueeze(base, 0), {{0, zeros({1}, DType::I64)}}, value, true);
+    if (r.advanced.empty()) advanced_set(unsqueeze(base, 0), {{0, zeros({1}, DType::I64, t.device())}}, value, true);
     else advanced_set(base, r.advanced, value, true);
 }
 
@@ -169,7 +170,7 @@ Tensor as_indices(const Tensor& t) {
     Tensor result = to_dtype(t, DType::I64);
     if (t.dtype() == DType::U64) {
         // Beyond int64 they look negative.
-        int64_t least = result.numel() ? item(amin(result)).i : 0;
+        int64_t least = result.numel() && has_values(t) ? item(amin(result)).i : 0;
         if (least < 0) fail_index("index ", static_cast<uint64_t>(least), " is out of bounds for every size");
     }
     return result;

@@ -24,7 +24,7 @@ template <call_detail::Name name>
 Var add_to_zeros(const Dims& shape, int64_t dim, const Var& index, const Var& source) {
     static const OpOverload& op = op_entry(name.text).overloads.front();
     Args a(op.signature.size());
-    a.out = zeros(shape, source.dtype());
+    a.out = zeros(shape, source.dtype(), source.device());
     a.inplace = true;
     a.values[0] = a.out;
     a.values[1] = Scalar(dim);
@@ -51,11 +51,11 @@ Var used_part(const Var& source, const Dims& shape) {
 
 GRAD("gather", IN(2)) { c.set(0, add_to_zeros<"scatter_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
 GRAD("index_select", IN(2)) { c.set(0, add_to_zeros<"index_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
-GRAD("take", IN(1)) { c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0)), c.in(1), c.g(), true)); }
+GRAD("take", IN(1)) { c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0), c.device()), c.in(1), c.g(), true)); }
 GRAD("take_along_dim", IN(1)) {
     Var index = c.in(1);
     if (!c.given(2)) {
-        c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0)), reshape(index, c.out_shape()), c.g(), true));
+        c.set(0, call<"put">(zeros_of(c.shape(0), c.dtype(0), c.device()), reshape(index, c.out_shape()), c.g(), true));
         return;
     }
     if (c.dim(0) == 0) return c.set(0, reshape(c.g(), Dims()));
@@ -86,7 +86,7 @@ GRAD("index_fill", IN(2), 0, IN(2)) {
     int64_t dim = wrap_dim(c.integer(1), c.dim(0));
     Dims shape(c.dim(0), 1);
     if (c.dim(0)) shape[dim] = c.shape(0)[dim];
-    Var filled = call<"index_fill">(full_of(shape, Scalar(false), DType::Bool), dim, c.in(2), 1);
+    Var filled = call<"index_fill">(full_of(shape, Scalar(false), DType::Bool, c.device()), dim, c.in(2), 1);
     c.set(3, masked(c.g(), filled));
 }
 GRAD("scatter_add", 0, 0, IN(2)) {
@@ -125,7 +125,7 @@ struct Slopes {
 
 template <class By>
 Slopes of_mean(const By& by, const Var& g, const Dims& source, bool with_self) {
-    Var count = by.add(with_self ? ones_like(g) : zeros_like(g), full_of(source, Scalar(1), g.dtype()));
+    Var count = by.add(with_self ? ones_like(g) : zeros_like(g), full_of(source, Scalar(1), g.dtype(), g.device()));
     Var share = g / masked_fill(count, count == 0, 1);
     return {share, by.read(share)};
 }
@@ -155,10 +155,11 @@ Slopes of_product(const By& by, const Var& g, const Var& self, const Var& source
     Var nonzero_self = masked_fill(self, self == 0, 1);
     Slopes slopes;
     slopes.self = g * conj(by.product(nonzero_self, source, with_self) / nonzero_self);
-    Var zero = source == 0, zeros = by.read(by.add(zeros_of(self.shape(), DType::F32), cast(zero, DType::F32)));
+    Var zero = source == 0,
+        zeros = by.read(by.add(zeros_of(self.shape(), DType::F32, self.device()), cast(zero, DType::F32)));
     Var single = logical_and(zero, zeros == 1);
     Var without = by.product(self, masked_fill(source, single, 1), with_self);
-    if (grad_enabled() && item(any(zeros > 1).tensor).i) without = call<"_differentiable_once">(without);
+    if (grad_enabled() && is_true(any(zeros > 1))) without = call<"_differentiable_once">(without);
     slopes.source =
         where(single, by.read(g * conj(without)), by.read(g * conj(result)) / conj(masked_fill(source, zero, 1)));
     return slopes;
@@ -216,7 +217,7 @@ GRAD(
 GRAD("put", IN(1), 0, IN(1)) {
     bool accumulate = c.flag(3);
     if (c.needs(0)) {
-        Var zeros = zeros_of(c.shape(1), c.out_dtype());
+        Var zeros = zeros_of(c.shape(1), c.out_dtype(), c.device());
         c.set(0, accumulate ? c.g() : call<"put">(c.g(), c.in(1), zeros, false));
     }
     if (c.needs(2)) c.set(2, reshape(call<"take">(c.g(), c.in(1)), c.shape(2)));
@@ -229,7 +230,7 @@ GRAD("index_put", IN(1), 0, IN(1)) {
         items.push_back(IndexItem::tensor(indices.back().tensor));
     }
     if (c.needs(0)) {
-        Var zero = zeros_of(Dims(), c.out_dtype());
+        Var zero = zeros_of(Dims(), c.out_dtype(), c.device());
         c.set(0, c.flag(3) ? c.g() : call<"index_put">(c.g(), indices, zero));
     }
     if (!c.needs(2)) return;
@@ -257,7 +258,7 @@ GRAD("masked_scatter", IN(1), 0, IN(1)) {
 GRAD("masked_select", IN(1)) {
     Var mask = c.in(1);
     Dims shape = broadcast_shapes(c.shape(0), mask.shape());
-    c.set(0, call<"masked_scatter">(zeros_of(shape, c.dtype(0)), mask, c.g()));
+    c.set(0, call<"masked_scatter">(zeros_of(shape, c.dtype(0), c.device()), mask, c.g()));
 }
 
 // A sum of weights, so linear in them.

@@ -24,7 +24,7 @@ Tensor without(const Tensor& base, const Dims& dims) {
         strides.push_back(base.strides()[d]);
     }
     // An indexed dimension of size 0 leaves rows that are not there: they get a shape, but nothing to point at.
-    if (base.numel() == 0) return expand(empty(Dims(shape.size(), 1), base.dtype()), shape);
+    if (base.numel() == 0) return expand(empty(Dims(shape.size(), 1), base.dtype(), base.device()), shape);
     return view_of(base, shape, strides, base.offset());
 }
 
@@ -49,7 +49,8 @@ Located locate(const Tensor& base, const std::vector<AdvancedItem>& items) {
             dims.push_back(items[0].dim + d);
             strides.push_back(base.strides()[items[0].dim + d] * size);
         }
-        l.offsets = mask.numel() ? device::indexing(mask).mask_offsets(mask, strides) : empty({0}, DType::I64);
+        l.offsets =
+            mask.numel() ? device::indexing(mask).mask_offsets(mask, strides) : empty({0}, DType::I64, base.device());
         l.index_shape = {l.offsets.numel()};
         place(l, base, dims);
         return l;
@@ -77,7 +78,7 @@ Located locate(const Tensor& base, const std::vector<AdvancedItem>& items) {
             fail_index("shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes.str());
         }
     }
-    l.offsets = empty(l.index_shape, DType::I64);
+    l.offsets = empty(l.index_shape, DType::I64, base.device());
     for (size_t k = 0; k < indices.size(); k++) {
         int64_t d = dims[static_cast<int64_t>(k)];
         device::indexing(base).add_offsets(l.offsets, indices[k], d, base.shape()[d], base.strides()[d] * size, true,

@@ -58,11 +58,11 @@ Tensor scaled(const Tensor& source, const Scalar& alpha) {
           "for integral input tensors, argument alpha must not be a floating point number");
     check(is_complex(source.dtype()) || alpha.kind != Kind::Complex,
           "for non-complex input tensors, argument alpha must not be a complex number");
-    Tensor result = full(source.shape(), alpha, source.dtype());
+    Tensor result = full(source.shape(), alpha, source.dtype(), source.device());
     // The whole source is one row, written once.
     if (result.numel())
         device::indexing(result).scatter_rows(reshape(result, {result.numel()}), reshape(source, {1, result.numel()}),
-                                              zeros({1}, DType::I64), 0, Meet::Multiply);
+                                              zeros({1}, DType::I64, result.device()), 0, Meet::Multiply);
     return result;
 }
 
@@ -175,15 +175,15 @@ Example:
     Tensor target = write_target(a);
     if (w.index.numel() == 0) return target;
     if (!a.flag(5))
-        write_slices(target, w, expand(scalar_tensor(neutral(how.meet, t.dtype()), t.dtype()), w.source.shape()),
+        write_slices(target, w, expand(full({}, neutral(how.meet, t.dtype()), t.dtype(), t.device()), w.source.shape()),
                      Meet::Assign);
     write_slices(target, w, apart(w.source, target), how.meet);
     if (how.mean) {
         Tensor line = line_view(target);
-        Tensor counts = full({line.shape()[w.dim]}, Scalar(a.flag(5) ? 1 : 0), DType::I64);
+        Tensor counts = full({line.shape()[w.dim]}, Scalar(a.flag(5) ? 1 : 0), DType::I64, line.device());
         device::indexing(counts).scatter(counts, 0, as_indices(w.index),
-                                         expand(scalar_tensor(Scalar(1), DType::I64), {w.index.numel()}), Meet::Add,
-                                         true);
+                                         expand(full({}, Scalar(1), DType::I64, line.device()), {w.index.numel()}),
+                                         Meet::Add, true);
         Dims shape(line.dim(), 1);
         shape[w.dim] = counts.numel();
         device::indexing(line).divide_by_counts(line, view(counts, shape));

@@ -14,7 +14,8 @@ class KeptItems {
     explicit KeptItems(const std::vector<IndexItem>& items) : items_(items) {
         for (IndexItem& item : items_) {
             if (item.type != IndexItem::Type::Tensor) continue;
-            indices_.push_back({{item.indices.shape(), item.indices.dtype()}, Saved(item.indices, false)});
+            indices_.push_back(
+                {{item.indices.shape(), item.indices.dtype(), item.indices.device()}, Saved(item.indices, false)});
             item.indices = Tensor();
             advanced_ = true;
         }
@@ -123,9 +124,31 @@ Tensor eraseitem(const Tensor& g, const std::vector<IndexItem>& items) {
     return should_record({g}) ? recorded(make_ref<EraseNode>(items), g, result) : result;
 }
 
+// Index tensors on the CPU go to the device of what they index.
+bool on_other_device(const Tensor& t, const std::vector<IndexItem>& items) {
+    if (!other_devices.load(std::memory_order_relaxed)) return false;
+    for (const IndexItem& item : items) {
+        if (item.type == IndexItem::Type::Tensor && item.indices.device() != t.device()) return true;
+    }
+    return false;
+}
+std::vector<IndexItem> moved(const Tensor& t, const std::vector<IndexItem>& items) {
+    std::vector<IndexItem> result = items;
+    for (IndexItem& item : result) {
+        if (item.type != IndexItem::Type::Tensor || item.indices.device() == t.device()) continue;
+        if (item.indices.device().type != DeviceType::CPU)
+            fail_state("indices should be either on cpu or on the same device as the indexed tensor (",
+                       to_string(t.device()), "), but they are on ", to_string(item.indices.device()));
+        if (item.indices.dim()) item.indices = to_device(item.indices, t.device());
+    }
+    return result;
+}
+
 }  // namespace
 
-Tensor getitem(const Tensor& t, const std::vector<IndexItem>& items) {
+Tensor getitem(const Tensor& t, const std::vector<IndexItem>& given) {
+    bool move = on_other_device(t, given);
+    const std::vector<IndexItem>& items = move ? moved(t, given) : given;
     Tensor result = index_get(t, items);
     if (should_record({t})) {
         TensorImpl* base = result.impl()->base.get();
@@ -138,7 +161,10 @@ Tensor getitem(const Tensor& t, const std::vector<IndexItem>& items) {
     return result;
 }
 
-void setitem(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value) {
+void setitem(const Tensor& t, const std::vector<IndexItem>& given, const Tensor& from) {
+    Tensor value = from.device() == t.device() ? from : on_device(Var(from), t.device()).tensor;
+    bool move = on_other_device(t, given);
+    const std::vector<IndexItem>& items = move ? moved(t, given) : given;
     if (grad_enabled()) check_inplace(t);
     else check_not_inference(t);
     if (!should_record({t, value}) || !differentiable(t.dtype())) return index_set(t, items, value);

@@ -44,7 +44,7 @@ Example:
     check_mask(mask);
     check(value.dim() == 0, "only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
           " dimension(s)");
-    check_value(item(value), t.dtype());
+    if (has_values(value)) check_value(item(value), t.dtype());
     Tensor filler = to_dtype(value, t.dtype());
     if (a.inplace) {
         filler = apart(filler, t);
@@ -108,7 +108,7 @@ Example:
               a.out.dtype());
     check_apart(a, {t, mask});
     Dims shape = broadcast_shapes(t.shape(), mask.shape());
-    if (shape.empty()) return item(mask).i ? clone(view(t, {1})) : empty({0}, t.dtype());
+    if (shape.empty()) return item(mask).i ? clone(view(t, {1})) : empty({0}, t.dtype(), t.device());
     return advanced_get(expand(t, shape), {{0, expand(mask, shape)}});
 }
 
@@ -153,7 +153,7 @@ Example:
 )") {
     check(a.integer(1) >= 0, "size must not be negative, got ", a.integer(1));
     Tensor found = nonzero(a.tensor(0));
-    Tensor result = full({a.integer(1), found.shape()[1]}, a.scalar(2), DType::I64);
+    Tensor result = full({a.integer(1), found.shape()[1]}, a.scalar(2), DType::I64, found.device());
     int64_t n = std::min(a.integer(1), found.shape()[0]);
     copy_into(narrow(result, 0, 0, n), narrow(found, 0, 0, n));
     return result;

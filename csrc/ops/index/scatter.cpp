@@ -124,11 +124,11 @@ Example:
     return scatter_op(a, &a.tensor(3), Tensor(), legacy_reduce(a, 4));
 }
 OP("scatter(Tensor input, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor", POINTWISE, nullptr) {
-    Tensor value = scalar_tensor(a.scalar(3), a.tensor(0).dtype());
+    Tensor value = full({}, a.scalar(3), a.tensor(0).dtype(), a.tensor(0).device());
     return scatter_op(a, nullptr, value, legacy_reduce(a, 4));
 }
 OP("scatter(Tensor input, int dim, Tensor index, Scalar src, *, str? reduce=None) -> Tensor", POINTWISE, nullptr) {
-    Tensor value = scalar_tensor(a.scalar(3), a.tensor(0).dtype());
+    Tensor value = full({}, a.scalar(3), a.tensor(0).dtype(), a.tensor(0).device());
     return scatter_op(a, nullptr, value, legacy_reduce(a, 4));
 }
 
@@ -178,14 +178,14 @@ Example:
     Tensor values = covered(line_view(apart(src, target)), index.shape());
     index = apart(index, target);
     if (!a.flag(5))
-        device::indexing(line).scatter(line, dim, index,
-                                       expand(scalar_tensor(neutral(how.meet, t.dtype()), t.dtype()), index.shape()),
-                                       Meet::Assign, true);
+        device::indexing(line).scatter(
+            line, dim, index, expand(full({}, neutral(how.meet, t.dtype()), t.dtype(), t.device()), index.shape()),
+            Meet::Assign, true);
     device::indexing(line).scatter(line, dim, index, values, how.meet, true);
     if (how.mean) {
-        Tensor counts = full(line.shape(), Scalar(a.flag(5) ? 1 : 0), DType::I64);
-        device::indexing(counts).scatter(counts, dim, index,
-                                         expand(scalar_tensor(Scalar(1), DType::I64), index.shape()), Meet::Add, true);
+        Tensor counts = full(line.shape(), Scalar(a.flag(5) ? 1 : 0), DType::I64, line.device());
+        device::indexing(counts).scatter(
+            counts, dim, index, expand(full({}, Scalar(1), DType::I64, line.device()), index.shape()), Meet::Add, true);
         device::indexing(line).divide_by_counts(line, counts);
     }
     return target;

@@ -127,8 +127,8 @@ Example:
     if (a.flag(2)) return std::vector<Tensor>{result.u, result.s, adjoint(result.vh)};
     Dims batch = batch_of(input);
     int64_t m = input.size(-2), n = input.size(-1);
-    return std::vector<Tensor>{zeros(with(batch, {m, m}), input.dtype()), result.s,
-                               zeros(with(batch, {n, n}), input.dtype())};
+    return std::vector<Tensor>{zeros(with(batch, {m, m}), input.dtype(), input.device()), result.s,
+                               zeros(with(batch, {n, n}), input.dtype(), input.device())};
 }
 
 OP("linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)", FUNCTION | OUT,

@@ -24,7 +24,7 @@ OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCT
     Tensor from = turn ? transpose(x, 0, 1) : x, rows = all_rows(from);
     Dims shape = from.shape();
     shape[shape.size() - 1] = w.size(0);
-    Tensor out = empty({rows.size(0), w.size(0)}, x.dtype());
+    Tensor out = empty({rows.size(0), w.size(0)}, x.dtype(), x.device());
     multiply_add(out, rows, transpose(w, 0, 1), a.tensor_or_none(2));
     Tensor result = view(out, shape);
     return turn ? transpose(result, 0, 1) : result;

@@ -13,8 +13,7 @@ void check_same_dtype(const Tensor& x, const Tensor& y) {
 }
 
 Tensor product_target(Args& a, const Dims& shape, DType dtype, Tensors inputs, bool converts) {
-    if (!a.out || (converts && a.out.dtype() != dtype))
-        return empty(shape, dtype, static_cast<const Tensor&>(*inputs.begin()).device());
+    if (!a.out || (converts && a.out.dtype() != dtype)) return empty(shape, dtype, common_device(inputs));
     if (a.out.dtype() != dtype) fail_type(OutDType{dtype, a.out.dtype()});
     for (const Tensor& t : inputs) {
         if (t.is_same(a.out) || share_memory(a.out, t)) return empty(shape, dtype, t.device());
@@ -143,13 +142,13 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
     Dims shape = {x.shape()[1], y.shape()[2]};
     Tensor start = expand(input, shape);
     // Sums in float for half types: the batch is one long sum.
-    Tensor sum = is_half(x.dtype()) || !args.out ? empty(shape, compute_dtype(x.dtype()))
+    Tensor sum = is_half(x.dtype()) || !args.out ? empty(shape, compute_dtype(x.dtype()), x.device())
                                                  : product_target(args, shape, x.dtype(), {input, x, y});
     if (zero(beta) || x.shape()[0] == 0) fill(sum, Scalar(0));
     if (!zero(beta)) copy_into(sum, start);
     if (x.shape()[0] == 0) {
-        Tensor none = empty({shape[0], 0}, sum.dtype());
-        gemm(sum, none, empty({0, shape[1]}, sum.dtype()), alpha, beta);
+        Tensor none = empty({shape[0], 0}, sum.dtype(), sum.device());
+        gemm(sum, none, empty({0, shape[1]}, sum.dtype(), sum.device()), alpha, beta);
     }
     for (int64_t i = 0; i < x.shape()[0]; i++) {
         gemm(sum, to_dtype(select(x, 0, i), sum.dtype()), to_dtype(select(y, 0, i), sum.dtype()), alpha,
@@ -218,7 +217,7 @@ Tensor inner(Args& args, const Tensor& x, const Tensor& y) {
     for (int64_t size : scalars ? x.shape() : leading(a, 1)) m *= size;
     for (int64_t size : scalars ? y.shape() : leading(b, 1)) n *= size;
     Tensor out = product_target(args, shape, x.dtype(), {x, y}, true);
-    Tensor flat = out.is_contiguous() ? view(out, {m, n}) : empty({m, n}, x.dtype());
+    Tensor flat = out.is_contiguous() ? view(out, {m, n}) : empty({m, n}, x.dtype(), x.device());
     gemm(flat, reshape(a, {m, k}), transpose(reshape(b, {n, k}), 0, 1));
     return out.is_contiguous() ? out : view(flat, shape);
 }

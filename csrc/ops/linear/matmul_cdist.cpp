@@ -27,7 +27,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, const std::string& mo
     shape.push_back(n);
     Tensor out = empty(shape, wide, x1.device());
     if (out.numel() == 0) return to_dtype(out, dtype);
-    if (k == 0) return zeros(shape, dtype);
+    if (k == 0) return zeros(shape, dtype, x1.device());
     Tensor x = contiguous(expand(to_dtype(x1, wide), left)), y = contiguous(expand(to_dtype(x2, wide), right));
     bool by_product = p == 2 && (always || (by_need && (m > 25 || n > 25)));
     device::multiplying(out).distances(out, x, y, p, by_product);

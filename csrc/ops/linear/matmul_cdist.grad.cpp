@@ -76,7 +76,7 @@ GRAD("cdist", IN(0) | IN(1) | RESULT(0), IN(0) | IN(1) | RESULT(0)) {
 
 GRAD("pdist", IN(0) | RESULT(0)) {
     int64_t n = c.shape(0)[0];
-    if (n < 2) return c.set(0, zeros_of(c.shape(0), c.dtype(0)));
+    if (n < 2) return c.set(0, zeros_of(c.shape(0), c.dtype(0), c.device()));
     // The pairs as a full, symmetric matrix.
     std::vector<int64_t> at;
     at.reserve(static_cast<size_t>(n * (n - 1) / 2));

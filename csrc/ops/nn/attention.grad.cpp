@@ -24,7 +24,7 @@ static void composed_gradient(GradCall& c) {
     Var scale(c.number(5)), scores = matmul(q * scale, transpose(repeat(k), -2, -1)), hidden;
     if (c.given(3) && c.dtype(3) == DType::Bool) hidden = logical_not(c.in(3));
     else if (c.given(3)) scores = scores + c.in(3);
-    if (c.flag(4)) hidden = logical_not(tril(Var(full({qs[2], ks[2]}, Scalar(true), DType::Bool))));
+    if (c.flag(4)) hidden = logical_not(tril(Var(full({qs[2], ks[2]}, Scalar(true), DType::Bool, c.device()))));
     double lowest = -std::numeric_limits<double>::infinity();
     if (hidden.defined()) scores = masked_fill(scores, hidden, lowest);
     Var weights = masked_fill(call<"softmax">(scores, -1), all(scores == lowest, -1, true), 0);

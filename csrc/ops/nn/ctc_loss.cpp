@@ -76,7 +76,7 @@ OP("_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor los
            alpha = contiguous(a.tensor(4));
     check(alpha.shape() == alpha_shape(p) && loss.numel() == p.batch && grad.numel() == p.batch,
           "results of the forward pass do not fit");
-    Tensor out = empty(log_probs.shape(), log_probs.dtype());
+    Tensor out = empty(log_probs.shape(), log_probs.dtype(), log_probs.device());
     device::losses(log_probs).ctc_backward(p, labels_of(a.tensor(2)), grad, log_probs, loss, alpha, a.flag(8), out);
     return out;
 }

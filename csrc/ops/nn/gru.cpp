@@ -24,8 +24,9 @@ OP("_gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -> (
     check(w.dtype() == x.dtype() && h.dtype() == x.dtype(), "tensors differ in dtype");
     int64_t steps = x.size(0), rows = h.size(0), n = h.size(1);
     bool reverse = a.flag(4);
-    Tensor output = empty({steps, rows, n}, x.dtype()), saved = empty({steps, rows, 4 * n}, x.dtype());
-    Tensor part = empty({rows, 3 * n}, x.dtype());
+    Tensor output = empty({steps, rows, n}, x.dtype(), x.device()),
+           saved = empty({steps, rows, 4 * n}, x.dtype(), x.device());
+    Tensor part = empty({rows, 3 * n}, x.dtype(), x.device());
     device::recurrent(x).gru(x, w, a.tensor_or_none(2), h, reverse, output, saved);
     if (steps > 0) h = select(output, 0, reverse ? 0 : steps - 1);
     return std::vector<Tensor>{output, clone(h), saved};
@@ -38,8 +39,9 @@ OP("_gru_backward(Tensor grad, Tensor grad_h, Tensor weight, Tensor h, bool reve
     Tensor h0 = contiguous(a.tensor(3)), output = contiguous(a.tensor(5)), saved = contiguous(a.tensor(6));
     bool reverse = a.flag(4);
     int64_t steps = saved.size(0), rows = h0.size(0), n = h0.size(1);
-    Tensor dx = empty({steps, rows, 3 * n}, w.dtype()), ds = empty({steps, rows, 3 * n}, w.dtype());
-    Tensor dw = zeros(w.shape(), w.dtype());
+    Tensor dx = empty({steps, rows, 3 * n}, w.dtype(), w.device()),
+           ds = empty({steps, rows, 3 * n}, w.dtype(), w.device());
+    Tensor dw = zeros(w.shape(), w.dtype(), w.device());
     device::recurrent(saved).gru_backward(grad, dh, w, h0, reverse, output, saved, dx, ds);
     if (steps > 0) gemm(dw, transpose(select(ds, 0, reverse ? steps - 1 : 0), 0, 1), h0);
     if (steps > 1)
@@ -76,7 +78,7 @@ Example:
     check_cell(a.tensor(0), a.tensor(1), a.tensor(2), 3);
     Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), h = contiguous(a.tensor(2));
     int64_t n = h.size(1);
-    Tensor next = empty(h.shape(), h.dtype()), gates = empty({h.size(0), 4 * n}, h.dtype());
+    Tensor next = empty(h.shape(), h.dtype(), h.device()), gates = empty({h.size(0), 4 * n}, h.dtype(), h.device());
     device::recurrent(x).gru_cell(x, hidden, h, next, gates);
     return std::vector<Tensor>{next, gates};
 }
@@ -84,8 +86,8 @@ Example:
 OP("_gru_cell_backward(Tensor grad, Tensor h, Tensor gates) -> (Tensor x, Tensor hidden, Tensor h)", 0) {
     Tensor grad = contiguous(a.tensor(0)), h = contiguous(a.tensor(1)), gates = contiguous(a.tensor(2));
     int64_t n = h.size(1);
-    Tensor dx = empty({h.size(0), 3 * n}, h.dtype()), dhidden = empty({h.size(0), 3 * n}, h.dtype()),
-           dh = empty(h.shape(), h.dtype());
+    Tensor dx = empty({h.size(0), 3 * n}, h.dtype(), h.device()),
+           dhidden = empty({h.size(0), 3 * n}, h.dtype(), h.device()), dh = empty(h.shape(), h.dtype(), h.device());
     device::recurrent(h).gru_cell_backward(grad, h, gates, dx, dhidden, dh);
     return std::vector<Tensor>{dx, dhidden, dh};
 }

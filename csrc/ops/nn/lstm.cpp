@@ -22,7 +22,8 @@ OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Ten
     int64_t steps = x.size(0);
     bool reverse = a.flag(4);
     Dims shape{steps, h.size(0), h.size(1)};
-    Tensor gates = empty(x.shape(), x.dtype()), output = empty(shape, x.dtype()), cells = empty(shape, x.dtype());
+    Tensor gates = empty(x.shape(), x.dtype(), x.device()), output = empty(shape, x.dtype(), x.device()),
+           cells = empty(shape, x.dtype(), x.device());
     copy_into(gates, x);
     device::recurrent(x).lstm(gates, w, h, cell, reverse, output, cells);
     if (steps > 0) {
@@ -40,7 +41,7 @@ OP("_lstm_backward(Tensor grad, Tensor grad_h, Tensor grad_c, Tensor weight, Ten
     Tensor output = contiguous(a.tensor(7)), gates = contiguous(a.tensor(8)), cells = contiguous(a.tensor(9));
     bool reverse = a.flag(6);
     int64_t steps = gates.size(0);
-    Tensor slopes = empty(gates.shape(), gates.dtype()), dw = zeros(w.shape(), w.dtype());
+    Tensor slopes = empty(gates.shape(), gates.dtype(), gates.device()), dw = zeros(w.shape(), w.dtype(), w.device());
     device::recurrent(gates).lstm_backward(grad, dh, dc, w, c0, reverse, gates, cells, slopes);
     if (steps > 0) {
         Tensor first = select(slopes, 0, reverse ? steps - 1 : 0);
@@ -81,7 +82,8 @@ Example:
 )") {
     check_cell(a.tensor(0), a.tensor(1), a.tensor(2), 4);
     Tensor x = contiguous(a.tensor(0)), hidden = contiguous(a.tensor(1)), c = contiguous(a.tensor(2));
-    Tensor h = empty(c.shape(), c.dtype()), next = empty(c.shape(), c.dtype()), gates = empty(x.shape(), x.dtype());
+    Tensor h = empty(c.shape(), c.dtype(), c.device()), next = empty(c.shape(), c.dtype(), c.device()),
+           gates = empty(x.shape(), x.dtype(), x.device());
     device::recurrent(x).lstm_cell(x, hidden, c, h, next, gates);
     return std::vector<Tensor>{h, next, gates};
 }
@@ -89,7 +91,7 @@ Example:
 OP("_lstm_cell_backward(Tensor gh, Tensor gc, Tensor c, Tensor next, Tensor gates) -> (Tensor gates, Tensor c)", 0) {
     Tensor gh = contiguous(a.tensor(0)), gc = contiguous(a.tensor(1)), c = contiguous(a.tensor(2)),
            next = contiguous(a.tensor(3)), gates = contiguous(a.tensor(4));
-    Tensor dgates = empty(gates.shape(), gates.dtype()), dc = empty(c.shape(), c.dtype());
+    Tensor dgates = empty(gates.shape(), gates.dtype(), gates.device()), dc = empty(c.shape(), c.dtype(), c.device());
     device::recurrent(c).lstm_cell_backward(gh, gc, c, next, gates, dgates, dc);
     return std::vector<Tensor>{dgates, dc};
 }

@@ -39,7 +39,6 @@ Var restore(const Var& t, const Dims& shape, const Dims& dims) {
     for (int64_t d : dims) kept[d] = 1;
     return t.shape() == kept ? t : reshape(t, kept);
 }
-bool is_true(const Var& condition) { return item(condition.tensor).i != 0; }
 const Var no_var;
 
 }  // namespace
@@ -126,7 +125,8 @@ Var var_gradient(const Var& g, const Var& x, const Moments& m, const Var& mean =
     Var spread = restore(g, x.shape(), m.dims);
     // Divided by zero; the elements in the centre do not move the variance, but 0 / 0 says nothing about it.
     if (freedom <= 0)
-        return spread * where(x == centre, full_of({}, std::nan(""), g.dtype()), full_of({}, infinity, g.dtype()));
+        return spread * where(x == centre, full_of({}, std::nan(""), g.dtype(), g.device()),
+                              full_of({}, infinity, g.dtype(), g.device()));
     return (spread * (2 / freedom)) * (x - centre);
 }
 Var std_gradient(const Var& g, const Var& x, const Var& deviation, const Moments& m, const Var& mean = no_var) {
@@ -172,7 +172,7 @@ static void norm_gradient(GradCall& c, double p) {
     Var x = c.in(0), g = restore(c.g(), c.shape(0), dims), norm = restore(c.out(), c.shape(0), dims);
     if (real_of(x.dtype()) != norm.dtype())
         x = cast(x, is_complex(x.dtype()) ? complex_of(norm.dtype()) : norm.dtype());
-    if (p == 0) return c.set(0, zeros_of(c.shape(0), c.dtype(0)));
+    if (p == 0) return c.set(0, zeros_of(c.shape(0), c.dtype(0), c.device()));
     if (p == 1) return c.set(0, g * sgn(x));
     // 1 instead of 0 where a factor of zero stands by it, so that no 0 / 0 comes back in gradients of this.
     Var zero = norm == 0, safe = masked_fill(norm, zero, 1);

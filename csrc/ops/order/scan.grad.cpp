@@ -26,7 +26,7 @@ OP("_linear_scan(Tensor input, Tensor? factor, int dim, bool reverse) -> Tensor"
 }
 // The neighbour before (or behind) each element along `dim`; at the end there is `value`.
 static Var neighbour(const Var& x, int64_t dim, bool behind, double value = 0) {
-    if (x.dim() == 0) return full_of({}, Scalar(value), x.dtype());
+    if (x.dim() == 0) return full_of({}, Scalar(value), x.dtype(), x.device());
     Dims pad(2 * (x.dim() - wrap_dim(dim, x.dim())));
     pad[pad.size() - 2] = behind ? -1 : 1;
     pad[pad.size() - 1] = behind ? 1 : -1;

@@ -20,8 +20,6 @@ GRAD("_place", IN(1)) { c.set(0, gather(c.g(), c.integer(2), c.in(1))); }
 
 namespace {
 
-bool is_true(const Var& condition) { return item(condition.tensor).i != 0; }
-
 // An op chose one element along `dim`, where `index` says.
 void place_one(GradCall& c, int64_t dim, bool keepdim) {
     if (c.dim(0) == 0) return c.set(0, c.g());

@@ -11,7 +11,9 @@ namespace {
 
 using T = Var;
 
-inline Var number(const Var& like, double value) { return full_of(like.shape(), Scalar(value), like.dtype()); }
+inline Var number(const Var& like, double value) {
+    return full_of(like.shape(), Scalar(value), like.dtype(), like.device());
+}
 inline Var both(const Var& x, const Var& y) { return logical_and(x, y); }
 inline Var density(const Var& x) { return exp(x * x * -0.5) * 0.398942280401432678; }
 inline Var below(const Var& x) { return (erf(x * 0.707106781186547524) + 1) * 0.5; }

@@ -100,7 +100,7 @@ Tensor ternary(Args& a, const Tensor& x, const Tensor& y, const Tensor& z, const
 
 void check_divisor(const Tensor& x, const Tensor& y) {
     if (!is_integral_or_bool(x.dtype()) || !is_integral_or_bool(y.dtype())) return;
-    if (y.device().type == DeviceType::Meta || y.numel() == 0) return;
+    if (!has_values(y) || y.numel() == 0) return;
     bool zero = y.numel() == 1 ? item(y).i == 0 : item(all(y)).i == 0;
     if (zero)
         fail_state("integer division by zero (ZeroDivisionError): the divisor of dtype ", y.dtype(),

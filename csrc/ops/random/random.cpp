@@ -143,7 +143,9 @@ static Tensor like(const Args& a, int first) {
     const Tensor& t = a.tensor(0);
     DType dtype = a.dtype_or_none(first + 1).value_or(t.dtype());
     MemoryFormat format = format_or(a, first + 5, MemoryFormat::Preserve);
-    return format == MemoryFormat::Preserve ? empty_like(t, dtype) : empty_format(t.shape(), dtype, t.device(), format);
+    Device device = a.device_or_none(first + 3).value_or(t.device());
+    return format == MemoryFormat::Preserve ? empty_like(t, dtype, device)
+                                            : empty_format(t.shape(), dtype, device, format);
 }
 #define LIKE_OPTIONS                                                                                   \
     "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool " \

@@ -44,9 +44,10 @@ Tensor multinomial(const Tensor& input, int64_t count, bool replacement, Generat
 }
 
 // mean + std * z with z standard normal; any of the two may be a number.
-Tensor normal_of(const Tensor& mean, const Tensor& std, const Dims& shape, DType dtype, Generator& generator) {
+Tensor normal_of(const Tensor& mean, const Tensor& std, const Dims& shape, DType dtype, Device device,
+                 Generator& generator) {
     DType wide = compute_dtype(dtype);
-    Tensor z = empty(shape, wide, mean.dim() ? mean.device() : std.device());
+    Tensor z = empty(shape, wide, device);
     if (z.numel() == 0) return to_dtype(z, dtype);
     Tensor scale = spread(std, shape, real_of(wide)), center = spread(mean, shape, wide);
     device::drawing(z).normal_around(z, center, scale, generator);
@@ -112,19 +113,19 @@ Example:
     const Tensor &mean = a.tensor(0), &std = a.tensor(1);
     check(!is_complex(std.dtype()), "std must be real, got ", std.dtype());
     return normal_of(mean, std, broadcast_shapes(mean.shape(), std.shape()),
-                     float_result(promote(mean.dtype(), std.dtype())), *a.generator(2));
+                     float_result(promote(mean.dtype(), std.dtype())), common_device({mean, std}), *a.generator(2));
 }
 OP("normal(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor", FUNCTION | OUT, nullptr) {
     const Tensor& mean = a.tensor(0);
     check(a.number(1) >= 0, "normal expects std >= 0.0, but found std ", a.number(1));
     return normal_of(mean, scalar_tensor(Scalar(a.number(1)), DType::F64), mean.shape(), float_result(mean.dtype()),
-                     *a.generator(2));
+                     mean.device(), *a.generator(2));
 }
 OP("normal(float mean, Tensor std, *, Generator? generator=None) -> Tensor", FUNCTION | OUT, nullptr) {
     const Tensor& std = a.tensor(1);
     check(!is_complex(std.dtype()), "std must be real, got ", std.dtype());
     return normal_of(scalar_tensor(Scalar(a.number(0)), DType::F64), std, std.shape(), float_result(std.dtype()),
-                     *a.generator(2));
+                     std.device(), *a.generator(2));
 }
 OP("normal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, "
    "device? device=None, "
@@ -134,9 +135,11 @@ OP("normal(float mean, float std, int[] size, *, Generator? generator=None, dtyp
     DType dtype = a.dtype_or_none(4).value_or(default_dtype());
     if (is_integral_or_bool(dtype)) fail_type("needs a floating point or complex dtype, got ", dtype);
     for (int64_t size : a.dims(2)) check(size >= 0, "sizes must not be negative, got ", a.dims(2));
-    if (!is_complex(dtype)) return fill_normal(empty(a.dims(2), dtype), a.number(0), a.number(1), *a.generator(3));
+    Device device = a.device_or_none(6).value_or(default_device());
+    if (!is_complex(dtype))
+        return fill_normal(empty(a.dims(2), dtype, device), a.number(0), a.number(1), *a.generator(3));
     return normal_of(scalar_tensor(Scalar(a.number(0)), DType::F64), scalar_tensor(Scalar(a.number(1)), DType::F64),
-                     a.dims(2), dtype, *a.generator(3));
+                     a.dims(2), dtype, device, *a.generator(3));
 }
 
 OP("poisson(Tensor input, Generator? generator=None) -> Tensor", FUNCTION,
@@ -222,7 +225,7 @@ Example:
     int bits = exact_bits[static_cast<int>(dtype)];
     check(bits >= 63 || n <= (int64_t(1) << bits) + (is_floating(dtype) ? 1 : 0), "n=", n, " is too large for ", dtype);
     bool small = n < (int64_t(1) << 31) && dtype != DType::I64;
-    Tensor out = empty({n}, small ? DType::I32 : DType::I64);
+    Tensor out = empty({n}, small ? DType::I32 : DType::I64, a.device_or_none(4).value_or(default_device()));
     device::drawing(out).permutation(out, *a.generator(1));
     return to_dtype(out, dtype);
 }

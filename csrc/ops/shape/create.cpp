@@ -118,7 +118,7 @@ void show_unset(const Tensor& t) {
 }  // namespace
 
 void unset_from(const Tensor& t, int64_t first) {
-    if (!shows_unset.load(std::memory_order_relaxed) || t.device().type == DeviceType::Meta) [[likely]]
+    if (!shows_unset.load(std::memory_order_relaxed) || !has_values(t)) [[likely]]
         return;
     int64_t all = static_cast<int64_t>(t.storage().bytes()) / t.itemsize();
     if (all > first) show_unset(make_view(t.storage_ref(), t.dtype(), {all - first}, {1}, first));
@@ -138,7 +138,7 @@ Tensor make_like(const Args& a, int first) {
     MemoryFormat format = format_or(a, first + 5, MemoryFormat::Preserve);
     DType dtype = o.dtype.value_or(t.dtype());
     if (format != MemoryFormat::Preserve) return empty_format(t.shape(), dtype, o.device, format);
-    return t.device() == o.device ? empty_like(t, dtype) : empty(t.shape(), dtype, o.device);
+    return empty_like(t, dtype, o.device);
 }
 
 Tensor make_new(const Args& a, const Dims& shape, int first) {
@@ -179,7 +179,7 @@ Example:
     if (a.out) {
         // Only the elements of out=, which may be a view of more.
         Tensor t = make(a, a.dims(0), dtype, o);
-        if (shows_unset.load(std::memory_order_relaxed) && t.device().type != DeviceType::Meta) show_unset(t);
+        if (shows_unset.load(std::memory_order_relaxed) && has_values(t)) show_unset(t);
         return t;
     }
     return unset(empty_format(a.dims(0), dtype, o.device, format));
@@ -478,8 +478,8 @@ Example:
     tensor(3.)
 )") {
     Options o = options(a, 1);
-    return scalar_tensor(a.scalar(0),
-                         o.dtype.value_or(a.scalar(0).kind == Kind::Complex ? dtype_of(a.scalar(0)) : default_dtype()));
+    DType dtype = o.dtype.value_or(a.scalar(0).kind == Kind::Complex ? dtype_of(a.scalar(0)) : default_dtype());
+    return to_device(scalar_tensor(a.scalar(0), dtype), o.device);
 }
 
 }  // namespace fb

@@ -16,7 +16,7 @@ NO_GRAD("rand|randn|randint|rand_like|randn_like|randint_like|randperm|multinomi
 // Those drawn for parameters, or over a tensor, stay in the history with gradients of zero.
 static void set_zeros(GradCall& c, int tensors) {
     for (int i = 0; i < tensors; i++) {
-        if (c.needs(i)) c.set(i, zeros_of(c.shape(i), c.dtype(i)));
+        if (c.needs(i)) c.set(i, zeros_of(c.shape(i), c.dtype(i), c.device()));
     }
 }
 GRAD(
@@ -25,7 +25,7 @@ GRAD(
     set_zeros(c, 1);
 }
 GRAD("bernoulli_(Tensor input, Tensor|normal(Tensor mean, Tensor std|binomial") { set_zeros(c, 2); }
-GRAD("normal(float mean, Tensor std") { c.set(1, zeros_of(c.shape(1), c.dtype(1))); }
+GRAD("normal(float mean, Tensor std") { c.set(1, zeros_of(c.shape(1), c.dtype(1), c.device())); }
 
 GRAD("_bin_counts") {
     fail(ErrorKind::NotImplemented, "the derivative for histogram is not implemented; detach() its input");

@@ -37,6 +37,6 @@ DType dtype_or(const Args& a, const Options& o, DType fallback);
 // A vector of these numbers.
 Tensor int_tensor(const Dims& values, Device device);
 // 0, 1, … count - 1 as int32 or int64.
-Tensor arange(int64_t count, DType dtype = DType::I64);
+Tensor arange(int64_t count, DType dtype, Device device);
 
 }  // namespace fb

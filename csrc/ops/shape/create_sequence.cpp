@@ -90,8 +90,8 @@ Tensor make_linspace(Args& a, std::optional<double> base, int first) {
 
 }  // namespace
 
-Tensor arange(int64_t count, DType dtype) {
-    Tensor t = empty({count}, dtype);
+Tensor arange(int64_t count, DType dtype, Device device) {
+    Tensor t = empty({count}, dtype, device);
     device::creating(t).progression(t, {0, 1, 0, 1});
     return t;
 }
@@ -211,7 +211,9 @@ Example:
               scalar_type(im.dtype()));
     check(re.dtype() == im.dtype(), "Expected object of scalar type ", scalar_type(re.dtype()), " but got scalar type ",
           scalar_type(im.dtype()), " for second argument; convert one with .to(dtype)");
-    Tensor t = output(a, broadcast_shapes(re.shape(), im.shape()), complex_of(re.dtype()), {});
+    Dims shape = broadcast_shapes(re.shape(), im.shape());
+    DType dtype = complex_of(re.dtype());
+    Tensor t = a.out ? output(a, shape, dtype, {}) : empty(shape, dtype, common_device({re, im}));
     check(t.dtype() == complex_of(re.dtype()), "Expected object of scalar type ", scalar_type(complex_of(re.dtype())),
           " but got scalar type ", scalar_type(t.dtype()), " for argument 'out'");
     Dims strides = t.strides();

@@ -325,7 +325,7 @@ Example:
         rows += blocks.back().shape()[0];
         columns += blocks.back().shape()[1];
     }
-    if (blocks.empty()) return empty({1, 0}, default_dtype());
+    if (blocks.empty()) return empty({1, 0}, default_dtype(), default_device());
     Tensor result = zeros({rows, columns}, result_type(blocks), blocks[0].device());
     rows = columns = 0;
     for (const Tensor& t : blocks) {
@@ -364,7 +364,7 @@ static Tensor triangle_indices(const Args& a, bool upper) {
     check(total < (int64_t(1) << 58), "the triangle of a ", rows, " x ", columns,
           " matrix has too many elements to list");
     int64_t count = static_cast<int64_t>(total);
-    Tensor result = empty({2, count}, dtype, a.device_or_none(5).value_or(Device{}));
+    Tensor result = empty({2, count}, dtype, a.device_or_none(5).value_or(default_device()));
     if (count == 0) return result;
     // Only the rows that have something.
     int64_t first = upper ? 0 : std::max<int64_t>(0, -offset), last = upper ? std::min(rows, columns - offset) : rows;

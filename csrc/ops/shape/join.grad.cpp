@@ -27,7 +27,7 @@ GRAD("cat") {
     for (int k = 0; k < c.count(0); k++) {
         // Tensors of shape (0,) join anything.
         if (c.dim(0, k) != dims) {
-            c.set(0, k, zeros_of(c.shape(0, k), c.dtype(0, k)));
+            c.set(0, k, zeros_of(c.shape(0, k), c.dtype(0, k), c.device()));
             continue;
         }
         int64_t size = c.shape(0, k)[dim];

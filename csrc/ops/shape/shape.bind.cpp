@@ -22,7 +22,7 @@ OP("view(Tensor input, dtype dtype) -> Tensor", METHOD, nullptr) {
     return view_dtype(a.tensor(0), std::get<DType>(a.values[1]));
 }
 
-OP("view_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(The same memory with the shape of another tensor.
+OP("view_as(Tensor input, Tensor other) -> Tensor", METHOD | MIXED, R"(The same memory with the shape of another tensor.
 
 Args:
     other: a tensor with the new shape.
@@ -50,7 +50,8 @@ Example:
     return reshape(a.tensor(0), a.dims(1));
 }
 
-OP("reshape_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(The same elements with the shape of another tensor.
+OP("reshape_as(Tensor input, Tensor other) -> Tensor", METHOD | MIXED,
+   R"(The same elements with the shape of another tensor.
 
 Args:
     other: a tensor with the new shape.
@@ -78,7 +79,7 @@ Example:
     return expand(a.tensor(0), a.dims(1));
 }
 
-OP("expand_as(Tensor input, Tensor other) -> Tensor", METHOD, R"(A view expanded to the shape of another tensor.
+OP("expand_as(Tensor input, Tensor other) -> Tensor", METHOD | MIXED, R"(A view expanded to the shape of another tensor.
 
 Args:
     other: a tensor with the new shape.

@@ -27,7 +27,7 @@ Dims negated(const Dims& numbers) {
 }
 
 void set_zeros(GradCall& c, int arg) {
-    if (c.needs(arg)) c.set(arg, zeros_of(c.shape(arg), c.dtype(arg)));
+    if (c.needs(arg)) c.set(arg, zeros_of(c.shape(arg), c.dtype(arg), c.device()));
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ GRAD("unfold") {
 }
 
 GRAD("diagonal|linalg.diagonal") {
-    Var zero = zeros_of(c.shape(0), c.dtype(0));
+    Var zero = zeros_of(c.shape(0), c.dtype(0), c.device());
     c.set(0, call<"diagonal_scatter">(zero, c.g(), c.integer(1), c.integer(2), c.integer(3)));
 }
 // Made of recorded ops that know the layout of their input (views.cpp).
@@ -193,7 +193,7 @@ static void interleaved(GradCall& c, const Tensor& counts) {
         return;
     }
     Var index = call<"repeat_interleave">(Var(counts));
-    c.set(0, reshape(index_add(zeros_of(shape, c.dtype(0)), dim, index, c.g()), c.shape(0)));
+    c.set(0, reshape(index_add(zeros_of(shape, c.dtype(0), c.device()), dim, index, c.g()), c.shape(0)));
 }
 NO_GRAD("repeat_interleave(Tensor repeats");
 GRAD("repeat_interleave(Tensor input, Tensor", IN(1)) { interleaved(c, c.in(1).tensor); }
@@ -206,15 +206,15 @@ GRAD("triu") { c.set(0, triu(c.g(), c.integer(1))); }
 GRAD("diag_embed") { c.set(0, diagonal(c.g(), c.integer(1), c.integer(2), c.integer(3))); }
 GRAD("diag") {
     if (c.dim(0) == 1) c.set(0, diagonal(c.g(), c.integer(1)));
-    else c.set(0, call<"diagonal_scatter">(zeros_of(c.shape(0), c.dtype(0)), c.g(), c.integer(1)));
+    else c.set(0, call<"diagonal_scatter">(zeros_of(c.shape(0), c.dtype(0), c.device()), c.g(), c.integer(1)));
 }
 GRAD("diagflat") { c.set(0, reshape(diagonal(c.g(), c.integer(1)), c.shape(0))); }
 GRAD("trace") {
     Dims length{std::min(c.shape(0)[0], c.shape(0)[1])};
-    c.set(0, call<"diagonal_scatter">(zeros_of(c.shape(0), c.dtype(0)), expand(c.g(), length)));
+    c.set(0, call<"diagonal_scatter">(zeros_of(c.shape(0), c.dtype(0), c.device()), expand(c.g(), length)));
 }
 GRAD("fill_diagonal_") {
-    Var mask = full_of(c.shape(0), Scalar(false), DType::Bool);
+    Var mask = full_of(c.shape(0), Scalar(false), DType::Bool, c.device());
     call<"fill_diagonal_">(mask, Scalar(true), c.flag(2));
     c.set(0, masked_fill(c.g(), mask, 0));
 }
@@ -239,13 +239,15 @@ GRAD("set_") { fail(ErrorKind::NotImplemented, "the derivative for set_ is not i
 
 GRAD("select_scatter") {
     int64_t dim = c.integer(2), index = c.integer(3);
-    if (c.needs(0)) c.set(0, call<"select_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), dim, index));
+    if (c.needs(0))
+        c.set(0, call<"select_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype(), c.device()), dim, index));
     if (c.needs(1)) c.set(1, select(c.g(), dim, index));
 }
 GRAD("slice_scatter") {
     int64_t dim = c.integer(2), step = c.integer(5);
     std::optional<int64_t> start = c.integer_or_none(3), stop = c.integer_or_none(4);
-    if (c.needs(0)) c.set(0, call<"slice_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), dim, start, stop, step));
+    if (c.needs(0))
+        c.set(0, call<"slice_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype(), c.device()), dim, start, stop, step));
     if (!c.needs(1)) return;
     std::vector<IndexItem> items(static_cast<size_t>(wrap_dim(dim, c.dim(0))),
                                  IndexItem::slice(IndexItem::open_low, IndexItem::open_high, 1));
@@ -254,7 +256,8 @@ GRAD("slice_scatter") {
 }
 GRAD("diagonal_scatter") {
     int64_t offset = c.integer(2), dim1 = c.integer(3), dim2 = c.integer(4);
-    if (c.needs(0)) c.set(0, call<"diagonal_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype()), offset, dim1, dim2));
+    if (c.needs(0))
+        c.set(0, call<"diagonal_scatter">(c.g(), zeros_of(c.shape(1), c.out_dtype(), c.device()), offset, dim1, dim2));
     if (c.needs(1)) c.set(1, diagonal(c.g(), offset, dim1, dim2));
 }
 

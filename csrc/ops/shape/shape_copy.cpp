@@ -35,7 +35,7 @@ Example:
     return clone(a.tensor(0), format_or(a, 1, MemoryFormat::Preserve));
 }
 
-OP("copy_(Tensor input, Operand src, bool non_blocking=False) -> Tensor", METHOD,
+OP("copy_(Tensor input, Operand src, bool non_blocking=False) -> Tensor", METHOD | MIXED,
    R"(Copies another tensor's elements into this one, broadcast and converted.
 
 Args:
@@ -144,8 +144,8 @@ Example:
 )") {
     return resize(a.tensor(0), a.dims(1), format_or(a, 2, MemoryFormat::Contiguous));
 }
-OP("resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", FUNCTION | METHOD,
-   R"(Changes the shape of this tensor in place to that of another.
+OP("resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
+   FUNCTION | METHOD | MIXED, R"(Changes the shape of this tensor in place to that of another.
 
 Args:
     input: the tensor.

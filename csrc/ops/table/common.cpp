@@ -36,7 +36,31 @@ void copy_into(const Tensor& to, const Tensor& from) {
     bool same_view = same_place(to, source) && to.dtype() == source.dtype() && to.strides() == source.strides();
     if (same_view) return;
     if (share_memory(to, source)) source = clone(source);
-    device::moving(to).copy(to, source);
+    move_elements(to, source);
+}
+
+void move_elements(const Tensor& to, const Tensor& from) {
+    if (!has_values(from) && has_values(to))
+        fail(ErrorKind::NotImplemented,
+             "Cannot copy out of meta tensor; no data! A tensor on the meta device has a "
+             "shape and a dtype only: load it, or make one with to_empty() or empty_like(device=...)");
+    device::moving(to.device().type == DeviceType::CPU ? from : to).copy(to, from);
+}
+
+Tensor to_device(const Tensor& t, Device device) {
+    if (t.device() == canonical(device)) return t;
+    Tensor result = empty_like(t, t.dtype(), device);
+    move_elements(result, t);
+    return result;
+}
+
+Device common_device(Tensors inputs) {
+    Device first = (*inputs.begin())->device();
+    if (!other_devices.load(std::memory_order_relaxed)) return first;
+    for (const Tensor& t : inputs) {
+        if (t.dim() || t.device().type != DeviceType::CPU) return t.device();
+    }
+    return first;
 }
 
 void fill(const Tensor& t, const Scalar& value) {
@@ -115,7 +139,7 @@ static bool boxes_apart(const Tensor& a, const Tensor& b) {
 
 // A result of inputs that are broadcast, some of which are not row-major.
 static Tensor broadcast_output(const Dims& shape, DType dtype, Tensors inputs) {
-    Device device = (*inputs.begin())->device();
+    Device device = common_device(inputs);
     std::vector<Dims> strides;
     for (const Tensor& t : inputs) {
         int64_t first = shape.size() - t.dim();
@@ -142,7 +166,7 @@ Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
             all_contiguous &= t.is_contiguous();
         }
         if (!all_contiguous) return broadcast_output(shape, dtype, inputs);
-        return empty(shape, dtype, inputs.size() ? (*inputs.begin())->device() : Device{});
+        return empty(shape, dtype, common_device(inputs));
     }
     check_output(a.out, a.inplace, shape, dtype);
     for (const Tensor& t : inputs) {

@@ -14,16 +14,22 @@ Tensor clone(const Tensor& t);
 Tensor to_dtype(const Tensor& t, DType dtype);
 // to.copy_(from): broadcast and convert; refuses read-only and self-overlapping targets.
 void copy_into(const Tensor& to, const Tensor& from);
-Tensor full(const Dims& shape, const Scalar& value, DType dtype, Device device = {});
-inline Tensor zeros(const Dims& shape, DType dtype, Device device = {}) {
+// The copy primitive of the device that can reach both: the elements of `from`, broadcast and converted.
+void move_elements(const Tensor& to, const Tensor& from);
+// On another device, with the same layout where that is dense; itself when it is there already.
+Tensor to_device(const Tensor& t, Device device);
+// Where an op on these computes: numbers and other 0-d tensors on the CPU go with the rest.
+Device common_device(Tensors inputs);
+Tensor full(const Dims& shape, const Scalar& value, DType dtype, Device device);
+inline Tensor zeros(const Dims& shape, DType dtype, Device device) {
     return full(shape, Scalar(int64_t(0)), dtype, device);
 }
 void fill(const Tensor& t, const Scalar& value);
 Tensor reshape(const Tensor& t, const Dims& shape);
 
 // The tensor an op writes to: a.out when it can be used directly (right dtype, no overlap with an input other than
-// being the same view; resized when out= has another shape), else a fresh one. In-place targets of another shape are an
-// error.
+// being the same view; resized when out= has another shape), else a fresh one on the device of the inputs. In-place
+// targets of another shape are an error.
 Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs);
 // Checks shape and dtype of a.out, then copies: what the dispatcher does for results that are not a.out already.
 void store_output(const Tensor& out, bool inplace, const Tensor& result);

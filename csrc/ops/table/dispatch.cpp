@@ -133,6 +133,7 @@ void fill_node(OpNode& node, const Args& a) {
         OpNode::Slot& slot = (node.slots.push_back({}), node.slots.back());
         slot.shape = t.shape();
         slot.dtype = t.dtype();
+        slot.device = t.device();
         node.next.push_back(gradient_edge(t));
     };
     for (int i = 0; i < a.count; i++) {
@@ -229,7 +230,7 @@ Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
     if (uses >> 24) node->results.resize(results);
     if (results) node->outputs.resize(results);
     each_result(value, [&](const Tensor& t, uint32_t i) {
-        node->outputs[i] = {t.shape(), t.dtype()};
+        node->outputs[i] = {t.shape(), t.dtype(), t.device()};
         keep_real_base(t, a);
         if (i < most_results && (uses & RESULT(static_cast<int>(i)))) node->results[i] = Saved(t, true);
         bool constant = gradient && i < 32 && (gradient->constants >> i & 1);
@@ -255,8 +256,41 @@ std::string shapes_of(const Args& a) {
     return text.empty() ? "[]" : text + "]";
 }
 
+// "Expected all tensors to be on the same device": numbers and other 0-d tensors on the CPU may meet tensors on any
+// device, unless they are what is written to.
+static void check_devices(const OpOverload& op, const Args& a) {
+    auto goes_along = [&](const Tensor& t) { return t.device().type == DeviceType::CPU && t.dim() == 0; };
+    auto refuse = [&](const std::string& one, Device first, const std::string& other, Device second) {
+        fail_state("Expected all tensors to be on the same device, but found at least two devices, ", to_string(first),
+                   " and ", to_string(second), "! The argument '", one, "' of ", op.entry->name, " is on ",
+                   to_string(first), ", '", other, "' on ", to_string(second), "; move one of them with .to()");
+    };
+    std::string name;
+    std::optional<Device> device;
+    auto look = [&](const Tensor& t, const std::string& called, bool written) {
+        if (!t || (goes_along(t) && !written)) return;
+        if (!device) {
+            device = t.device();
+            name = called;
+        } else if (*device != t.device()) {
+            refuse(name, *device, called, t.device());
+        }
+    };
+    for (int i = 0; i < a.count; i++) {
+        const std::string& called = op.signature.params[static_cast<size_t>(i)].name;
+        if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) {
+            look(*t, called, op.mutates && i == 0);
+        } else if (const auto* list = std::get_if<std::vector<Tensor>>(&a.values[i])) {
+            for (size_t k = 0; k < list->size(); k++) look((*list)[k], called + "[" + std::to_string(k) + "]", false);
+        }
+    }
+    if (a.out) look(a.out, a.inplace ? op.signature.params[0].name : "out", true);
+}
+
 Value invoke(const OpOverload& op, Args& a) {
     ProfileScope profile(ProfileEvent::Op, [&] { return op.entry->name; }, [&] { return shapes_of(a); });
+    if (other_devices.load(std::memory_order_relaxed) && !(op.flags & MIXED)) [[unlikely]]
+        check_devices(op, a);
     const GradModes& modes = grad_modes;  // found once: each look at a thread's variable costs a call
     if (modes.handed_over) [[unlikely]] {
         Tensor taker;

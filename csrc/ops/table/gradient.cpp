@@ -45,7 +45,7 @@ static uint32_t slot_of(const OpNode& node, int arg, int k) {
 bool GradCall::has(int result) const { return gradients_[result].defined(); }
 Var GradCall::g(int result) const {
     if (has(result)) return gradients_[result];
-    return zeros_of(out_shape(result), out_dtype(result));
+    return zeros_of(out_shape(result), out_dtype(result), node_.outputs[result].device);
 }
 int GradCall::count(int arg) const {
     auto at = static_cast<size_t>(node_.op.place[arg]);
@@ -89,6 +89,7 @@ bool GradCall::given(int arg) const {
     return !std::holds_alternative<std::monostate>(value(arg));
 }
 const Dims& GradCall::shape(int arg, int k) const { return node_.slots[slot_of(node_, arg, k)].shape; }
+Device GradCall::device() const { return node_.outputs.size() ? node_.outputs[0].device : cpu_device; }
 DType GradCall::dtype(int arg, int k) const { return node_.slots[slot_of(node_, arg, k)].dtype; }
 const Dims& GradCall::out_shape(int result) const { return node_.outputs[result].shape; }
 DType GradCall::out_dtype(int result) const { return node_.outputs[result].dtype; }
@@ -111,6 +112,8 @@ void GradCall::set(int arg, int k, const Var& gradient) {
     Var g = gradient;
     if (g.shape() != slot.shape) g = sum_to(g, slot.shape);
     if (g.dtype() != slot.dtype) g = cast(g, slot.dtype);
+    if (g.device() != slot.device) [[unlikely]]
+        g = on_device(g, slot.device);
     results_[slot_of(node_, arg, k)] = std::move(g.tensor);
 }
 
@@ -153,6 +156,8 @@ static bool fits(const Given& g, const Param& p) {
             return p.type == ArgType::Str;
         case Given::Kind::DType:
             return p.type == ArgType::DType;
+        case Given::Kind::Device:
+            return p.type == ArgType::Device;
     }
     return false;
 }
@@ -170,7 +175,7 @@ const OpOverload& choose(const char* name, const Given* args, size_t count) {
     fail_state("a gradient formula calls '", name, "' with arguments that fit no overload");
 }
 
-Value run(const OpOverload& op, Given* args, size_t count) {
+Value invoke_given(const OpOverload& op, Given* args, size_t count) {
     const auto& params = op.signature.params;
     Args a(op.signature.size());
     for (size_t i = 0; i < params.size(); i++) {
@@ -214,9 +219,12 @@ Var sum_to(const Var& x, const Dims& shape) { return x.shape() == shape ? x : ca
 Var cast(const Var& x, DType dtype) { return x.dtype() == dtype ? x : call<"_cast">(x, dtype); }
 Var zeros_like(const Var& x) { return zeros(x.shape(), x.dtype(), x.tensor.device()); }
 Var ones_like(const Var& x) { return full(x.shape(), Scalar(1), x.dtype(), x.tensor.device()); }
-Var zeros_of(const Dims& shape, DType dtype) { return zeros(shape, dtype); }
-Var full_of(const Dims& shape, const Scalar& value, DType dtype) { return full(shape, value, dtype); }
-Var arange_of(int64_t n) { return arange(n); }
+Var zeros_of(const Dims& shape, DType dtype, Device device) { return zeros(shape, dtype, device); }
+Var full_of(const Dims& shape, const Scalar& value, DType dtype, Device device) {
+    return full(shape, value, dtype, device);
+}
+Var on_device(const Var& x, Device device) { return x.device() == device ? x : call<"_to_device">(x, device); }
+bool is_true(const Var& condition) { return has_values(condition.tensor) && item(condition.tensor).i != 0; }
 Var detached(const Var& x) {
     const Tensor& t = x.tensor;
     return make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
@@ -257,5 +265,16 @@ OP("_cast(Tensor input, dtype dtype) -> Tensor", 0) {
     return to_dtype(t, dtype);
 }
 GRAD("_cast") { c.set(0, c.g()); }
+
+OP("_to_device(Tensor input, device device) -> Tensor", METHOD | MIXED,
+   R"(The tensor on another device; the work behind to().
+
+Example:
+    >>> fb.ones(2)._to_device(fb.device("cpu"))
+    tensor([1., 1.])
+)") {
+    return to_device(a.tensor(0), std::get<Device>(a.values[1]));
+}
+GRAD("_to_device") { c.set(0, c.g()); }
 
 }  // namespace fb

@@ -72,6 +72,7 @@ class GradCall {
     const Dims& shape(int arg, int k = 0) const;
     int64_t dim(int arg, int k = 0) const { return shape(arg, k).size(); }
     DType dtype(int arg, int k = 0) const;
+    Device device() const;  // of the results
     const Dims& out_shape(int result = 0) const;
     DType out_dtype(int result = 0) const;
     // Arguments that are no tensors.

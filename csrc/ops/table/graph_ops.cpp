@@ -38,13 +38,13 @@ Tensor copy_as(const Tensor& t, const Dims& strides) {
     return result;
 }
 
-Tensor fit(const Tensor& gradient, const Dims& shape, DType dtype) {
+Tensor fit(const Tensor& gradient, const Node::Output& expected) {
     OpScope scope(nullptr);
-    return cast(sum_to(gradient, shape), dtype).tensor;
+    return on_device(cast(sum_to(gradient, expected.shape), expected.dtype), expected.device).tensor;
 }
 
 device::Summary count_bad(const Tensor& t) {
-    bool readable = t.numel() && !t.impl()->functorial && t.device().type != DeviceType::Meta;
+    bool readable = t.numel() && !t.impl()->functorial && has_values(t);
     if (!differentiable(t.dtype()) || !readable) return {};
     Tensor flat = contiguous(to_dtype(t, value_dtype(t.dtype())));
     return device::reducing(flat).summarise(flat);
@@ -64,7 +64,7 @@ std::string statistics(const Tensor& t) {
 
 [[maybe_unused]] const bool ready = [] {
     graph_ops = {add, add_into, copy, copy_as, fit, view_node, has_nan};
-    copy_elements = [](const Tensor& to, const Tensor& from) { device::moving(to).copy(to, from); };
+    copy_elements = move_elements;
     return true;
 }();
 

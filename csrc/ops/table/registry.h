@@ -29,6 +29,7 @@ enum OpFlags : unsigned {
     COMPOSITE = 32,  // made of other ops, which are recorded instead
     WIDER = 64,      // several results, and out= may be of wider dtypes than they are
     GATED = 128,     // its gradient can do the work of a relu that follows (Note [Gates])
+    MIXED = 256,     // takes tensors on different devices: copies, and ops that look at shapes only
     COMMON = FUNCTION | METHOD | OUT,
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };

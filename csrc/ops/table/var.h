@@ -26,6 +26,7 @@ class Var {
     int64_t dim() const { return tensor.dim(); }
     int64_t numel() const { return tensor.numel(); }
     DType dtype() const { return tensor.dtype(); }
+    Device device() const { return tensor.device(); }
 
     Tensor tensor;
 };
@@ -34,7 +35,7 @@ namespace call_detail {
 
 // One argument on its way to an op.
 struct Given {
-    enum class Kind { Tensor, Tensors, Number, Bool, Dims, Text, DType, None } kind;
+    enum class Kind { Tensor, Tensors, Number, Bool, Dims, Text, DType, Device, None } kind;
     Value value;
     Given(const Var& v)
         : kind(v.defined() ? Kind::Tensor : Kind::None), value(v.defined() ? Value(v.tensor) : Value()) {}
@@ -48,6 +49,7 @@ struct Given {
     Given(const std::string& s) : kind(Kind::Text), value(s) {}
     Given(const char* s) : kind(Kind::Text), value(std::string(s)) {}
     Given(DType d) : kind(Kind::DType), value(d) {}
+    Given(fb::Device d) : kind(Kind::Device), value(d) {}
     Given(std::nullopt_t) : kind(Kind::None) {}
     template <class T>
     Given(const std::optional<T>& o) : Given(o ? Given(*o) : Given(std::nullopt)) {}
@@ -55,7 +57,7 @@ struct Given {
 
 // The overload that takes these arguments; an internal error when there is none.
 const OpOverload& choose(const char* name, const Given* args, size_t count);
-Value run(const OpOverload& op, Given* args, size_t count);
+Value invoke_given(const OpOverload& op, Given* args, size_t count);
 
 template <size_t N>
 struct Name {
@@ -73,7 +75,7 @@ Value call_value(const A&... args) {
     call_detail::Given given[] = {call_detail::Given(args)...};
     // The kinds of the arguments, and so the overload, are the same at every call from here; except None for a Var.
     static const OpOverload* chosen = &call_detail::choose(name.text, given, sizeof...(A));
-    return call_detail::run(*chosen, given, sizeof...(A));
+    return call_detail::invoke_given(*chosen, given, sizeof...(A));
 }
 template <call_detail::Name name, class... A>
 Var call(const A&... args) {
@@ -193,9 +195,13 @@ Var cast(const Var& x, DType dtype);
 // New tensors of the same device, not part of any history.
 Var zeros_like(const Var& x);
 Var ones_like(const Var& x);
-Var zeros_of(const Dims& shape, DType dtype);
-Var full_of(const Dims& shape, const Scalar& value, DType dtype);
-Var arange_of(int64_t n);  // int64
+Var zeros_of(const Dims& shape, DType dtype, Device device);
+Var full_of(const Dims& shape, const Scalar& value, DType dtype, Device device);
+// On another device.
+Var on_device(const Var& x, Device device);
+// Whether a condition of one element holds. Never on the meta device: a formula may ask only to choose among ways that
+// lead to results of the same shape.
+bool is_true(const Var& condition);
 // Without its history.
 Var detached(const Var& x);
 // mask ? x : 0, also where x is not finite.

@@ -72,10 +72,10 @@ std::pair<int64_t, int64_t> reach(const Geometry& g) {
     return {low - low % 16, high};
 }
 
-Layout lay_out(const Geometry& g) {
+Layout lay_out(const Geometry& g, Device device) {
     auto [low, high] = reach(g);
     Layout layout;
-    layout.flat = zeros({high - low}, g.base_dtype);
+    layout.flat = zeros({high - low}, g.base_dtype, device);
     layout.base = make_view(layout.flat.storage_ref(), g.base_dtype, g.base_shape, g.base_strides, g.base_offset - low);
     check(!may_overlap_itself(layout.base), "the base of this view refers to one memory location more than once");
     layout.low = low;
@@ -152,7 +152,7 @@ class ViewChange final : public Node {
 // The part of a base that a view shows, as a tensor of its own.
 OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g);
+    Layout layout = lay_out(g, a.tensor(0).device());
     copy_into(layout.base, a.tensor(0));
     return clone(view_in(layout, g));
 }
@@ -161,7 +161,7 @@ GRAD("_view_read") { c.set(0, call_geometry("_view_write", c)); }
 // Zeros in the shape of the base with a view's part put in its place; added up where the view overlaps itself.
 OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g);
+    Layout layout = lay_out(g, a.tensor(0).device());
     Tensor view = view_in(layout, g);
     if (!may_overlap_itself(view)) {
         copy_into(view, a.tensor(0));
@@ -176,7 +176,7 @@ GRAD("_view_write") { c.set(0, call_geometry("_view_read", c)); }
 // A base's values with zero where the view is.
 OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
-    Layout layout = lay_out(g);
+    Layout layout = lay_out(g, a.tensor(0).device());
     copy_into(layout.base, a.tensor(0));
     fill(view_in(layout, g), Scalar(0));
     return contiguous(layout.base);
@@ -205,21 +205,21 @@ Args:
 // Elements of an input that share memory share the gradient of that memory evenly.
 static Var spread_evenly(const GradCall& c, const Geometry& g) {
     auto [low, high] = reach(g);
-    Tensor places = arange(high - low);
+    Tensor places = arange(high - low, DType::I64, c.device());
     auto seen = [&](const Dims& shape, const Dims& strides, int64_t offset) {
         Tensor indices = make_view(places.storage_ref(), DType::I64, shape, strides, offset - low);
         return Var(reshape(indices, {indices.numel()}));
     };
     Var base = seen(g.base_shape, g.base_strides, g.base_offset), view = seen(g.shape, g.strides, g.offset);
-    Var none = zeros_of({high - low}, g.base_dtype);
+    Var none = zeros_of({high - low}, g.base_dtype, c.device());
     Var sums = index_add(none, 0, view, reshape(c.g(), Dims{view.numel()}));
-    Var sharers = index_add(none, 0, base, full_of({base.numel()}, Scalar(1), g.base_dtype));
+    Var sharers = index_add(none, 0, base, full_of({base.numel()}, Scalar(1), g.base_dtype, c.device()));
     return reshape(index_select(sums / masked_fill(sharers, sharers == 0, 1), 0, base), g.base_shape);
 }
 GRAD("_as_strided|_as_strided_") {
     Geometry g = geometry(FromCall{c});
     auto [low, high] = reach(g);
-    Tensor flat = empty({high - low}, g.base_dtype);
+    Tensor flat = empty({high - low}, g.base_dtype, c.device());
     if (may_overlap_itself(view_of(flat, g.base_shape, g.base_strides, g.base_offset - low)))
         c.set(0, spread_evenly(c, g));
     else c.set(0, call_geometry("_view_write", c));
@@ -243,6 +243,7 @@ Ref<Node> view_node(const Tensor& base, const Tensor& view) {
     OpNode::Slot slot;
     slot.shape = base.shape();
     slot.dtype = base.dtype();
+    slot.device = base.device();
     node->slots.push_back(std::move(slot));
     node->first.push_back(0);
     node->first.push_back(1);

@@ -66,7 +66,7 @@ def qr(c, g_q, g_r):
 def _reflectors(a, count):
     """The vectors in the columns of geqrf's result: zeros, a one, then what is stored."""
     m = a.shape[-2]
-    return a[..., :count].tril(-1) + fb.eye(m, count, dtype=a.dtype)
+    return a[..., :count].tril(-1) + fb.eye(m, count, dtype=a.dtype, device=a.device)
 
 
 def _reflections(vectors, scales, x, g):
@@ -100,7 +100,7 @@ def _into_columns(g, shape):
 
 def _householder(a, tau, g):
     count = tau.shape[-1]
-    start = fb.eye(*g.shape[-2:], dtype=a.dtype).expand(g.shape)
+    start = fb.eye(*g.shape[-2:], dtype=a.dtype, device=a.device).expand(g.shape)
     g_v, g_tau, _ = _reflections(_reflectors(a, count), tau, start, g)
     return _into_columns(g_v, a.shape), g_tau
 
@@ -142,7 +142,7 @@ def ormqr(c, g):
 def _check_phase(name, phase, what):
     """phase: what the loss changes by when a vector is turned; zero, if the gradient is to mean anything."""
     size = phase.detach().abs()
-    if not bool((size < 1e-2).all()):
+    if not size.is_meta and not bool((size < 1e-2).all()):
         raise StateError(
             f"{name}: the {what} in the complex case are specified up to multiplication by e^{{i phi}}. The loss "
             "depends on this phase, making it ill-defined"
@@ -151,7 +151,7 @@ def _check_phase(name, phase, what):
 
 def _differences(x):
     """x_j - x_i in row i, column j, with ones on the diagonal."""
-    return (x.unsqueeze(-2) - x.unsqueeze(-1)) + fb.eye(x.shape[-1], dtype=x.dtype)
+    return (x.unsqueeze(-2) - x.unsqueeze(-1)) + fb.eye(x.shape[-1], dtype=x.dtype, device=x.device)
 
 
 def _svd(name, u, s, vh, g_u, g_s, g_vh):
@@ -171,7 +171,7 @@ def _svd(name, u, s, vh, g_u, g_s, g_vh):
     if vh_gv is not None:
         both = both + s.unsqueeze(-1) * ((vh_gv - vh_gv.mH) / gaps)
     # Off the diagonal; on it only a complex phase remains.
-    both = both.masked_fill(fb.eye(s.shape[-1], dtype=fb.bool), 0)
+    both = both.masked_fill(fb.eye(s.shape[-1], dtype=fb.bool, device=s.device), 0)
     if u.is_complex() and uh_gu is not None:
         phase = uh_gu.diagonal(dim1=-2, dim2=-1).imag / s
         both = both + fb.diag_embed(fb.complex(fb.zeros_like(phase), phase))
@@ -230,7 +230,7 @@ def eigh(c, g_values, g_vectors):
         _check_phase("linalg.eigh", turned.diagonal(dim1=-2, dim2=-1).imag, "eigenvectors")
     # Half of both sides: A is symmetric, and so is its gradient.
     inner = (turned - turned.mH) / (2 * _differences(values))
-    inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool), 0)
+    inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool, device=v.device), 0)
     if g_values is not None:
         inner = inner + fb.diag_embed(g_values)
     return {"A": v @ inner @ v.mH}
@@ -256,7 +256,7 @@ def eig(c, g_values, g_vectors):
     _check_phase("linalg.eig", diagonal.imag, "eigenvectors")
     # The vectors have length one: what points along them does not count.
     inner = (turned - (v.mH @ v) * diagonal.real.unsqueeze(-2)) / _differences(values).conj()
-    inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool), 0)
+    inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool, device=v.device), 0)
     if g_values is not None:
         inner = inner + fb.diag_embed(g_values)
     return {"A": _eig(v, inner)}

@@ -9,7 +9,7 @@ from flambeau._registry.gradients import gradient
 
 
 def _identity_like(a):
-    return fb.eye(a.shape[-1], dtype=a.dtype)
+    return fb.eye(a.shape[-1], dtype=a.dtype, device=a.device)
 
 
 def _as_matrix(a):
@@ -29,7 +29,7 @@ def _cofactors(a):
     """Gradient of det where an inverse does not exist: from A = U S Vh, with products that leave one value out."""
     u, s, vh = fb.linalg.svd(a)
     n = s.shape[-1]
-    others = s.unsqueeze(-2).expand(*s.shape, n).masked_fill(fb.eye(n, dtype=fb.bool), 1).prod(-1)
+    others = s.unsqueeze(-2).expand(*s.shape, n).masked_fill(fb.eye(n, dtype=fb.bool, device=s.device), 1).prod(-1)
     phase = (fb.linalg.det(u) * fb.linalg.det(vh)).conj()
     return _as_matrix(phase) * ((u * others.unsqueeze(-2)) @ vh)
 
@@ -40,7 +40,7 @@ def det(c, g):
     name = "A" if "A" in c.args else "input"
     a = c.args[name]
     inverse, info = fb.linalg.inv_ex(a)
-    if info.any():
+    if not info.is_meta and info.any():
         return {name: _as_matrix(g) * _cofactors(a)}
     return {name: _as_matrix(g * c.result.conj()) * inverse.mH}
 
@@ -53,7 +53,7 @@ def slogdet(c, g_sign, g_log):
     if g_log is None and not (a.is_complex() and g_sign is not None):
         return {}
     inverse, info = fb.linalg.inv_ex(a)
-    if info.any():
+    if not info.is_meta and info.any():
         # Divides by the zero on the diagonal: the slope of the logarithm there is infinite.
         lu, pivots, _ = fb.linalg.lu_factor_ex(a)
         inverse = fb.linalg.lu_solve(lu, pivots, _identity_like(a).expand(a.shape))

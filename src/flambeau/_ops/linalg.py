@@ -44,7 +44,7 @@ def _cutoff(name, values, a, atol, rtol):
     largest = values.amax(-1)
     relative = rtol * largest
     if not isinstance(atol, fb.Tensor):
-        atol = fb.tensor(float(atol), dtype=values.dtype)
+        atol = fb.tensor(float(atol), dtype=values.dtype, device=values.device)
     return fb.maximum(relative, atol.to(relative.dtype))
 
 
@@ -53,7 +53,7 @@ def _rank(a, atol, rtol, hermitian):
     check_square(name, a) if hermitian else check_matrix(name, a)
     s = fb.linalg.eigvalsh(a).abs() if hermitian else fb.linalg.svdvals(a)
     if s.shape[-1] == 0:
-        return fb.zeros(a.shape[:-2], dtype=fb.int64)
+        return fb.zeros(a.shape[:-2], dtype=fb.int64, device=a.device)
     return (s > _cutoff(name, s, a, atol, rtol).unsqueeze(-1)).sum(-1)
 
 
@@ -106,7 +106,7 @@ def _pinv(name, a, atol, rtol, hermitian):
 
 def _pinv_of(name, a, atol, rtol, hermitian):
     if a.numel() == 0:
-        return fb.zeros(*a.shape[:-2], a.shape[-1], a.shape[-2], dtype=a.dtype)
+        return a.new_zeros(*a.shape[:-2], a.shape[-1], a.shape[-2])
     if hermitian:
         values, vectors = fb.linalg.eigh(a)
         size = values.abs()
@@ -187,13 +187,13 @@ def _matrix_exp(name, a):
     if a.dtype != wide:
         # Squaring magnifies rounding errors; the wider type keeps the result exact to the narrow one.
         return _matrix_exp(name, a.to(wide)).to(a.dtype)
-    size = float(fb.linalg.matrix_norm(a.detach(), 1).amax())
+    size = 0.0 if a.is_meta else float(fb.linalg.matrix_norm(a.detach(), 1).amax())
     if not math.isfinite(size):
         return a * math.nan
     squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 0 else 0
     a = a / 2.0**squarings
     b = _PADE
-    eye = fb.eye(a.shape[-1], dtype=a.dtype)
+    eye = fb.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     a2 = a @ a
     a4 = a2 @ a2
     a6 = a4 @ a2
@@ -359,7 +359,7 @@ def svd_lowrank(A, q, niter, M):
         u, s, v = fb.svd_lowrank(_adjoint(A), q, niter)
         return v, s, u
     ah = _adjoint(A)
-    basis = fb.linalg.qr(A @ fb.randn(A.shape[-1], q, dtype=A.dtype)).Q
+    basis = fb.linalg.qr(A @ fb.randn(A.shape[-1], q, dtype=A.dtype, device=A.device)).Q
     for _ in range(niter):
         basis = fb.linalg.qr(A @ fb.linalg.qr(ah @ basis).Q).Q
     u, s, vh = fb.linalg.svd(_adjoint(basis) @ A, full_matrices=False)

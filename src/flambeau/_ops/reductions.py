@@ -154,26 +154,27 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     n = data.shape[dim]
     given = given.to(fb.int64)
     if offsets is None:
-        if not unsafe and bool((given < 0).any() | (given.sum(-1) != n).any()):
+        if not unsafe and not given.is_meta and bool((given < 0).any() | (given.sum(-1) != n).any()):
             raise ArgumentError(
                 f"segment_reduce: Expected all rows of lengths along axis {axis} to sum to {n}, the size of data, none negative"
             )
         given = fb.cat([given.new_zeros((*given.shape[:-1], 1)), given.cumsum(-1)], -1)
     elif given.shape[-1] == 0:
         raise ArgumentError("segment_reduce: offsets must not be empty: they end with the end of the last stretch")
-    elif not unsafe and bool((given < 0).any() | (given > n).any() | (given.diff(dim=-1) < 0).any()):
+    elif not unsafe and not given.is_meta and bool((given < 0).any() | (given > n).any() | (given.diff(dim=-1) < 0).any()):
         raise ArgumentError(f"segment_reduce: offsets must ascend and stay between 0 and {n}, the size of data along axis {axis}")
     count = given.shape[-1] - 1
     # Segment of each position; positions before the first and behind the last one go to a segment that is cut off.
-    place = fb.searchsorted(given.contiguous(), fb.arange(n).expand((*given.shape[:-1], n)).contiguous(), right=True) - 1
+    positions = fb.arange(n, device=given.device).expand((*given.shape[:-1], n)).contiguous()
+    place = fb.searchsorted(given.contiguous(), positions, right=True) - 1
     place = fb.where(place < 0, count, place)
     shape = (*data.shape[:dim], count + 1, *data.shape[dim + 1 :])
     place = place.reshape((*place.shape, *[1] * (data.dim() - dim - 1))).expand(data.shape)
-    result = fb.full(shape, start[reduce] if initial is None else initial, dtype=data.dtype)
+    result = fb.full(shape, start[reduce] if initial is None else initial, dtype=data.dtype, device=data.device)
     kind = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
     if reduce in ("max", "min") and data.requires_grad and fb.is_grad_enabled():
         return _segment_extreme(result, dim, place, data, kind).narrow(dim, 0, count)
-    if reduce == "prod" and data.requires_grad and fb.is_grad_enabled() and data.isnan().any():
+    if reduce == "prod" and data.requires_grad and fb.is_grad_enabled() and not data.is_meta and data.isnan().any():
         return _segment_product(result, dim, place, data).narrow(dim, 0, count)
     result = result.scatter_reduce(dim, place, data, kind).narrow(dim, 0, count)
     if reduce == "mean":
@@ -314,7 +315,7 @@ def trapezoid(y, x, dx, dim):
         shape = list(y.shape)
         if shape:
             del shape[dim]
-        return fb.zeros(shape, dtype=y.dtype)
+        return y.new_zeros(shape)
     if x is not None:
         return fb.sum(_means(y, dim) * _spacing("trapezoid", y, x, dim), dim) / 2.0
     ends = y.select(dim, 0) + y.select(dim, -1)
@@ -340,7 +341,7 @@ def cumulative_trapezoid(y, x, dx, dim):
     """
     dim = _check_rule("cumulative_trapezoid", y, x, dx, dim)
     if y.dim() == 0 or y.shape[dim] == 0:
-        return fb.zeros(list(y.shape) or [0], dtype=y.dtype)
+        return y.new_zeros(list(y.shape) or [0])
     if x is not None:
         return fb.cumsum(_means(y, dim) * _spacing("cumulative_trapezoid", y, x, dim), dim) / 2.0
     return fb.cumsum(_means(y, dim), dim) * ((1 if dx is None else dx) / 2.0)
@@ -358,7 +359,7 @@ def _check_weights(name: str, weights, count: int, kinds: str, ok: bool) -> None
         raise ArgumentError(
             f"cov: expected {name} to have the same numel as there are observations: {count}, got {weights.numel()}"
         )
-    if weights.numel() and bool((weights < 0).any()):
+    if weights.numel() and not weights.is_meta and bool((weights < 0).any()):
         raise ArgumentError(f"cov: {name} cannot be negative")
 
 
@@ -397,11 +398,11 @@ def cov(input, correction, fweights, aweights):
     if not (rows.is_floating_point() or rows.is_complex()):
         rows = rows.to(fb.get_default_dtype())
     if weights is None:
-        total = fb.tensor(count, dtype=fb.int64)
+        total = fb.tensor(count, dtype=fb.int64, device=rows.device)
         average = rows.mean(1, keepdim=True) if count else rows.sum(1, keepdim=True) / 0.0
     else:
         total = weights.sum()
-        if count and total.item() == 0:
+        if count and not total.is_meta and total.item() == 0:
             raise ArgumentError("cov: the weights sum to zero, so they cannot be normalised")
         average = (rows * weights).sum(1, keepdim=True) / total
     if aweights is None or correction == 0:
@@ -412,7 +413,7 @@ def cov(input, correction, fweights, aweights):
     weighted = centred if weights is None else centred * weights
     product = fb.matmul(weighted.to(centred.dtype), centred.t().conj())
     # The divisor stays a tensor: it has a gradient when the weights do.
-    result = product / (divisor if divisor.item() > 0 else fb.zeros((), dtype=centred.real.dtype))
+    result = product / (divisor if divisor.is_meta or divisor.item() > 0 else centred.real.new_zeros(()))
     return result.reshape(()) if result.numel() == 1 else result
 
 

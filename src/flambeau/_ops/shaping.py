@@ -67,9 +67,9 @@ def combinations(input, r, with_replacement):
         raise fb.errors.ArgumentError(f"combinations: r must not be negative, got {r}")
     if r == 0:
         return fb.empty(0, dtype=input.dtype, device=input.device)
-    positions = fb.arange(input.numel())
+    positions = fb.arange(input.numel(), device=input.device)
     grids = fb.meshgrid(*[positions] * r, indexing="ij")
-    keep = fb.ones([input.numel()] * r, dtype=fb.bool)
+    keep = fb.ones([input.numel()] * r, dtype=fb.bool, device=input.device)
     for left, right in zip(grids, grids[1:], strict=False):
         keep = keep & (left <= right if with_replacement else left < right)
     return fb.stack([input[grid[keep]] for grid in grids], dim=1)

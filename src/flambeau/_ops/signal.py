@@ -113,12 +113,12 @@ def _pad_ends(signal, amount: int, mode: str):
     if mode == "reflect":
         if amount >= n:
             raise ArgumentError(f"stft: reflect padding of {amount} needs a signal longer than that, got {n} samples")
-        index = fb.arange(-amount, n + amount).abs()
+        index = fb.arange(-amount, n + amount, device=signal.device).abs()
         index = fb.where(index >= n, 2 * (n - 1) - index, index)
     elif mode == "replicate":
-        index = fb.arange(-amount, n + amount).clamp(0, n - 1)
+        index = fb.arange(-amount, n + amount, device=signal.device).clamp(0, n - 1)
     elif mode == "circular":
-        index = fb.arange(-amount, n + amount).remainder(n)
+        index = fb.arange(-amount, n + amount, device=signal.device).remainder(n)
     else:
         raise ArgumentError(f"stft: pad_mode must be 'reflect', 'constant', 'replicate' or 'circular', got {mode!r}")
     return signal.index_select(-1, index)
@@ -127,7 +127,7 @@ def _pad_ends(signal, amount: int, mode: str):
 def _centred_window(window, length: int, n_fft: int, like):
     """The window in the middle of n_fft samples, zero around it."""
     real = like.dtype.to_real()
-    weights = fb.ones(length, dtype=real) if window is None else window
+    weights = fb.ones(length, dtype=real, device=like.device) if window is None else window
     if length == n_fft:
         return weights
     left = (n_fft - length) // 2
@@ -189,14 +189,14 @@ def istft(input, n_fft, hop_length, win_length, window, center, normalized, ones
     weights = _centred_window(window, size, n_fft, input)
     count = frames.shape[1]
     total = n_fft + hop * (count - 1)
-    position = (fb.arange(count).unsqueeze(1) * hop + fb.arange(n_fft)).reshape(-1)
+    position = (fb.arange(count, device=input.device).unsqueeze(1) * hop + fb.arange(n_fft, device=input.device)).reshape(-1)
     summed = frames.new_zeros((frames.shape[0], total)).index_add(1, position, (frames * weights).reshape(frames.shape[0], -1))
     power = (weights * weights).expand(count, n_fft).reshape(-1)
     energy = power.new_zeros(total).index_add(0, position, power)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else (total - n_fft // 2 if center else total)
     kept = energy[start : builtins.min(end, total)]
-    if kept.numel() and kept.abs().min().item() < 1e-11:
+    if kept.numel() and not kept.is_meta and kept.abs().min().item() < 1e-11:
         raise RuntimeError("istft: window overlap add min: the windows leave gaps; use a smaller hop_length or a window without zeros")
     signal = summed[:, start : builtins.min(end, total)] / kept
     if length is not None and signal.shape[-1] < length:

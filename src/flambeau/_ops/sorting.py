@@ -1,5 +1,7 @@
 """Quantiles and histograms, made of sorting and counting."""
 
+import math
+
 import flambeau as fb
 from flambeau._registry import private
 from flambeau._registry.composite import composite
@@ -21,10 +23,10 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, ignore_nan: bool
         if q.dtype != input.dtype:
             raise DTypeError(f"{name}: q must have the dtype of input, got {q.dtype} and {input.dtype}")
     elif isinstance(q, (int, float)) and not isinstance(q, bool):
-        q = fb.tensor(float(q), dtype=input.dtype)
+        q = fb.tensor(float(q), dtype=input.dtype, device=input.device)
     else:
         raise TypeError(f"{name}: q must be a number or a tensor, got {type(q).__name__}")
-    if q.numel() and not bool(fb.logical_and(q >= 0, q <= 1).all()):
+    if q.numel() and not q.is_meta and not bool(fb.logical_and(q >= 0, q <= 1).all()):
         raise ArgumentError(f"{name}: q must be in the range [0, 1]")
 
     ndim = input.dim()
@@ -133,11 +135,11 @@ def _edges(name: str, x, bins, low, high):
         low, high = (float(v) for v in fb.aminmax(x)) if x.numel() else (0.0, 1.0)
     if low > high:
         raise ArgumentError(f"{name}: the range must not end before it begins, got ({low}, {high})")
-    if not fb.tensor([low, high]).isfinite().all():
+    if not (math.isfinite(low) and math.isfinite(high)):
         raise ArgumentError(f"{name}: the range ({low}, {high}) is not finite")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return fb.linspace(low, high, bins + 1, dtype=x.dtype)
+    return fb.linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
 
 
 def _check_floating(name: str, input, weight) -> None:
@@ -150,8 +152,8 @@ def _check_floating(name: str, input, weight) -> None:
 def _count(points, edges, weight, density: bool):
     """Counts of points (n, dims) in the boxes that the edges of each dimension make."""
     sizes = [e.numel() - 1 for e in edges]
-    inside = fb.ones([points.shape[0]], dtype=fb.bool)
-    place = fb.zeros([points.shape[0]], dtype=fb.int64)
+    inside = fb.ones([points.shape[0]], dtype=fb.bool, device=points.device)
+    place = fb.zeros([points.shape[0]], dtype=fb.int64, device=points.device)
     for d, e in enumerate(edges):
         x = points.select(1, d).contiguous()
         inside = fb.logical_and(inside, fb.logical_and(x >= e[0], x <= e[-1]))
@@ -218,7 +220,7 @@ def histogram(input, bins, range, weight, density):
     edges = _edges("histogram", flat, bins, low, high)
     flat_weight = None if weight is None else weight.reshape(-1)
     if edges.numel() < 2:
-        return fb.zeros([0], dtype=input.dtype), edges
+        return input.new_zeros([0]), edges
     hist = private.bin_counts(flat, edges, flat_weight, isinstance(bins, int))
     return _density(hist, [edges]) if density else hist, edges
 

@@ -1,1 +1,1 @@
-"""What tensors can do besides ops: making and converting them, exchange with other libraries, text, and meta tensors."""
+"""What tensors can do besides ops: making and converting them, exchange with other libraries, and text."""

@@ -93,9 +93,11 @@ def _rebuild(data, kind: str, shape, order, cls, requires_grad=False):
     return result.requires_grad_() if requires_grad else result
 
 
-def _rebuild_meta(kind: str, shape, cls, requires_grad):
+def _rebuild_meta(kind: str, shape, cls, requires_grad, strides=None):
     """The tensor of a pickle that has no values."""
-    result = _C.meta(shape, getattr(_C, kind))
+    options = {"dtype": getattr(_C, kind), "device": "meta"}
+    make = _C.namespaces[""]
+    result = make["empty"](shape, **options) if strides is None else make["empty_strided"](shape, strides, **options)
     result = result if cls is Tensor else result.as_subclass(cls)
     return result.requires_grad_() if requires_grad else result
 
@@ -105,7 +107,8 @@ def _reduce(self, protocol):
     if not self.is_leaf:
         strict_or_warn("pickle: only leaves can be pickled, and this tensor has a history; pickle detach() of it", StateError)
     if self.is_meta:
-        return _rebuild_meta, (self.dtype.name, tuple(self.shape), type(self), self.requires_grad), dict(self.__dict__) or None
+        made = (self.dtype.name, tuple(self.shape), type(self), self.requires_grad, tuple(self.stride()))
+        return _rebuild_meta, made, dict(self.__dict__) or None
     plain = self.detach() if self.requires_grad else self
     order = _memory_order(self)
     dense = plain.permute(order).contiguous() if self.ndim else plain

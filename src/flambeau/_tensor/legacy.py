@@ -51,7 +51,7 @@ def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
         >>> fb.zeros(1, dtype=fb.int64).new_tensor([1.0, 2.0])
         tensor([1, 2])
     """
-    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def _new(self, *args, size=None, data=None, device=None):
@@ -63,7 +63,7 @@ def _new(self, *args, size=None, data=None, device=None):
         >>> fb.zeros(1).new([1, 2])
         tensor([1., 2.])
     """
-    return legacy_new(*args, size=size, data=data, device=device, dtype=self.dtype)
+    return legacy_new(*args, size=size, data=data, device=device or self.device, dtype=self.dtype)
 
 
 def _get_device(self) -> builtins.int:

@@ -24,12 +24,9 @@ def _check_device(op: str, where: Any) -> None:
 
 
 def _placed(result, where):
-    """The tensor where it is wanted; on the meta device that is its shape and dtype."""
-    if (_C.get_default_device() if where is None else device(where)).type == "cpu":
-        return result
-    from flambeau._tensor import meta as _meta
-
-    return _meta.like(result)
+    """The tensor on a device, the default one if that is None."""
+    target = _C.get_default_device() if where is None else device(where)
+    return result if target.type == result.device.type == "cpu" else result._to_device(target)
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -60,7 +57,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = copy if dtype is None else copy.to(dtype)
     else:
         result = _C.tensor_from_data(data, dtype)
-    result = _placed(result, device)
+    if device is not None or not isinstance(data, Tensor):  # a tensor stays where it is
+        result = _placed(result, device)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -117,8 +115,10 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     else:
         if copy is False:
             raise ArgumentError("can't alias arbitrary sequence into a tensor: asarray with copy=False takes an array or tensor")
-        return _C.tensor_from_data(obj, dtype).requires_grad_(bool(requires_grad))
+        return _placed(_C.tensor_from_data(obj, dtype), device).requires_grad_(bool(requires_grad))
     result = shared if dtype is None else shared.to(dtype)
+    if device is not None or not isinstance(obj, Tensor):
+        result = _placed(result, device)
     if copy is False and result is not shared:
         raise ArgumentError(
             f"can't alias tensor with dtype '{shared.dtype.name}' into dtype '{dtype.name}': asarray with copy=False does not convert"
@@ -138,17 +138,17 @@ def legacy_new(*args, size=None, data=None, device=None, dtype=None):
             raise TypeError("new: expected sizes or data, one of them")
         args = (Size(size),) if data is None else (data,)
     if not args:
-        return _namespace("empty")((0,), dtype=kind)
+        return _namespace("empty")((0,), dtype=kind, device=device)
     first = args[0]
     if len(args) > 1 or isinstance(first, Size) or hasattr(first, "__index__") and _is_whole(first):
-        return _namespace("empty")(first if isinstance(first, Size) else args, dtype=kind)
+        return _namespace("empty")(first if isinstance(first, Size) else args, dtype=kind, device=device)
     if isinstance(first, Tensor):
         return first.view_as(first) if dtype is None or first.dtype == dtype else first.to(dtype).detach()
     if hasattr(first, "untyped"):
         return _namespace("empty")((0,), dtype=kind).set_(first)
     if isinstance(first, str) or not hasattr(first, "__len__"):
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}); for one number write tensor({first!r})")
-    return tensor(first, dtype=kind)
+    return tensor(first, dtype=kind, device=device)
 
 
 def _is_whole(value: Any) -> builtins.bool:
@@ -191,10 +191,10 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     if dtype is not None and not isinstance(dtype, _C.dtype):
         dtype = _python_dtype("to", dtype)
     kind = dtype or self.dtype
-    if device is not None and (_C.device(device).type == "meta" or self.is_meta):
-        from flambeau._tensor import meta as _meta
-
-        return _meta.moved(self, kind, device)
+    if device is not None and (target := _C.device(device)) != self.device and (target.type != "cpu" or self.device.type != "cpu"):
+        moved = self._to_device(target)
+        copy = copy and moved is self
+        self = moved
     fmt = preserve_format if memory_format is None else memory_format
     if fmt is preserve_format or fmt is None:
         if kind == self.dtype:

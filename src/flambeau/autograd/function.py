@@ -200,8 +200,8 @@ class FunctionCtx:
 
 
 def _zeros(meta) -> Tensor:
-    shape, dtype = meta
-    return _C.namespaces[""]["zeros"](shape, dtype=dtype)
+    shape, dtype, device = meta
+    return _C.namespaces[""]["zeros"](shape, dtype=dtype, device=device)
 
 
 class Function(FunctionCtx):
@@ -398,7 +398,7 @@ def _record_outputs(
             metas.append(None)
             continue
         smooth = id(original) not in constant and (o.is_floating_point() or o.is_complex())
-        metas.append((tuple(o.shape), o.dtype) if smooth or ctx._materialize_non_diff_grads else None)
+        metas.append((tuple(o.shape), o.dtype, o.device) if smooth or ctx._materialize_non_diff_grads else None)
         # An input handed back as it is stays an input for save_for_backward: it has a history of its own.
         places[id(o)] = i
         _C.set_output(node, o, id(original) in dirty, smooth)

@@ -6,6 +6,8 @@ norm: the forward transform has no factor in "backward" mode, the inverse one ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 import flambeau as fb
@@ -50,11 +52,17 @@ def _resized(x: Tensor, size: int, dim: int) -> Tensor:
         return x if size == have else x.narrow(dim, 0, size)
     shape = list(x.shape)
     shape[dim] = size - have
-    return fb.cat([x, fb.zeros(shape, dtype=x.dtype)], dim)
+    return fb.cat([x, x.new_zeros(shape)], dim)
 
 
-def _tensor(result: np.ndarray, dtype: fb.dtype) -> Tensor:
-    return fb.from_numpy(np.ascontiguousarray(result)).to(dtype)
+def _computed(x: Tensor, dim: int, size: int, dtype: fb.dtype, transform: Callable[[np.ndarray], np.ndarray]) -> Tensor:
+    """A transform of x by NumPy, which has `size` elements along `dim`; on the meta device its shape alone."""
+    if x.is_meta:
+        shape = list(x.shape)
+        shape[dim] = size
+        return x.new_empty(shape, dtype=dtype)
+    result = transform(x.detach().cpu().numpy())
+    return fb.from_numpy(np.ascontiguousarray(result)).to(x.device, dtype)
 
 
 def _batched(x: Tensor, in_dim: int | None) -> tuple[Tensor, int, int | None]:
@@ -67,7 +75,7 @@ class _ComplexToComplex(Function):
     def forward(ctx, x, dims, inverse, norm):
         ctx.dims, ctx.inverse, ctx.norm = dims, inverse, norm
         run = np.fft.ifftn if inverse else np.fft.fftn
-        return _tensor(run(x.detach().numpy(), axes=dims, norm=norm), x.dtype)
+        return _computed(x, 0, x.shape[0], x.dtype, lambda array: run(array, axes=dims, norm=norm))
 
     @staticmethod
     def backward(ctx, g):
@@ -85,7 +93,8 @@ class _RealToComplex(Function):
     @staticmethod
     def forward(ctx, x, dim, norm):
         ctx.dim, ctx.norm, ctx.size = dim, norm, x.shape[dim]
-        return _tensor(np.fft.rfft(x.detach().numpy(), axis=dim, norm=norm), _COMPLEX_OF[x.dtype])
+        size = x.shape[dim] // 2 + 1
+        return _computed(x, dim, size, _COMPLEX_OF[x.dtype], lambda array: np.fft.rfft(array, axis=dim, norm=norm))
 
     @staticmethod
     def backward(ctx, g):
@@ -104,12 +113,12 @@ class _ComplexToReal(Function):
     @staticmethod
     def forward(ctx, x, n, dim, norm):
         ctx.dim, ctx.norm, ctx.n = dim, norm, n
-        return _tensor(np.fft.irfft(x.detach().numpy(), n, dim, norm), x.dtype.to_real())
+        return _computed(x, dim, n, x.dtype.to_real(), lambda array: np.fft.irfft(array, n, dim, norm))
 
     @staticmethod
     def backward(ctx, g):
         half = _RealToComplex.apply(g, ctx.dim, _OTHER_NORM[ctx.norm])
-        counts = fb.full((half.shape[ctx.dim],), 2.0, dtype=g.dtype)
+        counts = g.new_full((half.shape[ctx.dim],), 2.0)
         counts[0] = 1
         if ctx.n % 2 == 0:
             counts[-1] = 1

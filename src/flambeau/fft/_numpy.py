@@ -28,7 +28,8 @@ def line(name: str, transform: Callable, input, n, dim, norm, out, takes="any", 
     _check_length(name, n)
     x = _promoted(name, input, takes)
     if _recorded(name, x, out):
-        return _differentiable(name, x, [n], [dim], norm)
+        y = _differentiable(name, x, [n], [dim], norm)
+        return y if out is None else _into(name, y, out)
     return _finish(name, x, _run(name, transform, x, n, dim, norm), gives, out)
 
 
@@ -47,10 +48,12 @@ def grid(name: str, transform: Callable, input, s, dim, norm, out, takes="any", 
     recorded = _recorded(name, x, out)
     if not dims:
         if recorded:
-            return x.to(_COMPLEX_OF.get(x.dtype, x.dtype))
+            y = x.to(_COMPLEX_OF.get(x.dtype, x.dtype))
+            return y if out is None else _into(name, y, out)
         return _finish(name, x, _array(x).astype(_NUMPY_COMPLEX[x.dtype]), gives, out)
     if recorded:
-        return _differentiable(name, x, s, dims, norm)
+        y = _differentiable(name, x, s, dims, norm)
+        return y if out is None else _into(name, y, out)
     return _finish(name, x, _run(name, transform, x, s, dims, norm), gives, out)
 
 
@@ -59,6 +62,8 @@ def _recorded(name: str, x: Tensor, out) -> bool:
     if hasattr(type(x), "__flambeau_function__"):
         if out is not None:
             raise StateError(f"{name}: out= cannot be used inside vmap; use the result instead")
+        return True
+    if x.is_meta:  # its shape is that of the linear maps
         return True
     if not (x.requires_grad and fb.is_grad_enabled()):
         return False
@@ -193,8 +198,7 @@ def frequency_args(name: str, n, d, dtype):
 def frequencies(steps: np.ndarray, n: int, d: float, dtype, device, name: str, out):
     with np.errstate(divide="ignore", invalid="ignore"):
         values = steps / (np.float64(n) * d)
-    y = fb.from_numpy(values).to(dtype=dtype)
-    y = y if device is None else y.to(device=device)
+    y = fb.from_numpy(values).to(fb.get_default_device() if device is None else device, dtype)
     return y if out is None else _into(name, y, out)
 
 

@@ -12,7 +12,7 @@ UNARY = """
 abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj conj_physical cos cosh deg2rad digamma erf erfc erfinv exp
 exp2 expm1 floor frac i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logical_not logit
 mvlgamma nan_to_num neg polygamma positive rad2deg real imag reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh
-sqrt square tan tanh trunc view_as_complex view_as_real frexp _convert
+sqrt square tan tanh trunc view_as_complex view_as_real frexp _convert _to_device
 special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.entr special.erfcx special.i0e
 special.i1 special.i1e special.log_ndtr special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
 special.modified_bessel_k1 special.ndtr special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1

@@ -64,7 +64,7 @@ def scaled_dot_product_attention(
         key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
     scores = (wide(query) * scale) @ wide(key).transpose(-2, -1)
     if is_causal:
-        attn_mask = fb.ones((query.shape[-2], key.shape[-2]), dtype=fb.bool).tril()
+        attn_mask = fb.ones((query.shape[-2], key.shape[-2]), dtype=fb.bool, device=query.device).tril()
     if attn_mask is not None and attn_mask.dtype == fb.bool:
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
@@ -289,7 +289,7 @@ def _static(op: str, given: Tensor, q: Tensor) -> Tensor:
 def _as_summand(op: str, name: str, mask: Tensor, dtype) -> Tensor:
     """A mask to be added to the scores: -inf where a bool one is True."""
     if mask.dtype == fb.bool:
-        return fb.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+        return fb.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)
     if not mask.is_floating_point():
         raise ArgumentError(f"{op}: {name} must be bool or floating, got {mask.dtype}")
     return mask

@@ -54,7 +54,7 @@ def ctc_loss(
     if zero_infinity:
         losses = losses.masked_fill(losses == fb.inf, 0)
     if reduction == "mean":
-        return (losses / fb.tensor(labels, dtype=losses.dtype).clamp(min=1)).mean()
+        return (losses / fb.tensor(labels, dtype=losses.dtype, device=losses.device).clamp(min=1)).mean()
     if reduction == "sum":
         return losses.sum()
     return losses if batched else losses.squeeze(0)

@@ -345,7 +345,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if input.ndim == 2:
         if offsets is not None:
             raise ArgumentError(f"{op}: offsets must be None for a 2-d input, whose rows are the bags")
-        return input.shape[0], fb.arange(input.shape[0]).repeat_interleave(input.shape[1])
+        return input.shape[0], fb.arange(input.shape[0], device=input.device).repeat_interleave(input.shape[1])
     if input.ndim != 1:
         raise ArgumentError(f"{op}: input must be 1-d or 2-d, got shape {tuple(input.shape)}")
     if offsets is None or offsets.ndim != 1:
@@ -367,7 +367,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         )
     if int(lengths.sum()) != input.shape[0]:
         raise ArgumentError(f"{op}: the offsets cover {int(lengths.sum())} of {input.shape[0]} indices")
-    return starts.numel(), fb.arange(starts.numel()).repeat_interleave(lengths)
+    return starts.numel(), fb.arange(starts.numel(), device=starts.device).repeat_interleave(lengths)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -387,7 +387,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise ArgumentError("one_hot: cannot infer the number of classes from an empty tensor; pass num_classes")
-        return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64)
+        return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64, device=tensor.device)
     if int(tensor.min()) < 0:
         raise ArgumentError(f"one_hot: class values must be non-negative, got {int(tensor.min())}")
     largest = int(tensor.max())
@@ -397,7 +397,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise ArgumentError(f"one_hot: num_classes should be positive, got {num_classes}")
     elif largest >= num_classes:
         raise ArgumentError(f"one_hot: class values must be smaller than num_classes {num_classes}, got {largest}")
-    return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
+    return fb.zeros((*tensor.shape, num_classes), dtype=fb.int64, device=tensor.device).scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
 # ---- distances ---------------------------------------------------------------------------------------------------------

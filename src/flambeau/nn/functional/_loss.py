@@ -272,7 +272,7 @@ def gaussian_nll_loss(
                 f"{tuple(input.shape)}; expected the same, "
                 f"with one size 1, or without the last size"
             )
-    if bool((var < 0).any()):
+    if not var.is_meta and bool((var < 0).any()):
         raise ArgumentError(f"{op}: var has negative entry/entries")
     floor = var.detach().clamp(min=eps) - var.detach()
     var = var + floor  # the floor has no gradient, the variance keeps its own

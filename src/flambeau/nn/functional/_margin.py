@@ -195,14 +195,14 @@ def multi_margin_loss(
     if target.is_floating_point():
         raise DTypeError(f"{op}: expected scalar type Long but found Float: target holds classes, got {target.dtype}")
     truth = target.reshape(-1)
-    if truth.numel() and (int(truth.min()) < 0 or int(truth.max()) >= classes):
+    if truth.numel() and not truth.is_meta and (int(truth.min()) < 0 or int(truth.max()) >= classes):
         raise OutOfRangeError(f"{op}: target out of range for {classes} classes: {target.tolist()}")
     lead = margin - scores.gather(1, truth.unsqueeze(1)) + scores
     terms = lead.clamp(min=0)
     terms = terms.square() if p == 2 else terms
     if weight is not None:
         terms = terms * weight[truth].unsqueeze(1)
-    is_truth = fb.arange(classes).unsqueeze(0) == truth.unsqueeze(1)
+    is_truth = fb.arange(classes, device=truth.device).unsqueeze(0) == truth.unsqueeze(1)
     loss = terms.masked_fill(is_truth, 0).sum(1) / classes
     return reduced(op, loss if target.ndim else loss.squeeze(0), reduction)
 
@@ -239,12 +239,12 @@ def multilabel_margin_loss(
     scores, truth = (t.reshape(1, -1) if t.ndim < 2 else t for t in (input, target))
     classes = scores.shape[1]
     listed = (truth < 0).long().cumsum(1) == 0  # places before the first -1
-    if truth.numel() and (int(truth.min()) < -1 or int(truth.max()) >= classes):
+    if truth.numel() and not truth.is_meta and (int(truth.min()) < -1 or int(truth.max()) >= classes):
         raise OutOfRangeError(
             f"{op}: target out of range for {classes} classes, got {int(truth.min())} to {int(truth.max())}"
         )
     safe = truth.masked_fill(~listed, 0)
-    marks = fb.zeros((scores.shape[0], classes + 1), dtype=fb.bool)
+    marks = fb.zeros((scores.shape[0], classes + 1), dtype=fb.bool, device=scores.device)
     marks = marks.scatter(1, truth.masked_fill(~listed, classes), True)[:, :classes]
     lead = (1 - scores.gather(1, safe).unsqueeze(2) + scores.unsqueeze(1)).clamp(min=0)
     counted = listed.unsqueeze(2) & ~marks.unsqueeze(1)

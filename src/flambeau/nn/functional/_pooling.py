@@ -190,7 +190,7 @@ def _fractional(op: str, input: Tensor, kernel_size, output_size, output_ratio, 
     batch = 1 if input.ndim == n + 1 else input.shape[0]
     expected = (batch, input.shape[-n - 1], n)
     if samples is None:
-        samples = fb.rand(*expected, dtype=input.dtype)
+        samples = fb.rand(*expected, dtype=input.dtype, device=input.device)
     elif samples.ndim != 3 or samples.shape[0] < batch or tuple(samples.shape[1:]) != expected[1:]:
         raise ArgumentError(f"{op}: Expect _random_samples of shape {expected}, got {tuple(samples.shape)}")
     if 0 in sizes:

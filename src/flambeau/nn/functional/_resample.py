@@ -60,23 +60,23 @@ def _resized(
     dims = len(sizes)
     lengths = input.shape[first : first + dims]
     if mode == "area":
-        matrices = [_area_matrix(n, m) for n, m in zip(lengths, sizes, strict=True)]
+        matrices = [_area_matrix(n, m, input.device) for n, m in zip(lengths, sizes, strict=True)]
         return _through_matrices(input, matrices, first)
     scales = [_step(n, m, f, corners) for n, m, f in zip(lengths, sizes, factors, strict=True)]
     if mode in ("nearest", "nearest-exact"):
         shift = 0.5 if mode == "nearest-exact" else 0.0
         result = input
         for d in range(dims):
-            places = (fb.arange(sizes[d], dtype=fb.float32) + shift) * scales[d]
+            places = (fb.arange(sizes[d], dtype=fb.float32, device=input.device) + shift) * scales[d]
             result = result.index_select(d + first, places.floor().long().clamp(0, lengths[d] - 1))
         return result if result is not input else input.clone()
     if antialias:
-        matrices = [_filter_matrix(n, m, s, mode) for n, m, s in zip(lengths, sizes, scales, strict=True)]
+        matrices = [_filter_matrix(n, m, s, mode, input.device) for n, m, s in zip(lengths, sizes, scales, strict=True)]
         return _through_matrices(input, matrices, first)
     taps = _cubic_taps if mode == "bicubic" else _linear_taps
     result = _computable(input)
     for d in _order(input):
-        chosen = taps(lengths[d], sizes[d], scales[d], corners, result.dtype)
+        chosen = taps(lengths[d], sizes[d], scales[d], corners, result)
         if not input.is_floating_point():
             chosen = _short_taps(chosen)
         result = _settled(_along(result, d + first, chosen), input)
@@ -191,25 +191,25 @@ def _like(result: Tensor, input: Tensor) -> Tensor:
     return narrow_back(result, input) if input.is_floating_point() else _settled(result, input).to(input.dtype)
 
 
-def _positions(m: int, scale: float, align_corners: bool, dtype) -> Tensor:
-    i = fb.arange(m, dtype=dtype)
+def _positions(m: int, scale: float, align_corners: bool, like: Tensor) -> Tensor:
+    i = fb.arange(m, dtype=like.dtype, device=like.device)
     return i * scale if align_corners else (i + 0.5) * scale - 0.5
 
 
 Taps = list[tuple[Tensor, Tensor]]
 
 
-def _linear_taps(n: int, m: int, scale: float, align_corners: bool, dtype) -> Taps:
+def _linear_taps(n: int, m: int, scale: float, align_corners: bool, like: Tensor) -> Taps:
     """Two source indices for each result and their weights."""
-    at = _positions(m, scale, align_corners, dtype).clamp(min=0)
+    at = _positions(m, scale, align_corners, like).clamp(min=0)
     low = at.long().clamp(max=n - 1)
     part = (at - low).clamp(0, 1)
     return [(low, 1 - part), ((low + 1).clamp(max=n - 1), part)]
 
 
-def _cubic_taps(n: int, m: int, scale: float, align_corners: bool, dtype) -> Taps:
+def _cubic_taps(n: int, m: int, scale: float, align_corners: bool, like: Tensor) -> Taps:
     """Four source indices for each result and their weights; places outside repeat the border."""
-    at = _positions(m, scale, align_corners, dtype)
+    at = _positions(m, scale, align_corners, like)
     low = at.floor()
     part = at - low
     return [((low.long() + k).clamp(0, n - 1), _cubic((part - k).abs(), _CUBIC)) for k in (-1, 0, 1, 2)]
@@ -241,9 +241,9 @@ def _through_matrices(input: Tensor, matrices: list[Tensor], first: int) -> Tens
     return _like(result.contiguous(), input)
 
 
-def _area_matrix(n: int, m: int) -> Tensor:
+def _area_matrix(n: int, m: int, device: Any) -> Tensor:
     """Row i averages the sources from floor(i·n/m) to ceil((i+1)·n/m)."""
-    i, j = fb.arange(m).unsqueeze(1), fb.arange(n).unsqueeze(0)
+    i, j = fb.arange(m, device=device).unsqueeze(1), fb.arange(n, device=device).unsqueeze(0)
     inside = (j >= (i * n).div(m, rounding_mode="floor")) & (j < -((-(i + 1) * n).div(m, rounding_mode="floor")))
     weights = inside.double()
     return weights / weights.sum(1, keepdim=True)
@@ -262,14 +262,14 @@ _FILTERS: dict[str, tuple[int, Callable[[Tensor], Tensor]]] = {
 }
 
 
-def _filter_matrix(n: int, m: int, scale: float, mode: str) -> Tensor:
+def _filter_matrix(n: int, m: int, scale: float, mode: str, device: Any) -> Tensor:
     """Weights of a filter that widens when shrinking."""
     reach, weight = _FILTERS[mode]
     stretch = max(scale, 1.0)
-    centre = (fb.arange(m, dtype=fb.float64) + 0.5) * scale
+    centre = (fb.arange(m, dtype=fb.float64, device=device) + 0.5) * scale
     low = (centre - reach * stretch + 0.5).trunc().clamp(min=0)
     high = (centre + reach * stretch + 0.5).trunc().clamp(max=n)
-    j = fb.arange(n, dtype=fb.float64).unsqueeze(0)
+    j = fb.arange(n, dtype=fb.float64, device=device).unsqueeze(0)
     distance = ((j - centre.unsqueeze(1) + 0.5) / stretch).abs()
     weights = weight(distance).masked_fill((j < low.unsqueeze(1)) | (j >= high.unsqueeze(1)), 0)
     return weights / weights.sum(1, keepdim=True)

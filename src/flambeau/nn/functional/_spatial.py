@@ -60,12 +60,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 low, high = max(-before, 0), max(-after, 0)
                 input = input.narrow(dim, low, max(input.shape[dim] - low - high, 0))
                 before, after = max(before, 0), max(after, 0)
-            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, given))
+            input = input.index_select(dim, _source(mode, input.shape[dim], before, after, given, input.device))
     result = input if any(margins) else input.clone()
     return result.movedim(-1, 1) if last else result
 
 
-def _source(mode: str, size: int, before: int, after: int, dim: int) -> Tensor:
+def _source(mode: str, size: int, before: int, after: int, dim: int, device: Any) -> Tensor:
     """The index that each position of the padded dimension is read from."""
     limit = {"reflect": size - 1, "circular": size}.get(mode)
     if limit is not None and max(before, after) > limit:
@@ -75,7 +75,7 @@ def _source(mode: str, size: int, before: int, after: int, dim: int) -> Tensor:
         )
     if size + before + after < 1:
         raise ArgumentError(f"pad: padding ({before}, {after}) leaves nothing of dimension {dim} of size {size}")
-    return _SOURCES[mode](fb.arange(-before, size + after), size)
+    return _SOURCES[mode](fb.arange(-before, size + after, device=device), size)
 
 
 _SOURCES = {
@@ -95,6 +95,7 @@ def _block_index(
     dilation: tuple[Any, ...],
     padding: tuple[Any, ...],
     stride: tuple[Any, ...],
+    device: Any,
 ) -> tuple[Tensor, tuple[int, int], tuple[int, int]]:
     """For each place in each block, its position in the padded image; also the padded size and the numbers of blocks.
 
@@ -118,7 +119,8 @@ def _block_index(
                 f"{op}: a block of {kernel} with dilation {dilation} does not fit into the padded size {padded}"
             )
         blocks.append(count)
-        steps.append(fb.arange(kernel[d]).unsqueeze(1) * dilation[d] + fb.arange(count) * stride[d])
+        inside, starts = fb.arange(kernel[d], device=device), fb.arange(count, device=device)
+        steps.append(inside.unsqueeze(1) * dilation[d] + starts * stride[d])
     rows = steps[0].view(kernel[0], 1, blocks[0], 1)
     columns = steps[1].view(1, kernel[1], 1, blocks[1])
     return (rows * padded[1] + columns).reshape(-1), padded, (blocks[0], blocks[1])
@@ -155,7 +157,7 @@ def unfold(
         ntuple(op, name, v, 2)
         for name, v in (("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride))
     )
-    index, _, blocks = _block_index(op, (input.shape[-2], input.shape[-1]), kernel, dilation, padding, stride)
+    index, _, blocks = _block_index(op, (input.shape[-2], input.shape[-1]), kernel, dilation, padding, stride, input.device)
     image = fb.constant_pad_nd(input, [padding[1], padding[1], padding[0], padding[0]])
     columns = image.flatten(-2).index_select(-1, index)
     return columns.reshape((*input.shape[:-3], input.shape[-3] * kernel[0] * kernel[1], blocks[0] * blocks[1]))
@@ -195,7 +197,7 @@ def fold(
             ("stride", stride),
         )
     )  # fmt: skip
-    index, padded, blocks = _block_index(op, size, kernel, dilation, padding, stride)
+    index, padded, blocks = _block_index(op, size, kernel, dilation, padding, stride, input.device)
     area = kernel[0] * kernel[1]
     if input.shape[-2] % area:
         raise ArgumentError(
