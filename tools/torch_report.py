@@ -1,6 +1,6 @@
 """Run PyTorch's own test files with flambeau as `torch` and report the share of applicable tests that pass.
 
-    TORCH_SOURCE=<checkout> PYTHONPATH=src python tools/torch_report.py [test_torch.py nn ...] [--jobs 2] [-k EXPRESSION]
+    TORCH_SOURCE=<checkout> PYTHONPATH=src python tools/torch_report.py [test_torch.py nn ...] [--jobs 2] [-k EXPRESSION] [--share 3]
 
 Without names it runs `FILES`. Each file runs in processes of its own (`tools/torch_tests.py` is the plugin), so a crash costs one test.
 Tests that match a line of `tools/torch_tests_not_applicable.txt`, and tests that PyTorch itself skips here, do not count. A table
@@ -14,6 +14,7 @@ import fnmatch
 import functools
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 TOOLS = Path(__file__).resolve().parent
 FILES = """
@@ -44,6 +46,9 @@ def main() -> int:
         "names", nargs="*", help="files or folders below the checkout's test/ (default: the list in this file)"
     )
     parser.add_argument("-k", dest="expression", default="", help="pytest's -k: run the tests that match only")
+    parser.add_argument(
+        "--share", type=int, default=1, help="run one test in so many, the same ones each time (default: 1)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes per file (default: 2)")
     parser.add_argument("--timeout", type=int, default=120, help="seconds per test (default: 120)")
     parser.add_argument("--file-timeout", type=int, default=3600, help="seconds per file (default: 3600)")
@@ -103,19 +108,33 @@ def run_file(file: Path, name: str, options: argparse.Namespace, listing) -> Cou
         command += ["--junitxml", str(report), "-o", "junit_family=xunit1", str(file)]
         if options.expression:
             command += ["-k", options.expression]
+        if options.share > 1:
+            command += ["--share", str(options.share)]
         paths = [str(TOOLS), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        try:
-            result = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=options.file_timeout
-            )
-            tail = result.stdout[-2000:] + result.stderr[-2000:]
-        except subprocess.TimeoutExpired:
-            tail = f"stopped after {options.file_timeout} s"
+        tail, stopped = run_within(command, options.file_timeout, cwd=folder, env=environment)
         if not report.exists():
             listing.write(f"{name}: no report\n{tail}\n")
             return Counter({"crashed": 1})
-        return read_report(report, name, listing)
+        counts = read_report(report, name, listing)
+        if stopped:
+            listing.write(f"timed out\t{name}\tstopped after {options.file_timeout} s, the tests left did not run\n")
+            counts["timed out"] += 1
+        return counts
+
+
+def run_within(command: list[str], seconds: float, **options: Any) -> tuple[str, bool]:
+    """The end of a command's output, and whether it was interrupted, after which pytest still reports what it has run."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    try:
+        return process.communicate(timeout=seconds)[0][-4000:], False
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=300)[0][-4000:], True
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0][-4000:], True
 
 
 def read_report(report: Path, name: str, listing) -> Counter[str]:

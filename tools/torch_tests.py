@@ -21,6 +21,7 @@ import shutil
 import sys
 import tempfile
 import types
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,24 @@ from flambeau.compat.absent import Placeholder
 
 SOURCE = Path(os.environ.get("TORCH_SOURCE", ""))
 if not (SOURCE / "torch" / "testing" / "_internal").is_dir():
-    raise SystemExit(f"torch_tests: no torch/testing/_internal below TORCH_SOURCE={str(SOURCE)!r}; set it to a PyTorch checkout")
+    raise SystemExit(
+        f"torch_tests: no torch/testing/_internal below TORCH_SOURCE={str(SOURCE)!r}; set it to a PyTorch checkout"
+    )
 os.environ.setdefault("PYTORCH_TESTING_DEVICE_ONLY_FOR", "cpu")
 sys.path.insert(0, str(SOURCE / "test"))
 compat.install()
 
 import torch  # noqa: E402, the import hook is installed above
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--share", type=int, default=1, help="run one test in so many, chosen by a checksum of its name")
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    share = config.getoption("--share")
+    items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % share == 0]
+
 
 # Loaded from the checkout; the rest of torch.testing is flambeau's.
 FROM_CHECKOUT = ("torch.testing._internal", "torch.testing._comparison", "torch.testing._utils")
