@@ -33,8 +33,8 @@ FILES = """
     test_modules.py test_transformers.py test_native_mha.py test_stateless.py test_overrides.py test_subclass.py
     test_module_tracker.py test_flop_counter.py functorch/test_vmap.py functorch/test_eager_transforms.py test_ops.py
     test_ops_gradients.py test_linalg.py test_foreach.py test_sparse.py test_sparse_csr.py test_spectral_ops.py test_masked.py
-    test_dataloader.py distributions optim test_serialization.py test_multiprocessing.py test_multiprocessing_spawn.py test_utils.py
-    test_tensorboard.py test_pytree.py test_weak.py test_hub.py profiler/test_profiler.py
+    test_dataloader.py distributions test_optim.py optim test_serialization.py test_multiprocessing.py test_multiprocessing_spawn.py
+    test_utils.py test_tensorboard.py test_pytree.py test_weak.py test_hub.py test_monitor.py profiler/test_profiler.py
 """.split()
 
 OUTCOMES = ("passed", "failed", "crashed", "timed out", "skipped", "not applicable")
@@ -73,12 +73,16 @@ def main() -> int:
     with options.output.open("w") as listing:
         for file in files:
             start = time.monotonic()
-            name = str(file.relative_to(source / "test"))
+            name = name_of(file, source)
             counts = run_file(file, name, options, listing)
             total += counts
             print(row(name, counts) + f"{time.monotonic() - start:9.0f}", flush=True)
     print(row("total", total))
     return 0
+
+
+def name_of(file: Path, source: Path) -> str:
+    return str(file.relative_to(source / "test"))
 
 
 def row(name: str, counts: Counter[str]) -> str:
