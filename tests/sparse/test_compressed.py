@@ -83,8 +83,12 @@ def test_constructors(name):
         make(starts, plain + 9, x.values(), (4, 4))
     with pytest.raises(ValueError, match="does not fit"):
         make(starts, plain, x.values(), (5, 4) if name.endswith("r") else (4, 5))
-    with pytest.raises(ValueError, match="batches are not available"):
-        make(fb.stack([starts, starts]), fb.stack([plain, plain]), x.values())
+    with pytest.raises(ValueError, match=r"values must have dimensionality > sum of batch and block dimensionalities"):
+        make(fb.stack([starts, starts]), fb.stack([plain, plain]), x.values()[0])
+    with pytest.raises(ValueError, match="or batches of vectors of one shape"):
+        make(fb.stack([starts, starts]), plain, x.values())
+    with pytest.raises(ValueError, match="one value for each index"):
+        make(starts, plain, x.values()[:-1])
 
 
 def test_ops(name):
@@ -151,3 +155,147 @@ def test_files(name, tmp_path):
         fb.save({"x": x}, tmp_path / file)
         back = fb.load(tmp_path / file)["x"]
         assert back.layout is x.layout and back.to_dense().equal(DENSE) and parts(back, name) == parts(x, name)
+
+
+# ---- batches ------------------------------------------------------------------------------------------------------------
+
+BATCH = fb.stack([fb.stack([DENSE, DENSE.t()]), fb.stack([DENSE.flip(0), DENSE * 2]), fb.stack([DENSE, DENSE.flip(1)])])
+# Each matrix of a batch keeps equally many blocks.
+BLOCKS = fb.ones(3, 2, 4, 4) * fb.eye(2).repeat_interleave(2, 0).repeat_interleave(2, 1) * fb.arange(1.0, 7).view(3, 2, 1, 1)
+
+
+def batch(name):
+    return (BLOCKS if name.startswith("b") else BATCH), MADE[name](BLOCKS if name.startswith("b") else BATCH)
+
+
+def test_batches(name):
+    dense, x = batch(name)
+    starts, plain = (getattr(x, part)() for part in STARTS[name])
+    count = 2 if name.startswith("b") else 5
+    assert x._nnz() == count and x.sparse_dim() == 2 and x.dense_dim() == 0 and x.to_dense().equal(dense)
+    assert starts.shape == (3, 2, 3 if name.startswith("b") else 5) and plain.shape == (3, 2, count)
+    assert x.values().shape == (3, 2, count, *((2, 2) if name.startswith("b") else ()))
+    again = getattr(fb, f"sparse_{name}_tensor")(starts.tolist(), plain.tolist(), x.values().tolist())
+    assert again.shape == (3, 2, 4, 4) and again.to_dense().equal(dense)
+    for i, j in ((0, 1), (2, 0)):
+        one = MADE[name](dense[i, j])
+        for picked in (x[i, j], x.select(0, i).select(0, j), x[i][j]):
+            assert picked.layout is x.layout and parts(picked, name) == parts(one, name) and picked.to_dense().equal(dense[i, j])
+    with pytest.raises(RuntimeError, match="selecting sparse dimensions is not supported for batched sparse compressed tensors"):
+        x.select(-1, 0)
+    with pytest.raises(TypeError, match="Cannot assign to a sparse tensor"):
+        x[0, 0, 0, 0] = 1
+    assert x[0, 0, 0, 0] == 1 and x[0, 0].select(0, 0).to_dense().equal(dense[0, 0, 0])
+
+
+def test_ops_of_batches(name):
+    dense, x = batch(name)
+    for result, expected in (
+        (x * 2, dense * 2), (x + x, dense * 2), (x.sin(), dense.sin()), (x.clone(), dense), (x.to(fb.float64), dense.double()),
+        (fb.zeros_like(x), dense * 0), (copy.deepcopy(x), dense), (pickle.loads(pickle.dumps(x)), dense),
+        (x.transpose(-2, -1), dense.mT), (x.transpose(0, 1), dense.transpose(0, 1)), (x.permute(1, 0, 3, 2), dense.permute(1, 0, 3, 2)),
+        (x.to_sparse_coo(), dense),
+    ):  # fmt: skip
+        assert fb.allclose(result.to_dense(), expected.to(result.dtype)) and result.shape == expected.shape
+    assert x.transpose(-2, -1).layout is not x.layout and x.transpose(0, 1).layout is x.layout and x.sum() == dense.sum()
+    message = r"can only transpose dimensions of the same type \(Batch, Sparse, Dense\), got 1\(Batch\) and 2\(Sparse\)"
+    with pytest.raises(RuntimeError, match=message):
+        x.transpose(1, 2)
+    assert fb.result_type(x, 1.0) == fb.float32 and fb.result_type(x.to(fb.int32), 1) == fb.int32
+    drawn = fb.randn_like(x)
+    assert parts(drawn, name) == parts(x, name) and not drawn.to_dense().equal(dense)
+    source = dense.clone().requires_grad_()
+    made = source.to_sparse(layout=x.layout, blocksize=(2, 2) if name.startswith("b") else None)
+    (made * 3).to_dense().sum().backward()
+    assert source.grad.equal((dense != 0) * 3.0)
+
+
+def test_batches_that_do_not_fit(name):
+    uneven = fb.stack([fb.eye(4), fb.ones(4, 4)])
+    with pytest.raises(RuntimeError, match="Expect the same number of specified elements per batch"):
+        MADE[name](uneven)
+    with pytest.raises(RuntimeError, match=r"sparse_dim\(\)!=2 is not supported"):
+        uneven.to_sparse().to_sparse(layout=getattr(fb, f"sparse_{name}"), blocksize=(2, 2) if name.startswith("b") else None)
+    other = {"csr": "csc", "csc": "csr", "bsr": "bsc", "bsc": "bsr"}[name]
+    with pytest.raises(RuntimeError, match="empty_like with different sparse layout is not supported"):
+        fb.empty_like(MADE[name](), layout=getattr(fb, f"sparse_{other}"))
+    x = MADE[name]()
+    for source, message in (
+        (DENSE, "different layouts"), (MADE[other](), "different layouts"), (MADE[name](fb.eye(4) * fb.eye(4)[0]), "same number"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=f"copy_: .*{message}"):
+            x.copy_(source)
+    assert x.copy_(MADE[name](DENSE * 7)).to_dense().equal(DENSE * 7)
+
+
+def test_dense_dimensions_of_batches():
+    x = (fb.arange(48.0) + 1).view(2, 2, 3, 4)
+    for target in (fb.sparse_csr, fb.sparse_csc):
+        made = x.to_sparse(layout=target, dense_dim=1)
+        assert made.dense_dim() == 1 and made.values().shape == (2, 6, 4) and made.to_dense().equal(x)
+        assert made.select(3, 1).to_dense().equal(x[..., 1]) and made.transpose(1, 2).to_dense().equal(x.transpose(1, 2))
+
+
+def test_sampled_addmm():
+    for batch in ((), (2,), (2, 3)):
+        a, b = fb.randn(*batch, 4, 3), fb.randn(*batch, 3, 4)
+        pattern = DENSE.expand(*batch, 4, 4).to_sparse_csr()
+        expected = 0.5 * (a @ b) * (DENSE != 0) + 2 * DENSE
+        for x in (pattern, MADE["csr"]()):  # one matrix serves every matrix of a batch
+            assert fb.allclose(fb.sparse.sampled_addmm(x, a, b, alpha=0.5, beta=2).to_dense(), expected, atol=1e-5)
+    a, b = fb.randn(4, 2, requires_grad=True), fb.randn(2, 4, requires_grad=True)
+    fb.sparse.sampled_addmm(MADE["csr"](), a, b).values().sum().backward()
+    assert fb.allclose(a.grad, (DENSE != 0).float() @ b.detach().t())
+    out = MADE["csr"]()
+    fb.sparse.sampled_addmm(out, a.detach(), b.detach(), beta=0, out=out)
+    assert fb.allclose(out.to_dense(), (a @ b).detach() * (DENSE != 0))
+    with pytest.raises(TypeError, match="Expected self to be a sparse matrix"):
+        fb.sparse.sampled_addmm(DENSE.to_sparse(), a, b)
+    with pytest.raises(ValueError, match="cannot be multiplied"):
+        fb.sparse.sampled_addmm(MADE["csr"](), a, a)
+    with pytest.raises(ValueError, match="does not fit a product"):
+        fb.sparse.sampled_addmm(MADE["csr"](), a[:3], b)
+    with pytest.raises(TypeError, match="one dtype"):
+        fb.sparse.sampled_addmm(MADE["csr"](), a.double(), b.double())
+
+
+@pytest.mark.parametrize("reduce", ["mean", "amax", "amin"])
+def test_reduced_products(reduce):
+    other = fb.randn(4, 3)
+    terms = fb.where((DENSE != 0).unsqueeze(2), DENSE.unsqueeze(2) * other, fb.nan)
+    expected = {
+        "mean": terms.nanmean(1),
+        "amax": terms.nan_to_num(-fb.inf).amax(1),
+        "amin": terms.nan_to_num(fb.inf).amin(1),
+    }[reduce]
+    assert fb.allclose(fb.sparse.mm(MADE["csr"](), other, reduce=reduce), expected)
+    with pytest.raises(TypeError, match="takes compressed rows times a dense matrix"):
+        fb.sparse.mm(MADE["csc"](), other, reduce=reduce)
+    with pytest.raises(ValueError, match="reduce must be"):
+        fb.sparse.mm(MADE["csr"](), other, reduce="prod")
+
+
+def test_backward_of_sparse_results():
+    for name in MADE:
+        x = MADE[name]().requires_grad_()
+        y = x.sin()
+        y.backward(y.detach().clone())
+        assert x.grad.layout is x.layout and fb.allclose(x.grad.to_dense(), (DENSE.cos() * DENSE.sin()), atol=1e-6)
+    x = MADE["csr"]().requires_grad_()
+    (x * 2).backward(fb.arange(16.0).view(4, 4))
+    assert x.grad.to_dense().equal(fb.arange(16.0).view(4, 4) * 2 * (DENSE != 0))
+    with pytest.raises(RuntimeError, match="implicitly created only for scalar"):
+        (x * 2).backward()
+    with pytest.raises(ValueError, match="the gradient has shape"):
+        (x * 2).backward(fb.ones(2, 2))
+    with pytest.raises(ValueError, match="same blocks"):
+        (MADE["bsr"]().requires_grad_() * 2).backward(fb.ones(4, 4))
+
+
+def test_masked_reductions_of_sparse_input():
+    """An element that the mask selects counts as 0 when the input does not keep it."""
+    mask = fb.tensor([[True, True, False, True], [True] * 4, [False] * 4, [True, False, False, True]])
+    for op in ("sum", "prod", "amax", "amin", "mean"):
+        result = getattr(fb.masked, op)(MADE["csr"](), 1, mask=mask, keepdim=True)
+        dense = getattr(fb.masked, op)(DENSE, 1, mask=mask, keepdim=True)
+        assert result.layout is fb.sparse_csr and result.to_dense().equal(dense.where(mask.any(1, keepdim=True), fb.tensor(0.0)))

@@ -29,7 +29,7 @@ def _check_input(name: str, input: Any) -> None:
 
 
 def _any_layout(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Lets a reduction take sparse tensors: kept elements are the selected ones, and the result has the input's layout."""
+    """Lets a reduction take sparse tensors: without a mask the kept elements are selected; the result has the input's layout."""
 
     @functools.wraps(reduce)
     def function(input: Tensor, *args: Any, mask: Tensor | None = None, **kwargs: Any) -> Tensor:
@@ -37,9 +37,13 @@ def _any_layout(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
             mask = mask.to_dense()
         if not isinstance(input, Tensor) or input.layout is fb.strided:
             return reduce(input, *args, mask=mask, **kwargs)
-        kept: Any = input
-        kept = kept._with(fb.ones_like(kept._values(), dtype=fb.bool)).to_dense()
-        result = reduce(input.to_dense(), *args, mask=kept if mask is None else kept & mask, **kwargs)
+        if mask is None:
+            kept: Any = input
+            mask = kept._with(fb.ones_like(kept._values(), dtype=fb.bool)).to_dense()
+        dense = input.to_dense()
+        result = reduce(dense, *args, mask=mask, **kwargs)
+        # What no element was selected for is not kept either.
+        result = fb.where(_output_mask(reduce, dense, *args, mask=mask, **kwargs), result, fb.zeros((), dtype=result.dtype))
         return result.to_sparse(layout=input.layout)
 
     return function

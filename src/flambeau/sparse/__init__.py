@@ -21,7 +21,7 @@ from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor
 
 __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "ShortTensor", "SparseTensor", "addmm",
-    "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum",
+    "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum",
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 
@@ -32,16 +32,42 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     Args:
         mat1: the left matrix.
         mat2: the right matrix.
-        reduce: None or "sum"; the products that meet in one element are added.
+        reduce: what becomes of the products that meet in one element: "sum" (the default), or with compressed rows and a
+            dense mat2 "mean", "amax" or "amin".
 
     Example:
         >>> fb.sparse.mm(fb.eye(2).to_sparse(), fb.tensor([[1.0], [2.0]]))
         tensor([[1.],
                 [2.]])
     """
-    if reduce not in (None, "sum"):
-        raise ArgumentError(f"sparse.mm: reduce must be None or 'sum', got {reduce!r}")
-    return fb.mm(mat1, mat2)
+    if reduce not in (None, "sum", "mean", "amax", "amin"):
+        raise ArgumentError(f"sparse.mm: reduce must be None, 'sum', 'mean', 'amax' or 'amin', got {reduce!r}")
+    if reduce in (None, "sum"):
+        return fb.mm(mat1, mat2)
+    return _rules.reduced_product(mat1, mat2, str(reduce))
+
+
+def sampled_addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2), computed only at the elements that the sparse input keeps.
+
+    Args:
+        input: compressed rows (CSR) or columns; without batches it serves every matrix of a batch.
+        mat1: the left factor, a dense matrix or a batch of them.
+        mat2: the right factor.
+        beta: what input is multiplied by.
+        alpha: what the product is multiplied by.
+        out: a sparse tensor of the result's layout to write to.
+
+    Example:
+        >>> pattern = fb.eye(2).to_sparse_csr()
+        >>> fb.sparse.sampled_addmm(pattern, fb.ones(2, 3), fb.ones(3, 2), beta=0).to_dense()
+        tensor([[3., 0.],
+                [0., 3.]])
+    """
+    result = _rules.sampled_product(_sparse("sparse.sampled_addmm", input), mat1, mat2, beta, alpha)
+    return result if out is None else _rules.into("sparse.sampled_addmm", out, result)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:

@@ -2,18 +2,20 @@
 
 A `SparseTensor` of one of these keeps what one of coordinates keeps, coordinates and values, in the order of the
 layout; with blocks, the coordinates count blocks and every value is a block. Where each row begins is counted when
-somebody asks.
+somebody asks. In a batch of matrices, all of which keep equally many elements, the coordinates of the batch come first,
+and the values of the matrices follow each other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, StateError
-from flambeau.sparse._tensor import SparseTensor, make, sparse_coo_tensor, to_sparse, torch_name
+from flambeau.sparse._tensor import SparseTensor, flatten, make, sparse_coo_tensor, to_sparse, torch_name, unflatten
 
 __all__ = [
     "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
@@ -47,18 +49,38 @@ def part(x: SparseTensor, name: str) -> Tensor:
             f"{name} expected sparse {_OF_ROWS[name]} compressed tensor layout but got {torch_name(x._layout)}; convert it with "
             f".to_sparse_{'csr' if _OF_ROWS[name] == 'row' else 'csc'}()"
         )
-    main = layout.main
+    main, batch = layout.main, batch_shape(x)
     if name == layout.plain:
-        return x._index[1 - main].to(x._index_dtype)
-    height = x.shape[main] // (x._value.shape[1 + main] if layout.blocks else 1)
-    counts = fb.bincount(x._index[main], minlength=height)
-    return fb.cat([counts.new_zeros(1), counts.cumsum(0)]).to(x._index_dtype)
+        return x._index[len(batch) + 1 - main].reshape(*batch, x._nnz()).to(x._index_dtype)
+    height = x.shape[len(batch) + main] // block_size(x)[main]
+    lines = flatten(x._index[[*range(len(batch)), len(batch) + main]], (*batch, height))
+    counts = fb.bincount(lines, minlength=math.prod(batch) * height).view(*batch, height)
+    return fb.cat([counts.new_zeros((*batch, 1)), counts.cumsum(-1)], -1).to(x._index_dtype)
+
+
+def batch_shape(x: SparseTensor) -> tuple[int, ...]:
+    """The leading dimensions over which a compressed tensor is a batch of matrices."""
+    return tuple(x.shape[: x._index.shape[0] - 2]) if x._layout in LAYOUTS else ()
+
+
+def values(x: SparseTensor) -> Tensor:
+    """The kept elements, or blocks, of each matrix of the batch."""
+    batch = batch_shape(x)
+    return x._value.unflatten(0, (*batch, x._value.shape[0] // max(math.prod(batch), 1))) if batch else x._value
 
 
 def block_size(x: SparseTensor) -> tuple[int, int]:
     """Rows and columns of a block; (1, 1) without blocks."""
     blocks = x._layout in LAYOUTS and LAYOUTS[x._layout].blocks
     return (x._value.shape[1], x._value.shape[2]) if blocks else (1, 1)
+
+
+def repeated(x: SparseTensor, batch: tuple[int, ...]) -> SparseTensor:
+    """A batch of the same matrix."""
+    count, n = math.prod(batch), x._value.shape[0]
+    lead = unflatten(fb.arange(count).repeat_interleave(n), batch)
+    value = x._value.repeat(count, *(1,) * (x._value.ndim - 1))
+    return make(fb.cat([lead, x._index.repeat(1, count)]), value, (*batch, *x.shape), x._ordered, x._layout, x._index_dtype)
 
 
 def elements(x: SparseTensor) -> SparseTensor:
@@ -69,16 +91,19 @@ def elements(x: SparseTensor) -> SparseTensor:
     if not layout.blocks:
         return make(x._index, x._value, tuple(x.shape), layout.main == 0 and x._ordered, fb.sparse_coo)
     height, width = block_size(x)
-    rows = x._index[0].view(-1, 1, 1) * height + fb.arange(height).view(1, -1, 1)
-    columns = x._index[1].view(-1, 1, 1) * width + fb.arange(width).view(1, 1, -1)
-    shape = (x._nnz(), height, width)
-    index = fb.stack([rows.expand(shape).reshape(-1), columns.expand(shape).reshape(-1)])
-    return make(index, x._value.flatten(0, 2), tuple(x.shape), x._nnz() * height * width < 2, fb.sparse_coo)
+    *batch, rows, columns = (row.view(-1, 1, 1) for row in x._index)
+    rows = rows * height + fb.arange(height).view(1, -1, 1)
+    columns = columns * width + fb.arange(width).view(1, 1, -1)
+    shape = (x._value.shape[0], height, width)
+    index = fb.stack([places.expand(shape).reshape(-1) for places in (*batch, rows, columns)])
+    return make(index, x._value.flatten(0, 2), tuple(x.shape), index.shape[1] < 2, fb.sparse_coo)
 
 
-def as_layout(x: Tensor, target: Any, blocksize: Sequence[int] | None = None, dense_dim: int | None = None) -> SparseTensor:
-    """A dense or sparse tensor in a compressed layout."""
-    layout, op = LAYOUTS[target], f"to_{str(target).rpartition('.')[2]}"
+def as_layout(
+    x: Tensor, target: Any, blocksize: Sequence[int] | None = None, dense_dim: int | None = None, *, batched: bool = False
+) -> SparseTensor:
+    """A dense or sparse tensor in a compressed layout; coordinates of more than two dimensions only if `batched`."""
+    layout, op, given = LAYOUTS[target], f"to_{str(target).rpartition('.')[2]}", x
     if not isinstance(x, SparseTensor):
         x = to_sparse(x, sparse_dim=x.ndim - (dense_dim or 0))
     if x._layout is target and (not layout.blocks or blocksize is None or tuple(blocksize) == block_size(x)):
@@ -90,40 +115,61 @@ def as_layout(x: Tensor, target: Any, blocksize: Sequence[int] | None = None, de
             raise ArgumentError(f"{op}: blocksize must be two numbers, got {tuple(blocksize)}")
     elif blocksize is not None:
         raise ArgumentError(f"{op}: blocksize is for blocks only; {target} has none")
+    if x.is_sparse and given is x and not batched and x.sparse_dim() != 2:
+        raise ArgumentError(
+            f"{op}: conversion from Sparse to {torch_name(target)} for input tensors with sparse_dim()!=2 is not supported"
+        )
     kept = x._index_dtype
     x = elements(x)
-    if x.sparse_dim() != 2:
+    rank = x.sparse_dim()
+    if rank < 2:
         raise ArgumentError(
-            f"{op}: expected a matrix, got shape {tuple(x.shape)} with {x.sparse_dim()} sparse dimensions; batches are not available"
+            f"{op}: expected a matrix or a batch of matrices, got shape {tuple(x.shape)} with {rank} sparse dimension(s)"
         )
     sorted_: Any = x.coalesce()
     index, values, size = sorted_._index, sorted_._value, tuple(x.shape)
+    batch, units = size[: rank - 2], size[rank - 2 : rank]
     if layout.blocks:
         height, width = (int(n) for n in blocksize or ())
-        for d, n in enumerate((height, width)):
-            if n < 1 or size[d] % n:
-                raise ArgumentError(
-                    f"tensor sparse size ({size[0]},{size[1]}) must be divisible by given blocksize ({height},{width}): {op}"
-                )
-        across = size[1] // width
-        flat = fb.div(index[0], height, rounding_mode="floor") * across + fb.div(index[1], width, rounding_mode="floor")
-        places, inverse = flat.unique(return_inverse=True)
-        inner = (inverse * height + index[0] % height) * width + index[1] % width
-        blocks = values.new_zeros((places.shape[0] * height * width, *values.shape[1:])).index_add(0, inner, values)
-        values = blocks.view(places.shape[0], height, width, *values.shape[1:])
-        index = fb.stack([fb.div(places, max(across, 1), rounding_mode="floor"), places % max(across, 1)])
+        if min(height, width) < 1 or units[0] % height or units[1] % width:
+            raise ArgumentError(
+                f"tensor sparse size ({units[0]},{units[1]}) must be divisible by given blocksize ({height},{width}): {op}"
+            )
+        units = (units[0] // height, units[1] // width)
+        *lead, rows, columns = index
+        blocks = [*lead, fb.div(rows, height, rounding_mode="floor"), fb.div(columns, width, rounding_mode="floor")]
+        places, inverse = flatten(fb.stack(blocks), (*batch, *units)).unique(return_inverse=True)
+        inner = (inverse * height + rows % height) * width + columns % width
+        filled = values.new_zeros((places.shape[0] * height * width, *values.shape[1:])).index_add(0, inner, values)
+        values = filled.view(places.shape[0], height, width, *values.shape[1:])
+        index = unflatten(places, (*batch, *units))
+    if batch and (fb.bincount(flatten(index[:-2], batch), minlength=math.prod(batch)).unique().numel() > 1):
+        raise ArgumentError(
+            f"Expect the same number of specified elements per batch: {op}, shape {size}; convert matrix by matrix"
+        )
     if layout.main == 1:
-        order = (index[1] * (size[0] + 1) + index[0]).argsort(stable=True)
+        order = flatten(index[[*range(rank - 2), rank - 1, rank - 2]], (*batch, *units[::-1])).argsort(stable=True)
         index, values = index[:, order], values[order]
     return make(index, values, size, True, target, kept)
 
 
-def transposed(x: SparseTensor) -> SparseTensor:
-    """The transposed matrix: the same values in the transposed layout (CSR and CSC, BSR and BSC)."""
-    layout = LAYOUTS[x._layout]
-    values = x._value.transpose(1, 2) if layout.blocks else x._value
-    size = (x.shape[1], x.shape[0], *x.shape[2:])
-    return make(x._index.flip(0), values, size, x._ordered, getattr(fb, layout.turned), x._index_dtype)
+def permuted(x: SparseTensor, order: Sequence[int]) -> SparseTensor:
+    """Batch, matrix and dense dimensions in another order; a transposed matrix has the transposed layout (CSR and CSC)."""
+    layout, n = LAYOUTS[x._layout], len(batch_shape(x))
+    kinds = [0] * n + [1] * 2 + [2] * x.dense_dim()
+    for to, d in enumerate(order):
+        if kinds[to] != kinds[d]:
+            names = " and ".join(f"{i}({('Batch', 'Sparse', 'Dense')[kinds[i]]})" for i in sorted((to, d)))
+            wording = "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense)"
+            raise ArgumentError(f"{wording}, got {names}; use .to_sparse_coo() first")
+    turned, inner = order[n] != n, 2 if layout.blocks else 0
+    size, index = tuple(x.shape[d] for d in order), x._index[list(order[: n + 2])]
+    blocks = ([2, 1] if turned else [1, 2]) if layout.blocks else []
+    values = x._value.permute(0, *blocks, *(d - n - 1 + inner for d in order[n + 2 :]))
+    if list(order[:n]) != list(range(n)):
+        moved = flatten(index[:n], size[:n]).argsort(stable=True)
+        index, values = index[:, moved], values[moved]
+    return make(index, values, size, x._ordered, getattr(fb, layout.turned) if turned else x._layout, x._index_dtype)
 
 
 # ---- construction --------------------------------------------------------------------------------------------------------
@@ -164,42 +210,47 @@ def _built(op: str, target: Any, starts: Any, plain: Any, values: Any, size: Any
     starts, plain = fb.as_tensor(starts), fb.as_tensor(plain)
     kept = fb.int32 if starts.dtype == plain.dtype == fb.int32 else fb.int64
     starts, plain = starts.to(fb.int64), plain.to(fb.int64)
-    if starts.ndim != 1 or plain.ndim != 1 or starts.shape[0] < 1:
-        shapes = f"{tuple(starts.shape)} and {tuple(plain.shape)}"
+    shapes = f"{tuple(starts.shape)} and {tuple(plain.shape)}"
+    if starts.ndim < 1 or plain.shape[:-1] != starts.shape[:-1] or plain.ndim < 1 or starts.shape[-1] < 1:
         raise ArgumentError(
-            f"{op}: expected vectors of {layout.starts} and {layout.plain}, got shapes {shapes}; batches are not available"
+            f"{op}: expected vectors of {layout.starts} and {layout.plain}, or batches of vectors of one shape, got shapes {shapes}"
         )
+    batch, lines, count = tuple(starts.shape[:-1]), starts.shape[-1] - 1, plain.shape[-1]
     counts = starts.diff()
-    if int(starts[0]) != 0 or int(starts[-1]) != plain.shape[0] or bool((counts < 0).any()):
-        raise ArgumentError(
-            f"{op}: {layout.starts} must rise from 0 to {plain.shape[0]}, the number of {layout.plain} given"
-        )
-    along = fb.arange(counts.shape[0]).repeat_interleave(counts)
-    index = fb.stack([along, plain] if layout.main == 0 else [plain, along])
+    if bool((starts[..., 0] != 0).any()) or bool((starts[..., -1] != count).any()) or bool((counts < 0).any()):
+        raise ArgumentError(f"{op}: {layout.starts} must rise from 0 to {count}, the number of {layout.plain} given")
+    along, plain = fb.arange(counts.numel()).repeat_interleave(counts.reshape(-1)), plain.reshape(-1)
+    *lead, line = unflatten(along, (*batch, lines))
+    index = fb.stack([*lead, line, plain] if layout.main == 0 else [*lead, plain, line])
     values = fb.as_tensor(values, dtype=options["dtype"])
-    block = (1, 1)
-    if layout.blocks:
-        if values.ndim < 3:
-            raise ArgumentError(f"{op}: values must be blocks, of shape (count, rows, columns), got {tuple(values.shape)}")
-        block = tuple(values.shape[1:3])
-    dense = tuple(values.shape[3 if layout.blocks else 1 :])
+    n, inner = len(batch), 2 if layout.blocks else 0
+    if values.ndim < n + 1 + inner:
+        raise ArgumentError(
+            f"values must have dimensionality > sum of batch and block dimensionalities (={n} + {inner}) but got {values.ndim}: "
+            f"{op} expected (..., count{', rows, columns' if inner else ''}), got shape {tuple(values.shape)}"
+        )
+    if tuple(values.shape[: n + 1]) != (*batch, count):
+        raise ArgumentError(
+            f"{op}: values of shape {tuple(values.shape)} do not fit {layout.plain} of shape {(*batch, count)}: one value for each index"
+        )
+    block = tuple(values.shape[n + 1 : n + 3]) if inner else (1, 1)
+    dense = tuple(values.shape[n + 1 + inner :])
+    values = values.reshape(plain.shape[0], *values.shape[n + 1 :])
     if size is None:
         across = int(plain.max()) + 1 if plain.shape[0] else 0
-        matrix = (counts.shape[0], across) if layout.main == 0 else (across, counts.shape[0])
-        size = (matrix[0] * block[0], matrix[1] * block[1], *dense)
+        matrix = (lines, across) if layout.main == 0 else (across, lines)
+        size = (*batch, matrix[0] * block[0], matrix[1] * block[1], *dense)
     size = tuple(int(n) for n in size)
-    if len(size) != 2 + len(dense) or 0 in block or size[layout.main] != counts.shape[0] * block[layout.main]:
-        lines = ("rows" if layout.main == 0 else "columns") + (f" of blocks {block}" if layout.blocks else "")
-        raise ArgumentError(f"{op}: size {size} does not fit {counts.shape[0]} {lines}")
-    if size[1 - layout.main] % block[1 - layout.main] or tuple(size[2:]) != dense:
+    matrix, main = size[n : n + 2], layout.main
+    if size[:n] != batch or len(size) != n + 2 + len(dense) or 0 in block or matrix[main] != lines * block[main]:
+        kind = ("rows" if main == 0 else "columns") + (f" of blocks {block}" if layout.blocks else "")
+        raise ArgumentError(f"{op}: size {size} does not fit {(*batch, lines)} {kind}")
+    if matrix[1 - main] % block[1 - main] or tuple(size[n + 2 :]) != dense:
         raise ArgumentError(f"{op}: size {size} does not fit values of shape {tuple(values.shape)}")
-    units = (size[0] // block[0], size[1] // block[1])
-    coo = sparse_coo_tensor(index, values, (*units, *values.shape[1:]), **options)
-    inside = fb.ones(max(plain.shape[0] - 1, 0), dtype=fb.bool)
-    if plain.shape[0] > 1:
-        inside = (plain.diff() > 0) | (along.diff() > 0)
-    if not bool(inside.all()):
-        where = "row" if layout.main == 0 else "column"
+    units = (matrix[0] // block[0], matrix[1] // block[1])
+    coo = sparse_coo_tensor(index, values, (*batch, *units, *values.shape[1:]), **options)
+    if not bool(((plain.diff() > 0) | (along.diff() > 0)).all()):
+        where = "row" if main == 0 else "column"
         raise ArgumentError(f"{op}: {layout.plain} must be sorted and distinct within each {where}")
     return make(coo._index, coo._value, size, True, target, kept)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.errors import DTypeError, OutOfRangeError
+from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
+from flambeau.sparse._compressed import LAYOUTS, batch_shape, elements
 from flambeau.sparse._rules import dispatch, rule
 from flambeau.sparse._tensor import SparseTensor, make
 
@@ -16,7 +17,24 @@ __all__ = ["dispatch"]  # with the rules of this file
 def _select(x: SparseTensor, dim: int, index: int) -> Tensor:
     size = x.shape[dim]
     if not -size <= index < size:
-        raise OutOfRangeError(f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}")
+        raise OutOfRangeError(
+            f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}"
+        )
+    compressed = x._layout in LAYOUTS
+    if compressed:
+        rest, before = (*x.shape[:dim], *x.shape[dim + 1 :]), len(batch_shape(x))
+        if dim < before:
+            at = (x._index[dim] == index % size).nonzero().squeeze(1)
+            kept = [d for d in range(before + 2) if d != dim]
+            return make(x._index[kept][:, at], x._value[at], rest, x._ordered, x._layout, x._index_dtype)
+        if dim >= before + 2:
+            part = x._value.select(dim - before - 1 + 2 * LAYOUTS[x._layout].blocks, index)
+            return make(x._index, part, rest, x._ordered, x._layout, x._index_dtype)
+        if before:
+            raise ArgumentError(
+                "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors; select a matrix first"
+            )
+        x = elements(x)
     if dim >= x.sparse_dim():
         part = x._value.select(dim - x.sparse_dim() + 1, index)
         return make(x._index, part, (*x.shape[:dim], *x.shape[dim + 1 :]), x._ordered, fb.sparse_coo)
@@ -24,8 +42,9 @@ def _select(x: SparseTensor, dim: int, index: int) -> Tensor:
     kept = [d for d in range(x.sparse_dim()) if d != dim]
     shape = (*x.shape[:dim], *x.shape[dim + 1 :])
     if not kept:
-        return x._value[at].sum(0)
-    return make(x._index[kept][:, at], x._value[at], tuple(shape), x._ordered, fb.sparse_coo)
+        return x._value[at].sum(0, dtype=x.dtype)
+    part = make(x._index[kept][:, at], x._value[at], tuple(shape), x._ordered, fb.sparse_coo)
+    return part.coalesce() if compressed else part
 
 
 def _wrapped(name: str, x: SparseTensor, dim: int) -> int:
@@ -45,11 +64,16 @@ def _select_rule(input, dim, index):
 def _getitem(input, index):
     for i in index if isinstance(index, tuple) else (index,):
         if isinstance(i, Tensor) and i.ndim == 1 and not isinstance(index, tuple):
-            return _index_select(input, 0, i)
+            return _index_select(elements(input), 0, i)
         if not isinstance(i, int) or isinstance(i, bool):
             raise DTypeError("getitem: a sparse tensor takes ints or one vector of them; use .to_dense() first")
         input = _select(input, 0, i)
     return input
+
+
+@rule("setitem_")
+def _setitem(input, index, value):
+    raise DTypeError("setitem: Cannot assign to a sparse tensor; build another one, or assign to x.to_dense()")
 
 
 @rule("index_select")

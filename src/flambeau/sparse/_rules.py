@@ -8,8 +8,8 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError, StateError
-from flambeau.sparse._compressed import LAYOUTS, as_layout, block_size, elements, transposed
-from flambeau.sparse._tensor import SparseTensor, flatten, make
+from flambeau.sparse._compressed import LAYOUTS, as_layout, block_size, elements, permuted, repeated
+from flambeau.sparse._tensor import SparseTensor, flatten, make, torch_name
 
 RULES: dict[str, Callable[..., Any]] = {}
 
@@ -28,7 +28,7 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     """Answers an op that met a sparse tensor."""
     if arguments.get("out") is not None:
         rest = {key: value for key, value in arguments.items() if key != "out"}
-        return _into(name, arguments["out"], dispatch(name, rest) if _sparse_in(rest) else getattr(fb, name)(**rest))
+        return into(name, arguments["out"], dispatch(name, rest) if _sparse_in(rest) else getattr(fb, name)(**rest))
     if name not in RULES:
         raise DTypeError(f"{name}: not available for sparse tensors; use .to_dense() first")
     first = next((x for x in arguments.values() if isinstance(x, SparseTensor) and x._layout in LAYOUTS), None)
@@ -40,20 +40,20 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     # Rules know coordinates only; a matrix goes back to the layout its operand had.
     plain = {key: elements(x) if isinstance(x, SparseTensor) else x for key, x in arguments.items()}
     result = RULES[name](**plain)
-    if not isinstance(result, SparseTensor) or name in _TO_COORDINATES or result.ndim < 2 or result.sparse_dim() != 2:
+    if not isinstance(result, SparseTensor) or name in _TO_COORDINATES or result.sparse_dim() != first._index.shape[0]:
         return result
     if LAYOUTS[first._layout].blocks:
-        return as_layout(result, first._layout, block_size(first))
+        return as_layout(result, first._layout, block_size(first), batched=True)
     # The product of compressed columns comes as compressed rows, as in PyTorch.
     rows = name in ("matmul", "mm") and first._layout is fb.sparse_csc
-    return as_layout(result, fb.sparse_csr if rows else first._layout)
+    return as_layout(result, fb.sparse_csr if rows else first._layout, batched=True)
 
 
 def _sparse_in(arguments: dict[str, Any]) -> bool:
     return any(isinstance(x, SparseTensor) for x in arguments.values())
 
 
-def _into(name: str, out: Any, result: Any) -> Tensor:
+def into(name: str, out: Any, result: Any) -> Tensor:
     """Gives a result to the tensor it is to be written to."""
     sparse: Any = result
     if not isinstance(result, Tensor) or isinstance(out, SparseTensor) is not isinstance(result, SparseTensor):
@@ -76,9 +76,12 @@ def _replaced(name: str, x: SparseTensor, result: SparseTensor) -> SparseTensor:
 
 
 _OWN_LAYOUT = frozenset(
-    "t transpose swapaxes swapdims permute clone contiguous _convert neg zeros_like empty_like copy_ zero_".split()
+    """
+    t transpose swapaxes swapdims permute clone contiguous _convert neg zeros_like empty_like copy_ zero_ select getitem setitem_
+    rand_like randn_like
+    """.split()
 )
-_TO_COORDINATES = frozenset("sum unsqueeze cat concat concatenate stack index_select narrow_copy getitem select".split())
+_TO_COORDINATES = frozenset("sum unsqueeze cat concat concatenate stack index_select narrow_copy".split())
 
 
 # ---- products ------------------------------------------------------------------------------------------------------------
@@ -143,6 +146,37 @@ def _matmul(input, other=None, mat2=None, vec=None):
     return product("matmul" if other is not None else "mm", input, right)
 
 
+def sampled_product(x: SparseTensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> SparseTensor:
+    """beta * x + alpha * (a @ b) at the places that x keeps."""
+    op, matrix = "sampled_addmm", LAYOUTS.get(x._layout)
+    if matrix is None or matrix.blocks or x.dense_dim():
+        raise DTypeError(f"{op}: Expected self to be a sparse matrix of layout sparse_csr, got {x._layout}; use .to_sparse_csr()")
+    if not a.ndim == b.ndim >= 2 or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        raise ArgumentError(f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
+    batch, size = tuple(a.shape[:-2]), (a.shape[-2], b.shape[-1])
+    if size != tuple(x.shape[-2:]) or x._index.shape[0] > 2 and batch != tuple(x.shape[:-2]):
+        raise ArgumentError(f"{op}: self of shape {tuple(x.shape)} does not fit a product of shape {(*batch, *size)}")
+    if not x.dtype == a.dtype == b.dtype:
+        raise DTypeError(f"{op}: Expected all of one dtype, got {x.dtype}, {a.dtype} and {b.dtype}")
+    if batch and x._index.shape[0] == 2:
+        x = repeated(x, batch)
+    *lead, rows, columns = x._index
+    product = (a[(*lead, rows)] * b.transpose(-1, -2)[(*lead, columns)]).sum(-1)
+    return x._with(product * alpha if beta == 0 else product * alpha + x._value * beta)
+
+
+def reduced_product(a: Any, b: Tensor, reduce: str) -> Tensor:
+    """Sparse times dense with the mean, greatest or least of the products that meet instead of their sum."""
+    if not _is_sparse(a) or a._layout is not fb.sparse_csr or _is_sparse(b):
+        raise DTypeError(f"sparse.mm: reduce={reduce!r} takes compressed rows times a dense matrix; use mat1.to_sparse_csr()")
+    rows, columns, values = _parts("sparse.mm", a)
+    if b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
+        what = f"{tuple(a.shape)} of {a.dtype} and {tuple(b.shape)} of {b.dtype}"
+        raise ArgumentError(f"sparse.mm: {what} cannot be multiplied: inner sizes and dtypes must agree")
+    products = b.index_select(0, columns) * values.unsqueeze(1)
+    return values.new_zeros((a.shape[0], b.shape[1])).index_reduce(0, rows, products, reduce, include_self=False)
+
+
 @rule("_nn.linear")
 def _linear(input, weight, bias=None):
     if not _is_sparse(input):
@@ -178,7 +212,7 @@ def _add(input, other, alpha=1):
             raise ArgumentError(_different("add", input, other))
         return input + other.to_dense()
     if input.shape != other.shape:
-        raise ArgumentError(_different("add", input, other))
+        raise ArgumentError(f"Expected input tensors to have the same shape: {_different('add', input, other)}")
     if not other._nnz() or not input._nnz():
         kind = fb.result_type(input._value, other._value)
         return _convert(input if input._nnz() else other, kind).clone()
@@ -295,8 +329,33 @@ def _contiguous(input, memory_format=None):
     return input
 
 
+@rule("_result_type")
+def _result_type(input, other):
+    """What counts about an operand is its dtype, and whether it has dimensions."""
+    plain = [x._value.new_empty((0,) * x.ndim) if _is_sparse(x) else x for x in (input, other)]
+    return fb.result_type(*plain)
+
+
+def _random_like(name: str) -> None:
+    @rule(name)
+    def draw(input, layout=None, **options):
+        """Random values at the same places."""
+        if input.is_sparse:
+            raise DTypeError(f"{name}: not available for sparse coordinates, which may repeat; use .to_dense(), or a compressed layout")
+        return input._with(getattr(fb, name)(input._value, **options))
+
+
+for _name in ("rand_like", "randn_like"):
+    _random_like(_name)
+
+
 @rule("zeros_like", "empty_like")
-def _zeros_like(input, dtype=None, requires_grad=False, **options):
+def _zeros_like(input, dtype=None, layout=None, requires_grad=False, **options):
+    if layout not in (None, input._layout):
+        raise ArgumentError(
+            f"empty_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
+            f"{torch_name(layout)}); convert with .to_sparse(layout=...)"
+        )
     values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
     return make(input._index[:, :0], values, tuple(input.shape), True, input._layout, input._index_dtype)
 
@@ -327,14 +386,12 @@ def _zero_(input):
 def _permute(x: SparseTensor, order: Any) -> SparseTensor:
     rank = x.sparse_dim()
     order = [d % x.ndim for d in order]
+    if x._layout in LAYOUTS and sorted(order) == list(range(x.ndim)):
+        return permuted(x, order)
     if sorted(order) != list(range(x.ndim)) or sorted(order[:rank]) != list(range(rank)):
-        raise ArgumentError(f"permute: sparse and dense dimensions cannot be mixed, got dims {order} for {rank} sparse dimension(s)")
-    if x._layout in LAYOUTS:
-        if order == list(range(x.ndim)):
-            return x
-        if order == [1, 0, *range(2, x.ndim)]:
-            return transposed(x)
-        raise ArgumentError(f"permute: a compressed tensor is transposed only, got dims {order}; use .to_sparse_coo() first")
+        raise ArgumentError(
+            f"permute: sparse and dense dimensions cannot be mixed, got dims {order} for {rank} sparse dimension(s)"
+        )
     size = tuple(x.shape[d] for d in order)
     values = x._value.permute(0, *(d - rank + 1 for d in order[rank:])) if order[rank:] else x._value
     return make(x._index[order[:rank]], values, size, x._nnz() < 2, fb.sparse_coo)
@@ -458,8 +515,27 @@ def _allclose(input, other, **options):
     return fb.allclose(*dense, **options)
 
 
+def _check_copy(x: SparseTensor, src: Any) -> None:
+    """Compressed tensors are copied into tensors of their own layout, size and blocks only."""
+    got = src._layout if _is_sparse(src) else fb.strided
+    what = ""
+    if got is not x._layout:
+        what = f"copy of sparse compressed tensors having different layouts is not supported. self layout is {torch_name(x._layout)} and "
+        what += f"src layout is {torch_name(got)}"
+    elif x._nnz() != src._nnz():
+        what = f"only sparse compressed tensors with the same number of specified elements are supported. got {x._nnz()} and {src._nnz()}"
+    elif x.shape != src.shape:
+        what = f"expected shapes of self and src to match along dimension, got {tuple(x.shape)} and {tuple(src.shape)}"
+    elif block_size(x) != block_size(src):
+        what = f"copy of sparse compressed tensors having different block sizes is not supported. got {block_size(x)} and {block_size(src)}"
+    if what:
+        raise ArgumentError(f"torch.copy_: {what}; make a new tensor with .to_sparse(layout=...)")
+
+
 @rule("copy_")
 def _copy_(input, src, non_blocking=False):
+    if _is_sparse(input) and input._layout in LAYOUTS:
+        _check_copy(input, src)
     if not _is_sparse(input):
         return input.copy_(src.to_dense())
     if not _is_sparse(src) or src.shape != input.shape:

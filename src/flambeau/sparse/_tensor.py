@@ -79,7 +79,7 @@ class SparseTensor(Tensor):
 
     def values(self) -> Any:
         """The kept elements: of a coalesced tensor in the order of indices(), of a compressed one row by row or column by column."""
-        return self._when_coalesced("values", self._value) if self.is_sparse else self._value
+        return self._when_coalesced("values", self._value) if self.is_sparse else _compressed().values(self)
 
     def _when_coalesced(self, name: str, what: Tensor) -> Tensor:
         if not self.is_sparse:
@@ -117,16 +117,16 @@ class SparseTensor(Tensor):
         return self
 
     def _nnz(self):
-        """How many elements are kept."""
-        return self._value.shape[0]
+        """How many elements are kept; in a batch of matrices, how many in each."""
+        return self._value.shape[0] if self.is_sparse else _compressed().values(self).shape[self._index.shape[0] - 2]
 
     def sparse_dim(self) -> Any:
-        """How many leading dimensions the indices speak of."""
-        return self._index.shape[0]
+        """How many dimensions the indices speak of: 2 in compressed layouts, whose batches come before."""
+        return self._index.shape[0] if self.is_sparse else 2
 
     def dense_dim(self) -> Any:
         """How many dimensions each kept element has."""
-        return self.ndim - self.sparse_dim()
+        return self.ndim - self._index.shape[0]
 
     # ---- conversion ------------------------------------------------------------------------------------------------------
 
@@ -186,6 +186,23 @@ class SparseTensor(Tensor):
         """Whether operations on the kept elements are recorded for backward."""
         self._value.requires_grad_(requires_grad)
         return self
+
+    def backward(
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Gradients of what this was computed from, given the gradient of its elements: a tensor of the same shape."""
+        if gradient is None:
+            raise StateError("backward: grad can be implicitly created only for scalar outputs; pass the gradient of a sparse tensor")
+        if gradient.shape != self.shape:
+            raise ArgumentError(f"backward: the gradient has shape {tuple(gradient.shape)}, the tensor {tuple(self.shape)}")
+        sparse = gradient if isinstance(gradient, SparseTensor) else None
+        if sparse is not None and sparse._layout is self._layout and sparse._index.equal(self._index):
+            inner = sparse._value
+        elif self._layout in (fb.sparse_bsr, fb.sparse_bsc):
+            raise ArgumentError(f"backward: the gradient of a tensor of layout {self._layout} must keep the same blocks as the tensor")
+        else:
+            inner = (sparse.to_dense() if sparse is not None else gradient)[tuple(self._index)]
+        self._value.backward(inner, retain_graph, create_graph, inputs)
 
     def _with(self, values: Tensor) -> SparseTensor:
         return make(self._index, values, tuple(self.shape), self._ordered, self._layout, self._index_dtype)
