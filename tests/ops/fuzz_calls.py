@@ -102,7 +102,8 @@ class Call:
     def _differentiate(self, results: list[Any], leaves: list[Any]) -> list[Any]:
         found: list[Any] = []
         for create in (self.gradient == "twice", False) if self.gradient == "twice" else (False,):
-            results = [r for r in results if r.requires_grad]
+            # A view may repeat one element 2**40 times: adding up its gradient would take hours.
+            results = [r for r in results if r.requires_grad and r.numel() <= 1 << 20]
             if not results or not leaves:
                 break
             # An expanded gradient is what sum() sends back.
