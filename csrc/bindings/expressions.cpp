@@ -1,8 +1,9 @@
-// Elementwise formulas for Python: their text and expression tree, and their kernels on tensors.
+// Elementwise formulas and reductions for Python: their expression trees, and the kernels of formulas on tensors.
 #include "bindings/expressions.h"
 
 #include "bindings/items.h"
 #include "device/loop.h"
+#include "device/reduction.h"
 #include "ops/pointwise/elementwise.h"
 
 namespace fb::py {
@@ -20,23 +21,54 @@ Owned tree_of(const Expression& e) {
     return call;
 }
 
-constexpr const char* result_names[] = {"same", "float", "bool", "real", "float real", "step"};
+constexpr const char* result_names[] = {"same", "float", "bool", "real", "float real", "step", "int32"};
+
+std::string kinds_of(unsigned domain) {
+    std::string kinds;
+    for (auto [bit, letter] : {std::pair(formulas::B, 'b'), {formulas::I, 'i'}, {formulas::F, 'f'}, {formulas::C, 'c'}})
+        if (domain & bit) kinds += letter;
+    return kinds;
+}
 
 PyObject* formulas_table(PyObject*, PyObject*) {
     return guarded([]() -> PyObject* {
         Owned table(ok(PyDict_New()));
         for (const Formula* f : formulas::all()) {
-            std::string kinds;
-            for (auto [bit, letter] :
-                 {std::pair(formulas::B, 'b'), {formulas::I, 'i'}, {formulas::F, 'f'}, {formulas::C, 'c'}})
-                if (f->domain & bit) kinds += letter;
             Owned tree = tree_of(parse_formula(f->text));
             Owned row(ok(Py_BuildValue("{s:s,s:O,s:i,s:i,s:s,s:s,s:d,s:O}", "text", f->text, "tree", tree.get(),
                                        "inputs", f->inputs, "conditions", static_cast<int>(f->conditions), "kinds",
-                                       kinds.c_str(), "result", result_names[static_cast<int>(f->result)], "cost",
-                                       f->cost, "wide", f->wide ? Py_True : Py_False)));
+                                       kinds_of(f->domain).c_str(), "result", result_names[static_cast<int>(f->result)],
+                                       "cost", f->cost, "wide", f->wide ? Py_True : Py_False)));
+            if (f->second) ok(PyDict_SetItemString(row.get(), "second", tree_of(parse_formula(f->second)).get()));
             ok(PyDict_SetItemString(table.get(), f->name, row.get()));
         }
+        return table.release();
+    });
+}
+
+constexpr const char* lane_names[] = {"sums", "counts", "flags", "own", "moduli", ""};
+
+PyObject* reductions_table(PyObject*, PyObject*) {
+    return guarded([]() -> PyObject* {
+        Owned table(ok(PyDict_New()));
+        for (const ReductionRow& r : reduction_rows()) {
+            Owned identity = tree_of(parse_formula(r.identity)), element = tree_of(parse_formula(r.element));
+            Owned combine = tree_of(parse_formula(r.combine)), finish = tree_of(parse_formula(r.finish));
+            Owned row(ok(Py_BuildValue("{s:s,s:s,s:i,s:O,s:O,s:O,s:O}", "kinds", kinds_of(r.domain).c_str(), "lanes",
+                                       lane_names[static_cast<int>(r.lanes)], "numbers", r.numbers, "identity",
+                                       identity.get(), "element", element.get(), "combine", combine.get(), "finish",
+                                       finish.get())));
+            ok(PyDict_SetItemString(table.get(), r.name, row.get()));
+        }
+        return table.release();
+    });
+}
+
+PyObject* scans_table(PyObject*, PyObject*) {
+    return guarded([]() -> PyObject* {
+        Owned table(ok(PyDict_New()));
+        for (const ScanRow& s : scan_rows())
+            ok(PyDict_SetItemString(table.get(), s.name, Owned(ok(PyUnicode_FromString(s.row))).get()));
         return table.release();
     });
 }
@@ -82,6 +114,13 @@ PyObject* compute_formula(PyObject*, PyObject* args) {
                        : formula->result == Result::Real || formula->result == Result::FloatReal ? real_of(common)
                                                                                                  : common;
         Tensor out = empty(given[0].shape(), result, given[0].device());
+        if (formula->second) {
+            DType other = formula->second_result == Result::Int32 ? DType::I32 : common;
+            Tensor second = empty(given[0].shape(), other, given[0].device());
+            device::looping(out).run_pair(*formula, out, second, given[0]);
+            Owned first(ok(wrap(out)));
+            return ok(PyTuple_Pack(2, first.get(), Owned(ok(wrap(second))).get()));
+        }
         Numbers numbers(a, b, c);
         numbers.value = {a, convert<int64_t>(a)};
         device::looping(out).run(*formula, common, out, in, &numbers, formula->cost);
@@ -91,6 +130,8 @@ PyObject* compute_formula(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"formulas", formulas_table, METH_NOARGS, "formulas(): {name: what is known of an elementwise formula}."},
+    {"reductions", reductions_table, METH_NOARGS, "reductions(): {name: the expression trees of a reduction}."},
+    {"scans", scans_table, METH_NOARGS, "scans(): {name of a scan: the row of reductions() that runs}."},
     {"parse_formula", parse, METH_O, "parse_formula(text): the expression tree of a formula."},
     {"compute_formula", compute_formula, METH_VARARGS,
      "compute_formula(name, inputs, a=0, b=0, c=0): the kernel of a formula on tensors of one shape."},

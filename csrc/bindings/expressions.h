@@ -3,7 +3,7 @@
 
 namespace fb::py {
 
-// _C.formulas() and _C.compute_formula().
+// _C.formulas(), reductions() and scans(), and _C.compute_formula().
 void add_expressions(PyObject* module);
 
 }  // namespace fb::py

@@ -42,8 +42,8 @@ constexpr uint32_t dtypes_of(unsigned domain) {
 }
 
 // What comes out: the common dtype; a float of it; bool; the real part's dtype; a float, real; the common dtype, to
-// which the operands are converted first because the result depends on the spacing of its numbers.
-enum class Result { Same, Float, Bool, Real, FloatReal, Step };
+// which the operands are converted first because the result depends on the spacing of its numbers; int32.
+enum class Result { Same, Float, Bool, Real, FloatReal, Step, Int32 };
 
 }  // namespace formulas
 
@@ -76,6 +76,9 @@ struct Formula {
     double cost;  // per element, in units of an addition
     // Computed in double and rounded once: x, y are converted first.
     bool wide;
+    // Of functions with two results (pair.def): the second one's text and dtype.
+    const char* second;
+    formulas::Result second_result;
     uint32_t dtypes = formulas::dtypes_of(domain);
     bool takes(DType d) const { return dtypes >> static_cast<int>(d) & 1; }
 };

@@ -11,10 +11,19 @@ enum class Id {
 };
 static_assert(static_cast<int>(Id::count) <= most);
 
-#define FORMULA(name, text, inputs, conditions, domain, result, cost, wide)                              \
-    constinit const Formula name{                                                                        \
-        static_cast<int>(Id::name), #name, text, inputs, conditions, domain, Result::result, cost, wide, \
-        dtypes_of(domain)};
+#define FORMULA(name, text, inputs, conditions, domain, result, cost, wide, second, second_result) \
+    constinit const Formula name{static_cast<int>(Id::name),                                       \
+                                 #name,                                                            \
+                                 text,                                                             \
+                                 inputs,                                                           \
+                                 conditions,                                                       \
+                                 domain,                                                           \
+                                 Result::result,                                                   \
+                                 cost,                                                             \
+                                 wide,                                                             \
+                                 second,                                                           \
+                                 Result::second_result,                                            \
+                                 dtypes_of(domain)};
 #include "device/formulas/rows.h"
 #undef FORMULA
 

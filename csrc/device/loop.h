@@ -11,9 +11,8 @@ struct Looping {
     // `cost` as in Formula.
     void (*run)(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in,
                 const Numbers* numbers, double cost);
-    // Mantissa and exponent (int32) of floats; log(sigmoid(x)) and its slope.
-    void (*frexp)(const Tensor& mantissa, const Tensor& exponent, const Tensor& x);
-    void (*logsigmoid)(const Tensor& y, const Tensor& slope, const Tensor& x);
+    // The same for a formula with two results, of a floating point tensor.
+    void (*run_pair)(const Formula& formula, const Tensor& first, const Tensor& second, const Tensor& x);
 };
 inline const Looping& looping(const Tensor& on) { return device::on<Looping>(on.device()); }
 

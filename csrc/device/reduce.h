@@ -4,24 +4,17 @@
 
 namespace fb::device {
 
+// The rows of formulas/reduction.def that reduce() computes. Extremes and Moments have two results.
 enum class Reduction {
-    Sum,
-    NanSum,
-    Mean,  // numbers: the count
-    Product,
-    Count,  // of elements that are not zero
-    Any,
-    All,
-    Largest,
-    Smallest,
-    Extremes,   // two results: smallest, largest
-    Moments,    // two results: variance or its root, and mean; numbers: correction, whether to take the root
-    NonZeros,   // as a norm: of order 0, so in a floating point dtype
-    Absolutes,  // norms of order 1, 2, inf and -inf
-    Euclidean,
-    LargestAbsolute,
-    SmallestAbsolute,
-    LogSumExp,
+#define REDUCTION(name, ...) name,
+#define STATES REDUCTION
+#define PLACES(...)
+#define SCAN(...)
+#include "device/formulas/reduction.def"
+#undef REDUCTION
+#undef STATES
+#undef PLACES
+#undef SCAN
 };
 
 struct Summary {
@@ -31,7 +24,8 @@ struct Summary {
 
 struct Reducing {
     // Elements of `in` are read as dtype `read`. `reduced[d]` is not zero for reduced dimensions; `outs` have the shape
-    // of `in` with those gone, or with size 1 there.
+    // of `in` with those gone, or with size 1 there. `numbers` are those of the row: Mean's is the count, those of
+    // Moments the correction and whether to take the root.
     void (*reduce)(Reduction how, DType read, const Tensor& in, const Dims& reduced, const Tensor* outs,
                    const double* numbers);
     // The first extreme along `dim`, where there are elements: its place, and its value unless `values` is undefined.

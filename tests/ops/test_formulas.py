@@ -1,4 +1,4 @@
-"""Elementwise formulas as data: each expression tree, evaluated with NumPy, gives what the compiled kernel gives."""
+"""Formulas, reductions and scans as data: each expression tree, evaluated with NumPy, gives what the compiled kernel gives."""
 
 from __future__ import annotations
 
@@ -12,12 +12,31 @@ from scipy import special as sp
 import flambeau as fb
 from flambeau import _C
 
-FORMULAS = _C.formulas()
+FORMULAS, REDUCTIONS, SCANS = _C.formulas(), _C.reductions(), _C.scans()
+PARTS = ("identity", "element", "combine", "finish")
 DTYPES = {"b": ["bool"], "i": ["uint8", "int32", "int64"], "f": ["float32", "float64"], "c": ["complex128"]}
 NUMBERS = (0.25, 0.75, 1.5)
 # What a formula assumes of its numbers, and where a comparison makes sense.
 SPECIAL = {
-    "f": [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 0.5, -0.5, 2.0, 3.0, -3.0, 7.5, -7.5, 1e-30, 30.0, -40.0],
+    "f": [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+        0.5,
+        -0.5,
+        2.0,
+        3.0,
+        -3.0,
+        7.5,
+        -7.5,
+        1e-30,
+        30.0,
+        -40.0,
+    ],
     "i": [0, 1, 2, 3, 5, 7, 100, 127],
     "b": [False, True],
     "c": [0, 1, -1, 1j, -1j, 1 + 2j, -0.5 + 0.25j, 3 - 4j],
@@ -226,6 +245,15 @@ def _entr(x):
     return np.where(np.isnan(x), x, sp.entr(x))
 
 
+def _bound(x, end):
+    dtype = np.asarray(x).dtype
+    return (
+        dtype.type({"min": -math.inf, "max": math.inf}[end])
+        if dtype.kind == "f"
+        else dtype.type(getattr(np.iinfo(dtype), end))
+    )
+
+
 def _positive(f):
     return lambda x: np.where(x < 0, math.nan, f(x))
 
@@ -265,6 +293,10 @@ WORDS = {
     "chebyshev_t": _polynomial(_chebyshev_like(lambda x: x)), "chebyshev_u": _polynomial(_chebyshev_like(lambda x: 2 * x)),
     "chebyshev_v": _polynomial(_chebyshev_like(lambda x: 2 * x - 1)), "chebyshev_w": _polynomial(_chebyshev_like(lambda x: 2 * x + 1)),
     "hermite_h": _polynomial(_whole(sp.eval_hermite)), "hermite_he": _polynomial(_whole(sp.eval_hermitenorm)),
+    "!": np.logical_not, "parts": lambda *parts: parts, "nonzero": lambda x: x != 0, "modulus": np.abs,
+    "squared_modulus": lambda x: x.real * x.real + x.imag * x.imag, "root_if": lambda wanted, x: np.sqrt(x) if wanted else x,
+    "lowest": lambda x: _bound(x, "min"), "highest": lambda x: _bound(x, "max"), "nan_like": lambda x: np.full_like(x, np.nan),
+    "mantissa": lambda x: np.frexp(x)[0], "exponent": lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0),
     "laguerre_l": _polynomial(sp.eval_laguerre), "legendre_p": _polynomial(sp.eval_legendre),
 }  # fmt: skip
 # With one argument a minus is a sign.
@@ -291,13 +323,20 @@ def _words(tree):
 
 
 def test_the_evaluator_knows_the_vocabulary_and_nothing_else():
-    used = {word for row in FORMULAS.values() for word in _words(row["tree"])} - {"T", "-"}
-    assert used == set(WORDS)
+    trees = [row[part] for row in FORMULAS.values() for part in ("tree", "second") if part in row]
+    trees += [row[part] for row in REDUCTIONS.values() for part in PARTS]
+    assert {word for tree in trees for word in _words(tree)} - {"T", "-"} == set(WORDS)
 
 
 def test_there_are_no_unused_inputs():
     def leaves(tree):
-        return {tree} if isinstance(tree, str) else {n for t in tree[1:] for n in leaves(t)} if isinstance(tree, tuple) else set()
+        return (
+            {tree}
+            if isinstance(tree, str)
+            else {n for t in tree[1:] for n in leaves(t)}
+            if isinstance(tree, tuple)
+            else set()
+        )
 
     for name, row in FORMULAS.items():
         inputs = {n for n in leaves(row["tree"]) if not n.startswith("p.")}
@@ -341,22 +380,182 @@ def test_a_tree_gives_what_the_kernel_gives(name, kind, dtype):
     numbers = (2.0, 0.75, 1.5) if name in ("polygamma", "mvlgamma", "round_decimals") else NUMBERS
     conditions = [bool(row["conditions"] >> i & 1) for i in range(row["inputs"])]
     arrays = [a.astype(bool) if c else a for a, c in zip(arrays, conditions, strict=True)]
-    got = _C.compute_formula(name, tuple(fb.tensor(a) for a in arrays), *numbers).numpy()
+    got = _C.compute_formula(name, tuple(fb.tensor(a) for a in arrays), *numbers)
     compute = np.dtype(dtype).type
     seen = [a.astype(np.float64) for a in arrays] if row["wide"] else arrays
-    names = dict(zip("xyz", seen, strict=False)) | dict(zip(("p.a", "p.b", "p.c", "p.value"), (*numbers, numbers[0]), strict=True))
-    with np.errstate(all="ignore"):
-        expected = np.broadcast_to(np.asarray(evaluate(row["tree"], names, compute)), got.shape)
-    assert got.shape == arrays[0].shape
+    names = dict(zip("xyz", seen, strict=False)) | dict(
+        zip(("p.a", "p.b", "p.c", "p.value"), (*numbers, numbers[0]), strict=True)
+    )
+    results = got if "second" in row else (got,)
+    for result, part in zip(results, ("tree", "second")[: len(results)], strict=True):
+        with np.errstate(all="ignore"):
+            expected = np.broadcast_to(np.asarray(evaluate(row[part], names, compute)), arrays[0].shape)
+        _compare(result.numpy(), expected, kind, dtype, 1e-6 if special else 1e-11)
+
+
+def _compare(got, expected, kind, dtype, rtol):
+    assert got.shape == expected.shape
     if got.dtype.kind in "fc":
         if kind == "c":  # C and NumPy differ in the infinite complex numbers they give
             finite = np.isfinite(expected) & np.isfinite(got)
             assert finite.any()
             got, expected = got[finite], expected[finite]
-        rtol = 3e-5 if dtype == "float32" else 1e-6 if special else 1e-11
-        np.testing.assert_allclose(got, expected.astype(got.dtype), rtol=rtol, atol=1e-6 if dtype == "float32" else 1e-12)
+        rtol = 3e-5 if dtype == "float32" else rtol
+        np.testing.assert_allclose(
+            got, expected.astype(got.dtype), rtol=rtol, atol=1e-6 if dtype == "float32" else 1e-12
+        )
     else:
         np.testing.assert_array_equal(got, expected.astype(got.dtype))
+
+
+# ---- reductions and scans ----------------------------------------------------------------------------------------------
+
+NORM = fb.linalg.vector_norm
+# What computes a row along the last dimension, from the numbers of the call.
+KERNELS = {
+    "Sum": lambda x: x.sum(1), "NanSum": lambda x: x.nansum(1), "Mean": lambda x, n: x.mean(1), "Product": lambda x: x.prod(1),
+    "Count": lambda x: x.count_nonzero(1), "Any": lambda x: x.any(1), "All": lambda x: x.all(1), "Largest": lambda x: x.amax(1),
+    "Smallest": lambda x: x.amin(1), "NonZeros": lambda x: NORM(x, 0, 1), "Absolutes": lambda x: NORM(x, 1, 1),
+    "Euclidean": lambda x: NORM(x, 2, 1), "LargestAbsolute": lambda x: NORM(x, math.inf, 1),
+    "SmallestAbsolute": lambda x: NORM(x, -math.inf, 1), "Extremes": lambda x: x.aminmax(dim=1),
+    "Moments": lambda x, correction, root: (fb.std_mean if root else fb.var_mean)(x, 1, correction=correction),
+    "LogSumExp": lambda x: x.logsumexp(1), "FirstLargest": lambda x: x.max(1), "FirstSmallest": lambda x: x.min(1),
+}  # fmt: skip
+RUNNING = {
+    "sum": fb.cumsum,
+    "product": fb.cumprod,
+    "logsumexp": fb.logcumsumexp,
+    "largest": fb.cummax,
+    "smallest": fb.cummin,
+}
+CALLS = {"Mean": [(5.0,)], "Moments": [(1.0, 0.0), (0.0, 1.0), (2.0, 0.0)]}
+
+
+def _lane(row, dtype):
+    if dtype in ("bool", "uint8", "int32") and row["lanes"] in ("sums", "counts"):
+        return np.dtype("int64")
+    return np.dtype("uint8" if row["lanes"] == "flags" or dtype == "bool" else dtype)
+
+
+class Row:
+    """A row whose trees are evaluated for states that are arrays, one element per reduction."""
+
+    def __init__(self, name, dtype, numbers=()):
+        self.row, self.numbers = REDUCTIONS[name], dict(zip(("p.a", "p.b"), numbers, strict=False))
+        self.compute = np.dtype(
+            _lane(self.row, dtype).type(0).real.dtype if self.row["lanes"] == "moduli" else _lane(self.row, dtype)
+        ).type
+
+    def _state(self, tree, names):
+        with np.errstate(all="ignore"):
+            value = evaluate(tree, names | self.numbers, self.compute)
+        return value if isinstance(value, tuple) else (value,)
+
+    def element(self, x, place, y=None):
+        seen = x if x.dtype.kind == "c" or self.row["lanes"] in ("flags", "counts") else x.astype(self.compute)
+        return self._state(self.row["element"], {"x": seen, "i": np.full(x.shape, place), "y": y})
+
+    def identity(self):
+        return self._state(self.row["identity"], {})
+
+    def combine(self, first, behind):
+        return self._state(
+            self.row["combine"], dict(zip("abc", first, strict=False)) | dict(zip("uvw", behind, strict=False))
+        )
+
+    def finish(self, state):
+        return self._state(self.row["finish"], dict(zip("abc", state, strict=False)))
+
+    def running(self, x, y=None):
+        """The states of the first 1, 2, … elements of each row of x."""
+        state, states = self.identity(), []
+        for i in range(x.shape[1]):
+            state = self.combine(state, self.element(x[:, i], i, None if y is None else y[:, i]))
+            states.append(state)
+        return states
+
+
+def _rows(kind, dtype, length):
+    """Rows of random special values."""
+    values = np.array(
+        list(SPECIAL[kind]) + ([-v for v in SPECIAL["i"]] if kind == "i" and _signed(dtype) else []), dtype
+    )
+    return values[np.random.default_rng(0).integers(0, len(values), (400, length))]
+
+
+def _match(results, expected, kind, dtype):
+    results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+    assert len(results) == len(expected)
+    for got, value in zip(results, expected, strict=True):
+        value = np.asarray(value)
+        # Which NaN and which infinity come of infinite sums depends on their order.
+        tolerant = kind if value.dtype.kind == "c" else "f"
+        _compare(got.numpy(), np.broadcast_to(value, got.shape), tolerant, dtype, 1e-11)
+
+
+def test_every_row_has_a_kernel_and_every_scan_a_row():
+    assert set(KERNELS) | set(SCANS.values()) == set(REDUCTIONS)
+    assert set(RUNNING) | {"linear"} == set(SCANS)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dtype", "numbers"),
+    [(name, kind, dtype, numbers) for name in KERNELS for kind in REDUCTIONS[name]["kinds"] for dtype in DTYPES[kind]
+     for numbers in CALLS.get(name, [()])
+     if not (name in ("Sum", "Mean") and kind == "c" or name == "Mean" and kind != "f")],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_a_reduction_gives_what_its_row_says(name, kind, dtype, numbers):
+    row = Row(name, dtype, numbers)
+    assert len(numbers) == row.row["numbers"]
+    for length in (1, 2, 5):
+        x = _rows(kind, dtype, length)
+        if name == "Mean":
+            row.numbers = {"p.a": float(length)}
+        states = row.running(x)
+        result = KERNELS[name](fb.tensor(x), *numbers)
+        _match(result, row.finish(states[-1]), kind, dtype)
+        # Any place to split the elements at is as good, and no elements change nothing.
+        if length == 5:
+            behind = row.running(x[:, 2:])[-1]
+            if name.startswith("First"):
+                behind = (behind[0], behind[1] + 2)
+            _match(result, row.finish(row.combine(states[1], behind)), kind, dtype)
+            _match(result, row.finish(row.combine(states[-1], row.identity())), kind, dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, d) for name in RUNNING for k in REDUCTIONS[SCANS[name]]["kinds"] for d in DTYPES[k] if d != "bool"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_scan_gives_the_states_of_its_row(name, dtype):
+    row = Row(SCANS[name], "float64" if dtype == "float32" else dtype)  # a running sum is wider than its results
+    kind = next(k for k, all in DTYPES.items() if dtype in all)
+    x = _rows(kind, dtype, 6)
+    result = RUNNING[name](fb.tensor(x), 1)
+    expected = [np.stack(parts, 1) for parts in zip(*map(row.finish, row.running(x)), strict=True)]
+    _match(result, expected, kind, dtype)
+
+
+def test_a_mean_is_infinite_wherever_the_infinity_lies():
+    for place in (0, 2500, 4999):
+        x = fb.zeros(5000)
+        x[place] = math.inf
+        assert fb.var_mean(x)[1].item() == math.inf
+
+
+def test_the_linear_scan_is_a_recurrence():
+    """The gradient of cumprod is one, backwards, times the product of the elements before."""
+    x = fb.tensor(np.random.default_rng(0).uniform(0.5, 2, (7, 5)), requires_grad=True)
+    g = np.random.default_rng(1).normal(size=(7, 5))
+    fb.cumprod(x, 1).backward(fb.tensor(g))
+    values = x.detach().numpy()
+    before = np.concatenate([np.ones((7, 1)), np.cumprod(values, 1)[:, :-1]], 1)
+    row = Row("Recurrence", "float64")
+    factor = np.concatenate([values, np.zeros((7, 1))], 1)[:, 1:]
+    sums = np.stack([row.finish(s)[0] for s in row.running(g[:, ::-1], factor[:, ::-1])], 1)[:, ::-1]
+    np.testing.assert_allclose(x.grad.numpy(), before * sums, rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["1 +", "f(x", "(x", "x y", "@x", ""])
@@ -367,7 +566,11 @@ def test_what_is_no_formula_is_an_error(text):
 
 def test_operators_bind_as_in_cpp():
     assert _C.parse_formula("a + b * c - d") == ("-", ("+", "a", ("*", "b", "c")), "d")
-    assert _C.parse_formula("-x * y == z && !w || u") == ("||", ("&&", ("==", ("*", ("-", "x"), "y"), "z"), ("!", "w")), "u")
+    assert _C.parse_formula("-x * y == z && !w || u") == (
+        "||",
+        ("&&", ("==", ("*", ("-", "x"), "y"), "z"), ("!", "w")),
+        "u",
+    )
     assert _C.parse_formula("a & b | c ^ d") == ("|", ("&", "a", "b"), ("^", "c", "d"))
     assert _C.parse_formula("a <= b < 2.5e3") == ("<", ("<=", "a", "b"), 2500.0)
     assert _C.parse_formula("::j0(x)") == ("j0", "x")

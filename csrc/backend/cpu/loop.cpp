@@ -1,7 +1,6 @@
-// device::Looping: formulas over tensors, and the elementwise functions with two results.
+// device::Looping: formulas over tensors.
 #include "device/loop.h"
 
-#include "backend/cpu/curves.h"
 #include "backend/cpu/formula.h"
 #include "base/parallel.h"
 
@@ -50,60 +49,17 @@ void run(const Formula& formula, DType common, const Tensor& out, const Tensor* 
     else run_on<3>(formula, common, out, in, numbers, cost);
 }
 
-template <class T>
-void frexp_tile(char** data, int64_t n, const void*) {
-    T* mantissa = reinterpret_cast<T*>(data[0]);
-    int32_t* exponent = reinterpret_cast<int32_t*>(data[1]);
-    const T* x = reinterpret_cast<const T*>(data[2]);
-    for (int64_t i = 0; i < n; i++) {
-        int e = 0;
-        mantissa[i] = std::frexp(x[i], &e);
-        exponent[i] = std::isfinite(x[i]) ? e : 0;  // left open by C
-    }
-}
-
-void frexp(const Tensor& mantissa, const Tensor& exponent, const Tensor& x) {
-    const Tensor* operands[] = {&mantissa, &exponent, &x};
+void run_pair(const Formula& formula, const Tensor& first, const Tensor& second, const Tensor& x) {
+    const Tensor* operands[] = {&first, &second, &x};
     LoopPlan plan;
     make_plan(plan, x.shape(), operands, 3);
-    DType compute = compute_dtype(x.dtype());
-    DType dtypes[] = {compute, DType::I32, compute};
-    run_tiles(plan, dtypes, 2, compute == DType::F32 ? frexp_tile<float> : frexp_tile<double>, nullptr, 6);
+    const Prepared& how = prepared_for(formula, x.dtype());
+    DType other = formula.second_result == formulas::Result::Int32 ? DType::I32 : how.compute;
+    DType dtypes[] = {how.compute, other, how.compute};
+    run_tiles(plan, dtypes, 2, how.fn, nullptr, formula.cost);
 }
 
-// logsigmoid with its slope, sigmoid(-x): both are of exp(-|x|), and a graph that keeps the slope needs no exponential
-// on its way back. The slope is a result like the other, so it has a gradient, too.
-template <class T>
-void logsigmoid_tile(char** data, int64_t n, const void*) {
-    auto run = [](T* y, T* slope, const T* x, int64_t count) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) {
-            T e = curve::exp(-m::abs(x[i]));
-            y[i] = m::where(x[i] < T(0), x[i], T(0)) - m::log1p(e);
-            slope[i] = m::where(x[i] < T(0), T(1), e) / (T(1) + e);
-        }
-    };
-    T *y = reinterpret_cast<T*>(data[0]), *slope = reinterpret_cast<T*>(data[1]);
-    const T* x = reinterpret_cast<const T*>(data[2]);
-    int64_t whole = n / block * block;
-    run(y, slope, x, whole);
-    if (whole == n) return;
-    T tail[3][block] = {};  // Note [Tails]
-    std::copy(x + whole, x + n, tail[2]);
-    run(tail[0], tail[1], tail[2], block);
-    std::copy(tail[0], tail[0] + (n - whole), y + whole);
-    std::copy(tail[1], tail[1] + (n - whole), slope + whole);
-}
-void logsigmoid(const Tensor& y, const Tensor& slope, const Tensor& x) {
-    const Tensor* operands[] = {&y, &slope, &x};
-    LoopPlan plan;
-    make_plan(plan, x.shape(), operands, 3);
-    DType dtypes[] = {x.dtype(), x.dtype(), x.dtype()};
-    run_tiles(plan, dtypes, 2, x.dtype() == DType::F32 ? logsigmoid_tile<float> : logsigmoid_tile<double>, nullptr, 10);
-}
-
-const device::Provide<device::Looping> provided(DeviceType::CPU,
-                                                {.run = run, .frexp = frexp, .logsigmoid = logsigmoid});
+const device::Provide<device::Looping> provided(DeviceType::CPU, {.run = run, .run_pair = run_pair});
 
 }  // namespace
 

@@ -1,56 +1,20 @@
 // amax, amin, aminmax: a NaN wins and stays.
-#include <limits>
-
 #include "backend/cpu/reduce.h"
-#include "backend/cpu/reduce_kernels.h"
+#include "backend/cpu/reduce_rows.h"
 
 namespace fb::cpu {
 namespace {
 
-// Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises those.
-template <class X>
-using LaneOf = std::conditional_t<is_half_type<X>, float, std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>>;
-template <class X>
-using ResultOf = std::conditional_t<std::is_same_v<X, bool>, bool, LaneOf<X>>;
-
-template <class L, bool largest>
-inline L better(L a, L x) {
-    if constexpr (std::is_floating_point_v<L>) {
-        L next = (largest ? x > a : x < a) ? x : a;  // one instruction, which keeps a where either is NaN
-        return __builtin_isunordered(x, x) ? x : next;
-    } else {
-        return largest ? (x > a ? x : a) : (x < a ? x : a);
-    }
-}
-
-template <class L, bool largest>
-constexpr L worst() {
-    if constexpr (std::is_floating_point_v<L>)
-        return largest ? -std::numeric_limits<L>::infinity() : std::numeric_limits<L>::infinity();
-    else return largest ? std::numeric_limits<L>::lowest() : std::numeric_limits<L>::max();
-}
-
 template <class X, bool largest>
-struct Extreme {
-    using T = X;
-    using L = LaneOf<X>;
-    using A = L;
-    using R = ResultOf<X>;
-    static L unit() { return worst<std::conditional_t<std::is_same_v<X, bool>, bool, L>, largest>(); }
-    static A neutral() { return unit(); }
-    static L step(L l, T x) { return better<L, largest>(l, L(x)); }
-    static L fold(L a, L b) { return better<L, largest>(a, b); }
-    static A join(A a, A b) { return better<L, largest>(a, b); }
-    static A widen(L l) { return l; }
-    static R result(A a, const void*) { return static_cast<R>(a); }
-};
+using Extreme = RowOp<std::conditional_t<largest, row::Largest, row::Smallest>, X>;
 
 // Both ends: each block is looked at twice while it lies in cache.
 template <class X>
 struct MinMax {
     using Low = Extreme<X, false>;
     using High = Extreme<X, true>;
-    using L = LaneOf<X>;
+    using L = typename Low::L;
+    using R = typename Low::R;
     struct Range {
         L low, high;
     };
@@ -85,8 +49,8 @@ struct MinMax {
     static void finish(char* const* out, const char* acc, int64_t n, const void*) {
         const Range* a = reinterpret_cast<const Range*>(acc);
         for (int64_t i = 0; i < n; i++) {
-            reinterpret_cast<ResultOf<X>*>(out[0])[i] = static_cast<ResultOf<X>>(a[i].low);
-            reinterpret_cast<ResultOf<X>*>(out[1])[i] = static_cast<ResultOf<X>>(a[i].high);
+            reinterpret_cast<R*>(out[0])[i] = static_cast<R>(a[i].low);
+            reinterpret_cast<R*>(out[1])[i] = static_cast<R>(a[i].high);
         }
     }
 };
@@ -112,7 +76,7 @@ ReduceKernel aminmax_kernel(DType d) {
         using T = typename decltype(tag)::type;
         using M = MinMax<T>;
         return ReduceKernel{
-            dtype_of<T>(), dtype_of<ResultOf<T>>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
+            dtype_of<T>(), dtype_of<typename M::R>(), sizeof(typename M::Range), 2, M::init, M::row, M::rows, M::merge,
             M::finish};
     });
 }

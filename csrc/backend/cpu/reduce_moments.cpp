@@ -5,7 +5,7 @@
 
 #include "backend/cpu/loops.h"
 #include "backend/cpu/reduce.h"
-#include "backend/cpu/reduce_kernels.h"
+#include "backend/cpu/reduce_rows.h"
 #include "base/vector_math.h"
 
 namespace fb::cpu {
@@ -16,11 +16,8 @@ struct Moments {
 };
 
 inline Moments join(const Moments& a, const Moments& b) {
-    double n = a.count + b.count;
-    if (b.count == 0) return a;
-    if (a.count == 0) return b;
-    double delta = b.mean - a.mean;
-    return {n, a.mean + delta * (b.count / n), a.squares + b.squares + delta * delta * (a.count * (b.count / n))};
+    auto [count, mean, squares] = row::Moments::combine(a.count, a.mean, a.squares, b.count, b.mean, b.squares);
+    return {count, mean, squares};
 }
 
 template <class T>
@@ -75,14 +72,11 @@ struct Variance {
     }
     static void finish(char* const* out, const char* acc, int64_t n, const void* context) {
         const Moments* a = reinterpret_cast<const Moments*>(acc);
-        const double* numbers = static_cast<const double*>(context);
+        const RowNumbers numbers(context, row::Moments::numbers);
         for (int64_t i = 0; i < n; i++) {
-            double divisor = a[i].count - numbers[0];
-            double variance = a[i].squares / (divisor > 0 ? divisor : 0);
-            if (a[i].count == 0) variance = std::numeric_limits<double>::quiet_NaN();
-            reinterpret_cast<L*>(out[0])[i] = static_cast<L>(numbers[1] != 0 ? std::sqrt(variance) : variance);
-            reinterpret_cast<L*>(out[1])[i] =
-                static_cast<L>(a[i].count == 0 ? std::numeric_limits<double>::quiet_NaN() : a[i].mean);
+            auto [variance, mean] = row::Moments::finish(a[i].count, a[i].mean, a[i].squares, numbers);
+            reinterpret_cast<L*>(out[0])[i] = static_cast<L>(variance);
+            reinterpret_cast<L*>(out[1])[i] = static_cast<L>(mean);
         }
     }
 
@@ -120,46 +114,6 @@ struct Variance {
     }
 };
 
-template <class L, bool largest>
-inline L better(L a, L x) {
-    return ((largest ? x > a : x < a) | (x != x)) ? x : a;
-}
-
-enum class Order { Zero, One, Two, Largest, Smallest };
-
-template <class X, Order order>
-struct Norm {
-    using T = X;
-    using L = std::conditional_t<std::is_same_v<X, double> || std::is_same_v<X, c128>, double, float>;
-    static constexpr bool extreme = order == Order::Largest || order == Order::Smallest;
-    using A = std::conditional_t<extreme, L, double>;
-    using R = L;
-    static L unit() { return order == Order::Smallest ? std::numeric_limits<L>::infinity() : L(0); }
-    static A neutral() { return A(unit()); }
-    static L step(L l, T x) {
-        if constexpr (order == Order::Two && is_complex_type<T>) return l + (x.real() * x.real() + x.imag() * x.imag());
-        else {
-            L v;
-            if constexpr (is_complex_type<T>) v = std::hypot(x.real(), x.imag());
-            else v = std::abs(L(x));
-            if constexpr (order == Order::Zero) return l + (v != 0 ? L(1) : L(0));
-            else if constexpr (order == Order::One) return l + v;
-            else if constexpr (order == Order::Two) return l + v * v;
-            else return better < L, order == Order::Largest > (l, v);
-        }
-    }
-    static L fold(L a, L b) {
-        if constexpr (extreme) return better < L, order == Order::Largest > (a, b);
-        else return a + b;
-    }
-    static A join(A a, A b) {
-        if constexpr (extreme) return better < A, order == Order::Largest > (a, b);
-        else return a + b;
-    }
-    static A widen(L l) { return A(l); }
-    static R result(A a, const void*) { return R(order == Order::Two ? A(std::sqrt(a)) : a); }
-};
-
 // Any other order: |x|^p elementwise first, then a sum.
 template <class X>
 void power_tile(char** data, int64_t n, const void* context) {
@@ -185,11 +139,11 @@ void root_tile(char** data, int64_t n, const void* context) {
     for (int64_t i = 0; i < n; i++) y[i] = std::pow(x[i], inverse);
 }
 
-template <Order order>
+template <class Row>
 ReduceKernel norm_of(DType d) {
     return dispatch<BFloat16, float, double, c64, c128>(
         d == DType::F16 ? DType::F32 : d, "a floating point or complex dtype",
-        [](auto tag) { return KernelOf<Norm<typename decltype(tag)::type, order>>::kernel(); });
+        [](auto tag) { return KernelOf<RowOp<Row, typename decltype(tag)::type>>::kernel(); });
 }
 
 }  // namespace
@@ -205,10 +159,10 @@ ReduceKernel moments_kernel(DType d) {
 }
 
 ReduceKernel norm_kernel(DType d, double ord) {
-    if (ord == 0) return norm_of<Order::Zero>(d);
-    if (ord == 1) return norm_of<Order::One>(d);
-    if (ord == 2) return norm_of<Order::Two>(d);
-    return ord > 0 ? norm_of<Order::Largest>(d) : norm_of<Order::Smallest>(d);
+    if (ord == 0) return norm_of<row::NonZeros>(d);
+    if (ord == 1) return norm_of<row::Absolutes>(d);
+    if (ord == 2) return norm_of<row::Euclidean>(d);
+    return ord > 0 ? norm_of<row::LargestAbsolute>(d) : norm_of<row::SmallestAbsolute>(d);
 }
 
 void absolute_power(const Tensor& t, const Tensor& result, double ord) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/around_dim.h"
+#include "backend/cpu/reduce_rows.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -20,27 +21,6 @@ template <class T>
 using Wide = std::conditional_t<
     std::is_same_v<T, float>, double,
     std::conditional_t<std::is_same_v<T, c64>, c128, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>>;
-
-struct Plus {
-    template <class A>
-    static A unit() {
-        return A(0);
-    }
-    template <class A>
-    static A apply(A a, A b) {
-        return a + b;
-    }
-};
-struct Times {
-    template <class A>
-    static A unit() {
-        return A(1);
-    }
-    template <class A>
-    static A apply(A a, A b) {
-        return a * b;
-    }
-};
 
 // As many doubles as a register holds: shuffles of more would go through memory.
 #ifdef __AVX512F__
@@ -86,11 +66,11 @@ inline Doubles last(Doubles v) { return __builtin_shufflevector(v, v, 3, 3, 3, 3
 
 // Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only
 // that.
-template <class Op, class S, class T, class A>
+template <class Row, class S, class T, class A>
 A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
-    A run = Op::template unit<A>();
+    A run = Row::template identity<A>();
     int64_t i = 0;
-    if constexpr (std::is_same_v<Op, Plus> && std::is_same_v<A, double>) {
+    if constexpr (std::is_same_v<Row, row::Sum> && std::is_same_v<A, double>) {
         Doubles carry = {};
         const Doubles base = carry + offset;
         for (; i + lanes <= n; i += lanes) {
@@ -102,28 +82,28 @@ A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
         run = carry[0];
     }
     for (; i < n; i++) {
-        run = Op::apply(run, A(x[i]));
-        if (y) y[i] = static_cast<T>(Op::apply(offset, run));
+        run = Row::combine(run, A(x[i]));
+        if (y) y[i] = static_cast<T>(Row::combine(offset, run));
     }
     return run;
 }
 
-template <class Op, class S, class T>
+template <class Row, class S, class T>
 void scan_rows(const S* x, T* y, const AroundDim& s) {
     using A = Wide<T>;
     if (s.outer == 1 && s.size > chunk && num_threads() > 1) {
         int64_t chunks = (s.size + chunk - 1) / chunk;
         std::vector<A> totals(static_cast<size_t>(chunks));
         auto piece = [&](int64_t c, T* to, A offset) {
-            return scan_row<Op, S, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset);
+            return scan_row<Row, S, T, A>(x + c * chunk, to, std::min(chunk, s.size - c * chunk), offset);
         };
         parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
             for (int64_t c = begin; c < end; c++)
-                totals[static_cast<size_t>(c)] = piece(c, nullptr, Op::template unit<A>());
+                totals[static_cast<size_t>(c)] = piece(c, nullptr, Row::template identity<A>());
         });
-        A offset = Op::template unit<A>();
+        A offset = Row::template identity<A>();
         for (A& total : totals) {
-            A next = Op::apply(offset, total);
+            A next = Row::combine(offset, total);
             total = offset;
             offset = next;
         }
@@ -134,11 +114,11 @@ void scan_rows(const S* x, T* y, const AroundDim& s) {
     }
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / s.size), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; r++) {
-            A offset = Op::template unit<A>();
+            A offset = Row::template identity<A>();
             for (int64_t first = 0; first < s.size; first += chunk) {
                 int64_t at = r * s.size + first;
-                offset =
-                    Op::apply(offset, scan_row<Op, S, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
+                offset = Row::combine(offset,
+                                      scan_row<Row, S, T, A>(x + at, y + at, std::min(chunk, s.size - first), offset));
             }
         }
     });
@@ -158,33 +138,33 @@ void each_tile(const AroundDim& s, F&& f) {
                  });
 }
 
-template <class Op, class S, class T>
+template <class Row, class S, class T>
 void scan_columns(const S* x, T* y, const AroundDim& s) {
     using A = Wide<T>;
     each_tile(s, [&](int64_t first, int64_t cols) {
         A run[tile];
-        for (int64_t j = 0; j < cols; j++) run[j] = Op::template unit<A>();
+        for (int64_t j = 0; j < cols; j++) run[j] = Row::template identity<A>();
         for (int64_t r = 0; r < s.size; r++) {
             const S* __restrict from = x + first + r * s.inner;
             T* __restrict to = y + first + r * s.inner;
 #pragma omp simd
             for (int64_t j = 0; j < cols; j++) {
-                run[j] = Op::apply(run[j], A(from[j]));
+                run[j] = Row::combine(run[j], A(from[j]));
                 to[j] = static_cast<T>(run[j]);
             }
         }
     });
 }
 
-template <class Op>
+template <class Row>
 void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;
     AroundDim s = around(in, dim);
     dispatch<uint8_t, int32_t, int64_t, float, double, c64, c128>(in.dtype(), "a dtype that scans", [&](auto tag) {
         using S = typename decltype(tag)::type;
         using T = std::conditional_t<std::is_integral_v<S>, int64_t, S>;
-        if (s.inner == 1) scan_rows<Op, S, T>(in.data<S>(), out.data<T>(), s);
-        else scan_columns<Op, S, T>(in.data<S>(), out.data<T>(), s);
+        if (s.inner == 1) scan_rows<Row, S, T>(in.data<S>(), out.data<T>(), s);
+        else scan_columns<Row, S, T>(in.data<S>(), out.data<T>(), s);
     });
 }
 
@@ -291,8 +271,8 @@ void extremes(const T* x, const AroundDim& s, T* v, int64_t* at) {
 
 }  // namespace
 
-static void scan_sum(const Tensor& in, const Tensor& out, int64_t dim) { scan<Plus>(in, out, dim); }
-static void scan_product(const Tensor& in, const Tensor& out, int64_t dim) { scan<Times>(in, out, dim); }
+static void scan_sum(const Tensor& in, const Tensor& out, int64_t dim) { scan<row::Sum>(in, out, dim); }
+static void scan_product(const Tensor& in, const Tensor& out, int64_t dim) { scan<row::Product>(in, out, dim); }
 
 static void scan_logsumexp(const Tensor& in, const Tensor& out, int64_t dim) {
     if (in.numel() == 0) return;

@@ -65,7 +65,7 @@ OP("_logsigmoid(Tensor input) -> (Tensor result, Tensor slope)", FREE) {
     if (x.dtype() != DType::F32 && x.dtype() != DType::F64)
         fail_type("expected float32 or float64, got ", x.dtype(), "; use logsigmoid");
     Tensor y = empty_like(x, x.dtype()), slope = empty_like(x, x.dtype());
-    device::looping(x).logsigmoid(y, slope, x);
+    device::looping(x).run_pair(formulas::logsigmoid_slope, y, slope, x);
     return std::vector<Tensor>{y, slope};
 }
 GRAD("_logsigmoid", RESULT(1)) {

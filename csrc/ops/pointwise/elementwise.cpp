@@ -48,6 +48,8 @@ static DType result_dtype(const Formula& formula, DType& common) {
         case Result::Same:
         case Result::Step:
             return common;
+        case Result::Int32:
+            return DType::I32;
         case Result::Bool:
             return DType::Bool;
         case Result::Float:

@@ -29,7 +29,7 @@ Example:
     if (!is_floating(x.dtype()))
         fail_type("only supports floating-point dtypes, got ", x.dtype(), "; convert with .float()");
     Tensor mantissa = empty_like(x, x.dtype()), exponent = empty_like(x, DType::I32);
-    device::looping(x).frexp(mantissa, exponent, x);
+    device::looping(x).run_pair(formulas::frexp, mantissa, exponent, x);
     return std::vector<Tensor>{mantissa, exponent};
 }
 
