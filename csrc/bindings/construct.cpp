@@ -279,6 +279,8 @@ PyMethodDef functions[] = {{"tensor_from_data", tensor_from_data, METH_VARARGS,
 
 }  // namespace
 
+Tensor on_cpu(const Tensor& t) { return to_device(t, cpu_device); }
+
 void add_construct(PyObject* module) { ok(PyModule_AddFunctions(module, functions)); }
 
 }  // namespace fb::py

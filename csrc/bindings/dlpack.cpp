@@ -115,7 +115,7 @@ PyObject* dlpack_capsule(PyObject*, PyObject* args) {
     int versioned, copied;
     if (!PyArg_ParseTuple(args, "O!pp", tensor_type, &o, &versioned, &copied)) return nullptr;
     return guarded([&]() -> PyObject* {
-        Tensor t = readable(o);
+        Tensor t = host_memory(o);
         t.storage().lend();
         if (!versioned) return capsule_of(make_export<DLManagedTensor>(t), legacy_name, drop_legacy);
         auto* m = make_export<DLManagedTensorVersioned>(t);

@@ -124,7 +124,7 @@ PyObject* over_storage(PyObject*, PyObject* args) {
 PyObject* lend(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
-        Tensor t = readable(o);
+        Tensor t = host_memory(o);
         t.storage().lend();
         return wrap(alias(t));
     });
@@ -207,7 +207,7 @@ bool wants(int flags, int which) { return (flags & which) == which; }
 
 int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
-        Tensor t = readable(self);
+        Tensor t = host_memory(self);
         if (grad_enabled() && requires_grad(t))
             return refuse(view,
                           "memoryview: the tensor requires gradients, which its readers would not see; detach() it");

@@ -36,6 +36,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_shared(module.get());
         add_data(module.get());
         add_expressions(module.get());
+        add_accelerator(module.get());
         return module.release();
     });
 }

@@ -104,10 +104,21 @@ inline Tensor settled(PyObject* o) {
     settle(t);
     return t;
 }
-// For those who read elements in C++.
+// For those who read elements in C++: on the CPU, wherever they were.
+Tensor on_cpu(const Tensor& t);
 inline Tensor readable(PyObject* o) {
     Tensor t = settled(o);
     check_readable(t);
+    return t.device().type == DeviceType::CPU ? t : on_cpu(t);
+}
+// For those who hand out the memory itself.
+inline Tensor host_memory(PyObject* o) {
+    Tensor t = settled(o);
+    check_readable(t);
+    if (t.device().type != DeviceType::CPU) [[unlikely]]
+        fail_type("can't convert ", to_string(t.device()),
+                  " device type tensor to numpy: other libraries cannot see its memory. Use Tensor.cpu() to copy the "
+                  "tensor to host memory first");
     return t;
 }
 // New reference; the same object for the same tensor while it lives.

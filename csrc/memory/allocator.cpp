@@ -99,7 +99,7 @@ void CachingAllocator::free_exact(Block* block) {
 }
 
 Block* CachingAllocator::allocate(size_t bytes, int stream) {
-    if (exact_blocks()) return allocate_exact(bytes, stream);
+    if (raw_.exact() && exact_blocks()) return allocate_exact(bytes, stream);
     size_t size = bytes ? (bytes + rounding - 1) / rounding * rounding : rounding;
     std::lock_guard lock(mutex_);
     Arena& p = arena(stream);
@@ -127,7 +127,7 @@ Block* CachingAllocator::allocate(size_t bytes, int stream) {
 }
 
 void CachingAllocator::free(Block* block) {
-    if (exact_blocks()) return free_exact(block);
+    if (raw_.exact() && exact_blocks()) return free_exact(block);
     std::lock_guard lock(mutex_);
     stats_.frees++;
     stats_.blocks--;

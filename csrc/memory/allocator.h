@@ -25,6 +25,7 @@ class RawMemory {
     virtual void unmap(void* data, size_t bytes) = 0;
     virtual size_t total() const = 0;  // bytes the device has in all, for the error message and the sanity limit
     virtual std::string name() const = 0;
+    virtual bool exact() const { return false; }  // whether blocks may be of exact size (Note [Exact blocks])
 };
 
 struct Block {
@@ -108,7 +109,9 @@ CachingAllocator& host_allocator();
 // The memory of a type of devices other than the CPU; its backend registers it.
 struct DeviceMemory {
     CachingAllocator& (*allocator)(int index);
+    void (*free)(int index, Block* block);
     void (*copy)(void* to, const void* from, size_t bytes);  // on one device
+    int (*stream)();                                         // that this thread's ops go to
 };
 inline const DeviceMemory* device_memories[device_types] = {};
 

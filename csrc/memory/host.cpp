@@ -42,6 +42,7 @@ class HostMemory final : public RawMemory {
     }
     size_t total() const override { return total_; }
     std::string name() const override { return "cpu"; }
+    bool exact() const override { return true; }
 
   private:
     size_t total_ = 0;

@@ -14,12 +14,21 @@ void (*TensorImpl::release_object)(void*) = nullptr;
 
 // ---- storage -------------------------------------------------------------------------------------------------------
 
-static CachingAllocator& allocator_of(Device device) {
-    if (device.type == DeviceType::CPU) [[likely]]
-        return host_allocator();
+static const DeviceMemory& memory_of(Device device) {
     const DeviceMemory* memory = device_memories[static_cast<size_t>(device.type)];
     if (!memory) fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu'");
-    return memory->allocator(device.index);
+    return *memory;
+}
+static Block* allocate(Device device, size_t bytes) {
+    if (device.type == DeviceType::CPU) [[likely]]
+        return host_allocator().allocate(bytes);
+    const DeviceMemory& memory = memory_of(device);
+    return memory.allocator(device.index).allocate(bytes, memory.stream());
+}
+static void free(Device device, Block* block) {
+    if (device.type == DeviceType::CPU) [[likely]]
+        host_allocator().free(block);
+    else memory_of(device).free(device.index, block);
 }
 
 // Addresses that no memory can have. They tell tensors of the meta device apart, so that views and overlaps are found
@@ -38,10 +47,10 @@ Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(canonical
         return;
     }
     if (bytes == 0) {
-        if (device_.type != DeviceType::CPU) allocator_of(device_);  // there is one
+        if (device_.type != DeviceType::CPU) memory_of(device_).allocator(device_.index);  // there is one
         return;
     }
-    block_ = allocator_of(device_).allocate(bytes);
+    block_ = allocate(device_, bytes);
     data_ = block_->data;
 }
 
@@ -51,14 +60,14 @@ Storage::Storage(void* data, size_t bytes, Device device, std::function<void()> 
 }
 
 Storage::~Storage() {
-    if (block_) allocator_of(device_).free(block_);
+    if (block_) free(device_, block_);
     if (release_) (*release_)();
 }
 
 // Between places of one device.
 static void copy_bytes(Device device, void* to, const void* from, size_t bytes) {
     if (device.type == DeviceType::CPU) std::memcpy(to, from, bytes);
-    else device_memories[static_cast<size_t>(device.type)]->copy(to, from, bytes);
+    else memory_of(device).copy(to, from, bytes);
 }
 
 void Storage::grow(size_t bytes) {
@@ -71,9 +80,9 @@ void Storage::grow(size_t bytes) {
         bytes_ = bytes;
         return;
     }
-    Block* block = allocator_of(device_).allocate(bytes);
+    Block* block = allocate(device_, bytes);
     if (bytes_) copy_bytes(device_, block->data, data_, bytes_);
-    if (block_) allocator_of(device_).free(block_);
+    if (block_) free(device_, block_);
     block_ = block;
     data_ = block->data;
     bytes_ = bytes;

@@ -93,6 +93,13 @@ def _rebuild(data, kind: str, shape, order, cls, requires_grad=False):
     return result.requires_grad_() if requires_grad else result
 
 
+def _rebuild_on(where: str, host: Tensor, cls, requires_grad):
+    """The tensor of a pickle that was on another device than the CPU."""
+    result = host._to_device(_C.device(where))
+    result = result if cls is Tensor else result.as_subclass(cls)
+    return result.requires_grad_() if requires_grad else result
+
+
 def _rebuild_meta(kind: str, shape, cls, requires_grad, strides=None):
     """The tensor of a pickle that has no values."""
     options = {"dtype": getattr(_C, kind), "device": "meta"}
@@ -110,6 +117,8 @@ def _reduce(self, protocol):
         made = (self.dtype.name, tuple(self.shape), type(self), self.requires_grad, tuple(self.stride()))
         return _rebuild_meta, made, dict(self.__dict__) or None
     plain = self.detach() if self.requires_grad else self
+    if not self.is_cpu:
+        return _rebuild_on, (str(self.device), plain.cpu(), type(self), self.requires_grad), dict(self.__dict__) or None
     order = _memory_order(self)
     dense = plain.permute(order).contiguous() if self.ndim else plain
     size = self.numel() * self.itemsize

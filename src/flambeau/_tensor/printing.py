@@ -295,6 +295,7 @@ def _suffixes(t):
     suffixes = []
     if t.device.type != "cpu":
         suffixes.append(f"device='{t.device}'")
+    if t.device.type == "meta":
         suffixes.append(f"size={tuple(t.shape)}")
     default = fb.get_default_dtype()
     if t.device.type == "meta":

@@ -63,9 +63,6 @@ _NAMES = {
     "torch._C": frozenset({"Graph", "Value"}),
     "torch._tensor": frozenset({"_rebuild_from_type_v2"}),
     "torch._utils": frozenset({"_rebuild_parameter", "_rebuild_tensor_v2"}),
-    "torch.accelerator": frozenset(
-        "current_device_index get_memory_info max_memory_allocated reset_peak_memory_stats set_device_index".split()
-    ),
     "torch.autograd": frozenset({"_disable_profiler"}),
     "torch.autograd.profiler": frozenset({"emit_nvtx"}),
     "torch.backends.cuda": frozenset({"SDPAParams", "can_use_flash_attention"}),

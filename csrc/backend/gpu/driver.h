@@ -1,0 +1,93 @@
+// What an accelerator's driver offers: memory, streams that work through copies and kernels in order, and a compiler.
+// The kernels of backend/gpu are written once, as text in a small vocabulary (source.h), and run on every driver.
+//
+// Addresses of device memory are plain pointers, so that views, plans and overlap checks work as on the host, but the
+// host must not follow them: they lie where reading faults.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/device.h"
+#include "memory/allocator.h"
+
+namespace fb::gpu {
+
+// A compiled kernel; lives as long as the process.
+struct Kernel {
+    virtual ~Kernel() = default;
+};
+
+// A place in a stream: everything submitted before it is done when the stream has come that far.
+struct Mark {
+    int stream = 0;
+    uint64_t number = 0;
+};
+
+class Driver {
+  public:
+    virtual ~Driver() = default;
+    virtual const char* name() const = 0;
+    virtual CachingAllocator& allocator() = 0;
+
+    // Streams are numbered from 0, the default one. Work of one stream is done in order; streams run side by side.
+    virtual int create_stream() = 0;
+    virtual int streams() const = 0;
+    virtual Mark mark(int stream) = 0;
+    virtual bool reached(const Mark& mark) = 0;
+    // Blocks at most `milliseconds`; false when the mark was not reached.
+    virtual bool wait(const Mark& mark, int milliseconds) = 0;
+    // What is submitted to `stream` from now on waits for the mark.
+    virtual void wait_in_stream(int stream, const Mark& mark) = 0;
+    // When the stream came by the mark, in milliseconds of one clock; negative when nobody asked with `mark_time`.
+    virtual void mark_time(int stream, std::shared_ptr<double> when) = 0;
+
+    // `from` may be reused at once. Everything below returns before it is done.
+    virtual void upload(int stream, void* to, const void* from, size_t bytes) = 0;
+    // Returns when the bytes are there.
+    virtual void download(int stream, void* to, const void* from, size_t bytes) = 0;
+    virtual void copy(int stream, void* to, const void* from, size_t bytes) = 0;
+    virtual void fill(int stream, void* to, const void* element, size_t size, size_t count) = 0;
+
+    // Compiles source text that holds one kernel; nullptr where there is no compiler (why() says so). Cached.
+    virtual const Kernel* build(const std::string& source) = 0;
+    virtual std::string why() const = 0;
+    // Runs the kernel for the items [0, items) with these bytes of arguments.
+    virtual void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) = 0;
+};
+
+// Of a device that tensors can be on; an error in a forked child, which has none of the parent's streams.
+Driver& driver(Device device);
+
+// The stream that this thread's ops go to.
+int current_stream(Device device);
+void set_current_stream(Device device, int stream);
+
+// Waits without the interpreter lock.
+void wait(Device device, const Mark& mark);
+// Waits for all streams.
+void synchronize(Device device);
+
+// ---- ops without kernels ------------------------------------------------------------------------------------------
+
+// Whether ops that would run on the CPU are errors.
+// Whether kernels are built and used; off, everything runs on the CPU: for tests of just that.
+bool uses_kernels();
+void set_uses_kernels(bool on);
+bool is_strict();
+void set_strict(bool on);
+// An op is about to run on the CPU: counts it, or refuses.
+void count_fallback(Device device);
+// The op launches a kernel of its own.
+void count_kernel();
+struct Count {
+    std::string op;
+    int64_t kernels = 0, fallbacks = 0;
+};
+std::vector<Count> coverage();
+void reset_coverage();
+// Says once per process that ops run on the CPU; set by the bindings.
+extern void (*report_fallback)(const char* op, Device device);
+
+}  // namespace fb::gpu

@@ -1,0 +1,182 @@
+// Kernels as shared libraries made by the system's C++ compiler, kept on disk under a hash of all that decides about
+// them: source, compiler, options and processor.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "backend/gpu/sim/sim.h"
+
+extern char** environ;
+
+namespace fb::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uintmax_t most_bytes = uintmax_t(256) << 20;  // in the cache; the oldest go first
+constexpr const char* options[] = {
+    "-std=c++17",      "-O2",     "-shared", "-fPIC", "-march=native", "-ffp-contract=off",
+    "-fno-math-errno", "-fwrapv", "-x",      "c++"};
+
+std::string compiler() {
+    const char* given = std::getenv("CXX");
+    return given && *given ? given : "c++";
+}
+
+// Two different 64-bit hashes (FNV-1a from two starts): a collision would run a wrong kernel.
+std::string hash(const std::string& text) {
+    uint64_t a = 14695981039346656037ull, b = 0x9e3779b97f4a7c15ull;
+    for (unsigned char c : text) {
+        a = (a ^ c) * 1099511628211ull;
+        b = (b + c) * 0xff51afd7ed558ccdull;
+        b ^= b >> 29;
+    }
+    char name[40];
+    std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(a),
+                  static_cast<unsigned long long>(b));
+    return name;
+}
+
+// Of the user, for nobody else to write: what lies there is loaded into the process.
+fs::path cache_folder() {
+    const char* own = std::getenv("FLAMBEAU_CACHE_DIR");
+    const char* xdg = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    fs::path folder = own && *own     ? fs::path(own)
+                      : xdg && *xdg   ? fs::path(xdg) / "flambeau"
+                      : home && *home ? fs::path(home) / ".cache" / "flambeau"
+                                      : fs::temp_directory_path() / ("flambeau-" + std::to_string(getuid()));
+    folder /= "kernels";
+    fs::create_directories(folder);
+    struct stat info;
+    if (stat(folder.c_str(), &info) != 0 || info.st_uid != getuid())
+        throw fs::filesystem_error("belongs to another user", folder,
+                                   std::make_error_code(std::errc::permission_denied));
+    chmod(folder.c_str(), 0700);
+    return folder;
+}
+
+// The processor's flags: -march=native means something else on another machine that shares the folder.
+const std::string& processor() {
+    static const std::string flags = [] {
+        std::ifstream file("/proc/cpuinfo");
+        for (std::string line; std::getline(file, line);) {
+            if (line.starts_with("flags") || line.starts_with("Features")) return line;
+        }
+        return std::string();
+    }();
+    return flags;
+}
+
+// Runs a program; its exit code, and what it printed to a file.
+int run(const std::vector<std::string>& words, const fs::path& output) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t child;
+    int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed) return 127;
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+std::string text_of(const fs::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+const std::string& compiler_version() {
+    static const std::string version = [] {
+        fs::path output = fs::temp_directory_path() / ("flambeau-cxx-" + std::to_string(getpid()));
+        std::string text = run({compiler(), "--version"}, output) == 0 ? text_of(output) : std::string();
+        std::error_code ignored;
+        fs::remove(output, ignored);
+        return text;
+    }();
+    return version;
+}
+
+void keep_within_bounds(const fs::path& folder) {
+    std::error_code ignored;
+    std::vector<std::pair<fs::file_time_type, fs::path>> files;
+    uintmax_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+        if (entry.path().extension() != ".so") continue;
+        bytes += entry.file_size(ignored);
+        files.emplace_back(entry.last_write_time(ignored), entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    for (size_t i = 0; bytes > most_bytes && i < files.size(); i++) {
+        bytes -= std::min(bytes, fs::file_size(files[i].second, ignored));
+        fs::remove(files[i].second, ignored);
+    }
+}
+
+SimEntry load(const fs::path& library, std::string& why) {
+    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        why = dlerror();
+        return nullptr;
+    }
+    return reinterpret_cast<SimEntry>(dlsym(handle, "kernel"));
+}
+
+SimEntry compile(const std::string& source, std::string& why) {
+    if (compiler_version().empty()) {
+        why = "there is no C++ compiler: '" + compiler() + "' does not run; install one, or name it in CXX";
+        return nullptr;
+    }
+    std::string all = compiler_version() + processor();
+    for (const char* option : options) all += std::string(option) + " ";
+    fs::path folder = cache_folder(), library = folder / (hash(all + source) + ".so");
+    if (fs::exists(library)) {
+        if (SimEntry entry = load(library, why)) return entry;
+    }
+    std::string own = library.string() + "." + std::to_string(getpid());
+    fs::path text = own + ".cpp", made = own + ".tmp", output = own + ".log";
+    std::ofstream(text) << source;
+    std::vector<std::string> words{compiler()};
+    words.insert(words.end(), std::begin(options), std::end(options));
+    words.insert(words.end(), {text.string(), "-o", made.string()});
+    int code = run(words, output);
+    SimEntry entry = nullptr;
+    if (code == 0) {
+        fs::rename(made, library);  // whole, or not there
+        entry = load(library, why);
+        keep_within_bounds(folder);
+    } else {
+        why = "the compiler failed with code " + std::to_string(code) + ":\n" + text_of(output);
+    }
+    for (const fs::path& path : {text, output}) fs::remove(path);
+    return entry;
+}
+
+}  // namespace
+
+SimEntry compile_kernel(const std::string& source, std::string& why) {
+    try {
+        return compile(source, why);
+    } catch (const fs::filesystem_error& error) {
+        why = std::string("kernels cannot be kept on disk: ") + error.what();
+        return nullptr;
+    }
+}
+
+}  // namespace fb::gpu

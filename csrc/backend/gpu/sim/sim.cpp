@@ -1,0 +1,190 @@
+#include "backend/gpu/sim/sim.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/gpu/sim/memory.h"
+#include "backend/gpu/sim/queue.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+namespace fb::gpu {
+namespace {
+
+constexpr int most_streams = 64;
+
+double now() {
+    using namespace std::chrono;
+    return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+struct SimKernel final : Kernel {
+    SimEntry entry;
+    explicit SimKernel(SimEntry e) : entry(e) {}
+};
+
+class Sim final : public Driver {
+  public:
+    Sim() : allocator_(memory_) {
+        queues_[0] = new Queue;
+        count_.store(1);
+    }
+    const char* name() const override { return "simulated accelerator"; }
+    CachingAllocator& allocator() override { return allocator_; }
+
+    int create_stream() override {
+        if (count_.load() == most_streams) {  // beyond that they share threads
+            std::lock_guard guard(lock_);
+            return 1 + static_cast<int>(shared_++ % (most_streams - 1));
+        }
+        auto* queue = new Queue;
+        std::lock_guard guard(lock_);
+        int id = std::min(count_.load(), most_streams - 1);
+        queues_[id] = queue;
+        count_.store(id + 1);
+        return id;
+    }
+    int streams() const override { return count_.load(); }
+    Mark mark(int stream) override { return {stream, queues_[stream]->submitted()}; }
+    bool reached(const Mark& mark) override { return queues_[mark.stream]->done() >= mark.number; }
+    bool wait(const Mark& mark, int milliseconds) override {
+        return queues_[mark.stream]->wait(mark.number, milliseconds);
+    }
+    void wait_in_stream(int stream, const Mark& mark) override {
+        if (stream == mark.stream) return;
+        queues_[stream]->submit([queue = queues_[mark.stream], number = mark.number] {
+            while (!queue->wait(number, 1000)) {
+            }
+        });
+    }
+    void mark_time(int stream, std::shared_ptr<double> when) override {
+        queues_[stream]->submit([when = std::move(when)] { *when = now(); });
+    }
+
+    void upload(int stream, void* to, const void* from, size_t bytes) override {
+        std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+        queues_[stream]->submit([target = memory_.bytes_at(to), staged = std::move(staged)] {
+            std::memcpy(target, staged.data(), staged.size());
+        });
+    }
+    void download(int stream, void* to, const void* from, size_t bytes) override {
+        gpu::wait({DeviceType::Sim, 0}, mark(stream));
+        std::memcpy(to, memory_.bytes_at(from), bytes);
+    }
+    void copy(int stream, void* to, const void* from, size_t bytes) override {
+        queues_[stream]->submit(
+            [to = memory_.bytes_at(to), from = memory_.bytes_at(from), bytes] { std::memmove(to, from, bytes); });
+    }
+    void fill(int stream, void* to, const void* element, size_t size, size_t count) override {
+        std::array<char, 16> bits{};
+        std::memcpy(bits.data(), element, size);
+        queues_[stream]->submit([to = memory_.bytes_at(to), bits, size, count] {
+            for (size_t i = 0; i < count; i++) std::memcpy(to + i * size, bits.data(), size);
+        });
+    }
+
+    const Kernel* build(const std::string& source) override {
+        {
+            std::lock_guard guard(lock_);
+            auto found = kernels_.find(source);
+            if (found != kernels_.end()) return found->second;
+        }
+        std::string why;
+        SimEntry entry = compile_kernel(source, why);
+        std::lock_guard guard(lock_);
+        if (!entry) why_ = why;
+        return kernels_[source] = entry ? new SimKernel(entry) : nullptr;
+    }
+    std::string why() const override {
+        std::lock_guard guard(lock_);
+        return why_;
+    }
+    void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) override {
+        std::vector<char> kept(static_cast<const char*>(arguments), static_cast<const char*>(arguments) + bytes);
+        SimEntry entry = static_cast<const SimKernel*>(kernel)->entry;
+        // Kernels see the addresses of the bytes: the arguments begin with their count and the addresses.
+        int64_t pointers;
+        std::memcpy(&pointers, kept.data(), sizeof pointers);
+        for (int64_t i = 1; i <= pointers; i++) {
+            char* address;
+            std::memcpy(&address, kept.data() + i * 8, 8);
+            if (address) address = memory_.bytes_at(address);
+            std::memcpy(kept.data() + i * 8, &address, 8);
+        }
+        queues_[stream]->submit([entry, kept = std::move(kept), items] { entry(kept.data(), 0, items); });
+    }
+
+    SimMemory memory_;
+    CachingAllocator allocator_;
+    const uint32_t generation_ = fork_generation.load();
+
+  private:
+    mutable Mutex lock_;
+    Queue* queues_[most_streams] = {};
+    std::atomic<int> count_{0};
+    uint64_t shared_ = 0;
+    std::unordered_map<std::string, const Kernel*> kernels_;
+    std::string why_;
+};
+
+Sim& sim() {
+    static Sim* only = [] {
+        auto* s = new Sim;  // for the life of the process: its threads never end
+        s->memory_.before_unmap = [] {
+            Sim& self = sim();
+            if (self.generation_ != fork_generation.load(std::memory_order_relaxed)) return;
+            for (int i = 0; i < self.streams(); i++) {
+                Mark mark = self.mark(i);
+                while (!self.wait(mark, 1000)) {
+                }
+            }
+        };
+        return s;
+    }();
+    return *only;
+}
+
+CachingAllocator& sim_allocator(int index) {
+    check(index == 0, "device 'sim:", index, "' does not exist: there is one simulated accelerator, sim:0");
+    sim_driver();
+    return sim().allocator_;
+}
+
+const DeviceMemory sim_memory{.allocator = sim_allocator,
+                              .free =
+                                  [](int, Block* block) {
+                                      // Another stream may use the memory still, unless only the stream it belongs to
+                                      // ever ran.
+                                      Sim& s = sim();
+                                      bool child = s.generation_ != fork_generation.load(std::memory_order_relaxed);
+                                      for (int i = 0; s.streams() > 1 && !child && i < s.streams(); i++) {
+                                          if (i == block->stream || s.reached(s.mark(i))) continue;
+                                          wait({DeviceType::Sim, 0}, s.mark(i));
+                                      }
+                                      s.allocator_.free(block);
+                                  },
+                              .copy =
+                                  [](void* to, const void* from, size_t bytes) {
+                                      Device device{DeviceType::Sim, 0};
+                                      sim_driver().copy(current_stream(device), to, from, bytes);
+                                  },
+                              .stream = [] { return current_stream({DeviceType::Sim, 0}); }};
+[[maybe_unused]] const bool registered = (device_memories[static_cast<size_t>(DeviceType::Sim)] = &sim_memory, true);
+
+}  // namespace
+
+Driver& sim_driver() {
+    Sim& s = sim();
+    if (s.generation_ != fork_generation.load(std::memory_order_relaxed))
+        fail_state(
+            "Cannot use the device 'sim' in a forked subprocess: the streams stayed in the parent. Start it with "
+            "the 'spawn' method, or use the device there for the first time");
+    return s;
+}
+
+}  // namespace fb::gpu
