@@ -2,6 +2,7 @@
 #include <sys/utsname.h>
 
 #include "backend/cpu/onednn.h"
+#include "base/cpu_level.h"
 #include "base/parallel.h"
 #include "base/pool.h"
 #include "bindings/convert.h"
@@ -26,6 +27,19 @@ PyObject* set_num_threads_(PyObject*, PyObject* o) {
     });
 }
 PyObject* threads_reason(PyObject*, PyObject*) { return PyUnicode_FromString(num_threads_reason().c_str()); }
+
+PyObject* cpu_level_(PyObject*, PyObject*) { return PyUnicode_FromString(name(cpu_level())); }
+// For tests: which kernels run, of those that exist for several levels of the processor.
+PyObject* set_cpu_level_(PyObject*, PyObject* o) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("set_cpu_level");
+        if (!PyUnicode_Check(o)) fail_type("expected a str, got ", Py_TYPE(o)->tp_name);
+        const char* text = PyUnicode_AsUTF8(o);
+        if (!text) throw PythonError{};
+        set_cpu_level(level_named(text));
+        Py_RETURN_NONE;
+    });
+}
 
 PyObject* memory_stats(PyObject*, PyObject*) {
     MemoryStats s = host_allocator().stats();
@@ -168,6 +182,8 @@ PyMethodDef functions[] = {
      "set_num_threads(n)\n\nSets how many threads an op may use; results do not depend on it.\n\nExample:\n    >>> n = "
      "fb.get_num_threads()\n    >>> fb.set_num_threads(1)\n    >>> fb.set_num_threads(n)\n"},
     {"threads_reason", threads_reason, METH_NOARGS, "threads_reason(): why the thread count is what it is."},
+    {"cpu_level", cpu_level_, METH_NOARGS, "cpu_level(): which instructions kernels use at most."},
+    {"set_cpu_level", set_cpu_level_, METH_O, "set_cpu_level(name): lowers them, or raises them again."},
     {"memory_stats", memory_stats, METH_NOARGS, "memory_stats(): counters of the caching allocator."},
     {"memory_summary", memory_summary, METH_NOARGS, "memory_summary(): the counters as a table."},
     {"empty_cache", empty_cache, METH_NOARGS,
@@ -206,6 +222,7 @@ PyMethodDef functions[] = {
 }  // namespace
 
 void add_system(PyObject* module) {
+    cpu_level();  // an impossible FLAMBEAU_CPU_LEVEL is reported at import
     ok(PyModule_AddFunctions(module, functions));
     if (exact_blocks()) ok(PyModule_AddFunctions(module, deliberate));
 }

@@ -546,7 +546,7 @@ def show_config() -> str:
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}, {struct.calcsize('P') * 8} bit",
         "threads": f"{_C.get_num_threads()} ({_C.threads_reason()})",
         "compiler": f"{config['compiler']}, for {config['compiled_for']}",
-        "cpu features": config["cpu_features"],
+        "cpu features": f"{config['cpu_features']}; kernels use {_C.cpu_level()}",
         "sanitizers": config["sanitizers"],
         "openblas": package("scipy-openblas32"),
         "numpy": package("numpy"),
