@@ -173,13 +173,18 @@ PyObject* reset_coverage(PyObject*, PyObject*) {
     gpu::reset_coverage();
     Py_RETURN_NONE;
 }
-PyObject* strict(PyObject*, PyObject* on) {
-    if (on != Py_None) gpu::set_strict(PyObject_IsTrue(on) == 1);
-    return PyBool_FromLong(gpu::is_strict());
+PyObject* is_strict(PyObject*, PyObject*) { return PyBool_FromLong(gpu::is_strict()); }
+PyObject* set_strict(PyObject*, PyObject* on) {
+    return guarded([&]() -> PyObject* {
+        gpu::set_strict(truth(on));
+        Py_RETURN_NONE;
+    });
 }
-PyObject* kernels(PyObject*, PyObject* on) {
-    gpu::set_uses_kernels(PyObject_IsTrue(on) == 1);
-    Py_RETURN_NONE;
+PyObject* set_uses_kernels(PyObject*, PyObject* on) {
+    return guarded([&]() -> PyObject* {
+        gpu::set_uses_kernels(truth(on));
+        Py_RETURN_NONE;
+    });
 }
 PyObject* why(PyObject*, PyObject* device) {
     return guarded([&] { return PyUnicode_FromString(gpu::driver(device_arg(device)).why().c_str()); });
@@ -208,8 +213,9 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"accelerator_empty_cache", release_cache, METH_O, nullptr},
                            {"accelerator_coverage", coverage, METH_NOARGS, nullptr},
                            {"accelerator_reset_coverage", reset_coverage, METH_NOARGS, nullptr},
-                           {"accelerator_strict", strict, METH_O, nullptr},
-                           {"accelerator_kernels", kernels, METH_O, nullptr},
+                           {"accelerator_is_strict", is_strict, METH_NOARGS, nullptr},
+                           {"set_accelerator_strict", set_strict, METH_O, nullptr},
+                           {"set_accelerator_kernels", set_uses_kernels, METH_O, nullptr},
                            {"accelerator_why", why, METH_O, nullptr},
                            {}};
 

@@ -28,9 +28,7 @@ PyObject* set_modes(PyObject*, PyObject* args) {
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_modes.grad); }
 // set_grad(on): returns what it was.
 PyObject* py_set_grad(PyObject*, PyObject* on) {
-    int wanted = PyObject_IsTrue(on);
-    if (wanted < 0) return nullptr;
-    return PyBool_FromLong(std::exchange(grad_modes.grad, wanted == 1));
+    return guarded([&] { return PyBool_FromLong(std::exchange(grad_modes.grad, truth(on))); });
 }
 // set_module_path(text or None): returns what it was.
 PyObject* set_module_path(PyObject*, PyObject* o) {

@@ -387,8 +387,10 @@ PyObject* call(OpHandle* h, Mode mode, PyObject* const* args, Py_ssize_t nargs, 
 }
 
 PyObject* set_draws_in_vmap(PyObject*, PyObject* on) {
-    draws_in_vmap = PyObject_IsTrue(on) == 1;
-    Py_RETURN_NONE;
+    return guarded([&]() -> PyObject* {
+        draws_in_vmap = truth(on);
+        Py_RETURN_NONE;
+    });
 }
 
 // An op of a gradient formula, given to the class of one of its tensors as a call from Python would be.

@@ -47,6 +47,12 @@ inline PyObject* ok(PyObject* p) {
 inline void ok(int status) {
     if (status < 0) throw PythonError{};
 }
+// The truth of an object; its __bool__ may raise.
+inline bool truth(PyObject* o) {
+    int answer = PyObject_IsTrue(o);
+    ok(answer);
+    return answer == 1;
+}
 
 // Turns the C++ exception in flight into a Python one.
 void translate_exception();

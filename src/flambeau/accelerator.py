@@ -501,7 +501,7 @@ def set_strict(on: bool) -> None:
     Example:
         >>> fb.accelerator.set_strict(False)
     """
-    _C.accelerator_strict(bool(on))
+    _C.set_accelerator_strict(bool(on))
 
 
 def is_strict() -> bool:
@@ -511,4 +511,4 @@ def is_strict() -> bool:
         >>> fb.accelerator.is_strict()
         False
     """
-    return _C.accelerator_strict(None)
+    return _C.accelerator_is_strict()

@@ -20,11 +20,11 @@ UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", 
 @pytest.fixture(autouse=True, scope="module")
 def _without_kernels():
     """What falls back is what is tested here: the same code on the same CPU, so every bit is the same."""
-    fb._C.accelerator_kernels(False)
+    fb._C.set_accelerator_kernels(False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*has no kernel on device")
         yield
-    fb._C.accelerator_kernels(True)
+    fb._C.set_accelerator_kernels(True)
 
 
 def call(row, sample, device):

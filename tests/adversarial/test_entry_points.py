@@ -237,3 +237,13 @@ def gradient_with(where: str, x: Any, answer: Any) -> None:
         else:
             x.register_post_accumulate_grad_hook(answer)
     y.sum().backward()
+
+
+def test_switches_pass_on_what_bool_raises():
+    class Undecided:
+        def __bool__(self) -> bool:
+            raise KeyError("neither")
+
+    for name in ("set_grad", "set_draws_in_vmap", "set_accelerator_strict", "set_accelerator_kernels"):
+        with pytest.raises(KeyError, match="neither"):
+            getattr(fb._C, name)(Undecided())
