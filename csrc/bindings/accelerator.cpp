@@ -1,7 +1,9 @@
 // Streams, events and counts of accelerators for flambeau.accelerator.
 #include "backend/gpu/driver.h"
+#include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/expressions.h"
+#include "bindings/items.h"
 #include "bindings/python.h"
 
 namespace fb::py {
@@ -22,6 +24,7 @@ void wait_interruptibly(Device device, const gpu::Mark& mark) {
         }
         if (PyErr_CheckSignals() < 0) throw PythonError{};
     }
+    gpu::raise_faults(device);
 }
 
 // accelerator_synchronize(device, stream): all streams when that is negative.
@@ -158,6 +161,89 @@ PyObject* release_cache(PyObject*, PyObject* device) {
     });
 }
 
+// Kernels from text. accelerator_build(device, text, [(name, [pointer, ...], body, size, [text of a fault, ...]), ...])
+// makes capsules; faults are IndexErrors.
+constexpr const char* kernel_name = "flambeau.accelerator.kernel";
+struct Built {  // lives as long as the process, as kernels do
+    const gpu::Kernel* kernel = nullptr;
+    size_t pointers = 0;
+    std::vector<std::string> texts;
+    std::vector<gpu::Fault> faults;
+};
+std::vector<std::string> strings(PyObject* list) {
+    std::vector<std::string> all;
+    for (PyObject* item : Items(list)) all.emplace_back(text_of(item));
+    return all;
+}
+PyObject* build(PyObject*, PyObject* args) {
+    PyObject *device, *kernels;
+    const char* text;
+    if (!PyArg_ParseTuple(args, "OsO!", &device, &text, &PyList_Type, &kernels)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        gpu::Program program{text, {}};
+        std::vector<Built*> made;
+        for (PyObject* item : Items(kernels)) {
+            PyObject *pointers, *faults;
+            const char *name, *body;
+            int size;
+            if (!PyArg_ParseTuple(item, "sO!siO!", &name, &PyList_Type, &pointers, &body, &size, &PyList_Type, &faults))
+                throw PythonError{};
+            auto* built = made.emplace_back(new Built);
+            program.kernels.push_back({name, strings(pointers), body, size});
+            built->pointers = program.kernels.back().pointers.size();
+            built->texts = strings(faults);
+            for (const std::string& fault : built->texts) built->faults.push_back({ErrorKind::Index, fault.c_str()});
+            check(built->pointers <= gpu::most_pointers && size > 0 && size <= 1024, "kernel: expected at most ",
+                  gpu::most_pointers, " pointers and groups of 1 to 1024 items, got ", built->pointers, " and ", size);
+        }
+        gpu::Driver& driver = gpu::driver(device_arg(device));
+        std::vector<const gpu::Kernel*> kernels_of = driver.build(program);
+        if (kernels_of.empty()) fail_state("kernel: it cannot be built on the ", driver.name(), ": ", driver.why());
+        Owned all(ok(PyList_New(0)));
+        for (size_t i = 0; i < made.size(); i++) {
+            made[i]->kernel = kernels_of[i];
+            Owned capsule(ok(PyCapsule_New(made[i], kernel_name, nullptr)));
+            if (PyList_Append(all.get(), capsule.get()) < 0) throw PythonError{};
+        }
+        return all.release();
+    });
+}
+// accelerator_launch(device, kernel, tensors, params, items, a, b)
+PyObject* launch(PyObject*, PyObject* args) {
+    PyObject *device, *kernel, *tensors;
+    const char* params;
+    Py_ssize_t bytes;
+    long long items, a, b;
+    if (!PyArg_ParseTuple(args, "OOO!y#LLL", &device, &kernel, &PyList_Type, &tensors, &params, &bytes, &items, &a, &b))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        Device d = device_arg(device);
+        auto* built = static_cast<Built*>(PyCapsule_GetPointer(kernel, kernel_name));
+        if (!built) throw PythonError{};
+        std::vector<char*> pointers;
+        for (PyObject* item : Items(tensors)) {
+            Tensor t = expect_tensor(item, "a kernel's pointer");
+            check(t.device() == d, "kernel: got a tensor on '", to_string(t.device()), "', expected '", to_string(d),
+                  "'");
+            pointers.push_back(t.raw());
+        }
+        check(pointers.size() == built->pointers, "kernel: got ", pointers.size(), " tensors, expected ",
+              built->pointers);
+        gpu::Launch l;
+        l.kernel = built->kernel;
+        l.pointers = pointers.data();
+        l.params = params;
+        l.bytes = static_cast<size_t>(bytes);
+        l.items = items;
+        l.faults = built->faults.empty() ? nullptr : built->faults.data();
+        l.a = a;
+        l.b = b;
+        OpScope scope("kernel");
+        gpu::launch(d, l);
+        Py_RETURN_NONE;
+    });
+}
+
 PyObject* coverage(PyObject*, PyObject*) {
     return guarded([]() -> PyObject* {
         Owned all(ok(PyDict_New()));
@@ -211,6 +297,8 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"accelerator_memory", stats, METH_O, nullptr},
                            {"accelerator_reset_peaks", reset_peaks, METH_O, nullptr},
                            {"accelerator_empty_cache", release_cache, METH_O, nullptr},
+                           {"accelerator_build", build, METH_VARARGS, nullptr},
+                           {"accelerator_launch", launch, METH_VARARGS, nullptr},
                            {"accelerator_coverage", coverage, METH_NOARGS, nullptr},
                            {"accelerator_reset_coverage", reset_coverage, METH_NOARGS, nullptr},
                            {"accelerator_is_strict", is_strict, METH_NOARGS, nullptr},
@@ -224,6 +312,10 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
 void add_accelerator(PyObject* module) {
     ok(PyModule_AddFunctions(module, functions));
     gpu::report_fallback = warn_of_fallback;
+    gpu::line_now = [] {
+        Lock lock;
+        return here();
+    };
 }
 
 }  // namespace fb::py

@@ -19,7 +19,7 @@ static thread_local int stream_of_thread = 0;
 int current_stream(Device) { return stream_of_thread; }
 void set_current_stream(Device, int stream) { stream_of_thread = stream; }
 
-void wait(Device device, const Mark& mark) {
+void wait_quietly(Device device, const Mark& mark) {
     Driver& d = driver(device);
     if (d.reached(mark)) return;
     struct Context {
@@ -35,9 +35,15 @@ void wait(Device device, const Mark& mark) {
     else block(&context);
 }
 
+void wait(Device device, const Mark& mark) {
+    wait_quietly(device, mark);
+    raise_faults(device);
+}
+
 void synchronize(Device device) {
     Driver& d = driver(device);
-    for (int stream = 0; stream < d.streams(); stream++) wait(device, d.mark(stream));
+    for (int stream = 0; stream < d.streams(); stream++) wait_quietly(device, d.mark(stream));
+    raise_faults(device);
 }
 
 // ---- ops without kernels ------------------------------------------------------------------------------------------

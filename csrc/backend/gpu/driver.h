@@ -8,8 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "backend/gpu/program.h"
 #include "base/device.h"
+#include "base/error.h"
+#include "base/location.h"
 #include "memory/allocator.h"
 
 namespace fb::gpu {
@@ -23,6 +27,28 @@ struct Kernel {
 struct Mark {
     int stream = 0;
     uint64_t number = 0;
+};
+
+// What FAIL(code, index) in a kernel means, by code: {index}, {a} and {b} in the text are replaced.
+struct Fault {
+    ErrorKind kind;
+    const char* text;
+};
+
+struct Launch {
+    const Kernel* kernel = nullptr;
+    int64_t items = 0;  // rounded up to whole groups: kernels compare GID with their own count
+    char* const* pointers = nullptr;
+    const void* params = nullptr;
+    size_t bytes = 0;               // of params
+    const Fault* faults = nullptr;  // of kernels that contain FAIL, with two numbers for the texts
+    int64_t a = 0, b = 0;
+};
+
+// What kernels write when they fail: the first one since it was taken.
+struct FaultWord {
+    int32_t set = 0, code = 0;
+    int64_t launch = 0, index = 0;
 };
 
 class Driver {
@@ -50,7 +76,16 @@ class Driver {
     virtual void copy(int stream, void* to, const void* from, size_t bytes) = 0;
     virtual void fill(int stream, void* to, const void* element, size_t size, size_t count) = 0;
 
-    // Compiles source text that holds one kernel; nullptr where there is no compiler (why() says so). Cached.
+    // The kernels of a program, as many as it names; none where they cannot be built (why() says so). Not cached here:
+    // keep what you get, for as long as you like.
+    virtual std::vector<const Kernel*> build(const Program& program) = 0;
+    // `number` is what FAIL writes down. Use gpu::launch.
+    virtual void launch(int stream, const Launch& launch, int64_t number) = 0;
+    // What the stream's kernels wrote, if they did; the word is free again then.
+    virtual bool take_fault(int stream, FaultWord& word) = 0;
+
+    // Going away. Compiles source text that holds one kernel; nullptr where there is no compiler (why() says so).
+    // Cached.
     virtual const Kernel* build(const std::string& source) = 0;
     virtual std::string why() const = 0;
     // Runs the kernel for the items [0, items) with these bytes of arguments.
@@ -64,8 +99,16 @@ Driver& driver(Device device);
 int current_stream(Device device);
 void set_current_stream(Device device, int stream);
 
-// Waits without the interpreter lock.
+// Launches a kernel on this thread's stream; returns at once. What it reports by FAIL is raised at the next wait.
+void launch(Device device, const Launch& launch);
+
+// Waits without the interpreter lock, and raises what kernels reported.
 void wait(Device device, const Mark& mark);
+// Only waits: for destructors.
+void wait_quietly(Device device, const Mark& mark);
+void raise_faults(Device device);
+// The line of the user's program that runs now; set by the bindings.
+extern Location (*line_now)();
 // Waits for all streams.
 void synchronize(Device device);
 

@@ -1,4 +1,4 @@
-// Kernels as shared libraries made by the system's C++ compiler, kept on disk under a hash of all that decides about
+// Programs as shared libraries made by the system's C++ compiler, kept on disk under a hash of all that decides about
 // them: source, compiler, options and processor.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -129,16 +129,13 @@ void keep_within_bounds(const fs::path& folder) {
     }
 }
 
-SimEntry load(const fs::path& library, std::string& why) {
+void* load(const fs::path& library, std::string& why) {
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-        why = dlerror();
-        return nullptr;
-    }
-    return reinterpret_cast<SimEntry>(dlsym(handle, "kernel"));
+    if (!handle) why = dlerror();
+    return handle;
 }
 
-SimEntry compile(const std::string& source, std::string& why) {
+void* compile(const std::string& source, std::string& why) {
     if (compiler_version().empty()) {
         why = "there is no C++ compiler: '" + compiler() + "' does not run; install one, or name it in CXX";
         return nullptr;
@@ -147,7 +144,7 @@ SimEntry compile(const std::string& source, std::string& why) {
     for (const char* option : options) all += std::string(option) + " ";
     fs::path folder = cache_folder(), library = folder / (hash(all + source) + ".so");
     if (fs::exists(library)) {
-        if (SimEntry entry = load(library, why)) return entry;
+        if (void* handle = load(library, why)) return handle;
     }
     std::string own = library.string() + "." + std::to_string(getpid());
     fs::path text = own + ".cpp", made = own + ".tmp", output = own + ".log";
@@ -156,21 +153,21 @@ SimEntry compile(const std::string& source, std::string& why) {
     words.insert(words.end(), std::begin(options), std::end(options));
     words.insert(words.end(), {text.string(), "-o", made.string()});
     int code = run(words, output);
-    SimEntry entry = nullptr;
+    void* handle = nullptr;
     if (code == 0) {
         fs::rename(made, library);  // whole, or not there
-        entry = load(library, why);
+        handle = load(library, why);
         keep_within_bounds(folder);
     } else {
         why = "the compiler failed with code " + std::to_string(code) + ":\n" + text_of(output);
     }
     for (const fs::path& path : {text, output}) fs::remove(path);
-    return entry;
+    return handle;
 }
 
 }  // namespace
 
-SimEntry compile_kernel(const std::string& source, std::string& why) {
+void* compile_program(const std::string& source, std::string& why) {
     try {
         return compile(source, why);
     } catch (const fs::filesystem_error& error) {

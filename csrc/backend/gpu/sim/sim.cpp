@@ -1,11 +1,14 @@
 #include "backend/gpu/sim/sim.h"
 
+#include <dlfcn.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend/gpu/sim/memory.h"
@@ -24,8 +27,17 @@ double now() {
 }
 
 struct SimKernel final : Kernel {
-    SimEntry entry;
-    explicit SimKernel(SimEntry e) : entry(e) {}
+    SimGroups groups = nullptr;
+    SimOne one = nullptr;  // of kernels with barriers
+    size_t pointers = 0;
+    int size = 1;
+    void (*old)(const void* arguments, int64_t begin, int64_t end) = nullptr;
+};
+
+// The word of a stream, and whether items of a group ever disagreed about a barrier.
+struct SimFault {
+    FaultWord word;
+    bool torn = false;
 };
 
 class Sim final : public Driver {
@@ -95,10 +107,58 @@ class Sim final : public Driver {
             if (found != kernels_.end()) return found->second;
         }
         std::string why;
-        SimEntry entry = compile_kernel(source, why);
+        void* library = compile_program(source, why);
         std::lock_guard guard(lock_);
-        if (!entry) why_ = why;
-        return kernels_[source] = entry ? new SimKernel(entry) : nullptr;
+        if (!library) why_ = why;
+        SimKernel* kernel = nullptr;
+        if (library) {
+            kernel = new SimKernel;
+            kernel->old = reinterpret_cast<decltype(kernel->old)>(dlsym(library, "kernel"));
+        }
+        return kernels_[source] = kernel;
+    }
+    std::vector<const Kernel*> build(const Program& program) override {
+        std::string why;
+        void* library = compile_program(assemble(program, Dialect::Cpp), why);
+        std::vector<const Kernel*> all;
+        if (!library) {
+            std::lock_guard guard(lock_);
+            why_ = why;
+            return all;
+        }
+        bool barriers = program.text.find("BARRIER") != std::string::npos;
+        for (const KernelText& text : program.kernels) {
+            auto* kernel = new SimKernel;
+            kernel->groups = reinterpret_cast<SimGroups>(dlsym(library, text.name.c_str()));
+            if (barriers || text.body.find("BARRIER") != std::string::npos)
+                kernel->one = reinterpret_cast<SimOne>(dlsym(library, (text.name + "_one").c_str()));
+            kernel->pointers = text.pointers.size();
+            kernel->size = text.size;
+            all.push_back(kernel);
+        }
+        return all;
+    }
+    void launch(int stream, const Launch& l, int64_t number) override {
+        const auto* kernel = static_cast<const SimKernel*>(l.kernel);
+        std::vector<char> params(static_cast<const char*>(l.params), static_cast<const char*>(l.params) + l.bytes);
+        std::array<void*, most_pointers> data{};
+        for (size_t i = 0; i < kernel->pointers; i++)
+            data[i] = l.pointers[i] ? memory_.bytes_at(l.pointers[i]) : nullptr;
+        int64_t groups = (l.items + kernel->size - 1) / kernel->size;
+        queues_[stream]->submit([this, stream, kernel, data, params = std::move(params), groups, number] {
+            SimFault& fault = faults_[stream];
+            SimItem first{data.data(), params.data(), 0, 0, kernel->size, &fault.word.set, number, nullptr, nullptr};
+            if (!kernel->one) kernel->groups(&first, 0, groups);
+            else if (!run_with_barriers(kernel->one, first, groups)) fault.torn = true;
+        });
+    }
+    bool take_fault(int stream, FaultWord& word) override {
+        SimFault& fault = faults_[stream];
+        if (std::exchange(fault.torn, false))
+            fail_state("a kernel on device 'sim:0' has a barrier that only some items of a group came by");
+        if (__atomic_load_n(&fault.word.set, __ATOMIC_ACQUIRE) == 0 || !reached(mark(stream))) return false;
+        word = std::exchange(fault.word, {});
+        return true;
     }
     std::string why() const override {
         std::lock_guard guard(lock_);
@@ -106,7 +166,7 @@ class Sim final : public Driver {
     }
     void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) override {
         std::vector<char> kept(static_cast<const char*>(arguments), static_cast<const char*>(arguments) + bytes);
-        SimEntry entry = static_cast<const SimKernel*>(kernel)->entry;
+        auto entry = static_cast<const SimKernel*>(kernel)->old;
         // Kernels see the addresses of the bytes: the arguments begin with their count and the addresses.
         int64_t pointers;
         std::memcpy(&pointers, kept.data(), sizeof pointers);
@@ -126,6 +186,7 @@ class Sim final : public Driver {
   private:
     mutable Mutex lock_;
     Queue* queues_[most_streams] = {};
+    SimFault faults_[most_streams];
     std::atomic<int> count_{0};
     uint64_t shared_ = 0;
     std::unordered_map<std::string, const Kernel*> kernels_;
@@ -164,7 +225,7 @@ const DeviceMemory sim_memory{.allocator = sim_allocator,
                                       bool child = s.generation_ != fork_generation.load(std::memory_order_relaxed);
                                       for (int i = 0; s.streams() > 1 && !child && i < s.streams(); i++) {
                                           if (i == block->stream || s.reached(s.mark(i))) continue;
-                                          wait({DeviceType::Sim, 0}, s.mark(i));
+                                          wait_quietly({DeviceType::Sim, 0}, s.mark(i));
                                       }
                                       s.allocator_.free(block);
                                   },

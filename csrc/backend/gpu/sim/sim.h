@@ -8,8 +8,25 @@ namespace fb::gpu {
 // An error in a forked child, which has the memory but none of the threads.
 Driver& sim_driver();
 
-// Compiles a kernel (compiler.cpp): its entry point, or nullptr and the reason.
-using SimEntry = void (*)(const void* arguments, int64_t begin, int64_t end);
-SimEntry compile_kernel(const std::string& source, std::string& why);
+// What a compiled kernel gets: Item_ in program.cpp.
+struct SimItem {
+    void* const* data;
+    const void* params;
+    int64_t group;
+    int32_t lid, size;
+    int32_t* fault;
+    int64_t launch;
+    void (*barrier)(void* fibers);
+    void* fibers;
+};
+using SimGroups = void (*)(const SimItem* first, int64_t begin, int64_t end);  // all items, one after the other
+using SimOne = void (*)(const SimItem* item);
+
+// Compiles a program (compiler.cpp): its library, or nullptr and the reason.
+void* compile_program(const std::string& source, std::string& why);
+
+// Runs the items of a group in turns, each until its next barrier (fibers.cpp). False when some items came by a barrier
+// that others did not.
+bool run_with_barriers(SimOne kernel, const SimItem& first, int64_t groups);
 
 }  // namespace fb::gpu

@@ -1,0 +1,180 @@
+#include "backend/gpu/program.h"
+
+namespace fb::gpu {
+namespace {
+
+// ---- C++, for the simulated accelerator; Item_ is SimItem (sim/sim.h)
+// ------------------------------------------------
+
+constexpr const char* cpp_head = R"(#include <math.h>
+#include <stdint.h>
+#include <string.h>
+typedef int8_t i8; typedef int16_t i16; typedef int32_t i32; typedef int64_t i64;
+typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
+typedef float f32; typedef double f64;
+#define FN static inline
+#define GLOBAL
+#define LOCAL
+#define CONSTANT static const
+#define SHARED static thread_local
+#define UNROLL _Pragma("GCC unroll 32")
+#define HAS_F64 1
+#define HAS_ATOMIC64 1
+FN f32 float_of_bits(u32 bits) { f32 f; memcpy(&f, &bits, 4); return f; }
+FN u32 bits_of_float(f32 f) { u32 bits; memcpy(&bits, &f, 4); return bits; }
+FN f64 double_of_bits(u64 bits) { f64 f; memcpy(&f, &bits, 8); return f; }
+FN u64 bits_of_double(f64 f) { u64 bits; memcpy(&bits, &f, 8); return bits; }
+FN u32 cas_u32(u32* p, u32 old, u32 value) { __atomic_compare_exchange_n(p, &old, value, false, 5, 5); return old; }
+FN u64 cas_u64(u64* p, u64 old, u64 value) { __atomic_compare_exchange_n(p, &old, value, false, 5, 5); return old; }
+#define CAS_U32(p, old, value) cas_u32((u32*)(p), old, value)
+#define CAS_U64(p, old, value) cas_u64((u64*)(p), old, value)
+#define ADD_U32(p, x) __atomic_fetch_add((u32*)(p), (u32)(x), __ATOMIC_RELAXED)
+#define SHARED_ADD_U32 ADD_U32
+#define ADD_U64(p, x) __atomic_fetch_add((u64*)(p), (u64)(x), __ATOMIC_RELAXED)
+struct Item_ {
+    void* const* data; const void* params; i64 group; i32 lid; i32 size; i32* fault; i64 launch;
+    void (*barrier)(void*); void* fibers;
+};
+#define GID (it_.group * SIZE + it_.lid)
+#define LID ((i64)it_.lid)
+#define GROUP (it_.group)
+#define BARRIER it_.barrier(it_.fibers)
+#define FAIL(code, index) fail_(it_.fault, it_.launch, code, index)
+)";
+
+// ---- OpenCL C 1.2 ---------------------------------------------------------------------------------------------------
+
+constexpr const char* opencl_head = R"(
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define HAS_F64 1
+typedef double f64;
+#endif
+#if defined(cl_khr_int64_base_atomics)
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#define HAS_ATOMIC64 1
+#define CAS_U64(p, old, value) atom_cmpxchg((volatile __global ulong*)(p), (ulong)(old), (ulong)(value))
+#define ADD_U64(p, x) atom_add((volatile __global ulong*)(p), (ulong)(x))
+#endif
+typedef char i8; typedef short i16; typedef int i32; typedef long i64;
+typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;
+typedef float f32;
+#define FN static inline
+#define GLOBAL __global
+#define LOCAL __local
+#define CONSTANT __constant const
+#define SHARED __local
+#define UNROLL
+#define float_of_bits(bits) as_float((u32)(bits))
+#define bits_of_float(f) as_uint((f32)(f))
+#define double_of_bits(bits) as_double((u64)(bits))
+#define bits_of_double(f) as_ulong((f64)(f))
+#define CAS_U32(p, old, value) atomic_cmpxchg((volatile __global uint*)(p), (uint)(old), (uint)(value))
+#define ADD_U32(p, x) atomic_add((volatile __global uint*)(p), (uint)(x))
+#define SHARED_ADD_U32(p, x) atomic_add((volatile __local uint*)(p), (uint)(x))
+
+#define GROUP ((i64)get_group_id(0))
+#define LID ((i64)get_local_id(0))
+#define GID (GROUP * SIZE + LID)
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define FAIL(code, index) fail_(fault_, launch_, code, index)
+)";
+
+// ---- CUDA C++, compiled by NVRTC ------------------------------------------------------------------------------------
+
+constexpr const char* cuda_head = R"(
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
+typedef float f32; typedef double f64;
+#define FN static __device__ inline
+#define GLOBAL
+#define LOCAL
+#define CONSTANT static __device__ const
+#define SHARED __shared__
+#define UNROLL _Pragma("unroll")
+#define HAS_F64 1
+#define HAS_ATOMIC64 1
+FN f32 float_of_bits(u32 bits) { return __uint_as_float(bits); }
+FN u32 bits_of_float(f32 f) { return __float_as_uint(f); }
+FN f64 double_of_bits(u64 bits) { return __longlong_as_double((long long)bits); }
+FN u64 bits_of_double(f64 f) { return (u64)__double_as_longlong(f); }
+#define CAS_U32(p, old, value) atomicCAS((u32*)(p), (u32)(old), (u32)(value))
+#define CAS_U64(p, old, value) atomicCAS((u64*)(p), (u64)(old), (u64)(value))
+#define ADD_U32(p, x) atomicAdd((u32*)(p), (u32)(x))
+#define SHARED_ADD_U32 ADD_U32
+#define ADD_U64(p, x) atomicAdd((u64*)(p), (u64)(x))
+#define GROUP ((i64)blockIdx.x)
+#define LID ((i64)threadIdx.x)
+#define GID (GROUP * SIZE + LID)
+#define BARRIER __syncthreads()
+#define FAIL(code, index) fail_(fault_, launch_, code, index)
+)";
+
+constexpr const char* shared_head = R"(
+FN void fail_(GLOBAL i32* fault, i64 launch, i32 code, i64 index) {
+    if (CAS_U32(fault, 0, 1) == 0) {
+        fault[1] = code;
+        ((GLOBAL i64*)fault)[1] = launch;
+        ((GLOBAL i64*)fault)[2] = index;
+    }
+}
+)";
+
+// "GLOBAL f32* out" as its type and its name.
+std::pair<std::string, std::string> parts(const std::string& pointer) {
+    size_t star = pointer.rfind('*');
+    size_t name = pointer.find_first_not_of(' ', star + 1);
+    return {pointer.substr(0, star + 1), pointer.substr(name)};
+}
+
+std::string cpp_kernel(const KernelText& k) {
+    std::string parameters, names, loads;
+    for (size_t i = 0; i < k.pointers.size(); i++) {
+        auto [type, name] = parts(k.pointers[i]);
+        parameters += ", " + k.pointers[i];
+        names += ", " + name;
+        loads += "    " + type + " const " + name + " = (" + type + ")first->data[" + std::to_string(i) + "];\n";
+    }
+    const std::string exported = "extern \"C\" __attribute__((visibility(\"default\"))) ";
+    loads += "    const Params& g = *(const Params*)first->params;\n";
+    return "static inline __attribute__((always_inline)) void " + k.name + "_item(const Item_& it_" + parameters +
+           ", const Params& g) {\n" + k.body + "\n}\n" + exported + "void " + k.name +
+           "(const Item_* first, i64 begin, i64 end) {\n" + loads +
+           "    Item_ it = *first;\n    for (i64 group = begin; group < end; group++)\n"
+           "        for (i32 lid = 0; lid < SIZE; lid++) {\n            it.group = group; it.lid = lid;\n            " +
+           k.name + "_item(it" + names + ", g);\n        }\n}\n" + exported + "void " + k.name +
+           "_one(const Item_* first) {\n" + loads + "    " + k.name + "_item(*first" + names + ", g);\n}\n";
+}
+
+std::string device_kernel(const KernelText& k, Dialect dialect) {
+    bool opencl = dialect == Dialect::OpenCL;
+    std::string size = std::to_string(k.size), text;
+    text = opencl ? "__kernel __attribute__((reqd_work_group_size(" + size + ", 1, 1))) void "
+                  : "extern \"C\" __global__ void __launch_bounds__(" + size + ") ";
+    text += k.name + "(";
+    std::string begin;
+    for (const std::string& pointer : k.pointers) {
+        auto [type, name] = parts(pointer);
+        // A buffer and where in it.
+        text += opencl ? type + " " + name + "_, const i64 " + name + "_at_, " : pointer + ", ";
+        if (opencl)
+            begin += type + " const " + name + " = (" + type + ")((__global char*)" + name + "_ + " + name + "_at_);\n";
+    }
+    return text + "const Params g, GLOBAL i32* fault_, const i64 launch_) {\n" + begin + k.body + "\n}\n";
+}
+
+}  // namespace
+
+std::string assemble(const Program& program, Dialect dialect) {
+    std::string text = dialect == Dialect::Cpp ? cpp_head : dialect == Dialect::OpenCL ? opencl_head : cuda_head;
+    text += shared_head + program.text + "\n";
+    for (const KernelText& k : program.kernels) {
+        text += "#define SIZE " + std::to_string(k.size) + "\n";
+        text += dialect == Dialect::Cpp ? cpp_kernel(k) : device_kernel(k, dialect);
+        text += "#undef SIZE\n";
+    }
+    return text;
+}
+
+}  // namespace fb::gpu
