@@ -3,6 +3,7 @@
 #include <limits>
 #include <thread>
 
+#include "backend/cpu/gemm_half.h"
 #include "backend/cpu/loops.h"
 #include "base/bool.h"
 #include "base/parallel.h"
@@ -430,11 +431,57 @@ void scale(const Tensor& c, const Scalar& beta) {
     copy(c, scaled);
 }
 
+// One of the strides becomes 1 also where there is a single row or column.
+void plain_strides(Side& side, int64_t rows, int64_t cols) {
+    Layout l = layout(rows, cols, side.row, side.col);
+    side.row = l.transposed ? 1 : l.ld;
+    side.col = l.transposed ? l.ld : 1;
+}
+
+void half_batch(Product p, const char* bias) {
+    if (p.n == 1 && p.m > 1 && p.c.row == 1 && !bias) swap_sides(p);
+    plain_strides(p.a, p.m, p.k);
+    plain_strides(p.b, p.k, p.n);
+    fold_batch(p);
+    int64_t count = 1;
+    for (int64_t size : p.batch) count *= size;
+    auto each = [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; t++) {
+            Pointers at = locate(p, t);
+            half_gemm({p.dtype, p.m, p.n, p.k, at.a, p.a.row, p.a.col, at.b, p.b.row, p.b.col, at.c, p.c.row,
+                       p.alpha.to<float>(), p.beta.to<float>(), bias});
+        }
+    };
+    // Few matrices are shared out inside, many between the threads.
+    if (count < num_threads() * 2 && count % num_threads() != 0) each(0, count);
+    else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / (p.m * p.n * p.k)), each);
+}
+// c has adjacent rows, or columns if `swap`; k > 0.
+void half_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta,
+                  const char* bias, bool swap) {
+    int64_t d = c.dim();
+    Tensor x = needs_copy(a) ? packed(a, a.dtype()) : a, y = needs_copy(b) ? packed(b, b.dtype()) : b;
+    Product p{
+        c.dtype(), c.size(d - 2), c.size(d - 1), a.size(d - 1), Dims(c.shape().begin(), c.shape().begin() + (d - 2)),
+        side(x),   side(y),       side(c),       alpha,         beta};
+    if (swap) swap_sides(p);
+    half_batch(p, bias);
+}
+
 }  // namespace
 
 void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta) {
     if (c.numel() == 0) return;
     DType dtype = c.dtype();
+    if (is_half(dtype) && a.shape().back() > 0) {
+        int64_t d = c.dim();
+        bool rows = c.strides()[d - 1] == 1 || c.size(d - 1) == 1, cols = c.strides()[d - 2] == 1 || c.size(d - 2) == 1;
+        if (rows || cols) return half_product(c, a, b, alpha, beta, nullptr, !rows);
+        Tensor whole = empty(c.shape(), dtype, c.device());
+        if (!zero(beta)) copy(whole, c);
+        half_product(whole, a, b, alpha, beta, nullptr, false);
+        return copy(c, whole);
+    }
     if (DType value = value_dtype(dtype); value != dtype) {
         Tensor wide = empty(c.shape(), value, c.device());
         if (!zero(beta)) copy(wide, c);
@@ -475,6 +522,10 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
     if (!rows || (p.m == 1 && p.n > 1)) swap_sides(p);
     fold_batch(p);
     dispatch_compute(dtype, [&](auto tag) { multiply_batch<typename decltype(tag)::type>(p); });
+}
+
+void half_gemm_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias) {
+    half_product(out, a, b, Scalar(1), Scalar(0), bias.raw(), false);
 }
 
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {

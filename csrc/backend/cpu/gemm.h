@@ -13,6 +13,9 @@ void prepare_blas();
 void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha = Scalar(1),
           const Scalar& beta = Scalar(0));
 
+// out = a @ b + bias for matrices of a half type: out and bias (of the columns) are contiguous, k > 0.
+void half_gemm_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);
+
 // Σ x[i] * y[i] (conj(x[i]) when `conjugate`) of two 1-d tensors of the same size and dtype into the 0-d tensor `out`.
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate);
 

@@ -12,8 +12,9 @@ namespace {
 
 bool gemm_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias) {
     int64_t m = out.size(0), n = out.size(1), k = b.size(0);
-    bool together = bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && m > 1 && n > 1 && k > 0 &&
-                    (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
+    bool row = bias.dim() == 1 && bias.numel() == n && bias.is_contiguous() && k > 0;
+    if (row && is_half(out.dtype())) return half_gemm_bias(out, a, b, bias), true;
+    bool together = row && m > 1 && n > 1 && (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
                     !direct_gemm_fits(out.dtype(), n, k, b.strides()[1]);
     if (!together) return false;
     packed_gemm({out.dtype(), m, n, k, a.raw(), a.strides()[0], a.strides()[1], b.raw(), b.strides()[0], b.strides()[1],
