@@ -11,7 +11,10 @@ Example:
     ArgumentError
 """
 
-__all__ = ["ArgumentError", "DTypeError", "LinAlgError", "OutOfMemoryError", "OutOfRangeError", "StateError"]
+__all__ = [
+    "ArgumentError", "CollectiveMismatch", "DTypeError", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
+    "LinAlgError", "OutOfMemoryError", "OutOfRangeError", "PeerLost", "StateError",
+]  # fmt: skip
 __dir__ = __all__.copy
 
 
@@ -67,6 +70,72 @@ class LinAlgError(RuntimeError, ValueError):
         >>> issubclass(fb.linalg.LinAlgError, RuntimeError)
         True
     """
+
+
+class DistError(RuntimeError):
+    """Something went wrong between the processes of a group.
+
+    Example:
+        >>> issubclass(fb.distributed.DistBackendError, fb.distributed.DistError)
+        True
+    """
+
+
+class DistBackendError(DistError):
+    """A collective or a message failed.
+
+    Example:
+        >>> issubclass(fb.errors.PeerLost, fb.errors.DistBackendError)
+        True
+    """
+
+
+class DistNetworkError(DistError):
+    """A connection could not be made, or broke.
+
+    Example:
+        >>> issubclass(fb.errors.DistNetworkError, RuntimeError)
+        True
+    """
+
+
+class DistStoreError(DistError):
+    """A store has no such value, or not in time.
+
+    Example:
+        >>> issubclass(fb.errors.DistStoreError, RuntimeError)
+        True
+    """
+
+
+class CollectiveMismatch(DistBackendError):
+    """The ranks of a group made different calls; the message names two of them.
+
+    Example:
+        >>> issubclass(fb.errors.CollectiveMismatch, RuntimeError)
+        True
+    """
+
+
+class PeerLost(DistBackendError):
+    """Another process of the program was killed or stopped, ended, or cannot be reached.
+
+    Args:
+        message: what happened.
+        rank: its rank in the default group.
+        host: where it ran.
+
+    Example:
+        >>> fb.errors.PeerLost("rank 3 on host node7 is lost", 3, "node7").rank
+        3
+    """
+
+    def __init__(self, message: str, rank: int = -1, host: str = "") -> None:
+        super().__init__(message)
+        self.rank, self.host = rank, host
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:
+        return type(self), (str(self), self.rank, self.host)
 
 
 # In the order of ErrorKind in csrc/base/error.h.

@@ -35,7 +35,7 @@ _MODULES = frozenset(
     """
     torch.ao torch.classes torch.cuda.profiler torch.cuda.sparse torch.export torch.fx torch.masked.maskedtensor torch.mps torch.mtia
     torch.nested torch.numa torch.quasirandom torch._C._distributed_c10d torch._C._functorch torch._inductor torch._subclasses
-    torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher torch.distributed.run
+    torch.autograd.profiler_legacy torch.distributed._composable torch.distributed.launcher
     torch.distributed.utils torch.jit._recursive torch.utils._sympy torch.utils.data.datapipes torch.utils.data.graph_settings
     torch.nn.intrinsic torch.nn.parallel._functions
     torch.nn.parallel.parallel_apply torch.nn.parallel.replicate torch.nn.parallel.scatter_gather
@@ -50,9 +50,7 @@ _MODULES = frozenset(
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed": frozenset(
-        {"DeviceMesh", "FileStore", "P2POp", "Store", "TCPStore", "batch_isend_irecv", "init_device_mesh"}
-    ),
+    "torch.distributed": frozenset({"DeviceMesh", "init_device_mesh"}),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
     "torch.cuda": frozenset(
         """

@@ -1,6 +1,7 @@
-"""Process groups and collectives, for scripts that can run in several processes: in this version, in one.
+"""Process groups and collectives, for scripts that run in several processes, on one host or on many.
 
-A script started alone forms a group of one process and runs unchanged; more than one process is an error.
+`python -m flambeau.distributed.run --nproc-per-node 4 train.py` starts four; a script started alone can form a group of
+one process and runs unchanged.
 
 Example:
     >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
@@ -12,11 +13,17 @@ Example:
 """
 
 from flambeau._registry.names import package_dir as _package_dir
-from flambeau.distributed import _collectives, _group, _objects, _types
+from flambeau.distributed import _collectives, _group, _objects, _p2p, _store, _types
 from flambeau.distributed._collectives import *  # each module lists its names
 from flambeau.distributed._group import *
 from flambeau.distributed._objects import *
+from flambeau.distributed._p2p import *
+from flambeau.distributed._store import *
 from flambeau.distributed._types import *
 
-__all__ = sorted([*_collectives.__all__, *_group.__all__, *_objects.__all__, *_types.__all__])
+__all__ = sorted(
+    [
+        *_collectives.__all__, *_group.__all__, *_objects.__all__, *_p2p.__all__, *_store.__all__, *_types.__all__,
+    ]
+)  # fmt: skip
 __dir__ = _package_dir(__name__)

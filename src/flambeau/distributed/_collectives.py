@@ -1,6 +1,6 @@
-"""Collectives: what every process of a group does together. With one process they check their arguments and copy.
+"""Collectives: what every process of a group does together. All ranks make the same calls, in the same order.
 
-Every function that takes `async_op` returns None, or with async_op=True a completed Work.
+Every function that takes `async_op` returns None, or with async_op=True a Work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau.distributed._group import check_rank, member
+from flambeau.distributed._group import member
+from flambeau.distributed._staging import (
+    Staged,
+    agree,
+    check_list,
+    check_reduction,
+    check_tensor,
+    describe,
+    equal_parts,
+)
 from flambeau.distributed._types import GroupMember, ReduceOp, Work
 from flambeau.errors import ArgumentError
 
@@ -27,42 +36,6 @@ def inside(op: str, group: Any) -> bool:
         return False
     member(group, op)
     return True
-
-
-def _tensor(op: str, which: str, value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{op}: expected a tensor for {which}, got {type(value).__name__}")
-    return value
-
-
-def single(op: str, which: str, values: Any) -> Any:
-    """The only entry of a list with one entry per process."""
-    if not isinstance(values, (list, tuple)) or len(values) != 1:
-        got = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
-        raise ArgumentError(f"{op}: {which} must be a list with one element per process, that is 1, got {got}")
-    return values[0]
-
-
-def _copy(op: str, target: Any, source: Any) -> Tensor:
-    target, source = _tensor(op, "the output", target), _tensor(op, "the input", source)
-    if target.dtype != source.dtype or target.numel() != source.numel():
-        raise ArgumentError(
-            f"{op}: output and input must agree, got {target.dtype} {tuple(target.shape)} and {source.dtype} "
-            f"{tuple(source.shape)}"
-        )
-    with fb.no_grad():
-        return target.copy_(source.reshape(target.shape))
-
-
-def _check_op(name: str, tensor: Tensor, op: Any) -> None:
-    if not isinstance(op, ReduceOp):
-        raise TypeError(f"{name}: op must be a ReduceOp, got {type(op).__name__}")
-    if op.name in ("BAND", "BOR", "BXOR") and tensor.dtype.is_floating_point:
-        raise ArgumentError(f"{name}: {op.name} needs an integer tensor, got {tensor.dtype}")
-
-
-def _done(async_op: bool, result: Any) -> Work | None:
-    return Work(result) if async_op else None
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -84,8 +57,11 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     """
     if not inside("all_reduce", group):
         return None
-    _check_op("all_reduce", _tensor("all_reduce", "tensor", tensor), op)
-    return _done(async_op, [tensor])
+    chosen = member(group, "all_reduce")
+    check_reduction("all_reduce", check_tensor("all_reduce", "tensor", tensor), op)
+    text, staged = describe("all_reduce", tensor, op), Staged()
+    flat = staged.write(tensor)
+    return staged.run(chosen, lambda: chosen._engine.all_reduce(text, flat, op), [tensor], async_op)
 
 
 def reduce(
@@ -113,10 +89,12 @@ def reduce(
     """
     if not inside("reduce", group):
         return None
-    _check_op("reduce", _tensor("reduce", "tensor", tensor), op)
-    check_rank("reduce", "dst", dst)
-    check_rank("reduce", "group_dst", group_dst)
-    return _done(async_op, [tensor])
+    chosen = member(group, "reduce")
+    check_reduction("reduce", check_tensor("reduce", "tensor", tensor), op)
+    root = chosen._root("reduce", "dst", dst, group_dst)
+    text, staged = describe("reduce", tensor, op, f"dst {root}"), Staged()
+    flat = staged.write(tensor) if chosen.rank() == root else staged.read(tensor)
+    return staged.run(chosen, lambda: chosen._engine.reduce(text, flat, op, root), [tensor], async_op)
 
 
 def broadcast(
@@ -138,10 +116,12 @@ def broadcast(
     """
     if not inside("broadcast", group):
         return None
-    _tensor("broadcast", "tensor", tensor)
-    check_rank("broadcast", "src", src)
-    check_rank("broadcast", "group_src", group_src)
-    return _done(async_op, [tensor])
+    chosen = member(group, "broadcast")
+    check_tensor("broadcast", "tensor", tensor)
+    root = chosen._root("broadcast", "src", src, group_src)
+    text, staged = describe("broadcast", tensor, f"src {root}"), Staged()
+    flat = staged.read(tensor) if chosen.rank() == root else staged.write(tensor, filled=False)
+    return staged.run(chosen, lambda: chosen._engine.broadcast(text, flat, root), [tensor], async_op)
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
@@ -163,8 +143,14 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     """
     if not inside("all_gather", group):
         return None
-    _copy("all_gather", single("all_gather", "tensor_list", tensor_list), tensor)
-    return _done(async_op, [tensor_list])
+    chosen = member(group, "all_gather")
+    outs = check_list("all_gather", "tensor_list", tensor_list, chosen.size())
+    agree("all_gather", outs[chosen.rank()], check_tensor("all_gather", "tensor", tensor))
+    shapes = [tuple(out.shape) for out in outs]
+    what = outs[0] if len(set(shapes)) == 1 else f"{outs[0].dtype} {shapes}"
+    text, staged = describe("all_gather", what), Staged()
+    flat, parts = staged.read(tensor), [staged.write(out, filled=False) for out in outs]
+    return staged.run(chosen, lambda: chosen._engine.all_gather(text, parts, flat), list(outs), async_op)
 
 
 def all_gather_into_tensor(
@@ -186,9 +172,17 @@ def all_gather_into_tensor(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not inside("all_gather_into_tensor", group):
+    op = "all_gather_into_tensor"
+    if not inside(op, group):
         return None
-    return _done(async_op, [_copy("all_gather_into_tensor", output_tensor, input_tensor)])
+    chosen = member(group, op)
+    check_tensor(op, "output_tensor", output_tensor)
+    check_tensor(op, "input_tensor", input_tensor)
+    agree(op, output_tensor, input_tensor, input_tensor.numel() * chosen.size())
+    text, staged = describe(op, input_tensor), Staged()
+    flat = staged.read(input_tensor)
+    parts = equal_parts(staged.write(output_tensor, filled=False), chosen.size())
+    return staged.run(chosen, lambda: chosen._engine.all_gather(text, parts, flat), [output_tensor], async_op)
 
 
 def gather(
@@ -219,10 +213,19 @@ def gather(
     """
     if not inside("gather", group):
         return None
-    check_rank("gather", "dst", dst)
-    check_rank("gather", "group_dst", group_dst)
-    _copy("gather", single("gather", "gather_list", gather_list), tensor)
-    return _done(async_op, [gather_list])
+    chosen = member(group, "gather")
+    root = chosen._root("gather", "dst", dst, group_dst, default=0)
+    check_tensor("gather", "tensor", tensor)
+    text, staged, parts = describe("gather", tensor, f"dst {root}"), Staged(), None
+    if chosen.rank() == root:
+        outs = check_list("gather", "gather_list", gather_list, chosen.size())
+        for out in outs:
+            agree("gather", out, tensor)
+        parts = [staged.write(out, filled=False) for out in outs]
+    elif gather_list:
+        raise ArgumentError("gather: gather_list must be None in all processes but dst")
+    flat = staged.read(tensor)
+    return staged.run(chosen, lambda: chosen._engine.gather(text, parts, flat, root), gather_list or [], async_op)
 
 
 def scatter(
@@ -253,9 +256,19 @@ def scatter(
     """
     if not inside("scatter", group):
         return None
-    check_rank("scatter", "src", src)
-    check_rank("scatter", "group_src", group_src)
-    return _done(async_op, [_copy("scatter", tensor, single("scatter", "scatter_list", scatter_list))])
+    chosen = member(group, "scatter")
+    root = chosen._root("scatter", "src", src, group_src, default=0)
+    check_tensor("scatter", "tensor", tensor)
+    text, staged, parts = describe("scatter", tensor, f"src {root}"), Staged(), None
+    if chosen.rank() == root:
+        ins = check_list("scatter", "scatter_list", scatter_list, chosen.size())
+        for part in ins:
+            agree("scatter", tensor, part)
+        parts = [staged.read(part) for part in ins]
+    elif scatter_list:
+        raise ArgumentError("scatter: scatter_list must be None in all processes but src")
+    flat = staged.write(tensor, filled=False)
+    return staged.run(chosen, lambda: chosen._engine.scatter(text, flat, parts, root), [tensor], async_op)
 
 
 def reduce_scatter(
@@ -280,8 +293,15 @@ def reduce_scatter(
     """
     if not inside("reduce_scatter", group):
         return None
-    _check_op("reduce_scatter", _tensor("reduce_scatter", "output", output), op)
-    return _done(async_op, [_copy("reduce_scatter", output, single("reduce_scatter", "input_list", input_list))])
+    chosen = member(group, "reduce_scatter")
+    check_reduction("reduce_scatter", check_tensor("reduce_scatter", "output", output), op)
+    ins = check_list("reduce_scatter", "input_list", input_list, chosen.size())
+    agree("reduce_scatter", output, ins[chosen.rank()])
+    shapes = [tuple(part.shape) for part in ins]
+    what = output if len(set(shapes)) == 1 else f"{output.dtype} {shapes}"
+    text, staged = describe("reduce_scatter", what, op), Staged()
+    parts, flat = [staged.read(part) for part in ins], staged.write(output, filled=False)
+    return staged.run(chosen, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
 
 
 def reduce_scatter_tensor(
@@ -304,10 +324,16 @@ def reduce_scatter_tensor(
         tensor([1., 1.])
         >>> fb.distributed.destroy_process_group()
     """
-    if not inside("reduce_scatter_tensor", group):
+    name = "reduce_scatter_tensor"
+    if not inside(name, group):
         return None
-    _check_op("reduce_scatter_tensor", _tensor("reduce_scatter_tensor", "output", output), op)
-    return _done(async_op, [_copy("reduce_scatter_tensor", output, input)])
+    chosen = member(group, name)
+    check_reduction(name, check_tensor(name, "output", output), op)
+    agree(name, check_tensor(name, "input", input), output, output.numel() * chosen.size())
+    text, staged = describe(name, output, op), Staged()
+    parts = equal_parts(staged.read(input), chosen.size())
+    flat = staged.write(output, filled=False)
+    return staged.run(chosen, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
 
 
 def all_to_all(
@@ -331,9 +357,16 @@ def all_to_all(
     """
     if not inside("all_to_all", group):
         return None
-    target = single("all_to_all", "output_tensor_list", output_tensor_list)
-    _copy("all_to_all", target, single("all_to_all", "input_tensor_list", input_tensor_list))
-    return _done(async_op, [output_tensor_list])
+    chosen = member(group, "all_to_all")
+    outs = check_list("all_to_all", "output_tensor_list", output_tensor_list, chosen.size())
+    ins = check_list("all_to_all", "input_tensor_list", input_tensor_list, chosen.size())
+    for part in (*outs, *ins):
+        if part.dtype != outs[0].dtype:
+            raise ArgumentError(f"all_to_all: all tensors must have one dtype, got {outs[0].dtype} and {part.dtype}")
+    agree("all_to_all", outs[chosen.rank()], ins[chosen.rank()])
+    text, staged = describe("all_to_all", outs[0].dtype), Staged()
+    sent, got = [staged.read(part) for part in ins], [staged.write(part, filled=False) for part in outs]
+    return staged.run(chosen, lambda: chosen._engine.all_to_all(text, got, sent), list(outs), async_op)
 
 
 def all_to_all_single(
@@ -365,13 +398,36 @@ def all_to_all_single(
     op = "all_to_all_single"
     if not inside(op, group):
         return None
-    for which, sizes, tensor in (
-        ("output_split_sizes", output_split_sizes, output),
-        ("input_split_sizes", input_split_sizes, input),
-    ):
-        if sizes and single(op, which, list(sizes)) != _tensor(op, "a tensor", tensor).size(0):
-            raise ArgumentError(f"{op}: {which} must sum to {tensor.size(0)}, the first dimension, got {list(sizes)}")
-    return _done(async_op, [_copy(op, output, input)])
+    chosen = member(group, op)
+    check_tensor(op, "output", output)
+    check_tensor(op, "input", input)
+    if output.dtype != input.dtype:
+        raise ArgumentError(f"{op}: output and input must agree, got {output.dtype} and {input.dtype}")
+    staged = Staged()
+    got = _split(
+        op, "output_split_sizes", output, staged.write(output, filled=False), output_split_sizes, chosen.size()
+    )
+    sent = _split(op, "input_split_sizes", input, staged.read(input), input_split_sizes, chosen.size())
+    agree(op, got[chosen.rank()], sent[chosen.rank()])
+    text = describe(op, output.dtype)
+    return staged.run(chosen, lambda: chosen._engine.all_to_all(text, got, sent), [output], async_op)
+
+
+def _split(op: str, which: str, tensor: Tensor, flat: Tensor, sizes: Sequence[int] | None, count: int) -> list[Tensor]:
+    """The parts of a tensor along its first dimension."""
+    rows = tensor.size(0) if tensor.dim() else 1
+    if not sizes:
+        if rows % count:
+            raise ArgumentError(
+                f"{op}: the first dimension, {rows}, is not divisible by {count} processes; give {which}"
+            )
+        sizes = [rows // count] * count
+    if len(sizes) != count or sum(sizes) != rows or any(size < 0 for size in sizes):
+        raise ArgumentError(
+            f"{op}: {which} must sum to {rows}, the first dimension, over {count} processes, got {list(sizes)}"
+        )
+    width = flat.numel() // rows if rows else 0
+    return list(flat.split([size * width for size in sizes]))
 
 
 def barrier(
@@ -382,7 +438,7 @@ def barrier(
     Args:
         group: the default group if not given.
         async_op: whether to return a Work.
-        device_ids: accelerators to wait on; there are none, so None.
+        device_ids: accelerators whose work is waited for first.
         timeout: how long to wait.
 
     Example:
@@ -392,11 +448,11 @@ def barrier(
     """
     if not inside("barrier", group):
         return None
-    if device_ids is not None:
-        raise ArgumentError(
-            f"barrier: device_ids name accelerators, and there are none; leave it at None, got {device_ids}"
-        )
-    return _done(async_op, [])
+    chosen = member(group, "barrier")
+    if device_ids is not None and fb.accelerator.is_available():
+        fb.accelerator.synchronize()
+    seconds = timeout.total_seconds() if timeout else None
+    return chosen._run(lambda: chosen._engine.barrier("barrier()", seconds), [], async_op)
 
 
 def monitored_barrier(
@@ -414,4 +470,8 @@ def monitored_barrier(
         >>> fb.distributed.monitored_barrier()
         >>> fb.distributed.destroy_process_group()
     """
-    inside("monitored_barrier", group)
+    if not inside("monitored_barrier", group):
+        return
+    chosen = member(group, "monitored_barrier")
+    seconds = (timeout or chosen._timeout).total_seconds()
+    chosen._run(lambda: chosen._engine.monitored_barrier(seconds, wait_all_ranks), [], False)

@@ -1,12 +1,18 @@
-"""Process groups: making, asking and ending them. A group of this version has one process."""
+"""Process groups: making, asking and ending them."""
 
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import os
+import sys
 from typing import Any
 
 import flambeau as fb
+from flambeau.distributed import _rendezvous
+from flambeau.distributed._engine import Alone
+from flambeau.distributed._network import Network
+from flambeau.distributed._store import HashStore, PrefixStore
 from flambeau.distributed._types import Backend, GroupMember, ProcessGroup, ReduceOp, World
 from flambeau.errors import ArgumentError, StateError
 
@@ -24,15 +30,13 @@ default_pg_timeout = datetime.timedelta(minutes=30)
 
 
 def is_available() -> bool:
-    """False: processes cannot be joined in this version, so code that would share work among them is better left out.
-
-    Libraries load what they have for many processes when this is True. A group of one can be made in any case.
+    """Whether processes can communicate: True.
 
     Example:
         >>> fb.distributed.is_available()
-        False
+        True
     """
-    return False
+    return True
 
 
 def is_initialized() -> bool:
@@ -56,7 +60,7 @@ def is_nccl_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """True: "gloo" is the name under which a group of CPU processes is made; here of one.
+    """True: "gloo" is the usual name for groups of CPU processes, which flambeau's own engine carries.
 
     Example:
         >>> fb.distributed.is_gloo_available()
@@ -66,27 +70,27 @@ def is_gloo_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False: this version does not use MPI.
+    """Whether mpi4py is installed, which backend "mpi" uses.
 
     Example:
-        >>> fb.distributed.is_mpi_available()
-        False
+        >>> isinstance(fb.distributed.is_mpi_available(), bool)
+        True
     """
-    return False
+    return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a group can be made with a backend.
+    """Whether a group can be made with a backend as it is, not only under its name.
 
     Example:
-        >>> fb.distributed.is_backend_available("nccl")
-        False
+        >>> fb.distributed.is_backend_available("gloo"), fb.distributed.is_backend_available("nccl")
+        (True, False)
     """
-    return Backend(backend) == Backend.GLOO
+    return Backend(backend) == Backend.GLOO or Backend(backend) == Backend.MPI and is_mpi_available()
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether PyTorch's elastic launcher started this process.
+    """Whether a launcher such as `python -m flambeau.distributed.run` started this process.
 
     Example:
         >>> fb.distributed.is_torchelastic_launched()
@@ -112,7 +116,7 @@ class _Uninitialized(StateError, ValueError):
 
 
 def get_rank(group: Any = None) -> int:
-    """Number of this process: 0, or -1 when it is not in the group.
+    """Number of this process, or -1 when it is not in the group.
 
     Args:
         group: the default group if not given.
@@ -125,7 +129,7 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """Number of processes: 1, or -1 when this one is not in the group.
+    """Number of processes, or -1 when this one is not in the group.
 
     Args:
         group: the default group if not given.
@@ -155,21 +159,17 @@ def get_backend(group: Any = None) -> Backend:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The backend for tensors on a device.
+    """The backend for tensors on a device; those on an accelerator are copied to the CPU to be sent.
 
     Example:
         >>> fb.distributed.get_default_backend_for_device("cpu")
         'gloo'
     """
     kind = fb.device(device).type
-    if kind != "cpu":
-        raise ArgumentError(f"get_default_backend_for_device: there is no backend for {kind}, only for the cpu")
+    if kind == "meta":
+        raise ArgumentError("get_default_backend_for_device: tensors on the meta device have no elements to send")
     return "gloo"
 
-
-def check_rank(op: str, which: str, rank: Any) -> None:
-    if rank is not None and rank != 0:
-        raise ArgumentError(f"{op}: {which} {rank} is out of range; the only rank of a group of one process is 0")
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
@@ -181,9 +181,8 @@ def get_global_rank(group: Any, group_rank: int) -> int:
         0
         >>> fb.distributed.destroy_process_group()
     """
-    member(group, "get_global_rank")
-    check_rank("get_global_rank", "group_rank", group_rank)
-    return 0
+    chosen = member(group, "get_global_rank")
+    return chosen._ranks[chosen._root("get_global_rank", "rank", None, group_rank)]
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
@@ -195,9 +194,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
         0
         >>> fb.distributed.destroy_process_group()
     """
-    member(group, "get_group_rank")
-    check_rank("get_group_rank", "global_rank", global_rank)
-    return 0
+    return member(group, "get_group_rank")._root("get_group_rank", "global_rank", global_rank, None)
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
@@ -209,8 +206,7 @@ def get_process_group_ranks(group: Any) -> list[int]:
         [0]
         >>> fb.distributed.destroy_process_group()
     """
-    member(group, "get_process_group_ranks")
-    return [0]
+    return list(member(group, "get_process_group_ranks")._ranks)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -237,31 +233,34 @@ def supports_complex(reduceOp: ReduceOp) -> bool:
         >>> fb.distributed.supports_complex(fb.distributed.ReduceOp.MAX)
         False
     """
-    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG)
+    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 
 # ---- making and ending ---------------------------------------------------------------------------------------------
 
+_noticed = False
 
-def _from_environment(given: int, variable: str) -> int:
-    if given >= 0:
-        return given
-    if variable not in os.environ:
-        raise ArgumentError(
-            f"init_process_group: environment variable {variable} expected, but not set; pass rank=0 and world_size=1 for a "
-            "single process"
+
+def _backend(op: str, name: str | None) -> Backend:
+    """A backend's name. All names give the same engines, which is said once to a program of several processes."""
+    if name is None:
+        return Backend(Backend.GLOO)
+    parts = [part.split(":")[-1] for part in str(name).lower().split(",")]  # "cpu:gloo,cuda:nccl"
+    for part in parts:
+        if part not in Backend.backend_list[1:]:
+            raise ArgumentError(
+                f"{op}: backend {name!r} is not known, expected one of {', '.join(Backend.backend_list[1:])}"
+            )
+    return Backend(str(name).lower() if len(parts) > 1 else parts[0])
+
+
+def _notice(backend: Backend, rank: int) -> None:
+    global _noticed
+    if not _noticed and rank == 0 and backend not in (Backend.GLOO, Backend.MPI):
+        _noticed = True
+        print(
+            f"flambeau: backend {str(backend)!r} is carried by flambeau's own engine (shared memory and TCP)", file=sys.stderr
         )
-    return int(os.environ[variable])
-
-
-def _known(op: str, name: str) -> Backend:
-    """A backend's name. One process sends nothing, so that scripts may name one that is not here."""
-    backend = Backend(name)
-    if backend not in Backend.backend_list[1:]:
-        raise ArgumentError(
-            f"{op}: backend {name!r} is not known, expected one of {', '.join(Backend.backend_list[1:])}"
-        )
-    return backend
 
 
 def init_process_group(
@@ -275,18 +274,21 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Makes the default group, which in this version can only be this process alone.
+    """Makes the default group, of all processes of the program.
 
     Args:
-        backend: a name such as "gloo" or "nccl"; a single process sends nothing, so any will do.
-        init_method: how processes would find each other; a single one need not look.
-        timeout: how long to wait for others; there are none.
-        world_size: the number of processes, 1; from the environment variable WORLD_SIZE if not given.
-        rank: the number of this one, 0; from the environment variable RANK if not given.
-        store: where processes would meet.
+        backend: "gloo", "nccl" and other names of PyTorch's give flambeau's engine: shared memory on one host, TCP between
+            hosts. "mpi" gives MPI.
+        init_method: how processes find each other: "env://" by environment variables that the launcher sets,
+            "tcp://host:port" at an address of rank 0, "file:///path" by a new file that all can write to.
+        timeout: how long calls wait for others; 30 minutes if not given. All processes must have started within 60 s,
+            or the seconds in the environment variable FLAMBEAU_START_TIMEOUT.
+        world_size: the number of processes; from the environment if not given.
+        rank: the number of this one; from the environment if not given.
+        store: where processes meet, in place of init_method.
         group_name: not used, as in PyTorch.
         pg_options: options of a backend; not supported.
-        device_id: the device of this process: the CPU.
+        device_id: a device that tensors will be on; tensors on any device can be sent.
 
     Example:
         >>> fb.distributed.init_process_group("gloo", rank=0, world_size=1)
@@ -298,23 +300,21 @@ def init_process_group(
         raise ArgumentError("init_process_group: there is a group already; destroy_process_group() ends it")
     if pg_options is not None:
         raise ArgumentError("init_process_group: pg_options is not supported; leave it at None")
-    if device_id is not None and fb.device(device_id).type != "cpu":
-        raise ArgumentError(f"init_process_group: device_id must be the cpu, got {device_id}")
-    # "cpu:gloo,cuda:nccl" names one backend per device.
-    names = (
-        dict(part.split(":") for part in backend.split(","))
-        if backend and ":" in backend
-        else {"cpu": backend or "gloo"}
-    )
-    chosen = _known("init_process_group", names.get("cpu", next(iter(names.values()))))
-    size = _from_environment(world_size, "WORLD_SIZE")
-    if size != 1:
-        raise StateError(
-            f"init_process_group: {size} processes were asked for, and groups of several are not supported yet; run one "
-            "process, with WORLD_SIZE=1"
-        )
-    check_rank("init_process_group", "rank", _from_environment(rank, "RANK"))
-    World.default = ProcessGroup(chosen, "default_pg", "default_pg")
+    chosen = _backend("init_process_group", backend)
+    limit = timeout or default_pg_timeout
+    store, rank, world_size = _rendezvous.meet(init_method, rank, world_size, store, limit)
+    World.made, ranks = 0, list(range(world_size))
+    if world_size == 1:
+        engine: Any = Alone()
+        World.store = store if store is not None else HashStore()
+    else:
+        _notice(chosen, rank)
+        World.init_count = World.init_count + 1
+        inside = PrefixStore(f"world/{World.init_count}", store)
+        World.network = Network(inside, rank, world_size, limit)
+        World.store = PrefixStore("user", inside)
+        engine = World.network.engine("default_pg", ranks, limit)
+    World.default = ProcessGroup(chosen, "default_pg", "default_pg", engine, ranks, limit)
     World.groups = [World.default]
 
 
@@ -330,10 +330,15 @@ def destroy_process_group(group: Any = None) -> None:
     if group == GroupMember.NON_GROUP_MEMBER:
         return
     ended = member(group, "destroy_process_group")
-    if ended is World.default:
-        World.default, World.groups = None, []
-    else:
+    if ended is not World.default:
         World.groups.remove(ended)
+        ended._engine.close()
+        return
+    for each in World.groups:
+        each._engine.close()
+    if World.network is not None:
+        World.network.close()
+    World.default, World.groups, World.network, World.store = None, [], None, None
 
 
 def new_group(
@@ -346,17 +351,17 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """Makes a group of some processes of the default group.
+    """Makes a group of some processes of the default group. All processes call it, in the same order.
 
     Args:
         ranks: their ranks; all if not given.
-        timeout: how long to wait for others; there are none.
+        timeout: how long calls wait for others; that of the default group if not given.
         backend: that of the default group if not given.
         pg_options: options of a backend; not supported.
-        use_local_synchronization: whether only the members wait for each other; there is only one.
+        use_local_synchronization: whether only the members call it.
         group_desc: a text that describes the group.
-        device_id: the device of this process: the CPU.
-        sort_ranks: whether to put the ranks in order.
+        device_id: a device that tensors will be on.
+        sort_ranks: whether to put the ranks in order; else a process's rank in the group is its place in `ranks`.
 
     Returns:
         the group, or GroupMember.NON_GROUP_MEMBER when this process is not in it.
@@ -370,14 +375,28 @@ def new_group(
     default = member(None, "new_group")
     if pg_options is not None:
         raise ArgumentError("new_group: pg_options is not supported; leave it at None")
-    wanted = [0] if ranks is None else list(ranks)
-    if len(set(wanted)) != len(wanted) or any(rank != 0 for rank in wanted):
+    world = default.size()
+    wanted = list(range(world)) if ranks is None else list(ranks)
+    if len(set(wanted)) != len(wanted) or any(rank not in range(world) for rank in wanted):
+        only = "only 0" if world == 1 else f"0 to {world - 1}"
         raise ArgumentError(
-            f"new_group: ranks must be different ranks of the default group, which has only 0, got {wanted}"
+            f"new_group: ranks must be different ranks of the default group, which has {only}, got {wanted}"
         )
-    name = _known("new_group", backend) if backend else default._backend
-    if not wanted:
+    if sort_ranks:
+        wanted.sort()
+    name = _backend("new_group", backend) if backend else default._backend
+    if use_local_synchronization:
+        # Others do not count this group, so it is numbered among those of the same ranks.
+        key = "local_" + "_".join(map(str, wanted))
+        World.local[key] = World.local.get(key, 0) + 1
+        label = f"{key}_{World.local[key]}"
+    else:
+        World.made += 1
+        label = f"group_{World.made}"
+    if default.rank() not in wanted:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(name, f"group_{len(World.groups)}", group_desc or "undefined")
+    limit = timeout or default._timeout
+    engine = Alone() if len(wanted) == 1 else World.network.engine(label, wanted, limit)
+    made = ProcessGroup(name, label, group_desc or "undefined", engine, wanted, limit)
     World.groups.append(made)
     return made

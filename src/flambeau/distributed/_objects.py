@@ -1,23 +1,36 @@
-"""Collectives of picklable objects, and messages from one process to another."""
+"""Collectives of picklable objects."""
 
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
+import flambeau as fb
 from flambeau import Tensor
-from flambeau.distributed._collectives import inside, single
-from flambeau.distributed._group import check_rank
-from flambeau.distributed._types import Work
+from flambeau.distributed._collectives import all_gather, all_to_all, broadcast, inside, scatter
+from flambeau.distributed._engine import raw
+from flambeau.distributed._group import member
 from flambeau.errors import ArgumentError
 
-__all__ = [
-    "all_gather_object", "broadcast_object_list", "gather_object", "irecv", "isend", "recv", "scatter_object_list",
-    "send",
-]  # fmt: skip
+__all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
+
+
+def _pickled(value: Any) -> Tensor:
+    return fb.frombuffer(bytearray(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)), dtype=fb.uint8)
+
+
+def _unpickled(message: Tensor) -> Any:
+    return pickle.loads(raw(message))
+
+
+def _places(op: str, which: str, values: Any, size: int) -> None:
+    if not isinstance(values, (list, tuple)) or len(values) != size:
+        got = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
+        raise ArgumentError(f"{op}: {which} must be a list with one element per process, that is {size}, got {got}")
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -36,9 +49,19 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         [{'loss': 0.5}]
         >>> fb.distributed.destroy_process_group()
     """
-    if inside("all_gather_object", group):
-        single("all_gather_object", "object_list", object_list)
+    if not inside("all_gather_object", group):
+        return
+    chosen = member(group, "all_gather_object")
+    _places("all_gather_object", "object_list", object_list, chosen.size())
+    if chosen.size() == 1:
         object_list[0] = copy.deepcopy(obj)
+        return
+    mine = _pickled(obj)
+    sizes = [fb.zeros(1, dtype=fb.int64) for _ in range(chosen.size())]
+    all_gather(sizes, fb.tensor([mine.numel()]), chosen)
+    parts = [fb.empty(int(size), dtype=fb.uint8) for size in sizes]
+    all_gather(parts, mine, chosen)
+    object_list[:] = [_unpickled(part) for part in parts]
 
 
 def gather_object(
@@ -67,11 +90,26 @@ def gather_object(
     """
     if not inside("gather_object", group):
         return
-    check_rank("gather_object", "dst", dst)
-    check_rank("gather_object", "group_dst", group_dst)
-    single("gather_object", "object_gather_list", object_gather_list)
-    assert object_gather_list is not None
-    object_gather_list[0] = copy.deepcopy(obj)
+    chosen = member(group, "gather_object")
+    root = chosen._root("gather_object", "dst", dst, group_dst, default=0)
+    if chosen.rank() == root:
+        _places("gather_object", "object_gather_list", object_gather_list, chosen.size())
+    elif object_gather_list:
+        raise ArgumentError("gather_object: object_gather_list must be None in all processes but dst")
+    if chosen.size() == 1:
+        assert object_gather_list is not None
+        object_gather_list[0] = copy.deepcopy(obj)
+        return
+    mine = _pickled(obj)
+    sizes = [fb.zeros(1, dtype=fb.int64) for _ in range(chosen.size())]
+    all_gather(sizes, fb.tensor([mine.numel()]), chosen)
+    # Tensors of a gather have one size, so the parts go by all_to_all, of which only the root gets any.
+    is_root = chosen.rank() == root
+    none = fb.empty(0, dtype=fb.uint8)
+    parts = [fb.empty(int(size), dtype=fb.uint8) if is_root else none.clone() for size in sizes]
+    all_to_all(parts, [mine if rank == root else none for rank in range(chosen.size())], chosen)
+    if object_gather_list is not None and is_root:
+        object_gather_list[:] = [_unpickled(part) for part in parts]
 
 
 def broadcast_object_list(
@@ -93,10 +131,26 @@ def broadcast_object_list(
     """
     if not inside("broadcast_object_list", group):
         return
-    check_rank("broadcast_object_list", "src", src)
-    check_rank("broadcast_object_list", "group_src", group_src)
+    chosen = member(group, "broadcast_object_list")
+    root = chosen._root("broadcast_object_list", "src", src, group_src, default=0)
     if not isinstance(object_list, list):
         raise TypeError(f"broadcast_object_list: object_list must be a list, got {type(object_list).__name__}")
+    if chosen.size() == 1:
+        return
+    mine = _pickled(object_list) if chosen.rank() == root else None
+    size = fb.tensor([mine.numel() if mine is not None else 0, len(object_list)])
+    broadcast(size, group=chosen, group_src=root)
+    if int(size[1]) != len(object_list):
+        # Read on the way out, so that all ranks stay in step.
+        problem = f"broadcast_object_list: object_list has {len(object_list)} places, that of src has {int(size[1])}"
+    else:
+        problem = ""
+    whole = mine if mine is not None else fb.empty(int(size[0]), dtype=fb.uint8)
+    broadcast(whole, group=chosen, group_src=root)
+    if problem:
+        raise ArgumentError(problem)
+    if chosen.rank() != root:
+        object_list[:] = _unpickled(whole)
 
 
 def scatter_object_list(
@@ -126,92 +180,24 @@ def scatter_object_list(
     op = "scatter_object_list"
     if not inside(op, group):
         return
-    check_rank(op, "src", src)
-    check_rank(op, "group_src", group_src)
+    chosen = member(group, op)
+    root = chosen._root(op, "src", src, group_src, default=0)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ArgumentError(f"{op}: scatter_object_output_list must be a list with at least one place")
-    scatter_object_output_list[0] = copy.deepcopy(single(op, "scatter_object_input_list", scatter_object_input_list))
-
-
-# ---- from one process to another -----------------------------------------------------------------------------------
-
-
-def _no_peer(op: str, which: str, group: Any) -> None:
-    """Always raises: a process cannot send to itself."""
-    if inside(op, group):
-        raise ArgumentError(f"{op}: {which} must be another process, and this group has no other")
-
-
-def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Sends a tensor to another process; in a group of one that is an error, as sending to oneself is.
-
-    Args:
-        tensor: what to send.
-        dst: the rank that gets it.
-        group: the default group if not given.
-        tag: a number that the receiver names too.
-        group_dst: dst as a rank of the group.
-
-    Example:
-        >>> fb.distributed.send(fb.ones(2), dst=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("send", "dst", group)
-
-
-def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receives a tensor from another process; in a group of one that is an error.
-
-    Args:
-        tensor: written to.
-        src: the rank that sends; any if not given.
-        group: the default group if not given.
-        tag: the number that the sender named.
-        group_src: src as a rank of the group.
-
-    Returns:
-        the rank that sent, or -1 when this process is not in the group.
-
-    Example:
-        >>> fb.distributed.recv(fb.ones(2), src=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-        -1
-    """
-    _no_peer("recv", "src", group)
-    return -1
-
-
-def isend(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> Work | None:
-    """Begins to send a tensor to another process; in a group of one that is an error.
-
-    Args:
-        tensor: what to send.
-        dst: the rank that gets it.
-        group: the default group if not given.
-        tag: a number that the receiver names too.
-        group_dst: dst as a rank of the group.
-
-    Example:
-        >>> fb.distributed.isend(fb.ones(2), dst=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("isend", "dst", group)
-    return None
-
-
-def irecv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> Work | None:
-    """Begins to receive a tensor from another process; in a group of one that is an error.
-
-    Args:
-        tensor: written to.
-        src: the rank that sends; any if not given.
-        group: the default group if not given.
-        tag: the number that the sender named.
-        group_src: src as a rank of the group.
-
-    Example:
-        >>> fb.distributed.irecv(fb.ones(2), src=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
-    """
-    _no_peer("irecv", "src", group)
-    return None
+    is_root = chosen.rank() == root
+    objects = scatter_object_input_list
+    if is_root:
+        _places(op, "scatter_object_input_list", objects, chosen.size())
+    if chosen.size() == 1:
+        assert objects is not None
+        scatter_object_output_list[0] = copy.deepcopy(objects[0])
+        return
+    messages = [_pickled(each) for each in objects] if is_root and objects is not None else []
+    size = fb.zeros(1, dtype=fb.int64)
+    sizes = [fb.tensor([message.numel()]) for message in messages] or None
+    scatter(size, sizes, group=chosen, group_src=root)
+    none = fb.empty(0, dtype=fb.uint8)
+    got = fb.empty(int(size), dtype=fb.uint8)
+    outs = [got if rank == root else none.clone() for rank in range(chosen.size())]
+    all_to_all(outs, messages or [none] * chosen.size(), chosen)
+    scatter_object_output_list[0] = _unpickled(got)
