@@ -1,5 +1,8 @@
 // Streams, events and counts of accelerators for flambeau.accelerator.
-#include "backend/gpu/driver.h"
+#include <chrono>
+#include <thread>
+
+#include "backend/gpu/opencl/opencl.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/expressions.h"
@@ -132,8 +135,41 @@ PyObject* read_clock(PyObject*, PyObject* capsule) {
     return guarded([&]() -> PyObject* {
         auto* clock = static_cast<Clock*>(PyCapsule_GetPointer(capsule, clock_name));
         if (!clock) throw PythonError{};
-        return PyFloat_FromDouble(**clock);
+        // The stream has come by; the time may arrive a moment later.
+        double when = -1;
+        for (int i = 0; i < 1000; i++) {
+            __atomic_load(clock->get(), &when, __ATOMIC_ACQUIRE);
+            if (when >= 0) break;
+            Unlocked unlocked;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return PyFloat_FromDouble(when);
     });
+}
+
+// accelerator_count(kind), and what there is of OpenCL.
+PyObject* count(PyObject*, PyObject* device) {
+    return guarded([&] { return PyLong_FromLong(gpu::device_count(device_arg(device).type)); });
+}
+PyObject* opencl_devices(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Owned all(ok(PyList_New(0)));
+        for (const auto& [d, index] : gpu::opencl_report()) {
+            Owned one(ok(Py_BuildValue(
+                "{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:L,s:L,s:L,s:L,s:L,s:N,s:N,s:N,s:s}", "index", index, "name",
+                d.name.c_str(), "vendor", d.vendor.c_str(), "platform", d.platform_name.c_str(), "type", d.type.c_str(),
+                "version", d.version.c_str(), "driver", d.driver.c_str(), "library", d.api->library.c_str(), "units",
+                static_cast<long long>(d.units), "memory", static_cast<long long>(d.memory), "max_allocation",
+                static_cast<long long>(d.max_alloc), "group", static_cast<long long>(d.group), "local_memory",
+                static_cast<long long>(d.local), "float64", PyBool_FromLong(d.f64), "float16", PyBool_FromLong(d.f16),
+                "atomic64", PyBool_FromLong(d.atomic64), "rejected", d.rejected.c_str())));
+            if (PyList_Append(all.get(), one.get()) < 0) throw PythonError{};
+        }
+        return all.release();
+    });
+}
+PyObject* opencl_why(PyObject*, PyObject*) {
+    return guarded([&] { return PyUnicode_FromString(gpu::opencl_why_none().c_str()); });
 }
 
 PyObject* stats(PyObject*, PyObject* device) {
@@ -294,6 +330,9 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"accelerator_wait_in_stream", wait_in_stream, METH_VARARGS, nullptr},
                            {"accelerator_start_clock", start_clock, METH_VARARGS, nullptr},
                            {"accelerator_read_clock", read_clock, METH_O, nullptr},
+                           {"accelerator_count", count, METH_O, nullptr},
+                           {"opencl_devices", opencl_devices, METH_NOARGS, nullptr},
+                           {"opencl_why", opencl_why, METH_NOARGS, nullptr},
                            {"accelerator_memory", stats, METH_O, nullptr},
                            {"accelerator_reset_peaks", reset_peaks, METH_O, nullptr},
                            {"accelerator_empty_cache", release_cache, METH_O, nullptr},
@@ -312,6 +351,11 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
 void add_accelerator(PyObject* module) {
     ok(PyModule_AddFunctions(module, functions));
     gpu::report_fallback = warn_of_fallback;
+    gpu::python_prefix = [] {
+        Lock lock;
+        PyObject* prefix = PySys_GetObject("prefix");
+        return std::string(prefix && PyUnicode_Check(prefix) ? text_of(prefix) : "");
+    };
     gpu::line_now = [] {
         Lock lock;
         return here();

@@ -1,9 +1,10 @@
 """The accelerator of this machine, whatever its kind: streams, events and memory, with PyTorch's names.
 
-There is one kind so far, the simulated accelerator ``"sim"``: memory of its own, in-order streams that work in the
-background, and kernels compiled by the system's C++ compiler from the formulas of the ops. It computes on the CPU, so it
-is for developing and testing code that runs on accelerators, not for speed. Tensors go there by ``.to("sim")``. It counts
-as *the* accelerator, which scripts ask for, only where the environment says ``FLAMBEAU_DEVICE=sim``.
+There are OpenCL devices, ``"opencl"``, for which ``fb.opencl`` shows what was found; and the simulated accelerator
+``"sim"``: memory of its own, in-order streams that work in the background, and kernels compiled by the system's C++
+compiler. It computes on the CPU, so it is for developing and testing code that runs on accelerators, not for speed.
+Tensors go to a device by ``.to("opencl")``. *The* accelerator, which scripts ask for, is the one that the environment
+names in ``FLAMBEAU_DEVICE``, else a GPU, if there is one.
 
 Ops without a kernel run on the CPU, with copies there and back; :func:`coverage` lists them, and after
 ``set_strict(True)`` they are errors.
@@ -35,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-_KINDS = ("sim",)
+_KINDS = ("opencl", "sim")
 
 
 def is_available() -> bool:

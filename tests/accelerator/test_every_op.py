@@ -16,6 +16,8 @@ import flambeau as fb
 # Results that nobody has set.
 UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
 
+pytestmark = pytest.mark.device(None)
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_kernels():

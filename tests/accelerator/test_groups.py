@@ -12,8 +12,8 @@ SUM = """
     SHARED f32 part[64];
     part[LID] = GID < g.n ? x[GID] : 0.0f;
     BARRIER;
-    for (int half = SIZE / 2; half > 0; half /= 2) {
-        if (LID < half) part[LID] += part[LID + half];
+    for (int step = SIZE / 2; step > 0; step /= 2) {
+        if (LID < step) part[LID] += part[LID + step];
         BARRIER;
     }
     if (LID == 0) out[GROUP] = part[0];
@@ -89,6 +89,8 @@ def test_an_error_in_a_kernel_is_raised_by_the_next_wait_and_the_device_goes_on(
 def test_a_kernel_that_does_not_compile_shows_its_line():
     with pytest.raises(RuntimeError, match=r"cannot be built(.|\n)*x\[GID\] \+ wrong_name"):
         _C.accelerator_build(DEVICE, PARAMS, [("broken", POINTERS, "out[GID] = x[GID] + wrong_name;", 8, [])])
+    _C.accelerator_build(DEVICE, PARAMS, [("whole", POINTERS, "out[GID] = x[GID];", 8, [])])
+    assert _C.accelerator_why(DEVICE) == ""
 
 
 def test_calls_that_do_not_fit_are_refused():

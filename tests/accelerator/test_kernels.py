@@ -12,6 +12,8 @@ from flambeau import accelerator
 
 SIM = fb.device("sim")
 
+pytestmark = pytest.mark.device(None)
+
 
 @pytest.fixture(autouse=True)
 def _counted(monkeypatch):

@@ -1,8 +1,10 @@
 #include "backend/gpu/driver.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
+#include "backend/gpu/opencl/opencl.h"
 #include "backend/gpu/sim/sim.h"
 #include "base/error.h"
 #include "base/exclusive.h"
@@ -10,14 +12,65 @@
 
 namespace fb::gpu {
 
+static Driver& driver_of_any_process(Device device) {
+    if (device.type == DeviceType::Sim) {
+        check(device.index <= 0, "device '", to_string(device),
+              "' does not exist: there is one simulated accelerator, sim:0");
+        return sim_driver();
+    }
+    if (device.type == DeviceType::OpenCL) return opencl_driver(std::max<int>(device.index, 0));
+    fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu', 'opencl' or 'sim'");
+}
+static bool is_parents(const Driver& d) { return d.generation != fork_generation.load(std::memory_order_relaxed); }
+
 Driver& driver(Device device) {
-    if (device.type == DeviceType::Sim) return sim_driver();
-    fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu' or 'sim'");
+    Driver& d = driver_of_any_process(device);
+    if (is_parents(d))
+        fail_state("Cannot use the device '", name(device.type),
+                   "' in a forked subprocess: the streams stayed in the parent. Start it with the 'spawn' method, or "
+                   "use the device there for the first time");
+    return d;
 }
 
-static thread_local int stream_of_thread = 0;
-int current_stream(Device) { return stream_of_thread; }
-void set_current_stream(Device, int stream) { stream_of_thread = stream; }
+int device_count(DeviceType type) {
+    return type == DeviceType::Sim ? 1 : type == DeviceType::OpenCL ? opencl_devices() : 0;
+}
+
+// The devices of a type number their streams together.
+static thread_local int stream_of_thread[device_types] = {};
+int current_stream(Device device) { return stream_of_thread[static_cast<size_t>(device.type)]; }
+void set_current_stream(Device device, int stream) { stream_of_thread[static_cast<size_t>(device.type)] = stream; }
+
+// Tensors take memory from the arena of the stream that they are made in.
+namespace {
+template <DeviceType type>
+struct Memory {
+    static Device at(int index) { return {type, static_cast<int8_t>(index)}; }
+    static CachingAllocator& allocator(int index) { return driver(at(index)).allocator(); }
+    static void free(int index, Block* block) {
+        Driver& d = driver_of_any_process(at(index));
+        if (is_parents(d)) return;  // there it is in use
+        // Another stream may use the memory still, unless only the stream it belongs to ever ran.
+        for (int i = 0; d.streams() > 1 && i < d.streams(); i++) {
+            if (i == block->stream) continue;
+            Mark mark = d.mark(i);
+            if (!d.reached(mark)) wait_quietly(at(index), mark);
+        }
+        d.allocator().free(block);
+    }
+    static void copy(void* to, const void* from, size_t bytes) {
+        int index = type == DeviceType::OpenCL ? opencl_owner(to) : 0;
+        driver(at(index)).copy(current_stream(at(index)), to, from, bytes);
+    }
+    static int stream() { return current_stream(at(0)); }
+    static constexpr DeviceMemory functions{.allocator = allocator, .free = free, .copy = copy, .stream = stream};
+};
+[[maybe_unused]] const bool registered = [] {
+    device_memories[static_cast<size_t>(DeviceType::Sim)] = &Memory<DeviceType::Sim>::functions;
+    device_memories[static_cast<size_t>(DeviceType::OpenCL)] = &Memory<DeviceType::OpenCL>::functions;
+    return true;
+}();
+}  // namespace
 
 void wait_quietly(Device device, const Mark& mark) {
     Driver& d = driver(device);

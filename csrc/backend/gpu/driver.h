@@ -13,6 +13,7 @@
 #include "backend/gpu/program.h"
 #include "base/device.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/location.h"
 #include "memory/allocator.h"
 
@@ -54,6 +55,8 @@ struct FaultWord {
 class Driver {
   public:
     virtual ~Driver() = default;
+    // Of the process that it works in: a forked child has none of the parent's streams.
+    const uint32_t generation = fork_generation.load();
     virtual const char* name() const = 0;
     virtual CachingAllocator& allocator() = 0;
 
@@ -92,6 +95,11 @@ class Driver {
     virtual void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) = 0;
 };
 
+// The prefix of the Python environment, where drivers may lie; set by the bindings.
+extern std::string (*python_prefix)();
+
+// How many devices of a type there are.
+int device_count(DeviceType type);
 // Of a device that tensors can be on; an error in a forked child, which has none of the parent's streams.
 Driver& driver(Device device);
 

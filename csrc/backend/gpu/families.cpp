@@ -101,9 +101,13 @@ bool provide(DeviceType type) {
     (static_cast<void>(Provide<Family>(type, with_kernels(fallbacks<Family>()))), ...);
     return true;
 }
-[[maybe_unused]] const bool provided =
-    provide<Attending, Convolving, Counting, Creating, Decomposing, Drawing, Indexing, Looping, Losses, Moving,
-            Multiplying, Normalizing, OptimizerSteps, Pooling, Recurrent, Reducing, Scanning, Sorting>(DeviceType::Sim);
+template <DeviceType... type>
+bool provide_on() {
+    return (provide<Attending, Convolving, Counting, Creating, Decomposing, Drawing, Indexing, Looping, Losses, Moving,
+                    Multiplying, Normalizing, OptimizerSteps, Pooling, Recurrent, Reducing, Scanning, Sorting>(type) &&
+            ...);
+}
+[[maybe_unused]] const bool provided = provide_on<DeviceType::Sim, DeviceType::OpenCL>();
 
 }  // namespace
 }  // namespace fb::gpu

@@ -19,7 +19,7 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "fr
 
 
 def _check_device(op: str, where: Any) -> None:
-    if where is not None and device(where).type not in ("cpu", "meta", "sim"):
+    if where is not None and device(where).type not in ("cpu", "meta", "sim", "opencl"):
         raise RuntimeError(f"{op}: device '{where}' has no backend in this build; use device='cpu'")
 
 

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "backend/gpu/cache.h"
 #include "backend/gpu/sim/sim.h"
 
 extern char** environ;
@@ -21,7 +21,6 @@ namespace fb::gpu {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr uintmax_t most_bytes = uintmax_t(256) << 20;  // in the cache; the oldest go first
 constexpr const char* options[] = {
     "-std=c++17",      "-O2",     "-shared", "-fPIC", "-march=native", "-ffp-contract=off",
     "-fno-math-errno", "-fwrapv", "-x",      "c++"};
@@ -29,51 +28,6 @@ constexpr const char* options[] = {
 std::string compiler() {
     const char* given = std::getenv("CXX");
     return given && *given ? given : "c++";
-}
-
-// Two different 64-bit hashes (FNV-1a from two starts): a collision would run a wrong kernel.
-std::string hash(const std::string& text) {
-    uint64_t a = 14695981039346656037ull, b = 0x9e3779b97f4a7c15ull;
-    for (unsigned char c : text) {
-        a = (a ^ c) * 1099511628211ull;
-        b = (b + c) * 0xff51afd7ed558ccdull;
-        b ^= b >> 29;
-    }
-    char name[40];
-    std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(a),
-                  static_cast<unsigned long long>(b));
-    return name;
-}
-
-// Of the user, for nobody else to write: what lies there is loaded into the process.
-fs::path cache_folder() {
-    const char* own = std::getenv("FLAMBEAU_CACHE_DIR");
-    const char* xdg = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    fs::path folder = own && *own     ? fs::path(own)
-                      : xdg && *xdg   ? fs::path(xdg) / "flambeau"
-                      : home && *home ? fs::path(home) / ".cache" / "flambeau"
-                                      : fs::temp_directory_path() / ("flambeau-" + std::to_string(getuid()));
-    folder /= "kernels";
-    fs::create_directories(folder);
-    struct stat info;
-    if (stat(folder.c_str(), &info) != 0 || info.st_uid != getuid())
-        throw fs::filesystem_error("belongs to another user", folder,
-                                   std::make_error_code(std::errc::permission_denied));
-    chmod(folder.c_str(), 0700);
-    return folder;
-}
-
-// The processor's flags: -march=native means something else on another machine that shares the folder.
-const std::string& processor() {
-    static const std::string flags = [] {
-        std::ifstream file("/proc/cpuinfo");
-        for (std::string line; std::getline(file, line);) {
-            if (line.starts_with("flags") || line.starts_with("Features")) return line;
-        }
-        return std::string();
-    }();
-    return flags;
 }
 
 // Runs a program; its exit code, and what it printed to a file.
@@ -111,22 +65,6 @@ const std::string& compiler_version() {
         return text;
     }();
     return version;
-}
-
-void keep_within_bounds(const fs::path& folder) {
-    std::error_code ignored;
-    std::vector<std::pair<fs::file_time_type, fs::path>> files;
-    uintmax_t bytes = 0;
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-        if (entry.path().extension() != ".so") continue;
-        bytes += entry.file_size(ignored);
-        files.emplace_back(entry.last_write_time(ignored), entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    for (size_t i = 0; bytes > most_bytes && i < files.size(); i++) {
-        bytes -= std::min(bytes, fs::file_size(files[i].second, ignored));
-        fs::remove(files[i].second, ignored);
-    }
 }
 
 void* load(const fs::path& library, std::string& why) {

@@ -1,6 +1,7 @@
+// Memory of the simulated accelerator. Its addresses lie where nothing can be read or written; the bytes behind them
+// are at a fixed distance, where only the simulator's own threads look.
 #pragma once
-#include <map>
-
+#include "backend/gpu/addresses.h"
 #include "memory/allocator.h"
 
 namespace fb::gpu {
@@ -14,13 +15,15 @@ class SimMemory final : public RawMemory {
     size_t total() const override { return total_; }
     std::string name() const override { return "sim:0"; }
     // Where the bytes of a device address are.
-    char* bytes_at(const void* address) const { return const_cast<char*>(static_cast<const char*>(address)) + range_; }
+    char* bytes_at(const void* address) const {
+        return bytes_ + (static_cast<const char*>(address) - addresses_.base());
+    }
     void (*before_unmap)() = nullptr;  // waits for those who may still use the memory
 
   private:
-    char* base_ = nullptr;
-    size_t total_ = 0, range_ = 0, used_ = 0;
-    std::map<size_t, size_t> free_;  // offset: size
+    size_t total_, used_ = 0;
+    Addresses addresses_;
+    char* bytes_;
 };
 
 }  // namespace fb::gpu

@@ -109,7 +109,7 @@ class Sim final : public Driver {
         std::string why;
         void* library = compile_program(source, why);
         std::lock_guard guard(lock_);
-        if (!library) why_ = why;
+        why_ = why;
         SimKernel* kernel = nullptr;
         if (library) {
             kernel = new SimKernel;
@@ -121,11 +121,11 @@ class Sim final : public Driver {
         std::string why;
         void* library = compile_program(assemble(program, Dialect::Cpp), why);
         std::vector<const Kernel*> all;
-        if (!library) {
+        {
             std::lock_guard guard(lock_);
             why_ = why;
-            return all;
         }
+        if (!library) return all;
         bool barriers = program.text.find("BARRIER") != std::string::npos;
         for (const KernelText& text : program.kernels) {
             auto* kernel = new SimKernel;
@@ -181,7 +181,6 @@ class Sim final : public Driver {
 
     SimMemory memory_;
     CachingAllocator allocator_;
-    const uint32_t generation_ = fork_generation.load();
 
   private:
     mutable Mutex lock_;
@@ -198,7 +197,7 @@ Sim& sim() {
         auto* s = new Sim;  // for the life of the process: its threads never end
         s->memory_.before_unmap = [] {
             Sim& self = sim();
-            if (self.generation_ != fork_generation.load(std::memory_order_relaxed)) return;
+            if (self.generation != fork_generation.load(std::memory_order_relaxed)) return;
             for (int i = 0; i < self.streams(); i++) {
                 Mark mark = self.mark(i);
                 while (!self.wait(mark, 1000)) {
@@ -210,42 +209,8 @@ Sim& sim() {
     return *only;
 }
 
-CachingAllocator& sim_allocator(int index) {
-    check(index == 0, "device 'sim:", index, "' does not exist: there is one simulated accelerator, sim:0");
-    sim_driver();
-    return sim().allocator_;
-}
-
-const DeviceMemory sim_memory{.allocator = sim_allocator,
-                              .free =
-                                  [](int, Block* block) {
-                                      // Another stream may use the memory still, unless only the stream it belongs to
-                                      // ever ran.
-                                      Sim& s = sim();
-                                      bool child = s.generation_ != fork_generation.load(std::memory_order_relaxed);
-                                      for (int i = 0; s.streams() > 1 && !child && i < s.streams(); i++) {
-                                          if (i == block->stream || s.reached(s.mark(i))) continue;
-                                          wait_quietly({DeviceType::Sim, 0}, s.mark(i));
-                                      }
-                                      s.allocator_.free(block);
-                                  },
-                              .copy =
-                                  [](void* to, const void* from, size_t bytes) {
-                                      Device device{DeviceType::Sim, 0};
-                                      sim_driver().copy(current_stream(device), to, from, bytes);
-                                  },
-                              .stream = [] { return current_stream({DeviceType::Sim, 0}); }};
-[[maybe_unused]] const bool registered = (device_memories[static_cast<size_t>(DeviceType::Sim)] = &sim_memory, true);
-
 }  // namespace
 
-Driver& sim_driver() {
-    Sim& s = sim();
-    if (s.generation_ != fork_generation.load(std::memory_order_relaxed))
-        fail_state(
-            "Cannot use the device 'sim' in a forked subprocess: the streams stayed in the parent. Start it with "
-            "the 'spawn' method, or use the device there for the first time");
-    return s;
-}
+Driver& sim_driver() { return sim(); }
 
 }  // namespace fb::gpu

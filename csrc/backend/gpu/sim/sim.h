@@ -5,7 +5,6 @@
 
 namespace fb::gpu {
 
-// An error in a forked child, which has the memory but none of the threads.
 Driver& sim_driver();
 
 // What a compiled kernel gets: Item_ in program.cpp.
