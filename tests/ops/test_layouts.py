@@ -90,3 +90,18 @@ def test_running_sums_of_any_length(n, dtype):
     x = fb.randn(n, dtype=dtype)
     expected = np.cumsum(x.double().numpy())
     np.testing.assert_allclose(x.cumsum(0).numpy(), expected, rtol=1e-6, atol=1e-6 * n**0.5)
+
+
+@pytest.mark.parametrize("dtype", [fb.int8, fb.int16, fb.bfloat16, fb.float32, fb.float64, fb.complex128])
+@pytest.mark.parametrize("m, n", [(15, 64), (16, 16), (17, 33), (31, 2051), (100, 1030)])
+def test_transposed_operands_of_any_size(dtype, m, n):
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-50, 50, size) for size in ((3, m, n), (3, n, m)))
+    a, b = fb.tensor(x).to(dtype), fb.tensor(y).to(dtype)
+    turned = y.swapaxes(1, 2)
+    assert np.array_equal(b.mT.contiguous().to(fb.complex128).numpy(), turned)
+    assert np.array_equal((a.to(fb.int16 if dtype is fb.int8 else dtype) + b.mT).to(fb.complex128).numpy(), x + turned)
+    assert np.array_equal((b.mT * 2.0).to(fb.complex128).numpy(), turned * 2)
+    assert np.array_equal(fb.where(a == a, b.mT, a).to(fb.complex128).numpy(), turned)
+    flipped = b[:, ::2].mT[..., : n // 2]  # lines that are not adjacent
+    assert np.array_equal((flipped + flipped).to(fb.complex128).numpy(), 2 * turned[..., ::2][..., : n // 2])
