@@ -105,3 +105,13 @@ def test_transposed_operands_of_any_size(dtype, m, n):
     assert np.array_equal(fb.where(a == a, b.mT, a).to(fb.complex128).numpy(), turned)
     flipped = b[:, ::2].mT[..., : n // 2]  # lines that are not adjacent
     assert np.array_equal((flipped + flipped).to(fb.complex128).numpy(), 2 * turned[..., ::2][..., : n // 2])
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 1000, 70001])
+@pytest.mark.parametrize("dtype", [fb.bool, fb.uint8, fb.int32, fb.int64])
+def test_running_sums_of_integers_wrap_around(n, dtype):
+    fb.manual_seed(0)
+    x = fb.randint(-(2**62) if dtype is fb.int64 else 0, 2**62 if dtype is fb.int64 else 2, (n,)).to(dtype)
+    assert np.array_equal(x.cumsum(0).numpy(), np.cumsum(x.numpy().astype(np.int64)))
+    rows = x.expand(3, n).contiguous()
+    assert np.array_equal(rows.cumsum(1).numpy(), np.cumsum(rows.numpy().astype(np.int64), axis=1))

@@ -22,46 +22,57 @@ using Wide = std::conditional_t<
     std::is_same_v<T, float>, double,
     std::conditional_t<std::is_same_v<T, c64>, c128, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>>;
 
-// As many doubles as a register holds: shuffles of more would go through memory.
+// As many doubles, or 64-bit integers, as a register holds: shuffles of more would go through memory.
 #ifdef __AVX512F__
 constexpr int64_t lanes = 8;
 #else
 constexpr int64_t lanes = 4;
 #endif
-typedef double Doubles __attribute__((vector_size(lanes * sizeof(double))));
-typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
+template <class T>
+struct VectorOf {
+    typedef T type __attribute__((vector_size(lanes * sizeof(T))));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
 
-template <class T>
-inline Doubles load(const T* x) {
-    std::conditional_t<std::is_same_v<T, float>, Floats, Doubles> v;
+template <class A, class T>
+inline Vector<A> load(const T* x) {
+    Vector<T> v;
     std::memcpy(&v, x, sizeof v);
-    return __builtin_convertvector(v, Doubles);
+    return __builtin_convertvector(v, Vector<A>);
 }
-template <class T>
-inline void store(T* y, Doubles v) {
-    using V = std::conditional_t<std::is_same_v<T, float>, Floats, Doubles>;
-    V w = __builtin_convertvector(v, V);
+template <class A, class T>
+inline void store(T* y, Vector<A> v) {
+    Vector<T> w = __builtin_convertvector(v, Vector<T>);
     std::memcpy(y, &w, sizeof w);
 }
 
 // The running sums inside a vector, by shifted additions; and its last element everywhere.
 #ifdef __AVX512F__
-inline Doubles prefix(Doubles v) {
-    const Doubles zero = {};
+template <class V>
+inline V prefix(V v) {
+    const V zero = {};
     v += __builtin_shufflevector(zero, v, 0, 8, 9, 10, 11, 12, 13, 14);
     v += __builtin_shufflevector(zero, v, 0, 1, 8, 9, 10, 11, 12, 13);
     v += __builtin_shufflevector(zero, v, 0, 1, 2, 3, 8, 9, 10, 11);
     return v;
 }
-inline Doubles last(Doubles v) { return __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7); }
+template <class V>
+inline V last(V v) {
+    return __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
+}
 #else
-inline Doubles prefix(Doubles v) {
-    const Doubles zero = {};
+template <class V>
+inline V prefix(V v) {
+    const V zero = {};
     v += __builtin_shufflevector(zero, v, 0, 4, 5, 6);
     v += __builtin_shufflevector(zero, v, 0, 1, 4, 5);
     return v;
 }
-inline Doubles last(Doubles v) { return __builtin_shufflevector(v, v, 3, 3, 3, 3); }
+template <class V>
+inline V last(V v) {
+    return __builtin_shufflevector(v, v, 3, 3, 3, 3);
+}
 #endif
 
 // Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only
@@ -70,14 +81,14 @@ template <class Row, class S, class T, class A>
 A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
     A run = Row::template identity<A>();
     int64_t i = 0;
-    if constexpr (std::is_same_v<Row, row::Sum> && std::is_same_v<A, double>) {
-        Doubles carry = {};
-        const Doubles base = carry + offset;
+    if constexpr (std::is_same_v<Row, row::Sum> && (std::is_same_v<A, double> || std::is_same_v<A, uint64_t>)) {
+        Vector<A> carry = {};
+        const Vector<A> base = carry + offset;
         for (; i + lanes <= n; i += lanes) {
             // One addition leads from a vector to the next.
-            Doubles inside = prefix(load(x + i)), sums = inside + carry;
+            Vector<A> inside = prefix(load<A>(x + i)), sums = inside + carry;
             carry += last(inside);
-            if (y) store(y + i, sums + base);
+            if (y) store<A>(y + i, sums + base);
         }
         run = carry[0];
     }
