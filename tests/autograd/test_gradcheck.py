@@ -61,7 +61,7 @@ def test_wrong_imaginary_part():
         def backward(ctx, g):
             return g.real
 
-    with pytest.raises(RuntimeError, match="the imaginary part of output 0"):
+    with pytest.raises(RuntimeError, match="considering the imaginary part of complex outputs only.*output 0"):
         gradcheck(Half.apply, (X,))
 
 
@@ -163,15 +163,15 @@ def test_forward_mode():
 
     class Wrong(fb.autograd.Function):
         @staticmethod
-        def forward(ctx, x):
-            return x * 3
+        def forward(ctx, x, y):
+            return x * 3 + y
 
         @staticmethod
         def backward(ctx, g):
-            return g * 2
+            return g * 3, g * 2
 
-    with pytest.raises(RuntimeError, match="computed with forward mode mismatch for output 0"):
-        gradcheck(Wrong.apply, (X,), check_forward_ad=True)
+    with pytest.raises(RuntimeError, match="computed with forward mode mismatch for output 0 with respect to input 1"):
+        gradcheck(Wrong.apply, (X, X), check_forward_ad=True, check_backward_ad=False)
 
 
 def test_arguments():
@@ -216,3 +216,38 @@ def test_gradients_of_kept_elements():
         assert fb.autograd.gradcheck(lambda x: x.square().to_dense(), x, masked=True, fast_mode=True)
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         fb.autograd.gradcheck(lambda x: x.to_dense() * x.detach().to_dense(), x, masked=True)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_outputs_that_change_their_look(fast_mode):
+    def longer(x):
+        return fb.cat([x, x]) if bool((x >= 1).all()) else x
+
+    def narrower(x):
+        return x.float() if bool((x >= 1).all()) else x
+
+    x = fb.ones(1, dtype=fb.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match="outputs with the same shape when inputs are perturbed"):
+        gradcheck(longer, (x,), fast_mode=fast_mode)
+    with pytest.raises(AssertionError, match="outputs with the same dtype when inputs are perturbed"):
+        gradcheck(narrower, (x,), fast_mode=fast_mode)
+
+
+def test_a_failing_backward_hides_a_failing_jvp():
+    class Both(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise RuntimeError("the backward")
+
+        @staticmethod
+        def jvp(ctx, t):
+            raise RuntimeError("the jvp")
+
+    with pytest.raises(RuntimeError, match="the backward"):
+        gradcheck(Both.apply, (X,), check_forward_ad=True)
+    with pytest.raises(RuntimeError, match="the jvp"):
+        gradcheck(Both.apply, (X,), check_forward_ad=True, check_backward_ad=False)

@@ -69,18 +69,17 @@ def gradcheck(
         _check_inputs(given)
         if not _outputs(func, given):
             return _check_constant(func, given, eps)
+        if check_backward_ad:
+            check = _check_fast if fast_mode else _check_slow
+            check(func, given, eps, atol, rtol, nondet_tol)
+            outputs = _outputs(func, given)
+            _check_zero_seed(outputs, given, check_grad_dtypes)
+            if check_batched_grad:
+                _check_batched(outputs, given)
+            if check_undefined_grad:
+                _check_undefined(func, given)
         if check_forward_ad:
             _check_forward(func, given, eps, atol, rtol, 3 if check_batched_forward_grad else 2)
-        if not check_backward_ad:
-            return True
-        check = _check_fast if fast_mode else _check_slow
-        check(func, given, eps, atol, rtol, nondet_tol)
-        outputs = _outputs(func, given)
-        _check_zero_seed(outputs, given, check_grad_dtypes)
-        if check_batched_grad:
-            _check_batched(outputs, given)
-        if check_undefined_grad:
-            _check_undefined(func, given)
         return True
     except GradcheckError:
         if raise_exception:
@@ -201,15 +200,33 @@ def _numerical(func, inputs, x: Tensor, eps: float, which) -> list[list[Tensor]]
     """For each output the derivatives of its real (and imaginary) part by x: [output][part] of shape (x.numel(), out.numel())."""
     run = _moved(func, inputs, which)
     columns: list[list[list[Tensor]]] = []
+    sample = which(_called(func, inputs))
     for place in itertools.product(*(range(n) for n in x.shape)):
         by_step = []
         for step in (eps, 1j * eps) if x.is_complex() else (eps,):
             plus = run(x, _adder(place, step))
             minus = run(x, _adder(place, -step))
+            _check_alike(sample, plus, minus)
             by_step.append([((a - b) / (2 * eps)).reshape(-1) for a, b in zip(plus, minus, strict=True)])
         columns.append(by_step)
-    sample = which(_called(func, inputs))
     return [[_assembled(columns, k, part, x, out) for part in _parts(out)] for k, out in enumerate(sample)]
+
+
+def _check_alike(sample: list[Tensor], *moved: list[Tensor]) -> None:
+    """Differences need outputs that look the same wherever the inputs are."""
+    for outputs in moved:
+        for k, (there, here) in enumerate(zip(outputs, sample, strict=True)):
+            for what in ("shape", "dtype"):
+                before, after = getattr(here, what), getattr(there, what)
+                if before != after:
+                    raise AssertionError(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed on the order of eps, but "
+                        f"gradcheck got output {k} of {what} {_shown(before)} at the inputs and {_shown(after)} next to them"
+                    )
+
+
+def _shown(value: Any) -> str:
+    return str(tuple(value) if isinstance(value, fb.Size) else value)
 
 
 def _adder(place: tuple[int, ...], step: complex) -> Callable[[Tensor], None]:
@@ -220,7 +237,7 @@ def _adder(place: tuple[int, ...], step: complex) -> Callable[[Tensor], None]:
 
 
 def _parts(out: Tensor) -> tuple[str, ...]:
-    return ("real", "imag") if out.is_complex() else ("real",)
+    return ("imag", "real") if out.is_complex() else ("real",)
 
 
 def _part(x: Tensor, part: str) -> Tensor:
@@ -258,7 +275,7 @@ def _check_slow(func, inputs, eps, atol, rtol, nondet_tol) -> None:
             analytical = _analytical(out, wanted, part)
             again = _analytical(out, wanted, part)
             for x, first, second, tables in zip(wanted, analytical, again, numerical, strict=True):
-                where = f"{_name(part, out)}output {k} with respect to input {_number(inputs, x)}"
+                where = f"output {k} with respect to input {_number(inputs, x)}"
                 if not fb.allclose(first, second, rtol=0.0, atol=nondet_tol, equal_nan=True):
                     raise GradcheckError(
                         f"Backward is not reentrant: in gradcheck two backward passes differ for {where}: that of some op is not "
@@ -267,11 +284,12 @@ def _check_slow(func, inputs, eps, atol, rtol, nondet_tol) -> None:
                     )
                 expected = tables[k][p].to(first.dtype)
                 if not fb.allclose(first, expected, rtol=rtol, atol=atol):
-                    raise GradcheckError(_mismatch(where, expected, first))
+                    raise GradcheckError(_considering(part, out) + _mismatch(where, expected, first))
 
 
-def _name(part: str, out: Tensor) -> str:
-    return "" if not out.is_complex() else "the imaginary part of " if part == "imag" else "the real part of "
+def _considering(part: str, out: Tensor) -> str:
+    whole = "imaginary" if part == "imag" else "real"
+    return f"While considering the {whole} part of complex outputs only, " if out.is_complex() else ""
 
 
 def _largest(a: Tensor, b: Tensor) -> tuple[float, tuple[int, int]]:
@@ -299,6 +317,8 @@ def _check_fast(func, inputs, eps, atol, rtol, nondet_tol) -> None:
     run = _moved(func, inputs, _tracked)
     moved = [(run(x, _mover(u, eps)), run(x, _mover(u, -eps))) for x, u in zip(wanted, directions, strict=True)]
     outputs = _outputs(func, inputs)
+    for pair in moved:
+        _check_alike(outputs, *pair)
     seeds = [_unit(out, generator) for out in outputs]
     for x, direction, (plus, minus) in zip(wanted, directions, moved, strict=True):
         for k, (out, seed, a, b) in enumerate(zip(outputs, seeds, plus, minus, strict=True)):
@@ -430,6 +450,7 @@ def _check_undefined(func, inputs) -> None:
             found = fb.autograd.grad(ends, wanted, [fb.zeros_like(out) for out in ends], allow_unused=True)
         except Exception as error:
             raise GradcheckError(
+                "Expected backward function to handle undefined output grads. "
                 f"gradcheck: backward fails when the gradient of output {_said(missing)} is not there ({error}); a Function must "
                 "accept None, or materialize its gradients (ctx.set_materialize_grads)"
             ) from error
@@ -507,20 +528,24 @@ def gradgradcheck(
 
 
 def _check_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float, directions: int) -> None:
-    """Tangents along random directions, all inputs at once, against central differences."""
+    """Tangents along random directions, of one input at a time, against central differences."""
     forward_ad = fb.autograd.forward_ad
     points = [x.detach().clone() if _differentiable(x) else x for x in inputs]
     moving = [i for i, x in enumerate(inputs) if _differentiable(x)]
-    for _ in range(directions):
-        tangents = {i: _random_seed(points[i], False).detach() for i in moving}
+    for i in moving * directions:
+        direction = _random_seed(points[i], False).detach()
         with forward_ad.dual_level():
-            duals = [forward_ad.make_dual(x, tangents[i]) if i in tangents else x for i, x in enumerate(points)]
+            # The others are dual too, with a zero: a function that differentiates by them needs them tracked.
+            tangents = {j: direction.clone() if j == i else fb.zeros_like(points[j]) for j in moving}
+            duals = [forward_ad.make_dual(x, tangents[j]) if j in tangents else x for j, x in enumerate(points)]
             outputs = [out for out in _called(func, duals) if isinstance(out, Tensor)]
             found = [forward_ad.unpack_dual(out).tangent for out in outputs]
         ends = []
         for sign in (1, -1):
-            there = [(x + sign * eps * tangents[i]).requires_grad_() if i in tangents else x for i, x in enumerate(points)]
+            there = [x.detach().requires_grad_() if j in tangents else x for j, x in enumerate(points)]
+            there[i] = (points[i] + sign * eps * direction).requires_grad_()
             ends.append([out for out in _called(func, there) if isinstance(out, Tensor)])
+        _check_alike(outputs, *ends)
         for number, (tangent, after, before) in enumerate(zip(found, *ends, strict=True)):
             if not (after.is_floating_point() or after.is_complex()):
                 continue
@@ -528,7 +553,7 @@ def _check_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float, 
             analytical = fb.zeros_like(measured) if tangent is None else tangent.detach()
             if not fb.allclose(analytical, measured.to(analytical.dtype), rtol=rtol, atol=atol, equal_nan=True):
                 raise GradcheckError(
-                    f"gradcheck: Jacobian computed with forward mode mismatch for output {number} with respect to the inputs, along a "
+                    f"gradcheck: Jacobian computed with forward mode mismatch for output {number} with respect to input {i}, along a "
                     f"random direction,\nmeasured:\n{measured}\nfrom tangents:\n{analytical}"
                 )
 
