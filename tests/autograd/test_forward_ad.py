@@ -68,3 +68,117 @@ def test_outside_of_a_level_nothing_has_a_tangent():
     assert primal is x and tangent is None
     with pytest.raises(RuntimeError, match="level"):
         fwd.unpack_dual(x, level=0)
+
+
+class Tripled(fb.autograd.Function):
+    """Its jvp says 5 where the derivative is 3, so that one can see who was asked."""
+
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_forward(x)
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3, None
+
+    @staticmethod
+    def jvp(ctx, t, k):
+        assert k is None
+        ctx.seen = ctx.saved_tensors
+        return t * 5
+
+
+def test_the_jvp_of_a_function_is_used():
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.tensor(2.0), fb.tensor(1.0))
+        y = Tripled.apply(x.sin(), 7)
+        tangent = fwd.unpack_dual(y * y + x).tangent
+        assert fb.allclose(tangent, 2 * y * 5 * fb.tensor(2.0).cos() + 1)
+        assert fb.allclose(fb.autograd.grad(y, x)[0], 3 * fb.tensor(2.0).cos())
+
+
+def test_a_function_with_a_jvp_needs_no_backward():
+    class Doubled(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * 2, y * 3
+
+        @staticmethod
+        def jvp(ctx, s, t):
+            return s * 2, t * 3
+
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.ones(2), fb.ones(2))
+        a, b = Doubled.apply(x, fb.ones(3))
+        assert fwd.unpack_dual(a).tangent.tolist() == [2, 2]
+        assert fwd.unpack_dual(b).tangent.tolist() == [0, 0, 0]
+
+
+def test_a_jvp_changes_tangents_in_place_where_forward_changes_values():
+    class Scale(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, inside):
+            ctx.inside = inside
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, None
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            return t.mul_(2) if ctx.inside else t * 2
+
+    direction = fb.ones(2)
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.ones(2), direction)
+        assert fwd.unpack_dual(Scale.apply(x.clone(), True)).tangent.tolist() == [2, 2]
+        assert direction.tolist() == [1, 1]
+        with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
+            Scale.apply(x.clone(), False)
+
+
+def test_a_jvp_returns_views_where_forward_does():
+    class First(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, how):
+            ctx.how = how
+            return x[:1]
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            part = t[:1]
+            return {"view": part, "copy": part.clone(), "other": part.clone().view(-1)}[ctx.how]
+
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.ones(2), fb.ones(2))
+        assert fwd.unpack_dual(First.apply(x, "view")).tangent.tolist() == [1]
+        for how in ("copy", "other"):
+            with pytest.raises(RuntimeError, match="jvp is not returning a view"):
+                First.apply(x, how)
+
+
+def test_a_jvp_returns_one_tangent_per_output():
+    class Two(Tripled):
+        @staticmethod
+        def forward(ctx, x, k):
+            return x * 1, x * 2
+
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.ones(2), fb.ones(2))
+        with pytest.raises(RuntimeError, match="expected 2 got 1"):
+            Two.apply(x, 1)
+
+
+def test_dual_tensors_may_be_changed_in_place():
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.tensor([1.0, 2.0]), fb.tensor([1.0, 10.0]))
+        x *= 3
+        assert fwd.unpack_dual(x).tangent.tolist() == [3, 30]
+        x[:1] *= 2
+        assert fwd.unpack_dual(x).tangent.tolist() == [6, 30]
+        x[1] = 7
+        primal, tangent = fwd.unpack_dual(x)
+        assert primal.tolist() == [6, 7] and tangent.tolist() == [6, 0]

@@ -1,7 +1,8 @@
 """Forward-mode derivatives with dual tensors: a value and a tangent that travels with it.
 
 Ops on a dual tensor are recorded as always. `unpack_dual` pushes the tangents through what was recorded, by two reverse
-passes as `fb.func.jvp` does; so a program needs no forward formula, and costs what it keeps for backward.
+passes as `fb.func.jvp` does; so a program needs no forward formula, and costs what it keeps for backward. An
+autograd.Function with a `jvp` is asked for the tangents of its outputs.
 
 Example:
     >>> with fb.autograd.forward_ad.dual_level():
@@ -23,8 +24,18 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 __dir__ = __all__.copy
 
 
+class Dual(NamedTuple):
+    """A dual tensor of the open level."""
+
+    tensor: Tensor
+    tangent: Tensor
+    source: Tensor  # what its history begins with: the tensor itself may be changed in place
+    version: int  # that of the tensor before any change
+
+
 class _State(threading.local):
-    duals: list[tuple[Tensor, Tensor]] | None = None  # of the level that is open, or None
+    duals: list[Dual] | None = None  # of the level that is open, or None
+    pushing = False  # tangents are being pushed: what a Function's jvp said is not looked behind
 
 
 _state = _State()
@@ -94,7 +105,7 @@ class dual_level:
         exit_dual_level()
 
 
-def _check_level(op: str, level: int | None) -> list[tuple[Tensor, Tensor]]:
+def _check_level(op: str, level: int | None) -> list[Dual]:
     if _state.duals is None or level not in (None, 0):
         raise StateError(f"{op}: no dual level is open; use it inside `with dual_level():`")
     return _state.duals
@@ -130,9 +141,33 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise ArgumentError(f"make_dual: the tangent must have the dtype of the tensor, {tensor.dtype}, got {tangent.dtype}")
     if not fb.is_grad_enabled():
         raise StateError("make_dual: tangents travel along what is recorded, and recording is off; leave no_grad()")
-    dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-    duals.append((dual, tangent))
+    source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+    dual = _alias(source)
+    duals.append(Dual(dual, tangent, source, dual._version))
     return dual
+
+
+_Alias: Any = None
+
+
+def _alias(source: Tensor) -> Tensor:
+    """A tensor on the same memory that is no leaf and no view, so that it may be changed in place."""
+    global _Alias
+    if _Alias is None:
+
+        class Alias(fb.autograd.Function):
+            """The identity."""
+
+            @staticmethod
+            def forward(ctx, x):
+                return x.detach()
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        _Alias = Alias
+    return _Alias.apply(source)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -156,17 +191,21 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if level is None and _state.duals is None:
         return UnpackedDualTensor(tensor, None)
     duals = _check_level("unpack_dual", level)
-    for dual, tangent in duals:
-        if dual is tensor:
-            return UnpackedDualTensor(tensor.detach(), tangent)
+    for dual in duals:
+        if dual.tensor is tensor and dual.version == tensor._version:
+            return UnpackedDualTensor(tensor.detach(), dual.tangent)
     if not duals or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
     from flambeau.func._transforms import push
 
-    outside = [tangent for _, tangent in duals if tangent.requires_grad]
+    outside = [dual.tangent for dual in duals if dual.tangent.requires_grad]
     with fb.enable_grad():
-        inputs, directions = [dual for dual, _ in duals], [tangent for _, tangent in duals]
-        found: Any = push(inputs, [tensor], directions, create=True)[0]
+        inputs, directions = [dual.source for dual in duals], [dual.tangent for dual in duals]
+        before, _state.pushing = _state.pushing, True
+        try:
+            found: Any = push(inputs, [tensor], directions, create=True)[0]
+        finally:
+            _state.pushing = before
     if found is None:
         return UnpackedDualTensor(tensor, None)
     # Primals that required gradients before keep their history; the others only seemed to.

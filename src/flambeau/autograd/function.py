@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from typing import Any
 
@@ -43,6 +44,8 @@ class FunctionCtx:
         self._backward: Any = None
         self._boxed = False
         self._clears_saved = False
+        self._own_tangents = False  # whether jvp has run in the open dual level
+        self._in_jvp = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Saves inputs and outputs for backward, which checks that they were not modified; None is allowed."""
@@ -125,8 +128,17 @@ class FunctionCtx:
         self._materialize = bool(value)
 
     @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors given to save_for_backward as SavedTensor objects, which take hooks."""
+        if self._freed:
+            return self.saved_tensors  # raises
+        return tuple(_C.saved_none() if s is None else s[0] for s in self._saved or ())
+
+    @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to save_for_backward."""
+        """The tensors given to save_for_backward; in jvp, those given to save_for_forward."""
+        if self._in_jvp:
+            return self._forward_saved
         if self._freed:
             raise RuntimeError(
                 f"{self._name}: Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -162,6 +174,8 @@ class FunctionCtx:
     # ---- called by the engine ----
 
     def _run_backward(self, gradients: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
+        if self._own_tangents and sys.modules["flambeau.autograd.forward_ad"]._state.pushing:
+            return (None,) * len(self._inputs)  # jvp said what the tangents are
         self._node = node
         try:
             return self._checked_backward(gradients)
@@ -300,13 +314,38 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         ctx._backward = cls.vjp if cls.backward is Function.backward else _two_backwards
     ctx._boxed = bool(getattr(cls, "boxed_grads_call", False))
     ctx._clears_saved = bool(getattr(cls, "clear_saved_tensors_on_access", False))
+    own_tangents = _own_tangents_of(cls, tensors) if cls.jvp is not Function.jvp and record else None
     with no_grad():
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
         if separate:
             cls.setup_context(ctx, args, output)
     outputs = output if isinstance(output, tuple) else (output,)
+    dirty = {id(t) for t in ctx._dirty}
     results = _record_outputs(ctx, cls, tensors, outputs, record, separate)
+    if own_tangents is not None:
+        own_tangents(ctx, outputs, results, dirty)
     return results if isinstance(output, tuple) else results[0]
+
+
+def _own_tangents_of(cls: type[Function], tensors: tuple[Tensor | None, ...]) -> Any:
+    """What runs cls.jvp after forward; None where no input has a tangent. Looked for before forward changes its inputs."""
+    forward_ad = sys.modules.get("flambeau.autograd.forward_ad")
+    if forward_ad is None or not forward_ad._state.duals:
+        return None
+    tangents = [None if x is None else forward_ad.unpack_dual(x).tangent for x in tensors]
+    if all(t is None for t in tangents):
+        return None
+    from flambeau.autograd._own_tangents import run_jvp
+
+    # jvp may change tangents in place. That of a copy, say, is found to be that of the original itself.
+    given = {dual.tangent.untyped_storage().data_ptr() for dual in forward_ad._state.duals}
+    duals = {id(dual.tensor) for dual in forward_ad._state.duals}
+    tangents = [
+        t.clone() if t is not None and id(x) not in duals and t.untyped_storage().data_ptr() in given else t
+        for x, t in zip(tensors, tangents, strict=True)
+    ]
+
+    return functools.partial(run_jvp, cls, tensors, tangents)
 
 
 def _two_backwards(ctx: Any, *gradients: Any) -> Any:
