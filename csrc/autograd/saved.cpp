@@ -1,5 +1,7 @@
 #include "autograd/saved.h"
 
+#include "base/exclusive.h"
+
 namespace fb {
 
 thread_local std::vector<Ref<SavedHooks>> saved_hooks;
@@ -17,6 +19,7 @@ Saved::Saved(const Tensor& t, bool is_result) {
         fail_state(
             "Inference tensors cannot be saved for backward. Please use clone() outside of inference_mode to make a "
             "normal tensor, or use no_grad instead of inference_mode");
+    is_result_ = is_result;
     Tensor kept = is_result ? without_history(t) : t;
     // A number of the user's is not for hooks, though it is kept as a tensor.
     if (!saved_hooks.empty() && saved_hooks.back() && !t.impl()->wrapped_number) {
@@ -26,6 +29,25 @@ Saved::Saved(const Tensor& t, bool is_result) {
     }
     version_ = t.storage().version();
     tensor_ = std::move(kept);
+}
+
+void Saved::set_hooks(Ref<SavedHooks> hooks) {
+    if (!defined()) fail_state("Calling register_hooks on a saved tensor whose value is None is forbidden");
+    if (packed_)
+        fail_state(
+            "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+            "is "
+            "allowed at a time");
+    if (tensor_.storage().version() != version_)
+        fail_state(
+            "a saved tensor has been modified by an inplace operation since it was kept, so register_hooks comes too "
+            "late");
+    Ref<RefCounted> packed = hooks->pack(is_result_ ? tensor_ : without_history(tensor_));
+    exclusively([&] {
+        packed_ = std::move(packed);
+        hooks_ = std::move(hooks);
+        tensor_ = Tensor();
+    });
 }
 
 void Saved::reset() {

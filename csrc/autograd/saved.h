@@ -26,12 +26,18 @@ class Saved {
     Tensor unpack(const Edge& edge, const Expected& expected, const std::string& what, const std::string& maker,
                   Location kept_at) const;
     void reset();
+    // Hooks for this tensor alone, when it is kept already; an error where there are some, or where it was changed.
+    void set_hooks(Ref<SavedHooks> hooks);
+    const Tensor& tensor() const { return tensor_; }  // undefined where it is packed
+    const RefCounted* packed() const { return packed_.get(); }
+    SavedHooks* hooks() const { return hooks_.get(); }
 
   private:
     void check_unchanged(const Tensor& t, const Expected& expected, const std::string& what, const std::string& maker,
                          Location kept_at) const;
 
     Tensor tensor_;
+    bool is_result_ = false;
     uint64_t version_ = 0;
     Ref<RefCounted> packed_;
     Ref<SavedHooks> hooks_;

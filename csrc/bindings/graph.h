@@ -2,6 +2,7 @@
 #pragma once
 #include "autograd/saved.h"
 #include "bindings/autograd.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 
@@ -29,6 +30,9 @@ struct PyGraphNode {
 extern PyTypeObject* node_type;
 inline PyGraphNode* as_node(PyObject* o) { return reinterpret_cast<PyGraphNode*>(o); }
 inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, node_type); }
+
+// One of the tensors that an op's node keeps, as a SavedTensor; without a node one that keeps None (saved.cpp).
+PyObject* saved_tensor(OpNode* node, uint32_t number, bool result);
 
 PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs);  // Tensor.backward (backward.cpp)
 

@@ -151,7 +151,8 @@ PyObject* node_remove_hook(PyObject* o, PyObject* id) {
 }
 // node._saved_<argument>: what the node keeps, under PyTorch's names; null without an error when there is no such
 // thing.
-PyObject* saved_attribute(OpNode* node, std::string key) {
+// `raw`: as SavedTensor objects.
+PyObject* saved_attribute(OpNode* node, std::string key, bool raw) {
     if (key == "self") key = "input";
     OpNode::Use use(*node);
     auto refuse_released = [&] {
@@ -168,6 +169,7 @@ PyObject* saved_attribute(OpNode* node, std::string key) {
     if (key.starts_with("result") || field != fields.end()) {
         refuse_released();
         if (k >= node->results.size() || !node->results[k].defined()) return nullptr;
+        if (raw) return saved_tensor(node, static_cast<uint32_t>(k), true);
         Edge edge{Ref<Node>(node), static_cast<uint32_t>(k)};
         return wrap(node->results[k].unpack(edge, node->outputs[k], "the result", node->op.entry->name, node->where));
     }
@@ -176,12 +178,13 @@ PyObject* saved_attribute(OpNode* node, std::string key) {
         if (p.name != key) continue;
         auto at = static_cast<size_t>(node->op.place[i]);
         if (p.type != ArgType::Tensor && p.type != ArgType::Operand && p.type != ArgType::TensorList) {
-            if (p.type == ArgType::Any || p.type == ArgType::Generator) return nullptr;
+            if (raw || p.type == ArgType::Any || p.type == ArgType::Generator) return nullptr;
             const Value& value = node->others[at];
             return std::holds_alternative<Dims>(value) ? wrap_tuple(std::get<Dims>(value)) : wrap_value(value);
         }
         refuse_released();
         auto one = [&](uint32_t s) {
+            if (raw) return saved_tensor(node, s, false);
             if (!node->slots[s].saved.defined()) return Py_NewRef(Py_None);
             Tensor t = node->slots[s].saved.unpack(node->next[s], node->slots[s], "the argument '" + p.name + "'",
                                                    node->op.entry->name, node->where);
@@ -201,9 +204,10 @@ PyObject* node_getattro(PyObject* o, PyObject* name) {
     if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
     Node* node = as_node(o)->node;
     const char* text = PyUnicode_AsUTF8(name);
-    if (auto* op = dynamic_cast<OpNode*>(node); op && text && std::string_view(text).starts_with("_saved_")) {
+    bool raw = text && std::string_view(text).starts_with("_raw_saved_");
+    if (auto* op = dynamic_cast<OpNode*>(node); op && text && (raw || std::string_view(text).starts_with("_saved_"))) {
         PyErr_Clear();
-        PyObject* saved = guarded([&] { return saved_attribute(op, text + 7); });
+        PyObject* saved = guarded([&] { return saved_attribute(op, text + (raw ? 11 : 7), raw); });
         if (saved || PyErr_Occurred()) return saved;
         PyErr_Format(PyExc_AttributeError, "%s keeps no '%s'", op->name().c_str(), text);
         return nullptr;

@@ -4,6 +4,7 @@
 #include "bindings/graph.h"
 #include "bindings/items.h"
 #include "ops/table/common.h"
+#include "ops/table/dispatch.h"
 
 namespace fb::py {
 namespace {
@@ -55,25 +56,94 @@ PyObject* pop_saved_hooks(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// SavedTensor: what a Function keeps through its context.
+// SavedTensor: what a Function keeps through its context, or one of the tensors that a recorded op keeps.
 struct PySaved {
-    PyObject_HEAD Saved* saved;
+    PyObject_HEAD Saved* saved;  // a Function's; null for what an op keeps
     Saved::Expected* expected;
     Edge* edge;  // where the kept tensor's history is found; filled in for results once the node exists
     std::string* maker;
     Location where;
+    OpNode* node;  // the op's node, retained, with the number of the tensor among its arguments or results
+    uint32_t number;
+    bool result;
 };
 PyTypeObject* saved_type = nullptr;
 void saved_dealloc(PyObject* o) {
     PyTypeObject* type = Py_TYPE(o);
     auto* self = reinterpret_cast<PySaved*>(o);
     delete self->saved;
+    if (self->node) self->node->release();
     delete self->expected;
     delete self->edge;
     delete self->maker;
     type->tp_free(o);
     Py_DECREF(type);
 }
+// Runs a function of the saved tensor, which a backward may release meanwhile.
+template <class F>
+PyObject* with_saved(PySaved* self, const char* what, F function) {
+    if (self->saved) return function(*self->saved);
+    if (!self->node) fail_state("Calling ", what, " on a saved tensor whose value is None is forbidden");
+    OpNode::Use use(*self->node);
+    if (use.released())
+        fail_state("Calling ", what,
+                   " on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
+                   "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                   "the graph a second time or if you need to access saved variables after calling backward");
+    return function(self->result ? self->node->results[self->number] : self->node->slots[self->number].saved);
+}
+// A tensor that an op's node keeps.
+PyObject* unpack_kept(PySaved* self, const Saved& saved) {
+    OpNode& node = *self->node;
+    if (!saved.defined()) Py_RETURN_NONE;
+    const std::string& op = node.op.entry->name;
+    if (!self->result)
+        return wrap(saved.unpack(node.next[self->number], node.slots[self->number], "an argument", op, node.where));
+    return wrap(
+        saved.unpack({Ref<Node>(&node), self->number}, node.outputs[self->number], "the result", op, node.where));
+}
+
+PyObject* saved_register_hooks(PyObject* o, PyObject* args) {
+    PyObject *pack, *unpack;
+    if (!PyArg_ParseTuple(args, "OO", &pack, &unpack) || !PyCallable_Check(pack) || !PyCallable_Check(unpack)) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_TypeError,
+                        "register_hooks(): incompatible function arguments; expected (pack_hook, unpack_hook), two "
+                        "functions");
+        return nullptr;
+    }
+    return guarded([&] {
+        return with_saved(reinterpret_cast<PySaved*>(o), "register_hooks", [&](Saved& saved) {
+            saved.set_hooks(Ref<SavedHooks>(new PythonSavedHooks(pack, unpack)));
+            return Py_NewRef(Py_None);
+        });
+    });
+}
+// What is kept: the tensor, or what the pack hook made of it.
+PyObject* saved_data(PyObject* o, void*) {
+    return guarded([&] {
+        return with_saved(reinterpret_cast<PySaved*>(o), "data", [&](Saved& saved) {
+            if (auto* packed = dynamic_cast<const PackedObject*>(saved.packed()))
+                return Py_NewRef(packed->object.get());
+            return wrap_or_none(saved.tensor());
+        });
+    });
+}
+PyObject* saved_unpack_hook(PyObject* o, void*) {
+    return guarded([&] {
+        return with_saved(reinterpret_cast<PySaved*>(o), "unpack_hook", [&](Saved& saved) {
+            auto* hooks = dynamic_cast<PythonSavedHooks*>(saved.hooks());
+            return Py_NewRef(hooks ? hooks->unpack_function.get() : Py_None);
+        });
+    });
+}
+PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Trying to create a SavedTensor object from Python is forbidden; nodes hand them out as "
+                    "grad_fn._raw_saved_<argument>");
+    return nullptr;
+}
+
 // unpack(node or None): the node is given for a result, whose history leads to it.
 PyObject* saved_unpack(PyObject* o, PyObject* args) {
     PyObject* node = Py_None;
@@ -81,14 +151,27 @@ PyObject* saved_unpack(PyObject* o, PyObject* args) {
     if (!PyArg_ParseTuple(args, "|OI", &node, &output)) return nullptr;
     return guarded([&]() -> PyObject* {
         auto* self = reinterpret_cast<PySaved*>(o);
+        if (!self->saved) return with_saved(self, "unpack", [&](Saved& s) { return unpack_kept(self, s); });
         Edge edge = is_node(node) ? Edge{Ref<Node>(as_node(node)->node), output} : *self->edge;
         return wrap(self->saved->unpack(edge, *self->expected, "a tensor saved by save_for_backward", *self->maker,
                                         self->where));
     });
 }
-PyMethodDef saved_methods[] = {{"unpack", saved_unpack, METH_VARARGS, "The tensor, if nobody changed it since."}, {}};
-PyType_Slot saved_slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)}, {Py_tp_methods, saved_methods}, {0, nullptr}};
+PyMethodDef saved_methods[] = {
+    {"unpack", saved_unpack, METH_VARARGS, "The tensor, if nobody changed it since."},
+    {"register_hooks", saved_register_hooks, METH_VARARGS,
+     "register_hooks(pack_hook, unpack_hook): as autograd.graph.saved_tensors_hooks, for this tensor alone."},
+    {}};
+PyGetSetDef saved_getset[] = {
+    {"data", saved_data, nullptr, "The tensor that is kept, or what the pack hook made of it.", nullptr},
+    {"unpack_hook", saved_unpack_hook, nullptr, "The unpack hook, or None.", nullptr},
+    {}};
+PyType_Slot saved_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)},
+                             {Py_tp_methods, saved_methods},
+                             {Py_tp_getset, saved_getset},
+                             {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
+                             {Py_tp_doc, const_cast<char*>("A tensor that a node of the graph keeps for backward.")},
+                             {0, nullptr}};
 // save_tensor(tensor, is_result, maker)
 PyObject* save_tensor(PyObject*, PyObject* args) {
     PyObject* t;
@@ -108,17 +191,33 @@ PyObject* save_tensor(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+// A SavedTensor that keeps None, for save_for_backward(None).
+PyObject* saved_none(PyObject*, PyObject*) {
+    return guarded([] { return saved_tensor(nullptr, 0, false); });
+}
+
+PyMethodDef functions[] = {{"saved_none", saved_none, METH_NOARGS, nullptr},
+                           {"push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
                            {"pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
                            {"save_tensor", save_tensor, METH_VARARGS, nullptr},
                            {}};
 
 }  // namespace
 
+PyObject* saved_tensor(OpNode* node, uint32_t number, bool result) {
+    Owned o(ok(saved_type->tp_alloc(saved_type, 0)));
+    auto* self = reinterpret_cast<PySaved*>(o.get());
+    if (node) node->retain();
+    self->node = node;
+    self->number = number;
+    self->result = result;
+    return o.release();
+}
+
 void add_saved(PyObject* module) {
-    PyType_Spec spec = {"flambeau._C.SavedTensor", sizeof(PySaved), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, saved_slots};
+    PyType_Spec spec = {"flambeau.autograd.SavedTensor", sizeof(PySaved), 0, Py_TPFLAGS_DEFAULT, saved_slots};
     saved_type = reinterpret_cast<PyTypeObject*>(ok(PyType_FromSpec(&spec)));
+    ok(PyModule_AddObjectRef(module, "SavedTensor", reinterpret_cast<PyObject*>(saved_type)));
     ok(PyModule_AddFunctions(module, functions));
 }
 

@@ -26,10 +26,22 @@ PyObject* m_requires_grad(PyObject* o, PyObject* args, PyObject* kwargs) {
         return Py_NewRef(o);
     });
 }
+const char* const not_a_leaf =
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated "
+    "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+    ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf "
+    "Tensor instead.";
 PyObject* get_grad(PyObject* o, void*) {
     GradMeta* meta = grad_meta(reinterpret_cast<PyTensor*>(o)->impl);
     if (!meta) Py_RETURN_NONE;
-    return guarded([&] { return wrap_or_none(meta->grad()); });
+    return guarded([&]() -> PyObject* {
+        Tensor grad = meta->grad();
+        bool never = !grad && meta->tracked() && !meta->requires_grad() && !meta->retains();
+        if (never && in_python<PyErr_WarnEx>(PyExc_UserWarning, not_a_leaf, 1) < 0) return nullptr;
+        return wrap_or_none(grad);
+    });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
     return guarded_int([&] {
