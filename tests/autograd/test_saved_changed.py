@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from tests.ops import spec as lib
 from tests.ops.catalogue import SPECS
@@ -158,3 +160,145 @@ def test_lists_keep_their_check():
     y.data = fb.randn(1, 1)
     with pytest.raises(RuntimeError, match="shape"):
         z.sum().backward()
+
+
+# ---- hooks of single saved tensors, and changes that are allowed -----------------------------------------------------
+
+
+def test_hooks_of_one_saved_tensor():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t.numpy(), lambda kept: fb.from_numpy(kept) * 3)
+    assert y.grad_fn._saved_self.tolist() == [3, 6] and y.grad_fn._saved_other.tolist() == [1, 2]
+    y.sum().backward()
+    assert x.grad.tolist() == [4, 8]
+
+
+def test_hooks_of_a_saved_result_keep_its_history():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    y = x.exp()
+    assert isinstance(y.grad_fn._raw_saved_result, fb._C.SavedTensor)
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)
+    assert y.grad_fn._saved_result.grad_fn is y.grad_fn
+    (g,) = fb.autograd.grad(y.sum(), x, create_graph=True)
+    (gg,) = fb.autograd.grad(g.sum(), x)
+    assert fb.allclose(gg, x.exp())
+
+
+def test_what_a_saved_tensor_keeps():
+    a = fb.tensor(2.0, requires_grad=True)
+    unpack = lambda t: t  # noqa: E731
+    with fb.autograd.graph.saved_tensors_hooks(lambda t: ("kept", t), lambda kept: kept[1]):
+        b = a**2
+    with fb.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        c = b**2
+    d = c**2
+    assert b.grad_fn._raw_saved_self.data[0] == "kept" and b.grad_fn._raw_saved_self.unpack().item() == 2
+    assert c.grad_fn._raw_saved_self.unpack_hook is unpack
+    assert d.grad_fn._raw_saved_self.data is c and d.grad_fn._raw_saved_self.unpack_hook is None
+
+
+def test_hooks_that_come_too_late_or_are_none():
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    saved = y.grad_fn._raw_saved_self
+    for wrong in ((), (len,), (1, 1), (len, len, len)):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            saved.register_hooks(*wrong)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        saved.register_hooks(lambda a, b: a, len)
+    with pytest.raises(RuntimeError, match="modifying its input in place"):
+        saved.register_hooks(lambda t: t.mul_(2), len)
+    x.data.div_(2)
+    y = x * x
+    saved = y.grad_fn._raw_saved_self
+    saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="already been set"):
+        saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(TypeError, match="expected to be a Tensor"):
+        y = x * x
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: 1)
+        y.sum().backward()
+    y = x.clone() * x
+    saved = y.grad_fn._raw_saved_self
+    y.sum().backward()
+    for use in (lambda: saved.register_hooks(len, len), lambda: saved.data, lambda: saved.unpack()):
+        with pytest.raises(RuntimeError, match="after it has been freed"):
+            use()
+    with pytest.raises(RuntimeError, match="forbidden"):
+        fb._C.SavedTensor()
+    z = x.clone()
+    y = z * z
+    with fb.no_grad():
+        z += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+
+
+def test_saved_tensors_of_a_function():
+    class Keep(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    x = fb.tensor([1.0, 2.0], requires_grad=True)
+    y = Keep.apply(x)
+    saved = y.grad_fn._raw_saved_tensors
+    with pytest.raises(RuntimeError, match="None is forbidden"):
+        saved[1].register_hooks(lambda t: t, lambda t: t)
+    saved[0].register_hooks(lambda t: t * 5, lambda t: t)
+    y.sum().backward()
+    assert x.grad.tolist() == [5, 10]
+    with pytest.raises(RuntimeError, match="already been freed"):
+        y.grad_fn._raw_saved_tensors  # noqa: B018
+
+
+def test_copies_are_made_only_of_what_changes():
+    graph = fb.autograd.graph
+    with graph.allow_mutation_on_saved_tensors() as context:
+        a = fb.randn(3, requires_grad=True).clone()
+        b, c = a**2, a**2
+        assert len(context.original) == 1 and len(context.cloned) == 0
+        a[:1].sin_()
+        assert len(context.cloned) == 1
+        d = a**2
+        out = fb.empty(3)
+        fb.sin(fb.ones(3), out=out)
+        assert len(context.cloned) == 1
+        fb.nn.functional.relu(a, inplace=True)
+        assert len(context.cloned) == 2
+        del b, c
+        assert len(context.cloned) == 1
+        del d
+        assert len(context.cloned) == 0
+        with pytest.raises(RuntimeError, match="cannot be nested"):
+            graph.allow_mutation_on_saved_tensors().__enter__()
+
+
+def test_changes_that_the_block_cannot_see_are_errors():
+    with fb.autograd.graph.allow_mutation_on_saved_tensors() as context:
+        a = fb.randn(3, requires_grad=True).clone()
+        b = (a**2).sum()
+        c = (a**3).sum()
+    a.sin_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        b.backward()
+    context.clear()
+    with pytest.raises(RuntimeError, match="has forgotten"):
+        c.backward()
+
+
+def test_grad_of_what_is_no_leaf_warns():
+    x = fb.ones(2, requires_grad=True)
+    y = x * 2
+    with pytest.warns(UserWarning, match="not a leaf Tensor is being accessed"):
+        assert y.grad is None
+    y.retain_grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert y.grad is None and x.grad is None and fb.ones(2).grad is None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from flambeau import _C, Tensor
+from flambeau.errors import StateError
 from flambeau.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -154,12 +156,19 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class allow_mutation_on_saved_tensors(saved_tensors_hooks):
-    """Tensors kept for backward inside may be changed in place afterwards: backward gets copies, made when they were kept.
+class _Handle:
+    """Stands for one tensor in one version that graphs keep; it lives as long as they do."""
 
-    Entering it gives an object whose clear() forgets nothing here, since the copies go with the graph; it is there
-    for PyTorch's
-    scripts.
+    __slots__ = ("__weakref__",)
+
+
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Tensors kept for backward may be changed in place inside: backward gets copies, made right before the change.
+
+    What is not changed is not copied. A change made after the block is an error in backward again, as without it.
+
+    Entering it gives an object with `clear()`, which forgets the copies and what is kept; backward through graphs
+    recorded before is then an error.
 
     Example:
         >>> x = fb.ones(2, requires_grad=True)
@@ -172,15 +181,68 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         tensor([2., 2.])
     """
 
+    _open = threading.local()
+
     def __init__(self) -> None:
-        super().__init__(lambda t: t.clone(), lambda t: t)
+        super().__init__(self._pack, self._unpack)
+        self.cloned: weakref.WeakKeyDictionary[_Handle, Tensor] = weakref.WeakKeyDictionary()
+        self.original: weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]] = weakref.WeakKeyDictionary()
+        # One handle for what many ops keep: the same elements in the same version.
+        self.tid_to_weakhandle: weakref.WeakValueDictionary[Any, _Handle] = weakref.WeakValueDictionary()
 
     def __enter__(self) -> Self:
+        if getattr(self._open, "context", None) is not None:
+            raise StateError("allow_mutation_on_saved_tensors contexts cannot be nested; the one that is open already allows changes")
         super().__enter__()
+        self._open.context = self
+        from flambeau.autograd._copy_on_change import CopyOnChange
+
+        self._mode = CopyOnChange(self._before_change)
+        self._mode.__enter__()
         return self
 
+    def __exit__(self, *exc: Any) -> None:
+        self._mode.__exit__(*exc)
+        self._open.context = None
+        super().__exit__(*exc)
+
     def clear(self) -> None:
-        """Does nothing: the copies are let go with the graph."""
+        """Forgets the copies and what is kept: backward through graphs recorded before raises."""
+        self.cloned.clear()
+        self.original.clear()
+        self.tid_to_weakhandle.clear()
+
+    def _pack(self, t: Tensor) -> _Handle:
+        key = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t._version)
+        handle = self.tid_to_weakhandle.get(key)
+        if handle is None:
+            handle = self.tid_to_weakhandle[key] = _Handle()
+            self.original[handle] = t, t._version
+        return handle
+
+    def _unpack(self, handle: _Handle) -> Tensor:
+        if handle in self.cloned:
+            return self.cloned[handle]
+        if handle not in self.original:
+            raise StateError(
+                "Trying to backward through a graph whose kept tensors clear() of allow_mutation_on_saved_tensors has forgotten; call "
+                "backward() before clear()"
+            )
+        t, version = self.original[handle]
+        if t._version != version:
+            raise StateError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
+                f"{tuple(t.shape)} was kept at version {version} and is now at version {t._version}; it was changed outside of "
+                "allow_mutation_on_saved_tensors, or by something that block cannot see: change it inside, or change a clone()"
+            )
+        return t
+
+    def _before_change(self, targets: list[Tensor]) -> None:
+        memory = {t.untyped_storage().data_ptr() for t in targets}
+        for handle, (t, version) in list(self.original.items()):
+            if handle not in self.cloned and t._version == version and t.untyped_storage().data_ptr() in memory:
+                self.cloned[handle] = t.clone()
+                del self.original[handle]
 
 
 @dataclasses.dataclass
