@@ -4,6 +4,7 @@
 #include "bindings/items.h"
 #include "bindings/op.h"
 #include "ops/table/dispatch.h"
+#include "ops/table/elementwise.h"
 
 namespace fb::py {
 namespace {
@@ -305,8 +306,9 @@ PyObject* parse_signature_text(PyObject*, PyObject* text) {
 struct {
     const char* name;
     unsigned flag;
-} const flag_names[] = {{"FUNCTION", FUNCTION}, {"METHOD", METHOD},       {"INPLACE", INPLACE}, {"OUT", OUT},
-                        {"FREE", FREE},         {"COMPOSITE", COMPOSITE}, {"WIDER", WIDER},     {"GATED", GATED}};
+} const flag_names[] = {{"FUNCTION", FUNCTION}, {"METHOD", METHOD}, {"INPLACE", INPLACE},
+                        {"OUT", OUT},           {"FREE", FREE},     {"COMPOSITE", COMPOSITE},
+                        {"WIDER", WIDER},       {"GATED", GATED},   {"ELEMENTWISE", ELEMENTWISE}};
 
 PyMethodDef functions[] = {
     {"define", define, METH_VARARGS, "define(signature, flags, function, doc): registers a composite op."},

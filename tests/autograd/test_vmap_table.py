@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau.func._batching import RULES
 from flambeau.utils._pytree import tree_flatten
 from ops.catalogue import SPECS
 from ops.spec import T
@@ -169,3 +170,22 @@ def test_gradients_through_vmap(row):
         for g, w, x in zip(got or [None] * len(want), want, inputs, strict=True):
             zeros = fb.zeros_like(x.detach())
             compare(zeros if g is None else g, zeros if w is None else w, what)
+
+
+def test_every_elementwise_op_says_so():
+    """The rule of vmap is derived from a flag: an op of the row tables that lacks it would have none."""
+    flag = fb._C.op_flags["ELEMENTWISE"]
+    registered = {name: sum({f & flag for _, f, _ in entry[0]}) for name, entry in fb._C.registry().items()}
+    flagged = {name for name, has in registered.items() if has}
+    rows = {"exp", "isnan", "add", "atan2", "erfinv", "special.zeta", "special.hermite_polynomial_h", "_nn.gelu", "clamp"}
+    assert rows <= flagged
+    for name in flagged:
+        assert name in RULES, name
+    assert not flagged & {"sum", "sort", "where", "cumsum", "mm"}
+
+
+def test_tests_of_elements_have_no_form_in_place():
+    for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit"):
+        assert hasattr(fb.Tensor, name) and not hasattr(fb.Tensor, name + "_"), name
+    x = fb.tensor([0, 2])
+    assert x.logical_not_() is x and x.tolist() == [1, 0]

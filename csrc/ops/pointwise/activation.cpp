@@ -47,7 +47,7 @@ Value backward(Args& a, const Formula& formula) {
     Value forward_##name(Args& a) { return forward(a, formulas::name); }                                               \
     Value backward_##name(Args& a) { return backward(a, formulas::name##_backward); }                                  \
     const Register register_##name("_nn." #name "(Tensor input, float a=0, float b=0, float c=0) -> Tensor",           \
-                                   FUNCTION | FREE, forward_##name);                                                   \
+                                   FUNCTION | FREE | ELEMENTWISE, forward_##name);                                     \
     const Register register_##name##_backward(                                                                         \
         "_" #name "_backward(Tensor grad, Tensor input, float a, float b, float c) -> Tensor", FREE, backward_##name); \
     GRAD("_nn." #name, IN(0)) {                                                                                        \
@@ -73,7 +73,7 @@ GRAD("_logsigmoid", RESULT(1)) {
     if (c.has(1)) c.set(0, (c.has(0) ? c.g(0) * slope : number(slope, 0)) - c.g(1) * slope * (1 - slope));
     else c.set(0, c.g(0) * slope);
 }
-OP("_nn.logsigmoid_recorded(Tensor input) -> Tensor", FUNCTION | FREE | COMPOSITE) {
+OP("_nn.logsigmoid_recorded(Tensor input) -> Tensor", FUNCTION | FREE | COMPOSITE | ELEMENTWISE) {
     return call_all<"_logsigmoid">(Var(a.tensor(0)))[0].tensor;
 }
 

@@ -32,7 +32,7 @@ Tensor plus(Args& a) {
 }
 // Functions of arithmetic take a number first as well: fb.add(1, x).
 constexpr unsigned NUMBER_FIRST = FUNCTION | OUT | FREE;
-OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
+OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input + alpha * other, with broadcasting.
 
 Args:
@@ -46,7 +46,7 @@ Example:
 )") {
     return plus(a);
 }
-OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) { return plus(a); }
+OP("add(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST | ELEMENTWISE) { return plus(a); }
 
 Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) {
     if (x.dtype() == DType::Bool && y.dtype() == DType::Bool) {
@@ -58,7 +58,7 @@ Tensor subtract(Args& a, const Tensor& x, const Tensor& y, const Scalar& alpha) 
     if (is_one(alpha)) return binary(a, x, y, formulas::sub);
     return binary(a, x, scaled(x, y, alpha), formulas::sub);
 }
-OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE,
+OP("sub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input - alpha * other, with broadcasting.
 
 Args:
@@ -72,11 +72,12 @@ Example:
 )") {
     return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
 }
-OP("sub(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST) {
+OP("sub(Operand input, Operand other, *, Scalar alpha=1) -> Tensor", NUMBER_FIRST | ELEMENTWISE) {
     return subtract(a, a.tensor(0), a.tensor(1), a.scalar(2));
 }
 OP_ALIAS("subtract", "sub");
-OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD, R"(other - alpha * input.
+OP("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", FUNCTION | METHOD | ELEMENTWISE,
+   R"(other - alpha * input.
 
 Args:
     input: the subtrahend.
@@ -102,7 +103,7 @@ Tensor divide(Args& a) {
                                                  : formulas::truncate_divide;
     return binary(a, x, y, mode == "floor" ? formulas::floor_divide : cut);
 }
-OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE,
+OP("div(Tensor input, Operand other, *, str? rounding_mode=None) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(Quotient of two tensors, with broadcasting.
 
 Args:
@@ -116,7 +117,9 @@ Example:
 )") {
     return divide(a);
 }
-OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", NUMBER_FIRST) { return divide(a); }
+OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", NUMBER_FIRST | ELEMENTWISE) {
+    return divide(a);
+}
 OP_ALIAS("divide", "div");
 
 // ---- powers
@@ -139,7 +142,7 @@ Tensor power(Args& a, const Tensor& x, const Tensor& y) {
     }
     return binary(a, x, y, formulas::pow);
 }
-OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE,
+OP("pow(Tensor input, Operand exponent) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input to the power of exponent, with broadcasting.
 
 Args:
@@ -152,9 +155,11 @@ Example:
 )") {
     return power(a, a.tensor(0), a.tensor(1));
 }
-OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return power(a, a.tensor(0), a.tensor(1)); }
+OP("pow(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT | ELEMENTWISE) {
+    return power(a, a.tensor(0), a.tensor(1));
+}
 
-OP("square(Tensor input) -> Tensor", POINTWISE | FREE, R"(The square of each element.
+OP("square(Tensor input) -> Tensor", POINTWISE | FREE | ELEMENTWISE, R"(The square of each element.
 
 Args:
     input: the tensor.
@@ -175,7 +180,7 @@ Tensor wide_power(Args& a) {
                   " but the operation's result requires dtype ", wide);
     return power(a, to_dtype(a.tensor(0), wide), to_dtype(a.tensor(1), wide));
 }
-OP("float_power(Tensor input, Operand exponent) -> Tensor", POINTWISE,
+OP("float_power(Tensor input, Operand exponent) -> Tensor", POINTWISE | ELEMENTWISE,
    R"(input to the power of exponent, computed in double precision.
 
 Args:
@@ -188,7 +193,7 @@ Example:
 )") {
     return wide_power(a);
 }
-OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT) { return wide_power(a); }
+OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT | ELEMENTWISE) { return wide_power(a); }
 
 // ---- three operands
 // -------------------------------------------------------------------------------------------------------------
@@ -231,7 +236,7 @@ Tensor clamped(Args& a, const Tensor& x, const Tensor& low, const Tensor& high) 
     }
     return low.defined() ? binary(a, x, low, formulas::maximum) : binary(a, x, high, formulas::minimum);
 }
-OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE | FREE,
+OP("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(Elements limited to the range from min to max.
 
 Args:
@@ -246,7 +251,7 @@ Example:
     return clamped(a, a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2));
 }
 OP_ALIAS("clip", "clamp");
-OP("clamp_min(Tensor input, Operand min) -> Tensor", POINTWISE | FREE, R"(Elements not below min.
+OP("clamp_min(Tensor input, Operand min) -> Tensor", POINTWISE | FREE | ELEMENTWISE, R"(Elements not below min.
 
 Args:
     input: the tensor.
@@ -258,7 +263,7 @@ Example:
 )") {
     return clamped(a, a.tensor(0), a.tensor(1), {});
 }
-OP("clamp_max(Tensor input, Operand max) -> Tensor", POINTWISE | FREE, R"(Elements not above max.
+OP("clamp_max(Tensor input, Operand max) -> Tensor", POINTWISE | FREE | ELEMENTWISE, R"(Elements not above max.
 
 Args:
     input: the tensor.
@@ -271,7 +276,7 @@ Example:
     return clamped(a, a.tensor(0), {}, a.tensor(1));
 }
 
-OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE,
+OP("lerp(Tensor input, Tensor end, Operand weight) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(Linear interpolation: input + weight * (end - input).
 
 Args:
@@ -307,7 +312,7 @@ Tensor addc(Args& a, const Formula& formula) {
     numbers.value = {v.to<c128>(), v.is_integral() ? v.i : 0};
     return launch(a, formula, {a.tensor(0), a.tensor(1), a.tensor(2)}, common, common, &numbers);
 }
-OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
+OP("addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input + value * tensor1 * tensor2.
 
 Args:
@@ -322,7 +327,7 @@ Example:
 )") {
     return addc(a, formulas::addcmul);
 }
-OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE,
+OP("addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input + value * tensor1 / tensor2.
 
 Args:

@@ -25,11 +25,12 @@ struct RegisterBinary {
         const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Tensor values) -> Tensor"};
-        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE, fn, doc.c_str());
+        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE | ELEMENTWISE, fn, doc.c_str());
         if (operands == Operands::SS)
-            Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT, fn);
+            Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT | ELEMENTWISE, fn);
         if (operands == Operands::NN)
-            Register((head + "(Operand input, Operand other) -> Tensor").c_str(), FUNCTION | OUT | FREE, fn);
+            Register((head + "(Operand input, Operand other) -> Tensor").c_str(), FUNCTION | OUT | FREE | ELEMENTWISE,
+                     fn);
     }
 };
 

@@ -1,9 +1,11 @@
 // Conversion between dtypes, and the question which dtype an op would give.
 #include "ops/table/common.h"
+#include "ops/table/elementwise.h"
 
 namespace fb {
 
-OP("_convert(Tensor input, dtype dtype) -> Tensor", METHOD, R"(The tensor in another dtype; the work behind to().
+OP("_convert(Tensor input, dtype dtype) -> Tensor", METHOD | ELEMENTWISE,
+   R"(The tensor in another dtype; the work behind to().
 
 Example:
     >>> fb.ones(2)._convert(fb.int64)

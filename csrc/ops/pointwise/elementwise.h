@@ -2,6 +2,7 @@
 #pragma once
 #include "device/formula.h"
 #include "ops/table/common.h"
+#include "ops/table/elementwise.h"
 
 namespace fb::ew {
 

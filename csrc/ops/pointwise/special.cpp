@@ -8,7 +8,7 @@ constexpr unsigned NAMED = FUNCTION | OUT;
 
 #define SPECIAL(name, op, flags, text, summary, example, shown)                                              \
     Value call_##name(Args& a) { return unary(a, a.tensor(0), formulas::name); }                             \
-    const Register register_##name(#op "(Tensor input) -> Tensor", flags, call_##name,                       \
+    const Register register_##name(#op "(Tensor input) -> Tensor", flags | ELEMENTWISE, call_##name,         \
                                    summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
                                            "\n    " shown "\n");
 #define VECTOR SPECIAL
@@ -21,7 +21,7 @@ OP_ALIAS("special.digamma", "digamma");
 OP_ALIAS("special.psi", "digamma");
 OP_ALIAS("special.i0", "i0");
 
-OP("lgamma(Tensor input) -> Tensor", POINTWISE, R"(Logarithm of the absolute value of the gamma function.
+OP("lgamma(Tensor input) -> Tensor", POINTWISE | ELEMENTWISE, R"(Logarithm of the absolute value of the gamma function.
 
 Args:
     input: the tensor.
@@ -43,7 +43,7 @@ Value polygamma(Args& a, int64_t n, const Tensor& x) {
     Numbers numbers(static_cast<double>(n));
     return unary(a, x, formulas::polygamma, &numbers);
 }
-OP("polygamma(int n, Tensor input) -> Tensor", FUNCTION | OUT, R"(The n-th derivative of digamma.
+OP("polygamma(int n, Tensor input) -> Tensor", FUNCTION | OUT | ELEMENTWISE, R"(The n-th derivative of digamma.
 
 Args:
     n: the order, 0 or more.
@@ -55,10 +55,13 @@ Example:
 )") {
     return polygamma(a, a.integer(0), a.tensor(1));
 }
-OP("polygamma(Tensor input, int n) -> Tensor", METHOD | INPLACE) { return polygamma(a, a.integer(1), a.tensor(0)); }
+OP("polygamma(Tensor input, int n) -> Tensor", METHOD | INPLACE | ELEMENTWISE) {
+    return polygamma(a, a.integer(1), a.tensor(0));
+}
 OP_ALIAS("special.polygamma", "polygamma");
 
-OP("mvlgamma(Tensor input, int p) -> Tensor", POINTWISE, R"(Logarithm of the multivariate gamma function of dimension p.
+OP("mvlgamma(Tensor input, int p) -> Tensor", POINTWISE | ELEMENTWISE,
+   R"(Logarithm of the multivariate gamma function of dimension p.
 
 Args:
     input: the tensor.
@@ -81,7 +84,8 @@ OP_ALIAS("special.multigammaln", "mvlgamma");
 
 Value pair(Args& a, const Formula& formula) { return binary(a, a.tensor(0), a.tensor(1), formula); }
 
-OP("igamma(Tensor input, Tensor other) -> Tensor", POINTWISE, R"(Regularised lower incomplete gamma function.
+OP("igamma(Tensor input, Tensor other) -> Tensor", POINTWISE | ELEMENTWISE,
+   R"(Regularised lower incomplete gamma function.
 
 Args:
     input: the shape parameter, not negative.
@@ -94,7 +98,7 @@ Example:
     return pair(a, formulas::igamma);
 }
 OP_ALIAS("special.gammainc", "igamma");
-OP("igammac(Tensor input, Tensor other) -> Tensor", POINTWISE,
+OP("igammac(Tensor input, Tensor other) -> Tensor", POINTWISE | ELEMENTWISE,
    R"(Regularised upper incomplete gamma function: 1 - igamma.
 
 Args:
@@ -109,7 +113,7 @@ Example:
 }
 OP_ALIAS("special.gammaincc", "igammac");
 
-OP("special.zeta(Tensor input, Operand other) -> Tensor", NAMED,
+OP("special.zeta(Tensor input, Operand other) -> Tensor", NAMED | ELEMENTWISE,
    R"(Hurwitz's zeta function: the sum of (k + other) ** -input over k = 0, 1, …
 
 Args:
@@ -122,10 +126,11 @@ Example:
 )") {
     return pair(a, formulas::zeta);
 }
-OP("special.zeta(Operand input, Tensor other) -> Tensor", NAMED) { return pair(a, formulas::zeta); }
+OP("special.zeta(Operand input, Tensor other) -> Tensor", NAMED | ELEMENTWISE) { return pair(a, formulas::zeta); }
 
 Value xlog1py(Args& a) { return pair(a, formulas::xlog1py); }
-OP("special.xlog1py(Tensor input, Operand other) -> Tensor", NAMED, R"(input * log1p(other), and 0 where input is 0.
+OP("special.xlog1py(Tensor input, Operand other) -> Tensor", NAMED | ELEMENTWISE,
+   R"(input * log1p(other), and 0 where input is 0.
 
 Args:
     input: the factor.
@@ -137,7 +142,7 @@ Example:
 )") {
     return xlog1py(a);
 }
-OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED) { return xlog1py(a); }
+OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED | ELEMENTWISE) { return xlog1py(a); }
 
 // ---- orthogonal polynomials
 // ----------------------------------------------------------------------------------------------
@@ -149,8 +154,8 @@ struct RegisterPolynomial {
             "\n\nArgs:\n    input: where to evaluate.\n    n: the degree; the result is 0 for a negative "
             "one.\n\nExample:\n    >>> fb.special." +
             std::string(name) + "(fb.tensor([0.25, 2.]), 3)\n    " + shown + "\n";
-        Register((head + "(Tensor input, Operand n) -> Tensor").c_str(), NAMED, fn, doc.c_str());
-        Register((head + "(Operand input, Tensor n) -> Tensor").c_str(), NAMED, fn);
+        Register((head + "(Tensor input, Operand n) -> Tensor").c_str(), NAMED | ELEMENTWISE, fn, doc.c_str());
+        Register((head + "(Operand input, Tensor n) -> Tensor").c_str(), NAMED | ELEMENTWISE, fn);
     }
 };
 #define POLYNOMIAL(name, what, shown)                              \

@@ -9,7 +9,7 @@ namespace {
 // ---- mantissa and exponent
 // -----------------------------------------------------------------------------------------------
 
-OP("frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)", FUNCTION | METHOD | OUT,
+OP("frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)", FUNCTION | METHOD | OUT | ELEMENTWISE,
    R"(Splits floats into mantissa and exponent: input = mantissa * 2 ** exponent.
 
 Args:
@@ -33,7 +33,7 @@ Example:
     return std::vector<Tensor>{mantissa, exponent};
 }
 
-OP("ldexp(Tensor input, Tensor other) -> Tensor", POINTWISE, R"(input * 2 ** other.
+OP("ldexp(Tensor input, Tensor other) -> Tensor", POINTWISE | ELEMENTWISE, R"(input * 2 ** other.
 
 Args:
     input: the mantissas.
@@ -68,7 +68,7 @@ Tolerance tolerance(Args& a) { return {a.number(2), a.number(3), a.flag(4)}; }
 bool all_set(const Tensor& t) { return t.numel() == 0 || item(all(t)).i != 0; }
 
 OP("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-   FUNCTION | METHOD,
+   FUNCTION | METHOD | ELEMENTWISE,
    R"(True where |input - other| <= atol + rtol * |other|.
 
 Args:

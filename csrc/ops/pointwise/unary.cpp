@@ -6,13 +6,21 @@
 namespace fb::ew {
 namespace {
 
-#define UNARY(name, domain, result, cost, text, keeps, gradient, summary, example, shown)                    \
-    Value call_##name(Args& a) { return unary(a, a.tensor(0), formulas::name); }                             \
-    const Register register_##name(#name "(Tensor input) -> Tensor", POINTWISE | FREE, call_##name,          \
-                                   summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example \
+// Rows that tell something about x, which y cannot replace, have no form in place: isnan, signbit.
+constexpr unsigned flags_of(formulas::Result result) {
+    return (result == formulas::Result::Bool ? COMMON : POINTWISE) | FREE | ELEMENTWISE;
+}
+
+#define UNARY(name, domain, result, cost, text, keeps, gradient, summary, example, shown)                             \
+    Value call_##name(Args& a) { return unary(a, a.tensor(0), formulas::name); }                                      \
+    const Register register_##name(#name "(Tensor input) -> Tensor", flags_of(formulas::Result::result), call_##name, \
+                                   summary "\n\nArgs:\n    input: the tensor.\n\nExample:\n    >>> " example          \
                                            "\n    " shown "\n");
 #include "device/formulas/unary.def"
 #undef UNARY
+
+const Register register_logical_not_("logical_not(Tensor input) -> Tensor", INPLACE | FREE | ELEMENTWISE,
+                                     call_logical_not);
 
 OP_ALIAS("arcsin", "asin");
 OP_ALIAS("arccos", "acos");
@@ -33,7 +41,8 @@ OP_ALIAS("special.erfc", "erfc");
 // ---- rows with arguments
 // -------------------------------------------------------------------------------------------------
 
-OP("round(Tensor input, *, int decimals=0) -> Tensor", POINTWISE, R"(Nearest integer, halves to the even one.
+OP("round(Tensor input, *, int decimals=0) -> Tensor", POINTWISE | ELEMENTWISE,
+   R"(Nearest integer, halves to the even one.
 
 Args:
     input: the tensor.
@@ -53,7 +62,7 @@ Example:
 }
 OP_ALIAS("special.round", "round");
 
-OP("positive(Tensor input) -> Tensor", FUNCTION | METHOD, R"(The tensor itself; an error for bool.
+OP("positive(Tensor input) -> Tensor", FUNCTION | METHOD | ELEMENTWISE, R"(The tensor itself; an error for bool.
 
 Args:
     input: the tensor.
@@ -66,7 +75,8 @@ Example:
     return a.tensor(0);
 }
 
-OP("conj(Tensor input) -> Tensor", FUNCTION | METHOD, R"(Complex conjugate; a real tensor is returned unchanged.
+OP("conj(Tensor input) -> Tensor", FUNCTION | METHOD | ELEMENTWISE,
+   R"(Complex conjugate; a real tensor is returned unchanged.
 
 Args:
     input: the tensor.
@@ -78,7 +88,7 @@ Example:
     if (!is_complex(a.tensor(0).dtype())) return a.tensor(0);
     return unary(a, a.tensor(0), formulas::conj);
 }
-OP("conj_physical(Tensor input) -> Tensor", POINTWISE,
+OP("conj_physical(Tensor input) -> Tensor", POINTWISE | ELEMENTWISE,
    R"(Complex conjugate; a real tensor is returned unchanged.
 
 Args:
@@ -92,7 +102,8 @@ Example:
     return unary(a, a.tensor(0), formulas::conj);
 }
 
-OP("nan_to_num(Tensor input, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor", POINTWISE,
+OP("nan_to_num(Tensor input, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor",
+   POINTWISE | ELEMENTWISE,
    R"(Replaces NaN and infinities by numbers.
 
 Args:
@@ -118,7 +129,8 @@ Example:
     return unary(a, x, formulas::nan_to_num, &numbers);
 }
 
-OP("logit(Tensor input, float? eps=None) -> Tensor", POINTWISE, R"(The inverse of sigmoid: log(x / (1 - x)).
+OP("logit(Tensor input, float? eps=None) -> Tensor", POINTWISE | ELEMENTWISE,
+   R"(The inverse of sigmoid: log(x / (1 - x)).
 
 Args:
     input: the tensor, elements from 0 to 1.
@@ -133,7 +145,7 @@ Example:
 }
 OP_ALIAS("special.logit", "logit");
 
-OP("sinc(Tensor input) -> Tensor", POINTWISE, R"(sin(pi x) / (pi x), and 1 at zero.
+OP("sinc(Tensor input) -> Tensor", POINTWISE | ELEMENTWISE, R"(sin(pi x) / (pi x), and 1 at zero.
 
 Args:
     input: the tensor.

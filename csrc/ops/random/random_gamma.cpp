@@ -4,6 +4,7 @@
 
 #include "device/random.h"
 #include "ops/random/random.h"
+#include "ops/table/elementwise.h"
 
 namespace fb {
 namespace {
@@ -69,7 +70,7 @@ Example:
     return to_dtype(out, a.tensor(0).dtype());
 }
 
-OP("_standard_gamma_grad(Tensor input, Tensor output) -> Tensor", FUNCTION,
+OP("_standard_gamma_grad(Tensor input, Tensor output) -> Tensor", FUNCTION | ELEMENTWISE,
    R"(How samples of gamma distributions with rate 1 move with the shape parameter.
 
 Args:
@@ -104,7 +105,7 @@ Example:
     return to_dtype(out, input.dtype());
 }
 
-OP("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", FUNCTION,
+OP("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", FUNCTION | ELEMENTWISE,
    R"(How parts of Dirichlet samples move with their own concentration, divided by one minus the part.
 
 Args:

@@ -4,6 +4,7 @@
 #include "base/wording.h"
 #include "device/create.h"
 #include "ops/shape/create.h"
+#include "ops/table/elementwise.h"
 
 namespace fb {
 namespace {
@@ -194,7 +195,8 @@ Example:
     return make_eye(a, a.integer(0), a.integer_or_none(1).value_or(a.integer(0)), 2);
 }
 
-OP("complex(Tensor real, Tensor imag) -> Tensor", FUNCTION | OUT, R"(A complex tensor from its real and imaginary parts.
+OP("complex(Tensor real, Tensor imag) -> Tensor", FUNCTION | OUT | ELEMENTWISE,
+   R"(A complex tensor from its real and imaginary parts.
 
 Args:
     real: float16, float32 or float64.

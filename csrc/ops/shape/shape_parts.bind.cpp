@@ -1,6 +1,7 @@
 // Signatures of the views that show a part of a tensor, or its elements in another light.
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
+#include "ops/table/elementwise.h"
 #include "ops/table/views.h"
 
 namespace fb {
@@ -141,7 +142,7 @@ Example:
     return recorded_as_strided(a.tensor(0), a.dims(1), a.dims(2), a.integer_or_none(3));
 }
 
-OP("view_as_real(Tensor input) -> Tensor", FUNCTION | METHOD,
+OP("view_as_real(Tensor input) -> Tensor", FUNCTION | METHOD | ELEMENTWISE,
    R"(A view of a complex tensor as pairs of real numbers, in a new last dimension.
 
 Args:
@@ -153,7 +154,8 @@ Example:
 )") {
     return view_as_real(a.tensor(0));
 }
-OP("view_as_complex(Tensor input) -> Tensor", FUNCTION | METHOD, R"(A view of pairs of real numbers as complex numbers.
+OP("view_as_complex(Tensor input) -> Tensor", FUNCTION | METHOD | ELEMENTWISE,
+   R"(A view of pairs of real numbers as complex numbers.
 
 Args:
     input: float32 or float64, the last dimension of size 2.
@@ -164,7 +166,7 @@ Example:
 )") {
     return view_as_complex(a.tensor(0));
 }
-OP("real(Tensor input) -> Tensor", FUNCTION,
+OP("real(Tensor input) -> Tensor", FUNCTION | ELEMENTWISE,
    R"(The real parts: a view of a complex tensor; a real tensor is returned unchanged.
 
 Args:
@@ -176,7 +178,7 @@ Example:
 )") {
     return is_complex(a.tensor(0).dtype()) ? select(view_as_real(a.tensor(0)), -1, 0) : a.tensor(0);
 }
-OP("imag(Tensor input) -> Tensor", FUNCTION, R"(The imaginary parts, as a view.
+OP("imag(Tensor input) -> Tensor", FUNCTION | ELEMENTWISE, R"(The imaginary parts, as a view.
 
 Args:
     input: a complex tensor.

@@ -5,6 +5,7 @@
 #include "ops/shape/create.h"
 #include "ops/table/common.h"
 #include "ops/table/dispatch.h"
+#include "ops/table/elementwise.h"
 
 namespace fb {
 
@@ -266,7 +267,7 @@ OP("_cast(Tensor input, dtype dtype) -> Tensor", 0) {
 }
 GRAD("_cast") { c.set(0, c.g()); }
 
-OP("_to_device(Tensor input, device device) -> Tensor", METHOD | MIXED,
+OP("_to_device(Tensor input, device device) -> Tensor", METHOD | MIXED | ELEMENTWISE,
    R"(The tensor on another device; the work behind to().
 
 Example:

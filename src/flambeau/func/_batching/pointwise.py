@@ -8,31 +8,8 @@ import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.func._batching import RULES, Frame, call, check_writable, decomposition, named_rule, rule
 
-UNARY = """
-abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj conj_physical cos cosh deg2rad digamma erf erfc erfinv exp
-exp2 expm1 floor frac i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logical_not logit
-mvlgamma nan_to_num neg polygamma positive rad2deg real imag reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh
-sqrt square tan tanh trunc view_as_complex view_as_real frexp _convert _to_device
-special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.entr special.erfcx special.i0e
-special.i1 special.i1e special.log_ndtr special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
-special.modified_bessel_k1 special.ndtr special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
-special.spherical_bessel_j0
-_nn.elu _nn.gelu _nn.gelu_tanh _nn.hardsigmoid _nn.hardswish _nn.hardtanh _nn.leaky_relu _nn.logsigmoid _nn.mish _nn.silu
-_nn.softplus _nn.logsigmoid_recorded
-""".split()
-
-# Their arguments are promoted to one dtype, in which 0-d tensors weigh less: see _promote.
-BINARY = """
-add addcdiv addcmul atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp clamp_max clamp_min
-copysign div eq float_power floor_divide fmax fmin fmod gcd ge gt hypot igamma igammac isclose lcm le lerp logaddexp logaddexp2
-lt maximum minimum mul ne nextafter pow remainder rsub sub true_divide xlogy
-special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
-special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p
-special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
-special.shifted_chebyshev_polynomial_w special.xlog1py special.zeta
-""".split()
-# These keep the dtypes of their arguments apart, or want them equal.
-MIXED = "complex heaviside ldexp logical_and logical_or logical_xor _dirichlet_grad _standard_gamma_grad".split()
+# These keep the dtypes of their arguments apart, or want them equal; those of others are promoted to one: see _promote.
+APART = "complex heaviside ldexp logical_and logical_or logical_xor _dirichlet_grad _standard_gamma_grad".split()
 
 
 def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -60,12 +37,17 @@ def _run(frame: Frame, name: str, arguments: dict[str, Any], promote: bool) -> A
     return call(name, {**arguments, **{key: frame.aligned(t, rank) for key, t in tensors.items()}})
 
 
-def _register(names: list[str], promote: bool) -> None:
-    named_rule(*names)(lambda frame, name, arguments: _run(frame, name, arguments, promote))
-    registered = fb._C.registry()
-    for name in names:
-        if name in registered and any(flags & 4 for _, flags, _ in registered[name][0]):
-            _register_inplace(name + "_")
+def _register() -> None:
+    """A rule for each op that says of itself that it is elementwise, and for its form in place."""
+    elementwise, inplace = fb._C.op_flags["ELEMENTWISE"], fb._C.op_flags["INPLACE"]
+    for name, (overloads, *_) in fb._C.registry().items():
+        flags = 0
+        for _, of_overload, _ in overloads:
+            flags |= of_overload
+        if flags & elementwise:
+            named_rule(name)(lambda frame, name, arguments: _run(frame, name, arguments, name not in APART))
+            if flags & inplace:
+                _register_inplace(name + "_")
 
 
 def _register_inplace(name: str) -> None:
@@ -79,9 +61,7 @@ def _register_inplace(name: str) -> None:
     RULES[name] = run
 
 
-_register(UNARY, promote=False)
-_register(BINARY, promote=True)
-_register(MIXED, promote=False)
+_register()
 for _name in ("copy_", "fill_", "zero_"):
     _register_inplace(_name)
 
