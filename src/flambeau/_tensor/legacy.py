@@ -170,6 +170,23 @@ def _to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
     return to_sparse(self, layout=layout, sparse_dim=sparse_dim, blocksize=blocksize, dense_dim=dense_dim)
 
 
+def _sparse_mask(self, mask):
+    """sparse_mask(mask)
+
+    The elements at the places that a sparse tensor keeps, in its layout; see flambeau.sparse.
+
+    Args:
+        mask: a sparse tensor of the same shape; its values do not matter.
+
+    Example:
+        >>> fb.tensor([1.0, 2.0]).sparse_mask(fb.tensor([0.0, 5.0]).to_sparse()).values()
+        tensor([2.])
+    """
+    from flambeau.sparse._masking import sparse_mask
+
+    return sparse_mask(self, mask)
+
+
 def _to_sparse_coo(self):
     """to_sparse_coo()
 
@@ -427,8 +444,8 @@ def _install() -> None:
         "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
         "map_": _map_, "map2_": _map2_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
         "dim_order": _dim_order, "hardshrink": _hardshrink, "prelu": _prelu,
-        "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo, "to_sparse_csr": _to_sparse_csr,
-        "to_sparse_csc": _to_sparse_csc, "to_sparse_bsr": _to_sparse_bsr, "to_sparse_bsc": _to_sparse_bsc,
+        "sparse_mask": _sparse_mask, "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo,
+        "to_sparse_csr": _to_sparse_csr, "to_sparse_csc": _to_sparse_csc, "to_sparse_bsr": _to_sparse_bsr, "to_sparse_bsc": _to_sparse_bsc,
     }  # fmt: skip
     for name, method in table.items():
         setattr(Tensor, name, method)

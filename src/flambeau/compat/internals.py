@@ -62,6 +62,24 @@ def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose
     return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
 
 
+def _validate_compressed(layout: Any) -> Callable[..., None]:
+    def validate(starts: Tensor, plain: Tensor, values: Tensor, size: Any, check: Any = None) -> None:
+        """Raises if these are no parts of a tensor of this layout."""
+        fb.sparse_compressed_tensor(starts, plain, values, size, layout=layout)
+
+    return validate
+
+
+def _validate_sparse_compressed_tensor_args(
+    starts: Tensor, plain: Tensor, values: Tensor, size: Any, layout: Any, check: Any = None
+) -> None:
+    fb.sparse_compressed_tensor(starts, plain, values, size, layout=layout)
+
+
+def _validate_sparse_coo_tensor_args(indices: Tensor, values: Tensor, size: Any, is_coalesced: Any = None, check: Any = None) -> None:
+    fb.sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+
+
 # ---- others --------------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +152,12 @@ TABLE: dict[str, dict[str, Any]] = {
         "_check_with": _check_with,
         "_convert_indices_from_coo_to_csr": _coo_to_csr,
         "_convert_indices_from_csr_to_coo": _csr_to_coo,
+        "_validate_sparse_coo_tensor_args": _validate_sparse_coo_tensor_args,
+        "_validate_sparse_compressed_tensor_args": _validate_sparse_compressed_tensor_args,
+        **{
+            f"_validate_sparse_{name}_tensor_args": _validate_compressed(getattr(fb, f"sparse_{name}"))
+            for name in ("bsc", "bsr", "csc", "csr")
+        },
         "legacy_contiguous_format": fb.contiguous_format,
         "sym_float": float,
         "sym_int": int,
@@ -146,6 +170,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "torch._C": {
         "_LinAlgError": fb.errors.LinAlgError,
         "_TensorMeta": type(Tensor),
+        "_autograd": _holder("torch._C._autograd", SavedTensor=fb._C.SavedTensor),
         "_are_functorch_transforms_active": _transforms_active,
         "_get_accelerator": lambda check=False: fb.device("cpu"),
         "_get_default_device": lambda: str(fb.get_default_device()),
@@ -155,6 +180,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "_set_math_sdp_allow_fp16_bf16_reduction": lambda on: None,
     },
     "torch.autograd": {
+        "SavedTensor": fb._C.SavedTensor,
         "_force_original_view_tracking": grad_mode._force_original_view_tracking,
         "is_multithreading_enabled": grad_mode._is_multithreading_enabled,
         "is_view_replay_enabled": grad_mode._is_view_replay_enabled,

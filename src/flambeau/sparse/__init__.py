@@ -17,11 +17,12 @@ from flambeau import Tensor
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.sparse import _rules
+from flambeau.sparse._masking import as_sparse_gradcheck
 from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor
 
 __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "ShortTensor", "SparseTensor", "addmm",
-    "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum",
+    "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum",
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 

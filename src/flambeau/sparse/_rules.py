@@ -349,15 +349,27 @@ for _name in ("rand_like", "randn_like"):
     _random_like(_name)
 
 
-@rule("zeros_like", "empty_like")
+@rule("zeros_like")
 def _zeros_like(input, dtype=None, layout=None, requires_grad=False, **options):
+    """Nothing is kept; rows and columns, of elements or of blocks, may take each other's places."""
+    turned = getattr(fb, LAYOUTS[input._layout].turned) if input._layout in LAYOUTS else None
+    if layout not in (None, input._layout, turned):
+        raise ArgumentError(
+            f"zeros_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
+            f"{torch_name(layout)}); convert with .to_sparse(layout=...)"
+        )
+    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return make(input._index[:, :0], values, tuple(input.shape), True, layout or input._layout, input._index_dtype)
+
+
+@rule("empty_like")
+def _empty_like(input, layout=None, **options):
     if layout not in (None, input._layout):
         raise ArgumentError(
             f"empty_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
             f"{torch_name(layout)}); convert with .to_sparse(layout=...)"
         )
-    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
-    return make(input._index[:, :0], values, tuple(input.shape), True, input._layout, input._index_dtype)
+    return _zeros_like(input, **options)
 
 
 def _in_place(name: str) -> None:

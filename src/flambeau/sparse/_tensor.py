@@ -404,6 +404,10 @@ def to_sparse(
     if args and sparse_dim is None and isinstance(args[0], int):
         sparse_dim = args[0]
     layouts = _compressed().LAYOUTS
+    if layout is fb.strided:
+        if blocksize is not None or sparse_dim is not None or dense_dim is not None:
+            raise ArgumentError("to_sparse: sparse_dim, blocksize and dense_dim are not for layout=fb.strided")
+        return input.to_dense()  # type: ignore[return-value]
     if layout not in (None, fb.sparse_coo, *layouts):
         raise ArgumentError(f"to_sparse: expected a sparse layout such as fb.sparse_coo or fb.sparse_csr, got {layout}")
     if layout in layouts:

@@ -1,0 +1,93 @@
+"""sparse_mask, gradient checks of functions that give sparse tensors, and empty tensors of a layout."""
+
+import pytest
+
+import flambeau as fb
+
+DENSE = fb.arange(1.0, 25.0).reshape(4, 6)
+MASK = fb.tensor([[0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0], [0] * 6, [0, 0, 1, 0, 0, 1.0]])
+LAYOUTS = {
+    "coo": lambda x: x.to_sparse(),
+    "csr": lambda x: x.to_sparse_csr(),
+    "csc": lambda x: x.to_sparse_csc(),
+    "bsr": lambda x: x.to_sparse_bsr((2, 3)),
+    "bsc": lambda x: x.to_sparse_bsc((2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_elements_at_the_places_of_a_mask(name):
+    mask = LAYOUTS[name](MASK.bool())
+    kept = mask._with(fb.ones_like(mask._values(), dtype=fb.float32)).to_dense()
+    for x in (DENSE, DENSE.to_sparse(), DENSE.to_sparse_csr(), (DENSE * (DENSE > 9)).to_sparse()):
+        found = x.sparse_mask(mask)
+        assert found.layout is mask.layout and found.dtype == fb.float32 and found._nnz() == mask._nnz()
+        assert found.to_dense().equal(x.to_dense() * kept)
+
+
+def test_masks_with_dense_dimensions_repetitions_and_nothing():
+    x = fb.arange(24.0).reshape(3, 4, 2)
+    mask = fb.sparse_coo_tensor([[2, 0, 2], [1, 3, 1]], fb.zeros(3, 2), (3, 4, 2))
+    found = x.sparse_mask(mask)
+    assert not found.is_coalesced() and found._values().equal(x[[2, 0, 2], [1, 3, 1]])
+    assert x.to_sparse().sparse_mask(mask)._values().equal(found._values())
+    nothing = fb.sparse_coo_tensor(size=(3, 4, 2))
+    assert x.sparse_mask(nothing)._nnz() == 0
+    assert fb.sparse_coo_tensor(size=(3, 4)).sparse_mask(x[..., 0].to_sparse())._values().equal(fb.zeros(11))
+
+
+def test_gradients_reach_the_masked_tensor():
+    x = DENSE.clone().requires_grad_()
+    x.sparse_mask(LAYOUTS["bsr"](MASK)).to_dense().sum().backward()
+    expected = fb.zeros(4, 6)
+    expected[:2] = expected[2:, :3] = expected[2:, 3:] = 1
+    assert x.grad.equal(expected)
+    y = DENSE.to_sparse().requires_grad_()
+    y.sparse_mask(MASK.to_sparse()).to_dense().sum().backward()
+    assert y.grad.to_dense().equal(MASK)
+
+
+def test_what_is_no_mask():
+    with pytest.raises(fb.errors.ArgumentError, match="operands have incompatible sizes"):
+        DENSE.sparse_mask(fb.eye(3).to_sparse())
+    with pytest.raises(fb.errors.DTypeError, match="expected mask to be a sparse tensor"):
+        DENSE.sparse_mask(MASK)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_gradcheck_of_sparse_results(name, masked):
+    check = fb.sparse.as_sparse_gradcheck(fb.autograd.gradcheck)
+    x = fb.tensor([[0.0, 1.0, 0, 0, 5.0, 2.0], [0, 2.0, 0, 3.0, 0, 1.0]] * 2, dtype=fb.float64).to_sparse().requires_grad_()
+    assert check(lambda x: LAYOUTS[name](x * 2), x, masked=masked)
+
+    class Wrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        check(lambda x: x._with(Wrong.apply(x._values())), x, masked=masked)
+
+
+def test_the_strided_layout():
+    x = DENSE.to_sparse_csr()
+    assert x.to_sparse(layout=fb.strided).equal(DENSE) and DENSE.to_sparse(layout=fb.strided) is DENSE
+    with pytest.raises(fb.errors.ArgumentError, match="not for layout=fb.strided"):
+        DENSE.to_sparse(layout=fb.strided, blocksize=(2, 2))
+
+
+@pytest.mark.parametrize(("name", "turned"), [("csr", "csc"), ("csc", "csr"), ("bsr", "bsc"), ("bsc", "bsr")])
+def test_zeros_in_the_other_direction(name, turned):
+    x = LAYOUTS[name](DENSE)
+    zeros = fb.zeros_like(x, layout=getattr(fb, f"sparse_{turned}"))
+    assert zeros.layout is getattr(fb, f"sparse_{turned}") and zeros._nnz() == 0 and zeros.shape == x.shape
+    assert zeros.to_dense().equal(fb.zeros(4, 6))
+    with pytest.raises(fb.errors.ArgumentError, match="different sparse layout is not supported"):
+        fb.zeros_like(x, layout=fb.sparse_coo)
+    with pytest.raises(fb.errors.ArgumentError, match="different sparse layout is not supported"):
+        fb.empty_like(x, layout=getattr(fb, f"sparse_{turned}"))
