@@ -149,7 +149,7 @@ def _promoted(name: str, input, takes: str):
     if not (dtype.is_complex or dtype.is_floating_point):
         dtype = fb.get_default_dtype()
     if dtype not in _NUMPY_COMPLEX:
-        raise DTypeError(f"{name}: no transform for {dtype}; use x.to(flambeau.float32)")
+        raise DTypeError(f"{name}: Unsupported dtype {dtype}, there is no transform for it; use x.to(flambeau.float32)")
     return input.to(dtype)
 
 
@@ -162,7 +162,7 @@ def _sizes_and_dims(name: str, input, s, dim) -> tuple[list[int], list[int]]:
         if len(set(dims)) < len(dims):
             raise ArgumentError(f"{name}: FFT dims must be unique, got dim {tuple(_ints(name, 'dim', dim))}")
         if s is not None and len(s) != len(dims):
-            raise ArgumentError(f"{name}: s and dim must have the same length, got {len(s)} and {len(dims)}")
+            raise ArgumentError(f"{name}: When given, dim and shape arguments must have the same length, got {len(s)} and {len(dims)}")
     elif s is None:
         dims = list(range(input.ndim))
     elif len(s) > input.ndim:
