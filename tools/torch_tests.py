@@ -219,7 +219,7 @@ import importlib.abc, sys
 
 class OnImport(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] != "torch":
+        if name.partition(".")[0] not in ("torch", "functorch"):
             return None
         sys.meta_path.remove(self)
         import torch_tests
@@ -252,7 +252,16 @@ REDUCTIONS = """all amax amin aminmax any argmax argmin count_nonzero linalg_vec
     std_mean sum var var_mean""".split()
 type(torch.ops.aten.sum).tags = property(lambda op: (torch.Tag.reduction,) if op._name in REDUCTIONS else ())
 internal = sys.modules["torch._utils_internal"] = StandInModule("torch._utils_internal")
-internal.get_file_path = internal.get_file_path_2 = os.path.join  # type: ignore[attr-defined]
+
+
+def data_file(*parts: str) -> str:
+    """A file of the checkout, wherever the package is."""
+    path = os.path.join(*parts)
+    _, inside, rest = path.partition("/torch/testing/")
+    return str(SOURCE / "torch" / "testing" / rest) if inside and not os.path.exists(path) else path
+
+
+internal.get_file_path = internal.get_file_path_2 = data_file  # type: ignore[attr-defined]
 internal.get_writable_path = lambda path: path  # type: ignore[attr-defined]
 prims = sys.modules["torch._prims_common"] = StandInModule("torch._prims_common")
 prims.dtype_to_type = lambda dtype: type(torch.zeros((), dtype=dtype).item())  # type: ignore[attr-defined]
@@ -281,6 +290,7 @@ prims, wrappers = StandInModule("torch._prims_common"), StandInModule("torch._pr
 prims.dtype_to_type = lambda dtype: (  # type: ignore[attr-defined]
     bool if dtype is torch.bool else float if dtype.is_floating_point else complex if dtype.is_complex else int
 )
+prims.corresponding_complex_dtype = lambda dtype: dtype.to_complex()  # type: ignore[attr-defined]
 wrappers._maybe_remove_out_wrapper = lambda function: function  # type: ignore[attr-defined]
 prims.wrappers = wrappers  # type: ignore[attr-defined]
 refs = StandInModule("torch._refs")
