@@ -34,6 +34,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_override(module.get());
         add_exchange(module.get());
         add_shared(module.get());
+        add_cluster(module.get());
         add_data(module.get());
         add_expressions(module.get());
         add_accelerator(module.get());

@@ -5,5 +5,6 @@
 namespace fb::py {
 
 void add_shared(PyObject* module);
+void add_cluster(PyObject* module);  // collectives between processes
 
 }  // namespace fb::py

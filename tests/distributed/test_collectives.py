@@ -3,7 +3,10 @@
 import pytest
 from ranks import run
 
-SIZES = [2, 3, 4]
+BOTH = pytest.mark.parametrize("engine", [{"FLAMBEAU_SHARED_MEMORY": "1"}, {"FLAMBEAU_SHARED_MEMORY": "0"}], ids=["shared", "tcp"])
+SIZES = pytest.mark.parametrize(
+    ("size", "engine"), [(2, BOTH.args[1][0]), (3, BOTH.args[1][1]), (4, BOTH.args[1][0])], ids=["2-shared", "3-tcp", "4-shared"]
+)
 
 VALUES = """
 names = ("float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex64 complex128 bool "
@@ -31,8 +34,8 @@ shapes = [(3, 4), (1,), (0,), (), (40, 300)]
 """
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_data_movement_of_every_dtype_and_layout(size):
+@SIZES
+def test_data_movement_of_every_dtype_and_layout(size, engine):
     run(size, VALUES + """
 for dtype in dtypes:
     for shape in shapes if dtype in (fb.float32, fb.bfloat16) else shapes[:4]:
@@ -58,11 +61,11 @@ for dtype in dtypes:
             outs = [fb.zeros(shape, dtype=dtype) for _ in range(size)]
             dist.all_to_all(outs, [value(rank, shape, dtype, seed=r) for r in range(size)])
             for r in range(size): same(outs[r], value(r, shape, dtype, seed=rank), what)
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_reductions_of_every_dtype(size):
+@SIZES
+def test_reductions_of_every_dtype(size, engine):
     run(size, VALUES + """
 import functools
 O = dist.ReduceOp
@@ -107,10 +110,11 @@ for dtype in dtypes:
             out = fb.zeros(shape, dtype=dtype)
             dist.reduce_scatter_tensor(out, fb.stack(parts), op)
             same(out, reduced(rank), what)
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
-def test_large_tensors_and_lengths_that_do_not_divide():
+@BOTH
+def test_large_tensors_and_lengths_that_do_not_divide(engine):
     run(3, """
 for n in (1, 2, 3, 4097, 70001, 3_000_001):
     x = fb.arange(n, dtype=fb.float32) * (rank + 1)
@@ -125,10 +129,11 @@ for n in (1, 2, 3, 4097, 70001, 3_000_001):
     out, ins = fb.zeros(n + rank), [fb.full((n + r,), float(r)) for r in range(size)]
     dist.reduce_scatter(out, ins)
     assert float(out.double().mean()) == 3 * rank
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
-def test_results_have_the_same_bits_on_all_ranks_and_in_all_runs():
+@BOTH
+def test_results_have_the_same_bits_on_all_ranks_and_in_all_runs(engine):
     code = """
     out = []
     for n in (10, 1000, 50001):
@@ -139,10 +144,11 @@ def test_results_have_the_same_bits_on_all_ranks_and_in_all_runs():
     import hashlib
     print(hashlib.sha256(fb.cat(out).numpy().tobytes()).hexdigest())
     """
-    assert len({*run(3, code), *run(3, code)}) == 1
+    assert len({*run(3, code, **engine), *run(3, code, **engine)}) == 1
 
 
-def test_asynchronous_work_runs_in_order_and_tells_when_it_is_done():
+@BOTH
+def test_asynchronous_work_runs_in_order_and_tells_when_it_is_done(engine):
     run(2, """
 works, tensors = [], [fb.full((1000 * i + 1,), float(i)) for i in range(20)]
 for i, x in enumerate(tensors):
@@ -157,7 +163,7 @@ t = fb.ones(2)
 future = dist.all_reduce(t, async_op=True).get_future().then(lambda f: f.value()[0] / 2)
 assert future.wait().tolist() == [1.0, 1.0]
 assert dist.barrier(async_op=True).wait()
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
 def test_messages():
@@ -201,7 +207,8 @@ with pytest.raises(ValueError, match="tag"):
 """)  # fmt: skip
 
 
-def test_all_to_all_with_uneven_parts():
+@BOTH
+def test_all_to_all_with_uneven_parts(engine):
     run(3, """
 ins = fb.cat([fb.full((rank + to, 2), 10.0 * rank + to) for to in range(size)])
 sizes_in, sizes_out = [rank + to for to in range(size)], [source + rank for source in range(size)]
@@ -213,10 +220,11 @@ dist.all_to_all_single(out, fb.arange(3.0) + 10 * rank)
 assert out.tolist() == [rank, 10.0 + rank, 20.0 + rank]
 with pytest.raises(ValueError, match="not divisible by 3"):
     dist.all_to_all_single(fb.zeros(4), fb.zeros(4))
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
-def test_objects():
+@BOTH
+def test_objects(engine):
     run(3, """
 everything = [{"rank": r, "text": "x" * 100000 * r} for r in range(size)]
 places = [None] * size
@@ -233,10 +241,11 @@ dist.scatter_object_list(out, everything if rank == 0 else None, src=0)
 assert out == [everything[rank]]
 with pytest.raises(ValueError, match="one element per process, that is 3"):
     dist.all_gather_object([None], 1)
-""")  # fmt: skip
+""", **engine)  # fmt: skip
 
 
-def test_groups():
+@BOTH
+def test_groups(engine):
     run(4, """
 pairs = [dist.new_group([0, 1]), dist.new_group([3, 2])]
 mine, other = (pairs[0], pairs[1]) if rank < 2 else (pairs[1], pairs[0])
@@ -270,4 +279,4 @@ dist.destroy_process_group(mine)
 with pytest.raises(ValueError, match="part of"):
     dist.barrier(mine)
 dist.barrier()
-""")  # fmt: skip
+""", **engine)  # fmt: skip

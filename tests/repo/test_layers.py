@@ -8,12 +8,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BELOW = {
     "base": {"base"},
     "memory": {"base", "memory"},
+    "cluster": {"base", "cluster"},
     "tensor": {"base", "memory", "tensor"},
     "autograd": {"base", "memory", "tensor", "autograd"},
     "device": {"base", "memory", "tensor", "device"},
     "backend": {"base", "memory", "tensor", "device", "backend"},
     "ops": {"base", "memory", "tensor", "autograd", "device", "ops"},
-    "bindings": {"base", "memory", "tensor", "autograd", "device", "backend", "ops", "bindings"},
+    "bindings": {"base", "memory", "tensor", "autograd", "device", "backend", "ops", "cluster", "bindings"},
 }
 # Memory is read and written by backends only. The list of files of csrc/ops that do so themselves is empty, and stays so.
 POINTERS = re.compile(r'\.data<|->data<|\braw\(\)|\bcpu::|#include "backend/')

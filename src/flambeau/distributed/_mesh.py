@@ -89,18 +89,23 @@ class _Outgoing:
 class Mesh:
     """The connections of one process."""
 
-    def __init__(self, rank: int, size: int, store: Any, address: str) -> None:
-        self.rank, self.size = rank, size
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        store: Any,
+        facts: tuple[str, str, str],
+        on_connection: dict[bytes, Callable[[socket.socket, int], Any]],
+        event: tuple[int, Callable[[], Any]],
+    ) -> None:
+        self.rank, self.size, self._on_connection, self._event = rank, size, on_connection, event
         self._listener = _store.listen(0, "init_process_group")
         port = self._listener.getsockname()[1]
         if rank == 0:
             store.set("secret", os.urandom(16))
-        store.set(f"address/{rank}", f"{address} {port}")
+        store.set(f"address/{rank}", " ".join([*facts, str(port)]))
         self._secret = store.get("secret")
-        self._addresses = []
-        for other in range(size):
-            host, _, number = store.get(f"address/{other}").decode().rpartition(" ")
-            self._addresses.append((host, int(number)))
+        self._facts = [tuple(store.get(f"address/{other}").decode().split(" ")) for other in range(size)]
         self._lock = threading.Lock()
         self._outgoing: dict[int, _Outgoing] = {}
         self._connecting = threading.Lock()
@@ -110,7 +115,6 @@ class Mesh:
         self.gone: dict[int, BaseException] = {}  # ranks that left or are lost, with the error of who waits for them
         self.failed: BaseException | None = None  # a lost rank, which ends all communication
         self.broken: dict[int, BaseException] = {}  # groups whose ranks made different calls
-        self.on_connection: dict[bytes, Callable[[socket.socket, int], Any]] = {}
         self._closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._reader = threading.Thread(target=self._read_all, name="flambeau-mesh", daemon=True)
@@ -119,12 +123,18 @@ class Mesh:
     # ---- connections -----------------------------------------------------------------------------------------------
 
     def host(self, rank: int) -> str:
-        """Address of the host of a rank."""
-        return self._addresses[rank][0]
+        """Name and address of the host of a rank."""
+        address, name = self._facts[rank][:2]
+        return f"{name} ({address})"
+
+    def facts(self, rank: int) -> tuple[str, ...]:
+        """Address, name of the host, and a text that is equal for ranks that may share memory."""
+        return self._facts[rank][:3]
 
     def connect(self, rank: int, purpose: bytes, limit: float = 30.0) -> socket.socket:
         """A new connection to another process, which gets it by on_connection[purpose]."""
-        connection = _store.connect(self._addresses[rank], limit, f"connection to rank {rank}")
+        address, _, _, port = self._facts[rank]
+        connection = _store.connect((address, int(port)), limit, f"connection to rank {rank}")
         connection.sendall(_HELLO.pack(self._secret, self.rank, purpose))
         return connection
 
@@ -141,7 +151,7 @@ class Mesh:
         return found
 
     def lost(self, rank: int, reason: str) -> PeerLost:
-        return PeerLost(f"rank {rank} on host {self.host(rank)} is lost: {reason}", rank, self.host(rank))
+        return PeerLost(f"rank {rank} on host {self.host(rank)} is lost: {reason}", rank, self._facts[rank][1])
 
     def fail(self, rank: int, error: BaseException, *, everything: bool) -> None:
         """A rank is gone: receives from it raise, and if `everything`, all others too."""
@@ -315,10 +325,13 @@ class Mesh:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ, None)
             selector.register(self._wake, selectors.EVENT_READ, None)
+            selector.register(self._event[0], selectors.EVENT_READ, None)
             while not self._closing:
                 for key, _ in selector.select():
                     if key.fileobj is self._listener:
                         self._accept(selector)
+                    elif key.fileobj == self._event[0]:
+                        self._event[1]()
                     elif isinstance(key.data, _Incoming) and not self._progress(key.data):
                         selector.unregister(key.fileobj)
                         self._closed(key.data)
@@ -342,8 +355,8 @@ class Mesh:
                 with self._lock:
                     self._incoming[rank] = incoming
                 selector.register(connection, selectors.EVENT_READ, incoming)
-            elif purpose in self.on_connection:
-                self.on_connection[purpose](connection, rank)
+            elif purpose in self._on_connection:
+                self._on_connection[purpose](connection, rank)
 
     def _progress(self, incoming: _Incoming) -> bool:
         """Reads what is there; False when the connection is closed."""

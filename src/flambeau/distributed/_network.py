@@ -1,42 +1,177 @@
-"""What connects the processes of a program, and which engine carries a group."""
+"""What connects the processes of a program, who of them is still there, and which engine carries a group."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import socket
+import threading
+import time
+from multiprocessing import util
 from typing import Any
 
+from flambeau import _C
 from flambeau.distributed import _rendezvous
 from flambeau.distributed._engine import Alone, Engine
 from flambeau.distributed._mesh import Mesh
+from flambeau.distributed._shared import SharedEngine, open_segment
+from flambeau.distributed._store import PrefixStore, TCPStore
 from flambeau.distributed._tcp import TcpEngine
+from flambeau.errors import ArgumentError, CollectiveMismatch, DistError, PeerLost
+
+_HERE, _LEFT, _CLOSED, _SILENT, _REPORTED = range(5)  # in the order of Peer in csrc/cluster/peers.h
+
+
+def _silence() -> float:
+    """Seconds without a sign of life after which a process is taken for lost."""
+    text = os.environ.get("FLAMBEAU_HEARTBEAT_TIMEOUT", "5")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds < 1.5:
+        raise ArgumentError(
+            f"init_process_group: FLAMBEAU_HEARTBEAT_TIMEOUT must be at least 1.5 seconds, got {text!r}"
+        )
+    return seconds
+
+
+def host_id() -> str:
+    """Equal for processes that may share memory: those of one kernel that see the same processes and network."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return "/".join([boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net"))])
 
 
 class Network:
     """The connections of this process to all others."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
-        self.store, self.rank, self.size = store, rank, size
+        self.store, self.rank, self.size, self._silence = store, rank, size, _silence()
         limit = min(timeout.total_seconds(), _rendezvous.start_timeout())
         _rendezvous.gather_all(store, rank, size, limit)
-        self.mesh = Mesh(rank, size, store, _rendezvous.own_address(store))
+        self._watched: dict[int, socket.socket] = {}
+        self._complete = threading.Condition()
+        self._seen: set[int] = set()
+        self._changed = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        facts = (_rendezvous.own_address(store), socket.gethostname(), host_id())
+        self.mesh = Mesh(rank, size, store, facts, {b"w": self._watch}, (self._changed, self._look))
+        self._side: Any = None
+        self._closed = False
+        self._start_watch(limit)
+        # Also in processes of multiprocessing, which do not run what atexit knows.
+        self._at_exit = util.Finalize(None, self.close, exitpriority=-100)
         _rendezvous.leave_together(store, rank, size, limit)
+
+    # ---- who is there ----------------------------------------------------------------------------------------------
+
+    def _start_watch(self, limit: float) -> None:
+        """Connects to the neighbours whose signs of life this process expects: at distances of 1, 2, 4, 8 ..."""
+        neighbours, distance = set(), 1
+        while distance < self.size:
+            neighbours |= {(self.rank + distance) % self.size, (self.rank - distance) % self.size}
+            distance *= 2
+        for other in neighbours:
+            if other < self.rank:
+                self._watch(self.mesh.connect(other, b"w"), other)
+        end = time.monotonic() + limit
+        with self._complete:
+            while not neighbours <= self._watched.keys():
+                if not self._complete.wait(max(end - time.monotonic(), 0)) and time.monotonic() >= end:
+                    absent = sorted(neighbours - self._watched.keys())
+                    raise DistError(
+                        f"init_process_group: no connection from rank {absent[0]} on {self.mesh.host(absent[0])}"
+                    )
+            sockets = [(connection.detach(), other) for other, connection in sorted(self._watched.items())]
+        descriptors, ranks = [fd for fd, _ in sockets], [other for _, other in sockets]
+        _C.cluster_watch(self.rank, self.size, descriptors, ranks, self._silence, self._changed)
+
+    def _watch(self, connection: socket.socket, rank: int) -> None:
+        with self._complete:
+            self._watched[rank] = connection
+            self._complete.notify_all()
+
+    def _look(self) -> None:
+        """Runs in the thread of the mesh whenever the state of a rank has changed."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._changed)
+        _, states = _C.cluster_states()
+        for rank, state in enumerate(states):
+            if state == _HERE or rank in self._seen:
+                continue
+            self._seen.add(rank)
+            error = self.lost(rank)
+            if state != _LEFT:
+                self.mesh.fail(rank, error, everything=True)
+            else:  # what it has sent before may still be on its way
+                later = threading.Timer(0.5, self.mesh.fail, (rank, error), {"everything": False})
+                later.daemon = True
+                later.start()
+
+    def lost(self, rank: int) -> PeerLost:
+        """The error that says what happened to a rank."""
+        _, states = _C.cluster_states()
+        state = states[rank] if rank < len(states) else _CLOSED
+        if rank == self.rank:
+            return self.mesh.lost(rank, "the others took this process for lost, as they heard nothing of it")
+        reason = {
+            _LEFT: "it has left the group, or its program has ended, while this rank waits for it",
+            _CLOSED: "its process has ended",
+            _SILENT: f"no sign of life for {self._silence:g} s; it is stopped, or its host or the link to it is down",
+            _REPORTED: "another rank has found it to have ended, or to be silent",
+        }[state or _CLOSED]
+        return self.mesh.lost(rank, reason)
+
+    # ---- groups ----------------------------------------------------------------------------------------------------
 
     def engine(self, name: str, ranks: list[int], timeout: datetime.timedelta) -> Engine:
         """The engine for a group of these ranks."""
         if len(ranks) == 1:
             return Alone()
-        return TcpEngine(self.mesh, name, ranks, timeout.total_seconds(), self.waiting)
+        tcp = TcpEngine(self.mesh, name, ranks, timeout.total_seconds(), self.waiting)
+        if len({self.mesh.facts(rank)[-1] for rank in ranks}) > 1 or os.environ.get("FLAMBEAU_SHARED_MEMORY") == "0":
+            return tcp
+        segment = open_segment(PrefixStore("shared", self.store), name, tcp.rank, ranks)
+        return tcp if segment is None else SharedEngine(segment, self, tcp)
 
-    def waiting(self, engine: Any, sequence: int, text: str) -> None:
-        """Called once per second while a call waits for others."""
+    def waiting(self, engine: TcpEngine, sequence: int, text: str) -> None:
+        """Called once per second while a call waits for others: compares it with what they wait in.
+
+        Messages carry their call, so most mismatches are seen when one arrives. Ranks whose different calls all wait
+        for messages that nobody sends see them here.
+        """
+        others = [other for other in range(engine.size) if other != engine.rank]
+        try:
+            if self._side is None:
+                self._side = _own_connection(self.store)
+            self._side.set(f"waiting/{engine.name}/{engine.rank}", f"{sequence} {text}")
+            calls = [self._side.compare_set(f"waiting/{engine.name}/{other}", "", "").decode() for other in others]
+        except DistError:  # the process that serves the store has ended: nothing to compare with
+            return
+        for other, theirs in zip(others, calls, strict=True):
+            number, _, call = theirs.partition(" ")
+            if number == str(sequence) and call != text:
+                raise CollectiveMismatch(
+                    f"rank {engine.ranks[engine.rank]} called {text} while rank {engine.ranks[other]} called {call}; all ranks "
+                    "of a group must make the same calls in the same order"
+                )
 
     def close(self) -> None:
-        """Leaves."""
+        """Leaves: the others are told."""
+        if self._closed:
+            return
+        self._closed = True
+        self._at_exit.cancel()
+        _C.cluster_leave()
         self.mesh.close()
+        os.close(self._changed)
 
 
-def host_name() -> str:
-    """Name of this machine, and the process on it."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+def _own_connection(store: Any) -> Any:
+    """The same store by another connection, as the first may be waiting for a key."""
+    if isinstance(store, PrefixStore):
+        return PrefixStore(store.prefix, _own_connection(store.underlying_store))
+    if isinstance(store, TCPStore):
+        return TCPStore(store.host, store.port, timeout=datetime.timedelta(seconds=5))
+    return store
