@@ -4,9 +4,9 @@
 
 namespace fb::device {
 
-// Arguments of shape (N, H, length, features), float32 or float64, features adjacent; key and value may have fewer
-// heads, each shared by several of query's. The mask, of shape (N, H, length, source) with any strides, is undefined,
-// bool or of q's dtype.
+// Arguments of shape (N, H, length, features), of any real floating dtype, features adjacent; key and value may have
+// fewer heads, each shared by several of query's. The mask, of shape (N, H, length, source) with any strides, is
+// undefined, bool or of the dtype q computes in.
 struct Attention {
     Tensor q, k, v, mask;
     bool causal;
@@ -19,7 +19,7 @@ struct Attention {
 };
 
 struct Attending {
-    // output: zeros. logsumexp: contiguous (N, H, length).
+    // output: zeros. logsumexp: contiguous (N, H, length), of the dtype q computes in.
     void (*forward)(const Attention& p, const Tensor& output, const Tensor& logsumexp);
     // dq, dk, dv: zeros. Features are adjacent in all.
     void (*backward)(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,

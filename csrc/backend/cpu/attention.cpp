@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/loops.h"
 
 namespace fb::cpu {
 namespace {
@@ -72,7 +73,23 @@ void backward_head(const Attention& p, int64_t b, int64_t kh, const Tensor& grad
     }
 }
 
+Tensor as_float(const Tensor& x) {
+    Tensor result = empty(x.shape(), DType::F32, x.device());
+    copy(result, x);
+    return result;
+}
+Attention as_float(Attention p) {
+    p.q = as_float(p.q), p.k = as_float(p.k), p.v = as_float(p.v);
+    return p;
+}
+
 void attention_forward(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
+    if (fits_half(p, false)) return forward_half(p, output, logsumexp);
+    if (is_half(p.q.dtype())) {
+        Tensor wide = as_float(output);
+        attention_forward(as_float(p), wide, logsumexp);
+        return copy(output, wide);
+    }
     if (fits_panels(p)) {
         forward_panels(p, output, logsumexp);
         return;
@@ -95,6 +112,13 @@ void attention_forward(const Attention& p, const Tensor& output, const Tensor& l
 
 void attention_backward(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                         const Tensor& dq, const Tensor& dk, const Tensor& dv) {
+    if (fits_half(p, true)) return backward_half(p, grad, output, logsumexp, dq, dk, dv);
+    if (is_half(p.q.dtype())) {
+        Tensor wide[] = {as_float(dq), as_float(dk), as_float(dv)};
+        attention_backward(as_float(p), as_float(grad), as_float(output), logsumexp, wide[0], wide[1], wide[2]);
+        copy(dq, wide[0]), copy(dk, wide[1]), copy(dv, wide[2]);
+        return;
+    }
     if (fits_panels(p)) {
         backward_panels(p, grad, output, logsumexp, dq, dk, dv);
         return;

@@ -138,4 +138,11 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
 void backward_panels(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                      const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
+// float16 and bfloat16; shapes that do not fit are computed as float32.
+inline constexpr int64_t few_queries = 15;
+bool fits_half(const Attention& p, bool backward);
+void forward_half(const Attention& p, const Tensor& output, const Tensor& logsumexp);
+void backward_half(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv);
+
 }  // namespace fb::cpu::attention

@@ -130,7 +130,7 @@ void pair_panels(const PairPanels& g) {
     constexpr auto heights = std::make_index_sequence<tall>();
     int64_t blocks = (g.m + tall - 1) / tall;
     for (int64_t j = 0; j < g.n; j += pair_wide) {
-        const uint32_t* b = g.b + j * g.lanes;
+        const uint32_t* b = g.b + j / pair_wide * (g.b_step ? g.b_step : g.lanes * pair_wide);
         bool narrow = g.n - j <= pair_wide / 2;
         for (int64_t q = 0; q < blocks; q++) {
             int64_t r = g.m * q / blocks, rows = g.m * (q + 1) / blocks - r;

@@ -33,7 +33,8 @@ struct PairPanels {
     const uint32_t* b;  // panels of pair_wide columns, the last one perhaps of half that
     float* c;
     int64_t c_row;
-    bool add;  // to what c holds
+    bool add;            // to what c holds
+    int64_t b_step = 0;  // between panels of b, where they are longer than the lanes
 };
 void pair_panels(const PairPanels& g);
 // sums[i * n + j] of m rows of a and n ≤ rows_columns columns of b, both adjacent along k, read where they lie.

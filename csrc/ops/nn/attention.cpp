@@ -21,7 +21,7 @@ device::Attention attention_of(const Args& a, int first) {
           "query ", p.q.shape(), ", key ", p.k.shape(), " and value ", p.v.shape(), " do not fit");
     check(p.k.dtype() == p.q.dtype() && p.v.dtype() == p.q.dtype(), "query, key and value differ in dtype");
     if (p.mask) {
-        if (p.mask.dtype() != DType::Bool) p.mask = to_dtype(p.mask, p.q.dtype());
+        if (p.mask.dtype() != DType::Bool) p.mask = to_dtype(p.mask, compute_dtype(p.q.dtype()));
         p.mask = expand(p.mask, {p.batch, p.heads, p.length, p.source});
     }
     return p;
@@ -56,7 +56,7 @@ Example:
     OpScope scope("scaled_dot_product_attention");
     device::Attention p = attention_of(a, 0);
     Tensor output = ordered_like(p.q, {p.batch, p.heads, p.length, p.value_features});
-    Tensor logsumexp = empty({p.batch, p.heads, p.length}, p.q.dtype(), p.q.device());
+    Tensor logsumexp = empty({p.batch, p.heads, p.length}, compute_dtype(p.q.dtype()), p.q.device());
     device::attending(p.q).forward(p, output, logsumexp);
     return std::vector<Tensor>{output, logsumexp};
 }

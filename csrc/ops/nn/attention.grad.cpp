@@ -7,9 +7,12 @@
 
 namespace fb {
 
-// With all scores at once: for gradients of gradients, and of the mask.
+// With all scores at once: for gradients of gradients, and of the mask. Half types in float32 between.
 static void composed_gradient(GradCall& c) {
-    Var g = c.g(0), q = c.in(0), k = c.in(1), v = c.in(2);
+    DType dtype = c.dtype(0), inside = compute_dtype(dtype);
+    auto widened = [&](const Var& x) { return dtype == inside ? x : cast(x, inside); };
+    auto set = [&](int i, const Var& x) { c.set(i, dtype == inside ? x : cast(x, dtype)); };
+    Var g = widened(c.g(0)), q = widened(c.in(0)), k = widened(c.in(1)), v = widened(c.in(2));
     const Dims &qs = c.shape(0), &ks = c.shape(1), &vs = c.shape(2);
     int64_t shared = qs[1] / ks[1];
     auto repeat = [&](const Var& x) {
@@ -23,19 +26,19 @@ static void composed_gradient(GradCall& c) {
     };
     Var scale(c.number(5)), scores = matmul(q * scale, transpose(repeat(k), -2, -1)), hidden;
     if (c.given(3) && c.dtype(3) == DType::Bool) hidden = logical_not(c.in(3));
-    else if (c.given(3)) scores = scores + c.in(3);
+    else if (c.given(3)) scores = scores + (c.dtype(3) == inside ? c.in(3) : cast(c.in(3), inside));
     if (c.flag(4)) hidden = logical_not(tril(Var(full({qs[2], ks[2]}, Scalar(true), DType::Bool, c.device()))));
     double lowest = -std::numeric_limits<double>::infinity();
     if (hidden.defined()) scores = masked_fill(scores, hidden, lowest);
     Var weights = masked_fill(call<"softmax">(scores, -1), all(scores == lowest, -1, true), 0);
-    if (c.needs(2)) c.set(2, gathered(matmul(transpose(weights, -2, -1), g), vs));
+    if (c.needs(2)) set(2, gathered(matmul(transpose(weights, -2, -1), g), vs));
     Var slope = matmul(g, transpose(repeat(v), -2, -1));
     slope = weights * (slope - sum(slope * weights, Dims{-1}, true));
     if (c.has(1)) slope = slope + weights * unsqueeze(c.g(1), -1);
     if (hidden.defined()) slope = masked_fill(slope, hidden, 0);
-    if (c.needs(0)) c.set(0, matmul(slope, repeat(k)) * scale);
-    if (c.needs(1)) c.set(1, gathered(matmul(transpose(slope, -2, -1), q), ks) * scale);
-    if (c.given(3) && c.needs(3)) c.set(3, slope);
+    if (c.needs(0)) set(0, matmul(slope, repeat(k)) * scale);
+    if (c.needs(1)) set(1, gathered(matmul(transpose(slope, -2, -1), q), ks) * scale);
+    if (c.given(3) && c.needs(3)) c.set(3, c.dtype(3) == inside ? slope : cast(slope, c.dtype(3)));
 }
 
 constexpr uint32_t kept = IN(0) | IN(1) | IN(2) | IN(3) | RESULT(0) | RESULT(1);

@@ -9,11 +9,14 @@ from flambeau import Tensor
 from flambeau._registry import private
 from flambeau.errors import ArgumentError
 from flambeau.nn.attention.bias import CausalBias
-from flambeau.nn.functional._common import in_core, narrow_back, wide
+from flambeau.nn.functional._common import narrow_back, wide
 from flambeau.nn.functional._dropout import dropout
 from flambeau.nn.functional._linear import linear
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+
+_FLOATS = (fb.float16, fb.bfloat16, fb.float32, fb.float64)
 
 
 class _AttentionError(ArgumentError, AssertionError):
@@ -79,9 +82,9 @@ def scaled_dot_product_attention(
 
 def _tiles(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, shared: int) -> bool:
     """Whether the kernel that never holds all scores takes these."""
-    if not in_core(
-        *(wide(x) for x in (query, key, value)), None if mask is None or mask.dtype == fb.bool else wide(mask)
-    ):
+    if any(x.dtype not in _FLOATS or hasattr(x, "__flambeau_dispatch__") for x in (query, key, value)):
+        return False
+    if mask is not None and mask.dtype != fb.bool and mask.dtype not in _FLOATS:
         return False
     if hasattr(mask, "__flambeau_dispatch__") or not 2 <= query.ndim <= 4 or 0 in query.shape or 0 in key.shape:
         return False
@@ -98,12 +101,11 @@ def _broadcasts(mask: Tensor, shape: tuple[int, ...]) -> bool:
 
 def _tiled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
     extra = 4 - query.ndim
-    q, k, v = (wide(x)[(None,) * extra] if extra else wide(x) for x in (query, key, value))
-    if mask is not None:
-        mask = mask if mask.dtype == fb.bool else mask.to(q.dtype)
-        mask = mask[(None,) * (4 - mask.ndim)] if mask.ndim < 4 else mask
+    q, k, v = (x[(None,) * extra] if extra else x for x in (query, key, value))
+    if mask is not None and mask.ndim < 4:
+        mask = mask[(None,) * (4 - mask.ndim)]
     result = private.attention(q, k, v, mask, causal, scale).output
-    return narrow_back(result.view(*query.shape[:-1], value.shape[-1]), query)
+    return result.view(*query.shape[:-1], value.shape[-1])
 
 
 def _check_attention(
