@@ -113,9 +113,9 @@ FAMILIES = [
         r"flambeau/(amp|autograd)/",
     ),
     (
-        "files", "Files", "Saving and loading.",
+        "files", "Files and small weights", "Saving, loading, and weights stored as small integers.",
         r"$^",
-        r"serialization",
+        r"serialization|quantization",
     ),
     (
         "settings", "Types and settings", "Type queries, defaults, printing, threads, determinism.",

@@ -133,8 +133,8 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "__future__", "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
-    "func", "functional", "futures", "hub", "jit", "masked", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom",
-    "random", "serialization", "signal", "sparse", "testing", "types", "utils", "version", "xpu",
+    "func", "functional", "futures", "gguf", "hub", "jit", "masked", "multiprocessing", "nn", "optim", "overrides", "profiler",
+    "quantization", "quasirandom", "random", "serialization", "signal", "sparse", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 # Names that stand at the top as well: all that these modules list, and some of others.
 _LISTED = (
@@ -148,6 +148,7 @@ _CHOSEN = {
         alpha_dropout bilinear celu celu_ cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
         pairwise_distance prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
     """.split(),
+    "quantization": ["quantize_"],
     "serialization": ["load", "save"],
 }
 

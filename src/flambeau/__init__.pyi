@@ -24,6 +24,7 @@ from . import fft as fft
 from . import func as func
 from . import functional as functional
 from . import futures as futures
+from . import gguf as gguf
 from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg
@@ -33,6 +34,7 @@ from . import nn as nn
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
+from . import quantization as quantization
 from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
@@ -4030,6 +4032,13 @@ def quantile(
     interpolation: _str = "linear",
     out: Tensor | None = None,
 ) -> Tensor: ...
+def quantize_(
+    model: nn.Module,
+    format: _str = "int8",
+    *,
+    group_size: _int | None = None,
+    filter_fn: Callable[[nn.Module, _str], _bool] | None = None,
+) -> None: ...
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def rad2deg_(input: Tensor) -> Tensor: ...
 @overload

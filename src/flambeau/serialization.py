@@ -1,8 +1,7 @@
 """Saving and loading. Loading a file never runs code except what the program has declared safe.
 
 The format of our own is safetensors, with the structure of containers as JSON in its metadata. PyTorch's .pt and .pth
-files
-are read and written too, without PyTorch.
+files are read and written too, without PyTorch; GGUF files are read.
 
 Example:
     >>> import os, tempfile
@@ -109,7 +108,7 @@ def load(
     f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
     mmap: bool | None = None, verify: bool | None = None, **pickle_load_args: Any,
 ) -> Any:  # fmt: skip
-    """Loads what save() wrote, any safetensors file (or index of shards), or a .pt or .pth file of PyTorch.
+    """Loads what save() wrote, any safetensors file (or index of shards), a .pt or .pth file of PyTorch, or a GGUF file.
 
     Loading never runs code because a file says so. PyTorch's pickles are read opcode by opcode, and a class or
     function that is not on the list of plain data is an error that names it. add_safe_globals() extends the list;
@@ -127,6 +126,7 @@ def load(
             __setstate__ of its own, is an error until add_safe_globals() names it.
         mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
             neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
+            GGUF files are mapped unless it is False; see gguf.GGUF for what comes of them.
         verify: whether checksums are compared; by default yes, except for mapped files, which would be read whole.
         pickle_load_args: encoding="utf-8", "latin1", "ascii" or "bytes" for the strings of Python 2.
 
@@ -153,7 +153,19 @@ def load(
     if path and not os.path.exists(path) and os.path.exists(path + shards.SUFFIX):
         path = f = path + shards.SUFFIX
     with source.Source(f, bool(mmap), check) as bytes_in, translated(bytes_in.name):
+        if bytes_in.size >= 4 and bytes_in.read(0, 4) == b"GGUF":
+            if path and mmap is None and not bytes_in.mapped:
+                bytes_in.map()
+            return _read_gguf(bytes_in, mapper)
         return _read(bytes_in, path, mapper, check, encoding, weights_only is False)
+
+
+def _read_gguf(file: source.Source, mapper: locations.Mapper) -> Any:
+    from flambeau import gguf
+    from flambeau._files import gguf_format
+
+    metadata, tensors = gguf_format.read(file, mapper)
+    return gguf.GGUF(tensors, metadata)
 
 
 def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool, encoding: str, imported: bool) -> Any:
@@ -170,7 +182,7 @@ def _read(file: source.Source, path: str, mapper: locations.Mapper, verify: bool
     find = known.find_with_imported if imported else None
     reader = _torch_reader(file, head, mapper, verify, encoding, find, imported or bool(classes.registered))
     if reader is None:
-        raise FileError("not a safetensors file, nor one of PyTorch's formats")
+        raise FileError("not a safetensors or GGUF file, nor one of PyTorch's formats")
     return reader()
 
 

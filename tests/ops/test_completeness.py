@@ -12,6 +12,8 @@ EXEMPT: dict[str, str] = {
     "resize_": "changes the tensor's own shape; test_tensor.py::test_resize",
     "resize_as_": "changes the tensor's own shape; test_tensor.py::test_resize",
     "set_": "changes the tensor's memory; test_tensor.py::test_set",
+    "_nn.dequantize": "weights of small integers; tests/nn/test_quantized.py, tests/files/test_gguf.py",
+    "_nn.quantized_linear": "weights of small integers; tests/nn/test_quantized.py",
     "_nn.logsigmoid_recorded": "_nn.logsigmoid where gradients are wanted; tests/nn/test_orders.py",
 } | dict.fromkeys(
     [

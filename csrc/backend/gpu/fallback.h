@@ -9,6 +9,7 @@
 #include "device/index.h"
 #include "device/normalization.h"
 #include "device/optimizer.h"
+#include "device/quantized.h"
 #include "device/sort.h"
 #include "device/table.h"
 
@@ -44,6 +45,10 @@ void each_tensor(device::OptimizerRows& rows, F f) {
     for (device::OptimizerRow& row : rows) {
         for (Tensor& t : row.columns) each_tensor(t, f);
     }
+}
+template <class F>
+void each_tensor(device::QuantWeight& p, F f) {
+    for (Tensor* t : {&p.data, &p.scale, &p.zero}) each_tensor(*t, f);
 }
 template <class F>
 void each_tensor(device::Distinct& p, F f) {

@@ -103,9 +103,11 @@ bool provide(DeviceType type) {
 }
 template <DeviceType... type>
 bool provide_on() {
-    return (provide<Attending, Convolving, Counting, Creating, Decomposing, Drawing, Indexing, Looping, Losses, Moving,
-                    Multiplying, Normalizing, OptimizerSteps, Pooling, Recurrent, Reducing, Scanning, Sorting>(type) &&
-            ...);
+    return (
+        provide<Attending, Convolving, Counting, Creating, Decomposing, Drawing, Indexing, Looping, Losses, Moving,
+                Multiplying, Normalizing, OptimizerSteps, Pooling, Quantized, Recurrent, Reducing, Scanning, Sorting>(
+            type) &&
+        ...);
 }
 [[maybe_unused]] const bool provided = provide_on<DeviceType::Sim, DeviceType::OpenCL>();
 

@@ -31,7 +31,7 @@ class FileError(ArgumentError):
         >>> fb.serialization.load(io.BytesIO(b"hello, world"))
         Traceback (most recent call last):
             ...
-        flambeau.serialization.FileError: load: a file object: not a safetensors file, nor one of PyTorch's formats
+        flambeau.serialization.FileError: load: a file object: not a safetensors or GGUF file, nor one of PyTorch's formats
     """
 
 

@@ -80,8 +80,14 @@ class Source:
             raise TypeError(f"load: expected a path or an object with read(), got {type(f).__name__}")
         if mapped and self._descriptor is None:
             raise ArgumentError(f"load: mmap=True needs a path or an open file on disk, got {self.name}")
-        if mapped and self.size:
-            self._map = self._mapping(f)
+        self._given = f
+        if mapped:
+            self.map()
+
+    def map(self) -> None:
+        """Maps the file from now on, where it is one on disk."""
+        if self._descriptor is not None and self.size:
+            self._map = self._mapping(self._given)
 
     def _mapping(self, f: Any) -> Any:
         end = self._start + self.size

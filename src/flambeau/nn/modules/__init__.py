@@ -22,6 +22,7 @@ from flambeau.nn.modules.normalization import *
 from flambeau.nn.modules.padding import *
 from flambeau.nn.modules.pixelshuffle import *
 from flambeau.nn.modules.pooling import *
+from flambeau.nn.modules.quantized import *
 from flambeau.nn.modules.rnn import *
 from flambeau.nn.modules.sparse import *
 from flambeau.nn.modules.transformer import *

@@ -1,0 +1,271 @@
+// Products with quantized weights. A few rows meet the stored integers directly, which costs little more than reading
+// them; for many rows, panels of the weight become floats that serve all rows.
+#include "backend/cpu/quantized.h"
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include "backend/cpu/gemm.h"
+#include "base/cpu_level.h"
+#include "base/parallel.h"
+#include "device/quantized.h"
+
+namespace fb::cpu {
+namespace {
+#include "backend/cpu/quantized_formats.h"
+
+using device::QuantFormat;
+using device::QuantWeight;
+
+const QuantKernels& kernels() {
+#if defined(__x86_64__)
+    if (cpu_has(CpuLevel::AVX512_VNNI)) return quant_kernels_wide();
+#endif
+    static constexpr QuantKernels base = kernels_of_level;
+    return base;
+}
+
+// From here on, panels of floats are quicker.
+constexpr int64_t few_rows = 16;
+constexpr int64_t panel_bytes = 1 << 19;
+constexpr int64_t bytes_per_chunk = 1 << 16;  // of the weight: what a thread takes at once
+
+struct Weight {
+    explicit Weight(const QuantWeight& w)
+        : by_rows(w.format == QuantFormat::Int8 && w.group == 0),
+          kernel(kernel_of(w)),
+          rows(w.data.size(0)),
+          columns(w.columns),
+          row_bytes(w.data.size(1)),
+          data(reinterpret_cast<const uint8_t*>(w.data.raw())) {
+        if (by_rows) row_scale = w.scale.data<float>();
+        else if (w.group) {
+            scale = reinterpret_cast<const uint16_t*>(w.scale.raw());
+            if (w.zero) zero = reinterpret_cast<const uint16_t*>(w.zero.raw());
+            shift = std::countr_zero(static_cast<uint64_t>(w.group / 32));
+            groups = columns / w.group;
+        }
+    }
+    static size_t kernel_of(const QuantWeight& w) {
+        if (w.format == QuantFormat::Int8) return w.group ? 1 : 0;
+        if (w.format == QuantFormat::Int4) return w.group == 32 ? 2 : w.group == 64 ? 3 : 4;
+        return static_cast<size_t>(w.format) + 3;
+    }
+    QuantRow row(int64_t j) const {
+        return {data + j * row_bytes, scale ? scale + j * groups : nullptr, zero ? zero + j * groups : nullptr, shift};
+    }
+    void expand(int64_t j, float* to) const {
+        kernels().expand[kernel](row(j), columns, to);
+        if (by_rows) {
+            for (int64_t i = 0; i < columns; i++) to[i] *= row_scale[j];
+        }
+    }
+    bool by_rows;
+    size_t kernel;
+    int64_t rows, columns, row_bytes, groups = 0;
+    const uint8_t* data;
+    const float* row_scale = nullptr;
+    const uint16_t *scale = nullptr, *zero = nullptr;
+    int shift = 0;
+};
+
+// The left operand in int16; `finite` is false where that cannot be done.
+class LeftRows {
+  public:
+    template <class T>
+    LeftRows(const T* x, int64_t rows, int64_t k)
+        : parts_((k + 127) / 128 * 4),
+          rows_(rows),
+          values_(static_cast<size_t>(rows * parts_ * 32)),
+          sums_(static_cast<size_t>(rows * parts_ * 4)) {
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t i = 0; i < k && finite; i += 128)
+                four(x + r * k + i, std::min<int64_t>(128, k - i), r * parts_ + i / 32);
+        }
+    }
+    QuantLeft from(int64_t r) const {
+        const float* scale = sums_.data();
+        int64_t all = rows_ * parts_;
+        return {values_.data() + r * parts_ * 32, parts_ * 32, parts_, scale + r * parts_, scale + all + r * parts_,
+                scale + 2 * (all + r * parts_)};
+    }
+    bool finite = true;
+
+  private:
+    template <class T>
+    void four(const T* x, int64_t n, int64_t at) {
+        float given[128] = {}, most = 0;
+        for (int64_t i = 0; i < n; i++) given[i] = static_cast<float>(x[i]);
+        bool all_finite = true;
+        for (float v : given) {
+            float size = std::fabs(v);
+            most = size > most ? size : most;
+            all_finite &= size <= std::numeric_limits<float>::max();
+        }
+        finite &= all_finite;
+        if (!finite) return;
+        // The inverse of what is smaller would overflow.
+        float scale = most / 32767, inverse = most > 1e-30f ? 32767 / most : 0;
+        int16_t* to = values_.data() + at * 32;
+        for (int i = 0; i < 128; i++) to[i] = static_cast<int16_t>(std::nearbyint(given[i] * inverse));
+        size_t all = values_.size() / 32;
+        for (size_t p = static_cast<size_t>(at); p < static_cast<size_t>(at) + 4; p++, to += 32) {
+            int32_t halves[2] = {};
+            for (int i = 0; i < 16; i++) halves[0] += to[i], halves[1] += to[16 + i];
+            sums_[p] = scale;
+            sums_[all + p] = scale * static_cast<float>(halves[0] + halves[1]);
+            sums_[2 * (all + p)] = scale * static_cast<float>(halves[0]);
+            sums_[2 * (all + p) + 1] = scale * static_cast<float>(halves[1]);
+        }
+    }
+    int64_t parts_, rows_;
+    std::vector<int16_t> values_;
+    std::vector<float> sums_;  // scales, sums of 32, sums of 16
+};
+
+template <class T>
+void few(T* out, const LeftRows& x, int64_t m, const Weight& w, const float* bias) {
+    auto dot = kernels().dot[w.kernel];
+    parallel_for(w.rows, std::max<int64_t>(1, bytes_per_chunk / std::max<int64_t>(1, w.row_bytes * ((m + 3) / 4))),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t j = begin; j < end; j++) {
+                         QuantRow row = w.row(j);
+                         float scale = w.by_rows ? w.row_scale[j] : 1, start = bias ? bias[j] : 0;
+                         for (int64_t r = 0; r < m; r += 4) {
+                             float sums[4];
+                             int rows = static_cast<int>(std::min<int64_t>(4, m - r));
+                             dot(row, w.columns, x.from(r), rows, sums);
+                             for (int i = 0; i < rows; i++) {
+                                 float value = w.by_rows ? sums[i] * scale : sums[i];
+                                 out[(r + i) * w.rows + j] = T(bias ? value + start : value);
+                             }
+                         }
+                     }
+                 });
+}
+
+void many(float* out, const float* x, int64_t m, const Weight& w, const float* bias) {
+    int64_t k = w.columns, wide = std::clamp<int64_t>(panel_bytes / 4 / std::max<int64_t>(1, k), 16, 256);
+    parallel_for((w.rows + wide - 1) / wide, 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> panel(static_cast<size_t>(wide * k));
+        for (int64_t p = begin; p < end; p++) {
+            int64_t first = p * wide, n = std::min(wide, w.rows - first);
+            for (int64_t j = 0; j < n; j++) w.expand(first + j, panel.data() + j * k);
+            float_gemm({DType::F32, m, n, k, reinterpret_cast<const char*>(x), k, 1,
+                        reinterpret_cast<const char*>(panel.data()), 1, k, reinterpret_cast<char*>(out + first), w.rows,
+                        Scalar(1), Scalar(0)});
+            for (int64_t i = 0; bias && i < m; i++) {
+                for (int64_t j = 0; j < n; j++) out[i * w.rows + first + j] += bias[first + j];
+            }
+        }
+    });
+}
+
+// Every row of x becomes int8 with one scale: false where it cannot.
+template <class T>
+bool round_rows(const T* x, int64_t m, int64_t k, int64_t stride, int8_t* to, float* scale) {
+    std::atomic<bool> finite = true;
+    parallel_for(m, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, k)), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; r++) {
+            const T* from = x + r * k;
+            float most = 0;
+            bool all_finite = true;
+            for (int64_t i = 0; i < k; i++) {
+                float size = std::fabs(static_cast<float>(from[i]));
+                most = size > most ? size : most;
+                all_finite &= size <= std::numeric_limits<float>::max();
+            }
+            if (!all_finite) {
+                finite = false;
+                continue;
+            }
+            float inverse = most > 1e-30f ? 127 / most : 0;
+            scale[r] = most / 127;
+            for (int64_t i = 0; i < k; i++)
+                to[r * stride + i] = static_cast<int8_t>(std::nearbyint(static_cast<float>(from[i]) * inverse));
+        }
+    });
+    return finite;
+}
+
+template <class T>
+bool in_bytes(T* out, const T* x, int64_t m, const Weight& w, const float* bias) {
+    int64_t k = w.columns, n = w.rows, stride = (k + 63) / 64 * 64;
+    std::vector<int8_t> left(static_cast<size_t>(m * stride));
+    std::vector<float> scale(static_cast<size_t>(m));
+    if (!round_rows(x, m, k, stride, left.data(), scale.data())) return false;
+    const int8_t* weight = reinterpret_cast<const int8_t*>(w.data);
+    auto meet = kernels().bytes;
+    parallel_for((n + 3) / 4, std::max<int64_t>(1, bytes_per_chunk / std::max<int64_t>(1, 4 * k * ((m + 3) / 4))),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t j = begin * 4; j < std::min(end * 4, n); j += 4) {
+                         int columns = static_cast<int>(std::min<int64_t>(4, n - j));
+                         int32_t sums[4] = {}, products[16];
+                         for (int c = 0; c < columns; c++) {
+                             for (int64_t i = 0; i < k; i++) sums[c] += weight[(j + c) * k + i];
+                         }
+                         for (int64_t r = 0; r < m; r += 4) {
+                             int rows = static_cast<int>(std::min<int64_t>(4, m - r));
+                             meet({left.data() + r * stride, stride, weight + j * k, k, sums}, rows, columns, products);
+                             for (int i = 0; i < rows; i++) {
+                                 for (int c = 0; c < columns; c++) {
+                                     float value = static_cast<float>(products[i * 4 + c]) *
+                                                   (scale[static_cast<size_t>(r + i)] * w.row_scale[j + c]);
+                                     out[(r + i) * n + j + c] = T(bias ? value + bias[j + c] : value);
+                                 }
+                             }
+                         }
+                     }
+                 });
+    return true;
+}
+
+template <class T>
+void multiply_as(const Tensor& out, const Tensor& x, const Weight& w, const float* bias, bool dynamic) {
+    int64_t m = x.size(0), k = w.columns, n = w.rows;
+    if (dynamic && in_bytes(out.data<T>(), x.data<T>(), m, w, bias)) return;
+    if (m <= few_rows) {
+        LeftRows left(x.data<T>(), m, k);
+        if (left.finite) return few(out.data<T>(), left, m, w, bias);
+    }
+    if constexpr (std::is_same_v<T, float>) many(out.data<float>(), x.data<float>(), m, w, bias);
+    else {
+        Tensor from = empty({m, k}, DType::F32, cpu_device), to = empty({m, n}, DType::F32, cpu_device);
+        auto each = [](int64_t count, auto f) {
+            parallel_for(count, parallel_grain, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; i++) f(i);
+            });
+        };
+        each(m * k, [&](int64_t i) { from.data<float>()[i] = static_cast<float>(x.data<T>()[i]); });
+        many(to.data<float>(), from.data<float>(), m, w, bias);
+        each(m * n, [&](int64_t i) { out.data<T>()[i] = T(to.data<float>()[i]); });
+    }
+}
+
+void multiply(const Tensor& out, const Tensor& x, const QuantWeight& weight, const Tensor& bias, bool dynamic) {
+    if (out.numel() == 0) return;
+    Weight w(weight);
+    const float* start = bias ? bias.data<float>() : nullptr;
+    dispatch<float, Half, BFloat16>(x.dtype(), "float32, float16 or bfloat16", [&](auto tag) {
+        multiply_as<typename decltype(tag)::type>(out, x, w, start, dynamic);
+    });
+}
+
+void dequantize(const Tensor& out, const QuantWeight& weight) {
+    if (out.numel() == 0) return;
+    Weight w(weight);
+    parallel_for(w.rows, std::max<int64_t>(1, parallel_grain / w.columns), [&](int64_t begin, int64_t end) {
+        for (int64_t j = begin; j < end; j++) w.expand(j, out.data<float>() + j * w.columns);
+    });
+}
+
+const device::Provide<device::Quantized> provided(DeviceType::CPU, {.multiply = multiply, .dequantize = dequantize});
+
+}  // namespace
+}  // namespace fb::cpu

@@ -1,0 +1,40 @@
+// Rows of quantized weights (Note [Quantized weights] in device/quantized.h) and of what they are multiplied with.
+#pragma once
+#include <cstdint>
+
+namespace fb::cpu {
+
+struct QuantRow {
+    const uint8_t* data;
+    const uint16_t *scale, *zero;  // bfloat16, where they are apart
+    int shift;                     // one of them serves 32 << shift numbers
+};
+
+// Rows of int16 (Note [Activations as int16]): `parts` parts of 32 numbers each, four of which share a scale. What is
+// missing from the last four is zero.
+struct QuantLeft {
+    const int16_t* values;
+    int64_t stride, parts;
+    const float *scale, *sum, *half_sum;  // of each part; sums are those of the numbers, of 32 or 16 of them
+};
+
+// Rows of int8: those of x take whole steps of 64 bytes, those of w are k apart and have the sums w_sum.
+struct QuantBytes {
+    const int8_t* x;
+    int64_t x_row;
+    const int8_t* w;
+    int64_t k;
+    const int32_t* w_sum;
+};
+
+// int8 with one scale per row, int8 by groups, int4 by groups of 32, 64 and 128, and then as in QuantFormat.
+inline constexpr int quant_kernels = 15;
+struct QuantKernels {
+    void (*dot[quant_kernels])(const QuantRow& row, int64_t k, const QuantLeft& x, int rows,
+                               float* out);  // at most 4 rows
+    void (*expand[quant_kernels])(const QuantRow& row, int64_t k, float* out);
+    void (*bytes)(const QuantBytes& t, int rows, int columns, int32_t* out);  // out: four rows of four
+};
+const QuantKernels& quant_kernels_wide();  // AVX-512 with VNNI
+
+}  // namespace fb::cpu
