@@ -8,14 +8,16 @@
 //   of windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
 // - Gradients of depthwise weights, and of the weights of first layers: kernels of our own (depthwise.cpp,
 //   conv_few.cpp). Row-major images stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
-// - Other float32 convolutions: oneDNN, channels-last. It never frees the code of some of its kernels, so after 2048
+// - Other convolutions of float32, and of bfloat16 where the processor has instructions for it: oneDNN, channels-last.
+// It never frees the code of some of its kernels, so after 2048
 //   shapes other kernels are used (onednn.cpp).
-// - Other dtypes: unfolded columns and matrix products.
+// - Other dtypes: unfolded columns and matrix products, for half types in float32.
 #include "backend/cpu/convolution.h"
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/winograd.h"
 #include "base/bool.h"
+#include "base/cpu_level.h"
 #include "base/parallel.h"
 #include "tensor/layout.h"
 
@@ -29,7 +31,7 @@ using device::ConvPass;
 
 // oneDNN wants the result to have every window that fits.
 bool fits_direct(const ConvShape& s, DType d) {
-    if (d != DType::F32) return false;
+    if (d != DType::F32 && !(d == DType::BF16 && cpu_has(CpuLevel::AVX512_BF16))) return false;
     for (int i = 0; i < 3; i++) {
         int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1;
         if ((s.in[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.out[i]) return false;
@@ -59,6 +61,8 @@ ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, boo
     bool forward = pass == ConvPass::Forward, direct = fits_direct(s, given.dtype());
     // Row-major inputs need no reordering.
     if (forward && direct && is_product(s, 0) && is_planes(given) && s.pixels() >= 64) return ProductByImage;
+    // Our products of half types are as quick as oneDNN's.
+    if (is_half(given.dtype()) && is_product(s.skips_pixels() ? s.without_gaps() : s, 0)) return Product;
     // oneDNN does patches of float32 forward as quickly.
     if (s.is_patches() && !(forward && direct)) return Patches;
     if (planes && stays_planes(s, given)) return Planes;
@@ -70,14 +74,16 @@ ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, boo
 // ---- direct --------------------------------------------------------------------------------------------------------
 
 void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    if (!winograd_forward(s, y, x, weight, bias)) onednn_forward(s, y, x, weight, bias);
+    if (x.dtype() == DType::BF16 || !winograd_forward(s, y, x, weight, bias)) onednn_forward(s, y, x, weight, bias);
 }
 void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    if (!winograd_backward_input(s, gx, gy, weight)) onednn_backward_input(s, gx, gy, weight);
+    if (gy.dtype() == DType::BF16 || !winograd_backward_input(s, gx, gy, weight))
+        onednn_backward_input(s, gx, gy, weight);
 }
 void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
-    if (winograd_backward_weight(s, gweight, gy, x) || depthwise_backward_weight(s, gweight, gy, x) ||
-        few_channels_backward_weight(s, gweight, gy, x))
+    if (x.dtype() == DType::F32 &&
+        (winograd_backward_weight(s, gweight, gy, x) || depthwise_backward_weight(s, gweight, gy, x) ||
+         few_channels_backward_weight(s, gweight, gy, x)))
         return;
     onednn_backward_weight(s, gweight, gy, x);
 }

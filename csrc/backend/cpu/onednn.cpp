@@ -94,8 +94,8 @@ void choose_implementation(PrimitiveDesc& pd) {
     }
 }
 
-std::string key_of(char kind, const ConvShape& s, bool bias) {
-    std::string key(1, kind);
+std::string key_of(char kind, const ConvShape& s, DType dtype, bool bias) {
+    std::string key{kind, dtype == DType::F32 ? 'f' : 'b'};
     key.append(reinterpret_cast<const char*>(&s), sizeof s);
     key += bias ? 'b' : '-';
     int threads = num_threads();
@@ -113,7 +113,7 @@ memory::dims with_spatial(std::initializer_list<int64_t> first, const int64_t (&
 struct Layouts {
     memory::dims x, w, b, y, stride, low, high, dilation;
     Desc x_desc, y_desc, w_any, w_plain, b_desc;
-    explicit Layouts(const ConvShape& s) {
+    Layouts(const ConvShape& s, DType dtype) {
         x = with_spatial({s.batch, s.in_channels}, s.in, s.spatial);
         y = with_spatial({s.batch, s.out_channels}, s.out, s.spatial);
         w = s.groups > 1 ? with_spatial({s.groups, s.out_channels / s.groups, s.per_group()}, s.kernel, s.spatial)
@@ -132,12 +132,12 @@ struct Layouts {
         memory::dims strides(w.size(), 1);
         for (int64_t i = static_cast<int64_t>(w.size()) - 2; i >= 0; i--)
             strides[static_cast<size_t>(i)] = strides[static_cast<size_t>(i + 1)] * w[static_cast<size_t>(i + 1)];
-        auto f32 = memory::data_type::f32;
-        x_desc = Desc(x, f32, last);
-        y_desc = Desc(y, f32, last);
-        w_any = Desc(w, f32, tag::any);
-        w_plain = Desc(w, f32, strides);
-        b_desc = Desc(b, f32, tag::x);
+        auto type = dtype == DType::F32 ? memory::data_type::f32 : memory::data_type::bf16;
+        x_desc = Desc(x, type, last);
+        y_desc = Desc(y, type, last);
+        w_any = Desc(w, type, tag::any);
+        w_plain = Desc(w, type, strides);
+        b_desc = Desc(b, type, tag::x);
     }
 };
 
@@ -200,8 +200,8 @@ void guarded(F f) {
 
 void onednn_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     guarded([&] {
-        Layouts l(s);
-        auto plan = cache().get(key_of('f', s, bias.defined()), [&] {
+        Layouts l(s, weight.dtype());
+        auto plan = cache().get(key_of('f', s, x.dtype(), bias.defined()), [&] {
             auto pd = forward_desc(l, bias.defined());
             choose_implementation(pd);
             Plan p{dnnl::convolution_forward(pd), pd.weights_desc(), pd.scratchpad_desc(), nullptr, nullptr};
@@ -218,8 +218,8 @@ void onednn_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const 
 
 void onednn_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
     guarded([&] {
-        Layouts l(s);
-        auto plan = cache().get(key_of('i', s, false), [&] {
+        Layouts l(s, weight.dtype());
+        auto plan = cache().get(key_of('i', s, gy.dtype(), false), [&] {
             auto hint = forward_desc(l, false);
             dnnl::convolution_backward_data::primitive_desc pd(engine(), dnnl::algorithm::convolution_direct, l.x_desc,
                                                                l.w_any, l.y_desc, l.stride, l.dilation, l.low, l.high,
@@ -238,8 +238,8 @@ void onednn_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& g
 
 void onednn_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     guarded([&] {
-        Layouts l(s);
-        auto plan = cache().get(key_of('w', s, false), [&] {
+        Layouts l(s, x.dtype());
+        auto plan = cache().get(key_of('w', s, x.dtype(), false), [&] {
             auto hint = forward_desc(l, false);
             dnnl::convolution_backward_weights::primitive_desc pd(engine(), dnnl::algorithm::convolution_direct,
                                                                   l.x_desc, l.w_any, Desc(), l.y_desc, l.stride,

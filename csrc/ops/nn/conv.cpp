@@ -114,7 +114,10 @@ Tensor grouped(const ConvShape& s, const Tensor& g) {
 
 // ---- the three operations ------------------------------------------------------------------------------------------
 
-bool through_float(DType d) { return is_half(d); }
+// Half types are computed in float32 where there is no better algorithm than columns.
+bool through_float(ConvPass pass, const ConvShape& s, const Tensor& given) {
+    return is_half(given.dtype()) && device::convolving(given).choose(pass, s, given, false) == ConvAlgorithm::Columns;
+}
 // (batch, channels, pixels).
 Tensor by_image(const Tensor& t) { return view(t, {t.size(0), t.size(1), t.numel() / t.size(0) / t.size(1)}); }
 
@@ -166,7 +169,7 @@ Tensor add_bias(Tensor y, const Tensor& bias) {
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& o) {
     Dims shape = out_shape(x.shape(), w.shape(), o);
     ConvShape s = conv_shape(x.shape(), w.shape(), shape, o);
-    if (through_float(x.dtype()))
+    if (through_float(ConvPass::Forward, s, x))
         return to_dtype(
             forward(to_dtype(x, DType::F32), to_dtype(w, DType::F32), bias ? to_dtype(bias, DType::F32) : bias, o),
             x.dtype());
@@ -212,7 +215,7 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvW
 
 Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const ConvWindow& o, bool promised) {
     ConvShape s = conv_shape(x, w.shape(), g.shape(), o);
-    if (through_float(g.dtype()))
+    if (through_float(ConvPass::BackwardInput, s, g))
         return to_dtype(input_gradient(to_dtype(g, DType::F32), to_dtype(w, DType::F32), x, o, promised), g.dtype());
     if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype(), g.device());
     for (bool planes = true;; planes = false) {
@@ -253,7 +256,7 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Con
 
 Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const ConvWindow& o) {
     ConvShape s = conv_shape(x.shape(), w, g.shape(), o);
-    if (through_float(g.dtype()))
+    if (through_float(ConvPass::BackwardWeight, s, x))
         return to_dtype(weight_gradient(to_dtype(g, DType::F32), to_dtype(x, DType::F32), w, o), g.dtype());
     if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype(), g.device());
     bool skips = s.skips_pixels();
@@ -355,7 +358,7 @@ OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_W
 OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
     const Tensor& g = a.tensor(0);
     if (a.flag(1)) return contiguous(g);
-    if (g.dtype() != DType::F32 || g.numel() == 0 || is_last(g)) return g;
+    if ((g.dtype() != DType::F32 && g.dtype() != DType::BF16) || g.numel() == 0 || is_last(g)) return g;
     Tensor result = last_result(g.shape(), g, false);
     device::moving(result).copy(result, g);
     return result;
