@@ -1,141 +1,189 @@
-// Formulas over tensors that broadcast together, one kernel for each formula and combination of dtypes.
-#include <array>
-#include <cstring>
+// Formulas over tensors that broadcast together, one kernel for each formula, combination of dtypes and kind of layout.
+#include <algorithm>
+#include <bit>
 
-#include "backend/gpu/driver.h"
+#include "backend/gpu/elements.h"
 #include "backend/gpu/families.h"
-#include "backend/gpu/source.h"
 #include "tensor/plan.h"
 
 namespace fb::gpu {
 namespace {
 
-constexpr int most_dims = 12, most_inputs = 3;
+constexpr int64_t row_chunk = 1024;  // elements of a row for one item
 
-// As the kernel sees it; the addresses come first (Driver::launch).
-struct Arguments {
-    int64_t pointers = 1 + most_inputs;
-    char* data[1 + most_inputs] = {};
-    int64_t ndim = 0;
-    int64_t shape[most_dims] = {};
-    int64_t strides[1 + most_inputs][most_dims] = {};
-    double a = 0, b = 0, c = 0, number = 0;
-    int64_t whole = 0;
-};
-constexpr const char* declaration = R"(
-struct Arguments {
-    i64 pointers; char* data[4]; i64 ndim, shape[12], strides[4][12]; double a, b, c, number; i64 whole;
-};
-)";
+// An operand as the compute type. A number on the host comes as a number, not as memory.
+struct Operands {
+    Work& work;
+    DType compute;
+    std::string loads;
 
-std::string kernel_text(const std::string& value, DType compute, DType out, const std::vector<DType>& in,
-                        const std::vector<bool>& condition) {
-    std::string text = std::string(prelude()) + declaration + "typedef " + compute_type(compute) + " T;\n";
-    text += "inline void item(const Arguments& g, const i64* at) {\n";
-    for (size_t k = 0; k < in.size(); k++) {
-        std::string type = condition[k] ? "bool" : "T";
-        text += "    const " + type + " " + "xyz"[k] + " = load<" + type + ", " + stored_type(in[k]) + ">(g.data[" +
-                std::to_string(k + 1) + "] + at[" + std::to_string(k + 1) + "]);\n";
-    }
-    text +=
-        "    const double p_a = g.a, p_b = g.b, p_c = g.c;\n"
-        "    const T p_value = std::is_integral<T>::value ? (T)g.whole : (T)g.number;\n"
-        "    (void)p_a; (void)p_b; (void)p_c; (void)p_value;\n";
-    text += "    store<" + std::string(stored_type(out)) + ">(g.data[0] + at[0], " + value + ");\n}\n";
-    return text + R"(
-KERNEL {
-    const Arguments& g = *(const Arguments*)arguments;
-    const i64 row = g.ndim ? g.shape[0] : 1;
-    for (i64 i = begin; i < end;) {
-        i64 rest = i / row, first = i % row, at[4];
-        for (int k = 0; k < 4; k++) at[k] = first * g.strides[k][0];
-        for (int d = 1; d < g.ndim; d++) {
-            i64 place = rest % g.shape[d];
-            rest /= g.shape[d];
-            for (int k = 0; k < 4; k++) at[k] += place * g.strides[k][d];
+    // False when there is no conversion; `index` of the element.
+    bool add(char name, const Tensor& t, char* at, bool condition, const std::string& index) {
+        std::string x(1, name), type = condition ? "int" : "T", value;
+        if (!at) {
+            Scalar number = item(t);
+            if (number.kind == Kind::Complex) return false;
+            if (condition || !is_floating(compute)) {
+                if (!condition && number.kind == Kind::Floating) return false;
+                work.word("number_" + x, static_cast<uint64_t>(number.to<int64_t>()));
+            } else {
+                work.real("number_" + x, number.to<double>());
+            }
+            value = "g.number_" + x;
+        } else {
+            work.tensor("at_" + x, t, at);
+            value = "LOAD_at_" + x + "(" + index + ")";
         }
-        i64 count = row - first < end - i ? row - first : end - i;
-        for (i64 n = 0; n < count; n++) {
-            item(g, at);
-            for (int k = 0; k < 4; k++) at[k] += g.strides[k][0];
+        if (condition) value = "(" + value + ") != 0";
+        else if (at && compute != compute_dtype(t.dtype())) {
+            if (is_floating(t.dtype()) && is_integral(compute)) return false;
+            value = compute == DType::Bool ? "(" + value + ") != 0" : "(T)" + value;
+        } else {
+            value = "(T)" + value;
         }
-        i += count;
+        loads += "const " + type + " " + x + " = " + value + "; ";
+        return true;
     }
-}
-)";
-}
+};
 
-bool launch(const std::string& value, DType compute, const Tensor& out, const Tensor* const* in, int inputs,
-            unsigned conditions, const Numbers& numbers) {
+}  // namespace
+
+bool run_elements(const std::vector<Output>& outputs, DType compute, const std::vector<Tensor>& in, const Reals& reals,
+                  const std::string& statements, unsigned conditions, const Numbers::Exact* exact) {
+    const Tensor& out = outputs[0].tensor;
     if (!uses_kernels()) return false;
-    std::vector<DType> dtypes;
-    std::vector<bool> condition;
-    Tensor moved[most_inputs];
-    const Tensor* operands[1 + most_inputs] = {&out};
-    for (int i = 0; i < inputs; i++) {
-        bool is_condition = conditions >> i & 1;
-        if (!stored_type(in[i]->dtype()) || (!is_condition && !converts(in[i]->dtype(), compute))) return false;
-        dtypes.push_back(in[i]->dtype());
-        condition.push_back(is_condition);
-        if (in[i]->device().type == DeviceType::CPU) {
-            moved[i] = empty_like(*in[i], in[i]->dtype(), out.device());
-            copy(moved[i], *in[i]);
-        }
-        operands[1 + i] = moved[i] ? &moved[i] : in[i];
-    }
     if (out.numel() == 0) return true;
-    LoopPlan plan;
-    make_plan(plan, out.shape(), operands, 1 + inputs);
-    if (plan.ndim > most_dims) return false;
-    Driver& d = driver(out.device());
-    const Kernel* kernel = d.build(kernel_text(value, compute, out.dtype(), dtypes, condition));
-    if (!kernel) return false;
-    Arguments g;
-    g.ndim = plan.ndim;
-    std::copy_n(plan.shape, plan.ndim, g.shape);
-    for (int k = 0; k <= inputs; k++) {
-        g.data[k] = plan.operands[k].data;
-        std::copy_n(plan.operands[k].strides, plan.ndim, g.strides[k]);
+    const Tensor* operands[max_operands];
+    int count = 0, place[max_operands];
+    for (const Output& o : outputs) operands[count++] = &o.tensor;
+    for (size_t i = 0; i < in.size(); i++) {
+        bool on_host = in[i].device().type == DeviceType::CPU;
+        if (on_host && in[i].numel() != 1) return false;
+        place[i] = on_host ? -1 : count;
+        if (!on_host) operands[count++] = &in[i];
     }
-    g.a = numbers.a;
-    g.b = numbers.b;
-    g.c = numbers.c;
-    g.number = numbers.value.number.real();
-    g.whole = numbers.value.whole;
-    count_kernel();
-    d.launch(current_stream(out.device()), kernel, &g, sizeof g, out.numel());
-    return true;
+    LoopPlan plan;
+    make_plan(plan, out.shape(), operands, count);
+    auto stride = [&](int k, int d) { return plan.operands[k].strides[d] / itemsize(plan.operands[k].dtype); };
+    // Where every element follows the one before, or all are one, items are elements. Otherwise an item takes a piece
+    // of a row: its place is found once for all of it.
+    bool flat = plan.ndim <= 1;
+    for (int k = 0; k < count && plan.ndim == 1; k++) flat &= stride(k, 0) == 0 || stride(k, 0) == 1;
+    Work work(out.device());
+    work.compute(compute);
+    std::vector<std::string> index(count);
+    for (int k = 0; k < count; k++) {
+        int64_t inner = plan.ndim ? stride(k, 0) : 0;
+        std::string own = std::to_string(k);
+        if (flat) index[k] = inner ? "item" : "0";
+        else index[k] = "o" + own + (inner == 0 ? "" : inner == 1 ? " + k" : " + k * g.s" + own + "[0]");
+    }
+    Operands made{work, compute, ""};
+    for (size_t i = 0; i < in.size(); i++) {
+        char* at = place[i] < 0 ? nullptr : plan.operands[place[i]].data;
+        if (!made.add("xyzuvws"[i], in[i], at, conditions >> i & 1, place[i] < 0 ? "" : index[place[i]])) return false;
+    }
+    std::string stores = statements;
+    for (size_t o = 0; o < outputs.size(); o++) {
+        std::string name = "out" + std::to_string(o);
+        work.tensor(name, outputs[o].tensor, plan.operands[o].data);
+        stores += name + "[" + index[o] +
+                  "] = " + converted(outputs[o].computed, outputs[o].tensor.dtype(), outputs[o].value) + "; ";
+    }
+    auto uses = [&](const std::string& name) { return stores.find(name) != std::string::npos; };
+    if (uses("g.value")) {
+        if (is_floating(compute)) work.real("value", exact->number.real());
+        else work.word("value", static_cast<uint64_t>(exact->whole));
+    }
+    DType real = compute == DType::F32 ? DType::F32 : DType::F64;
+    for (const auto& [name, number] : reals) {
+        if (uses("g." + name)) work.real(name, number, real);
+    }
+    std::string once = made.loads + stores;
+    if (flat) return work.run("    " + once, out.numel());
+
+    int64_t row = plan.shape[0], chunk = std::min<int64_t>(row, row_chunk), chunks = (row + chunk - 1) / chunk;
+    work.number("row", row).number("chunk", chunk).number("chunks", chunks).numbers("shape", plan.shape, plan.ndim);
+    std::string begin =
+        "    ix rest = item / g.chunks, k = (item - rest * g.chunks) * g.chunk;\n"
+        "    const ix stop = k + g.chunk < g.row ? k + g.chunk : g.row;\n    ix ";
+    std::string step =
+        "    for (int d = 1; d < NDIM; d++) {\n        const ix next = rest / g.shape[d], place = rest - "
+        "next * g.shape[d];\n        rest = next;\n";
+    for (int k = 0; k < count; k++) {
+        std::string own = std::to_string(k);
+        int64_t strides[max_dims];
+        for (int d = 0; d < plan.ndim; d++) strides[d] = stride(k, d);
+        work.numbers("s" + own, strides, plan.ndim);
+        begin += (k ? ", o" : "o") + own + " = 0";
+        step += "        o" + own + " += place * g.s" + own + "[d];\n";
+    }
+    work.define("NDIM", plan.ndim);
+    return work.run(begin + ";\n" + step + "    }\n    for (; k < stop; k++) { " + once + "}",
+                    out.numel() / row * chunks);
 }
+
+namespace {
+
+// What a formula's result is computed as.
+DType computed_as(formulas::Result result, DType compute) {
+    return result == formulas::Result::Bool ? DType::Bool : result == formulas::Result::Int32 ? DType::I32 : compute;
+}
+
+Reals reals_of(const Numbers& n) { return {{"a", n.a}, {"b", n.b}, {"c", n.c}}; }
 
 }  // namespace
 
 bool run_loop(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in,
               const Numbers* numbers) {
-    DType compute = compute_dtype(common);
-    if (formula.wide || !compute_type(compute) || !stored_type(out.dtype())) return false;
-    using formulas::Result;
-    DType result = formula.result == Result::Bool ? DType::Bool : compute;
-    if (!converts(result, out.dtype())) return false;
-    std::optional<std::string> value = expression(formula);
+    DType compute = formula.wide ? DType::F64 : compute_dtype(common);
+    if (!compute_type(compute)) return false;
+    if (out.numel() == 0) return true;
+    DType result = computed_as(formula.result, compute);
+    std::optional<std::string> value = expression(formula, compute);
     if (!value) return false;
-    std::string typed = result == DType::Bool ? "(bool)(" + *value + ")" : "(T)(" + *value + ")";
-    return launch(typed, compute, out, in, formula.inputs, formula.conditions, numbers ? *numbers : Numbers());
+    std::string typed = result == DType::Bool ? *value : compute == DType::Bool ? *value + " & 1" : "(T)" + *value;
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < formula.inputs; i++) inputs.push_back(*in[i]);
+    const Numbers given = numbers ? *numbers : Numbers();
+    return run_elements({{out, typed, result}}, compute, inputs, reals_of(given), "", formula.conditions, &given.value);
+}
+
+bool run_pair(const Formula& formula, const Tensor& first, const Tensor& second, const Tensor& x) {
+    DType compute = compute_dtype(x.dtype());
+    std::optional<std::string> one = expression(formula, compute),
+                               two = expression(parse_formula(formula.second), compute);
+    if (!one || !two || x.device() != first.device()) return false;
+    if (first.numel() == 0) return true;
+    return run_elements({{first, *one, compute}, {second, *two, computed_as(formula.second_result, compute)}}, compute,
+                        {x});
 }
 
 bool run_copy(const Tensor& to, const Tensor& from) {
-    // Complex numbers and others without arithmetic of their own are moved as words of their size.
-    if (to.dtype() == from.dtype() && !stored_type(to.dtype())) {
-        if (to.itemsize() > 8) return false;
-        DType word = to.itemsize() == 8 ? DType::U64 : to.itemsize() == 4 ? DType::U32 : DType::U8;
-        return run_copy(make_view(to.storage_ref(), word, to.shape(), to.strides(), to.offset()),
-                        make_view(from.storage_ref(), word, from.shape(), from.strides(), from.offset()));
+    if (to.numel() == 0) return true;
+    auto as = [](const Tensor& t, DType d) {
+        return make_view(t.storage_ref(), d, t.shape(), t.strides(), t.offset());
+    };
+    if (to.dtype() == from.dtype()) {
+        // Moved as words of their size.
+        static constexpr DType words[] = {DType::U8, DType::U16, DType::U32, DType::U64};
+        int size = to.itemsize();
+        if (size == 16) {
+            auto pairs = [](const Tensor& t) {
+                Dims shape = t.shape(), strides;
+                shape.push_back(2);
+                for (int64_t s : t.strides()) strides.push_back(2 * s);
+                strides.push_back(1);
+                return make_view(t.storage_ref(), DType::F64, shape, strides, 2 * t.offset());
+            };
+            return run_copy(pairs(to), pairs(from));
+        }
+        DType word = words[std::countr_zero(static_cast<unsigned>(size))];
+        if (to.dtype() != word && to.dtype() != DType::Bool) return run_copy(as(to, word), as(from, word));
     }
-    if (!compute_type(from.dtype()) || !converts(from.dtype(), to.dtype())) return false;
-    if (to.dtype() == from.dtype() && is_half(to.dtype()))
-        return run_copy(make_view(to.storage_ref(), DType::U16, to.shape(), to.strides(), to.offset()),
-                        make_view(from.storage_ref(), DType::U16, from.shape(), from.strides(), from.offset()));
-    const Tensor* in[] = {&from};
-    return launch("x", compute_dtype(from.dtype()), to, in, 1, 0, Numbers());
+    if (!converts(from.dtype(), to.dtype())) return false;
+    DType compute = compute_dtype(from.dtype());
+    return run_elements({{to, "x", compute}}, compute, {from});
 }
 
 }  // namespace fb::gpu

@@ -1,154 +1,389 @@
-// Reductions: one item of the kernel makes one element of the result.
+// Reductions: kernels made from the rows of formulas/reduction.def. An item takes 16 accumulators through a part of
+// what is reduced: for 16 neighbouring results, or side by side through one row. Long sums are cut into chunks, whose
+// states a second kernel joins.
 #include <algorithm>
-#include <numeric>
 
-#include "backend/gpu/driver.h"
 #include "backend/gpu/families.h"
-#include "backend/gpu/source.h"
+#include "backend/gpu/work.h"
+#include "device/reduction.h"
 
 namespace fb::gpu {
 namespace {
 
 using device::Reduction;
-constexpr int most_dims = 12;
+constexpr int64_t lanes = 16, least_chunk = 16384, most_chunk = 65536, wanted_items = 8;
 
-struct Arguments {
-    int64_t pointers = 2;
-    char* data[2] = {};
-    int64_t ndim = 0, shape[most_dims] = {},
-            strides[2][most_dims] = {};                               // of the result, which it shares with the input
-    int64_t inner = 0, sizes[most_dims] = {}, steps[most_dims] = {};  // of what is reduced
-    double count = 0;
-};
-constexpr const char* declaration = R"(
-struct Arguments {
-    i64 pointers; char* data[2]; i64 ndim, shape[12], strides[2][12]; i64 inner, sizes[12], steps[12]; double count;
-};
-)";
-
-// How the elements x are taken together: the accumulator's start, one step, and the result.
-struct Rule {
-    const char *start, *step, *finish;
-};
-const Rule* rule_of(Reduction how) {
-    static constexpr Rule sum{"0", "acc = (A)(acc + (A)x)", "acc"},
-        nansum{"0", "acc = m_isnan(x) ? acc : (A)(acc + (A)x)", "acc"}, mean{"0", "acc += (A)x", "acc / g.count"},
-        product{"1", "acc = m_mul(acc, (A)x)", "acc"}, largest{"(A)x", "acc = m_max(acc, (A)x)", "acc"},
-        smallest{"(A)x", "acc = m_min(acc, (A)x)", "acc"}, any{"0", "acc = acc != 0 || x != 0", "acc"},
-        all{"1", "acc = acc != 0 && x != 0", "acc"}, count{"0", "acc += x != 0", "acc"};
-    switch (how) {
-        case Reduction::Sum:
-            return &sum;
-        case Reduction::NanSum:
-            return &nansum;
-        case Reduction::Mean:
-            return &mean;
-        case Reduction::Product:
-            return &product;
-        case Reduction::Largest:
-            return &largest;
-        case Reduction::Smallest:
-            return &smallest;
-        case Reduction::Any:
-            return &any;
-        case Reduction::All:
-            return &all;
-        case Reduction::Count:
-            return &count;
-        default:
-            return nullptr;
+const ReductionRow* row_named(const std::string& name) {
+    for (const ReductionRow& row : reduction_rows()) {
+        if (name == row.name) return &row;
     }
+    return nullptr;
+}
+const ReductionRow* row_of(Reduction how) {
+    static constexpr const char* names[] = {
+#define REDUCTION(name, ...) #name,
+#define STATES REDUCTION
+#define PLACES(...)
+#define SCAN(...)
+#include "device/formulas/reduction.def"
+#undef REDUCTION
+#undef STATES
+#undef PLACES
+#undef SCAN
+    };
+    return row_named(names[static_cast<int>(how)]);
 }
 
-std::string kernel_text(const Rule& rule, DType read, DType in, DType out, bool extreme) {
-    // Long sums of floats are taken in double.
-    bool floats = is_floating(read);
-    const char* accumulator = extreme ? compute_type(read) : floats ? "double" : "int64_t";
-    std::string text = std::string(prelude()) + declaration;
-    text += std::string("typedef ") + compute_type(read) + " T;\ntypedef " + accumulator + " A;\n";
-    text += std::string("inline T element(const char* at) { return load<T, ") + stored_type(in) + ">(at); }\n";
-    text += R"(
-KERNEL {
-    const Arguments& g = *(const Arguments*)arguments;
-    i64 items = 1;
-    for (int d = 0; d < g.inner; d++) items *= g.sizes[d];
-    const i64 run = g.inner ? g.sizes[0] : 1, step = g.inner ? g.steps[0] : 0;
-    for (i64 i = begin; i < end; i++) {
-        char* to = g.data[0];
-        const char* from = g.data[1];
-        i64 rest = i;
-        for (int d = 0; d < g.ndim; d++) {
-            i64 place = rest % g.shape[d];
-            rest /= g.shape[d];
-            to += place * g.strides[0][d];
-            from += place * g.strides[1][d];
+}  // namespace
+
+// The parts of a state as text: "parts(…)" or a single expression.
+std::vector<std::string> parts_of(const char* text, DType compute) {
+    Expression tree = parse_formula(text);
+    std::vector<std::string> all;
+    bool several = tree.type == Expression::Type::Call && tree.name == "parts";
+    for (const Expression& part : several ? tree.arguments : std::vector<Expression>{tree}) {
+        std::optional<std::string> one = expression(part, compute);
+        if (!one) return {};
+        all.push_back(*one);
+    }
+    return all;
+}
+
+namespace {
+
+struct Dim {
+    int64_t size, in, out[2];
+};
+// Neighbours that can be walked as one, and dimensions of one element, disappear.
+void merge(std::vector<Dim>& dims) {
+    std::vector<Dim> merged;
+    for (const Dim& d : dims) {
+        if (d.size == 1) continue;
+        if (!merged.empty()) {
+            Dim& last = merged.back();
+            if (d.in == last.in * last.size && d.out[0] == last.out[0] * last.size &&
+                d.out[1] == last.out[1] * last.size) {
+                last.size *= d.size;
+                continue;
+            }
+        }
+        merged.push_back(d);
+    }
+    dims = merged;
+}
+
+// What a kernel computes: the types and texts of a state's parts.
+struct Rule {
+    enum class Way { Combine, Moments, LogSumExp } way = Way::Combine;
+    DType compute;
+    bool ordered = false;  // elements must come in order, and the second part is a place
+    std::vector<std::string> identity, element, combine, finish;
+    size_t parts() const { return identity.size(); }
+    std::string type(size_t part) const { return ordered && part == 1 ? "ix" : "T"; }
+};
+
+// Joins the state u, v, w into lane `l`.
+std::string joined(const Rule& rule, const std::string& lane) {
+    std::string text = "{ ", assign;
+    static constexpr const char* names[] = {"a", "b", "c"};
+    for (size_t p = 0; p < rule.parts(); p++) {
+        std::string array = std::string(1, "ABC"[p]) + "[" + lane + "]";
+        text += "const " + rule.type(p) + " " + names[p] + " = " + array + "; ";
+        assign += array + " = (" + rule.type(p) + ")(" + rule.combine[p] + "); ";
+    }
+    // All parts are computed from the old ones, which the constants keep.
+    return text + assign + "}";
+}
+
+std::string accumulators(const Rule& rule) {
+    std::string text;
+    for (size_t p = 0; p < rule.parts(); p++) {
+        std::string array(1, "ABC"[p]);
+        text += "    " + rule.type(p) + " " + array + "[L];\n    for (int l = 0; l < L; l++) " + array + "[l] = (" +
+                rule.type(p) + ")(" + rule.identity[p] + ");\n";
+    }
+    return text;
+}
+
+// Walks the elements [begin, end) of what is reduced; `visit` sees lane l, the element x and its place i.
+std::string walk(bool columns, const std::string& load, const std::string& visit) {
+    std::string text = R"(
+    for (ix n = begin; n < end;) {
+        ix left = n / g.run;
+        const ix k = n - left * g.run, rest = g.run - k, count = rest < end - n ? rest : end - n;
+        ix at = from + k * g.step[0];
+        for (int d = 1; d < NR; d++) {
+            const ix next = left / g.size[d];
+            at += (left - next * g.size[d]) * g.step[d];
+            left = next;
         }
 )";
-    text += extreme ? "        T x = element(from);\n" : "        T x;\n";
-    text += std::string("        A acc = ") + rule.start + ";\n";
-    text += R"(        for (i64 n = 0; n < items; n += run) {
-            const char* at = from;
-            i64 left = n / run;
-            for (int d = 1; d < g.inner; d++) {
-                at += left % g.sizes[d] * g.steps[d];
-                left /= g.sizes[d];
-            }
-            for (i64 k = 0; k < run; k++, at += step) {
-                x = element(at);
-                )";
-    text += std::string(rule.step) + ";\n            }\n        }\n        store<" + stored_type(out) + ">(to, " +
-            rule.finish + ");\n    }\n}\n";
+    std::string lane = "{ const X x = " + load + "; " + visit + " }";
+    if (columns)
+        text += R"(        for (ix j = 0; j < count; j++, at += g.step[0]) {
+            const ix i = n + j;
+            (void)i;
+            if (width == L) {
+                for (int l = 0; l < L; l++) )" +
+                lane + "\n            } else {\n                for (int l = 0; l < width; l++) " + lane +
+                "\n            }\n        }\n";
+    else
+        text += R"(        ix j = 0;
+        for (; j + L <= count; j += L, at += L * STEP) {
+            for (int l = 0; l < L; l++) { const ix i = n + j + l; (void)i; )" +
+                lane + R"( }
+        }
+        for (; j < count; j++, at += STEP) { const ix i = n + j; const int l = 0; (void)i; )" +
+                lane + " }\n";
+    return text + "        n += count;\n    }\n";
+}
+
+std::string join_lanes(const Rule& rule) {
+    std::string text = "    for (int l = 1; l < L; l++) { ";
+    for (size_t p = 0; p < rule.parts(); p++)
+        text += "const " + rule.type(p) + " " + "uvw"[p] + " = " + "ABC"[p] + "[l]; ";
+    return text + joined(rule, "0") + " }\n";
+}
+// The same for one array of numbers.
+std::string join_lanes(const std::string& array, bool largest) {
+    return "    for (int l = 1; l < L; l++) " + array +
+           "[0] = " + (largest ? "m_max(" + array + "[0], " + array + "[l]);\n" : array + "[0] + " + array + "[l];\n");
+}
+
+// Code that leaves the states of elements [begin, end) in A, B and C.
+std::string states(const Rule& rule, bool columns) {
+    std::string load = columns ? "LOAD_in(at + l)" : "LOAD_in(at + l * STEP)";
+    std::string each = columns ? "    for (int l = 0; l < L; l++) " : "    ";
+    std::string lane = columns ? "[l]" : "[0]", text;
+    switch (rule.way) {
+        case Rule::Way::Combine: {
+            std::string element;
+            for (size_t p = 0; p < rule.parts(); p++)
+                element +=
+                    "const " + rule.type(p) + " " + "uvw"[p] + " = (" + rule.type(p) + ")(" + rule.element[p] + "); ";
+            text = accumulators(rule) + walk(columns, load, element + joined(rule, "l"));
+            return columns ? text : text + join_lanes(rule);
+        }
+        case Rule::Way::Moments:
+            // The mean first, then what deviates from it.
+            text = "    T A[L], B[L], C[L];\n    for (int l = 0; l < L; l++) B[l] = C[l] = (T)0;\n";
+            text += walk(columns, load, "B[l] += (T)x;");
+            if (!columns) text += join_lanes("B", false) + "    for (int l = 1; l < L; l++) B[l] = B[0];\n";
+            text += "    for (int l = 0; l < L; l++) { A[l] = (T)(end - begin); B[l] /= A[l]; }\n";
+            if (!columns) text += "    for (int l = 1; l < L; l++) B[l] = B[0];\n";
+            text += walk(columns, load, "const T away = (T)x - B[l]; C[l] += away * away;");
+            return columns ? text : text + join_lanes("C", false);
+        case Rule::Way::LogSumExp:
+            text = "    T A[L], B[L];\n    for (int l = 0; l < L; l++) { A[l] = -INF; B[l] = (T)0; }\n";
+            text += walk(columns, load, "A[l] = m_isfinite(x) && x > A[l] ? (T)x : A[l];");
+            if (!columns) text += join_lanes("A", true) + "    for (int l = 1; l < L; l++) A[l] = A[0];\n";
+            text += "    for (int l = 0; l < L; l++) A[l] = A[l] == -INF ? (T)0 : A[l];\n";
+            text += walk(columns, load, "B[l] += exp((T)x - A[l]);");
+            return columns ? text : text + join_lanes("B", false);
+    }
     return text;
+}
+
+// Writes the result of lane l, or its state.
+std::string finish(const Rule& rule, const Tensor* outs, size_t results, bool chunked, const std::string& offset0,
+                   const std::string& offset1, const std::string& state) {
+    std::string text;
+    if (chunked) {
+        for (size_t p = 0; p < rule.parts(); p++)
+            text += std::string("state") + "abc"[p] + "[" + state + "] = " + "ABC"[p] + "[l]; ";
+        return text;
+    }
+    for (size_t p = 0; p < rule.parts(); p++)
+        text += "const " + rule.type(p) + " " + "abc"[p] + " = " + "ABC"[p] + "[l]; ";
+    for (size_t p = 0; p < rule.parts(); p++) text += std::string("(void)") + "abc"[p] + "; ";
+    for (size_t r = 0; r < results; r++) {
+        if (!outs[r].defined()) continue;
+        std::string name = "out" + std::to_string(r), value = rule.finish[r];
+        DType computed = rule.ordered && r == 1 ? DType::I64 : rule.compute;
+        if (!(rule.ordered && r == 1)) value = "(T)(" + value + ")";
+        text += name + "[" + (r ? offset1 : offset0) + "] = " + converted(computed, outs[r].dtype(), value) + "; ";
+    }
+    return text;
+}
+
+bool run_rule(const Rule& rule, const Tensor& in, const Dims& reduced, const Tensor* outs, size_t results,
+              const double* numbers, int count) {
+    const Tensor& shaped = outs[0].defined() ? outs[0] : outs[1];
+    if (rule.identity.empty() || rule.finish.empty() || rule.combine.empty() || rule.element.empty()) return false;
+    for (size_t r = 0; r < results; r++) {
+        if (outs[r].defined() && (!stored_type(outs[r].dtype()) || outs[r].device() != in.device())) return false;
+        if (outs[r].defined() && is_floating(rule.compute) && !is_floating(outs[r].dtype()) &&
+            outs[r].dtype() != DType::Bool && !rule.ordered)
+            return false;
+    }
+    if (shaped.numel() == 0) return true;
+    std::vector<Dim> kept, inner;
+    bool keeps = shaped.dim() == in.dim();
+    int64_t total = 1, own = shaped.dim() - 1;
+    for (int64_t d = in.dim() - 1; d >= 0; d--) {
+        Dim dim{in.shape()[d], in.strides()[d], {0, 0}};
+        if (reduced[d]) {
+            inner.push_back(dim);
+            total *= dim.size;
+            own -= keeps;
+            continue;
+        }
+        for (size_t r = 0; r < results; r++) {
+            if (outs[r].defined()) dim.out[r] = outs[r].strides()[own];
+        }
+        own--;
+        kept.push_back(dim);
+    }
+    auto nearer = [](const Dim& a, const Dim& b) { return std::abs(a.in) < std::abs(b.in); };
+    if (!rule.ordered) std::stable_sort(inner.begin(), inner.end(), nearer);
+    std::stable_sort(kept.begin(), kept.end(), nearer);
+    merge(inner);
+    merge(kept);
+    if (inner.empty()) inner.push_back({total, 1, {0, 0}});
+    bool columns = !kept.empty() && kept[0].in == 1 && kept[0].size >= 4 && inner[0].in != 1;
+    int64_t results_count = shaped.numel();
+    int64_t width = columns ? (kept[0].size + lanes - 1) / lanes : 1;
+    int64_t blocks = columns ? results_count / kept[0].size * width : results_count;
+    int64_t cost = total * (columns ? lanes : 1), chunks = (total + most_chunk - 1) / most_chunk;
+    if (blocks < wanted_items) chunks = std::max(chunks, std::min(wanted_items / blocks, cost / least_chunk));
+    chunks = std::max<int64_t>(chunks, 1);
+    int64_t length = std::max<int64_t>((total + chunks - 1) / chunks, 1);
+    chunks = std::max<int64_t>((total + length - 1) / length, 1);
+
+    Tensor memory[3];
+    Work work(in.device());
+    work.compute(rule.compute).tensor("in", in);
+    for (size_t r = 0; r < results && chunks == 1; r++) work.tensor("out" + std::to_string(r), outs[r]);
+    for (size_t p = 0; p < rule.parts() && chunks > 1; p++) {
+        bool place = rule.ordered && p == 1;
+        DType d = place ? (in.numel() >= (int64_t(1) << 30) ? DType::I64 : DType::I32) : rule.compute;
+        memory[p] = empty({chunks, results_count}, d, in.device());
+        work.tensor(std::string("state") + "abc"[p], memory[p]);
+    }
+    int64_t sizes[max_dims], steps[max_dims], shape[max_dims], from[max_dims], to[2][max_dims];
+    for (size_t d = 0; d < inner.size(); d++) sizes[d] = inner[d].size, steps[d] = inner[d].in;
+    for (size_t d = 0; d < kept.size(); d++) {
+        shape[d] = kept[d].size, from[d] = kept[d].in;
+        for (int r = 0; r < 2; r++) to[r][d] = kept[d].out[r];
+    }
+    auto nk = static_cast<int64_t>(kept.size()), nr = static_cast<int64_t>(inner.size());
+    work.number("blocks", blocks)
+        .number("length", length)
+        .number("total", total)
+        .number("run", std::max<int64_t>(inner[0].size, 1));
+    work.numbers("size", sizes, nr).numbers("step", steps, nr);
+    work.numbers("shape", shape, nk).numbers("from", from, nk).numbers("to", to[0], nk).numbers("too", to[1], nk);
+    if (columns) work.number("width", width);
+    if (chunks > 1) work.number("results", results_count);
+    for (int n = 0; n < count; n++) work.real(std::string(1, "abc"[n]), numbers[n]);
+    work.define("NK", nk).define("NR", nr).define("L", columns || !rule.ordered ? lanes : 1);
+    work.define("STEP", inner[0].in == 1 ? "1" : "g.step[0]");
+    work.text(std::string("typedef ") + (in.dtype() == DType::Bool ? "u8" : compute_type(in.dtype())) + " X;\n");
+
+    std::string body = R"(    const ix chunk = item / g.blocks, block = item - chunk * g.blocks;
+    const ix begin = chunk * g.length, end = begin + g.length < g.total ? begin + g.length : g.total;
+    ix from = 0, to = 0, too = 0;
+)";
+    if (columns)
+        body += R"(    ix left = block / g.width;
+    const ix first = (block - left * g.width) * L, width = g.shape[0] - first < L ? g.shape[0] - first : L;
+    const ix result = left * g.shape[0] + first;
+    from = first;
+    to = first * g.to[0];
+    too = first * g.too[0];
+    for (int d = 1; d < NK; d++) {
+)";
+    else body += "    ix left = block;\n    const ix result = block;\n    for (int d = 0; d < NK; d++) {\n";
+    body += R"(        const ix next = left / g.shape[d], place = left - next * g.shape[d];
+        left = next;
+        from += place * g.from[d];
+        to += place * g.to[d];
+        too += place * g.too[d];
+    }
+    (void)to; (void)too; (void)result;
+)";
+    body += states(rule, columns);
+    std::string write = finish(rule, outs, results, chunks > 1, columns ? "to + l * g.to[0]" : "to",
+                               columns ? "too + l * g.too[0]" : "too", "chunk * g.results + result + l");
+    body += columns ? "    for (int l = 0; l < width; l++) { " + write + "}" : "    { const int l = 0; " + write + "}";
+    if (!work.run(body, blocks * chunks)) return false;
+    if (chunks == 1) return true;
+
+    // The states of all chunks of one result. Results are numbered as the kept dimensions are.
+    Work last(in.device());
+    last.compute(rule.compute);
+    for (size_t p = 0; p < rule.parts(); p++) last.tensor(std::string("state") + "abc"[p], memory[p]);
+    for (size_t r = 0; r < results; r++) last.tensor("out" + std::to_string(r), outs[r]);
+    last.number("chunks", chunks).number("results", results_count);
+    last.numbers("shape", shape, nk).numbers("to", to[0], nk).numbers("too", to[1], nk);
+    for (int n = 0; n < count; n++) last.real(std::string(1, "abc"[n]), numbers[n]);
+    last.define("NK", nk).define("L", 1);
+    std::string text = accumulators(rule) + "    const int l = 0;\n    for (ix n = 0; n < g.chunks; n++) { ";
+    for (size_t p = 0; p < rule.parts(); p++)
+        text += "const " + rule.type(p) + " " + "uvw"[p] + " = state" + "abc"[p] + "[n * g.results + item]; ";
+    text += joined(rule, "0") + " }\n" + R"(    ix left = item, to = 0, too = 0;
+    for (int d = 0; d < NK; d++) {
+        const ix next = left / g.shape[d], place = left - next * g.shape[d];
+        left = next;
+        to += place * g.to[d];
+        too += place * g.too[d];
+    }
+    (void)too;
+    )" + finish(rule, outs, results, false, "to", "too", "");
+    return last.run(text, results_count);
+}
+
+Rule rule_of(const ReductionRow& row, DType compute) {
+    Rule rule;
+    rule.compute = compute;
+    rule.identity = parts_of(row.identity, compute);
+    rule.element = parts_of(row.element, compute);
+    rule.combine = parts_of(row.combine, compute);
+    rule.finish = parts_of(row.finish, compute);
+    return rule;
 }
 
 }  // namespace
 
 bool run_reduction(Reduction how, DType read, const Tensor& in, const Dims& reduced, const Tensor* outs,
                    const double* numbers) {
-    const Rule* rule = rule_of(how);
-    const Tensor& out = outs[0];
-    if (!uses_kernels() || !rule || !out || out.device() != in.device()) return false;
-    bool truth = how == Reduction::Any || how == Reduction::All || how == Reduction::Count;
-    bool extreme = how == Reduction::Largest || how == Reduction::Smallest;
-    if (is_floating(read) && !is_floating(out.dtype()) && !truth) return false;
-    if (!stored_type(in.dtype()) || !stored_type(out.dtype()) || !converts(in.dtype(), read)) return false;
-    if (how == Reduction::Mean && !is_floating(read)) return false;
-    Arguments g;
-    std::vector<int64_t> inner;
-    bool keeps = out.dim() == in.dim();
-    int64_t at = 0;
-    for (int64_t d = 0; d < in.dim(); d++) {
-        int64_t own = keeps ? d : at;
-        if (reduced[d]) {
-            if (in.shape()[d] != 1) inner.push_back(d);
-            continue;
-        }
-        at++;
-        if (in.shape()[d] == 1) continue;
-        if (g.ndim == most_dims) return false;
-        g.shape[g.ndim] = in.shape()[d];
-        g.strides[0][g.ndim] = out.strides()[own] * out.itemsize();
-        g.strides[1][g.ndim++] = in.strides()[d] * in.itemsize();
+    const ReductionRow* row = row_of(how);
+    if (!uses_kernels() || !row || !compute_type(in.dtype()) || !compute_type(read)) return false;
+    DType compute = compute_dtype(read);
+    if (is_floating(in.dtype()) && !is_floating(compute)) return false;
+    switch (row->lanes) {
+        case Lanes::Sums:
+            if (!is_floating(compute)) compute = DType::I64;
+            break;
+        case Lanes::Counts:
+            compute = DType::I64;
+            break;
+        case Lanes::Flags:
+            compute = DType::I32;
+            break;
+        default:
+            break;
     }
-    if (inner.size() > most_dims) return false;
-    // The elements that are next to each other first.
-    std::stable_sort(inner.begin(), inner.end(),
-                     [&](int64_t a, int64_t b) { return std::abs(in.strides()[a]) < std::abs(in.strides()[b]); });
-    for (int64_t d : inner) {
-        g.sizes[g.inner] = in.shape()[d];
-        g.steps[g.inner++] = in.strides()[d] * in.itemsize();
-    }
-    if (out.numel() == 0) return true;
-    if (extreme && in.numel() == 0) return false;
-    Driver& d = driver(in.device());
-    const Kernel* kernel = d.build(kernel_text(*rule, read, in.dtype(), out.dtype(), extreme));
-    if (!kernel) return false;
-    g.data[0] = out.raw();
-    g.data[1] = in.raw();
-    if (how == Reduction::Mean) g.count = numbers[0];
-    count_kernel();
-    d.launch(current_stream(in.device()), kernel, &g, sizeof g, out.numel());
-    return true;
+    if (row->lanes == Lanes::Moduli && !is_floating(compute)) return false;
+    Rule rule = rule_of(*row, compute);
+    if (how == Reduction::Moments) rule.way = Rule::Way::Moments;
+    if (how == Reduction::LogSumExp) rule.way = Rule::Way::LogSumExp;
+    bool extreme = how == Reduction::Largest || how == Reduction::Smallest || how == Reduction::Extremes;
+    if (in.numel() == 0 && (extreme || how == Reduction::Moments)) return false;
+    bool two = how == Reduction::Extremes || how == Reduction::Moments;
+    return run_rule(rule, in, reduced, outs, two ? 2 : 1, numbers, row->numbers);
+}
+
+bool run_extreme_along(const Tensor& in, int64_t dim, bool largest, const Tensor& values, const Tensor& indices) {
+    DType compute = compute_dtype(in.dtype());
+    if (!uses_kernels() || !compute_type(compute)) return false;
+    Rule rule = rule_of(*row_named(largest ? "FirstLargest" : "FirstSmallest"), compute);
+    rule.ordered = true;
+    Dims reduced = in.shape();
+    for (int64_t& d : reduced) d = 0;
+    reduced[dim] = 1;
+    const Tensor outs[] = {values, indices};
+    return run_rule(rule, in, reduced, outs, 2, nullptr, 0);
 }
 
 }  // namespace fb::gpu

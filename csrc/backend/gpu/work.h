@@ -1,0 +1,74 @@
+// One launch of a kernel: what it works on, its text, and how many items there are. The description makes the kernel's
+// parameters, so text and arguments cannot disagree. Programs are kept by their text: sizes are numbers, not text.
+//
+//     Work work(out.device());
+//     work.compute(DType::F32).tensor("out", out).tensor("x", x).number("n", n);
+//     work.run("STORE_out(item, LOAD_x(item) * (T)2);", n);
+//
+// The text is the body of a function that is called for each `item`. A tensor `x` is a pointer to stored elements,
+// LOAD_x(i) one of them as a value, STORE_x(i, value) writes it. Numbers are members of `g`, of the index type `ix`,
+// which has 32 bits where all indices fit.
+#pragma once
+#include <string>
+
+#include "backend/gpu/driver.h"
+#include "backend/gpu/source.h"
+
+namespace fb::gpu {
+
+class Work {
+  public:
+    explicit Work(Device device) : device_(device) {}
+    // The type T with the words of formulas.
+    Work& compute(DType d);
+    // Whether all tensors so far have dtypes and devices that kernels know.
+    bool possible() const { return possible_; }
+    // Elements from t's first one on; nothing is declared where `t` is undefined.
+    Work& tensor(const std::string& name, const Tensor& t);
+    Work& tensor(const std::string& name, const Tensor& t, char* at);  // beginning elsewhere
+    Work& number(const std::string& name, int64_t value);
+    Work& numbers(const std::string& name, const int64_t* values, int64_t count);
+    Work& word(const std::string& name, uint64_t value);            // u64
+    Work& real(const std::string& name, double value, DType type);  // f32 or f64
+    Work& real(const std::string& name, double value) { return real(name, value, compute_); }
+    // Text before the kernel: constants, functions, types.
+    Work& define(const std::string& name, const std::string& value);
+    Work& define(const std::string& name, int64_t value) { return define(name, std::to_string(value)); }
+    Work& text(const std::string& text);
+    // Functions that may use Params, after its declaration.
+    Work& functions(const std::string& text) {
+        functions_ += text;
+        return *this;
+    }
+    // What FAIL(0, index) in the text means, with two numbers for the words. It is raised at the next wait.
+    Work& on_fail(const Fault& fault, int64_t a, int64_t b) {
+        fault_ = &fault;
+        fault_numbers_[0] = a;
+        fault_numbers_[1] = b;
+        return *this;
+    }
+    // False, and nothing done, where kernels cannot be built.
+    bool run(const std::string& body, int64_t items);
+
+  private:
+    struct Field {
+        enum class Type { Number, Word, Single, Double } type;
+        std::string name;
+        int64_t first, count;  // in values_; count 0: no array
+    };
+    Device device_;
+    DType compute_ = DType::F32;
+    bool possible_ = true, typed_ = false, wide_ = false;
+    std::string text_, functions_;
+    std::vector<std::string> types_, names_;  // of the pointers
+    std::vector<char*> addresses_;
+    std::vector<Field> fields_;
+    std::vector<int64_t> values_;
+    const Fault* fault_ = nullptr;
+    int64_t fault_numbers_[2] = {};
+};
+
+// Every program that was built, as text of a dialect: for tests.
+std::vector<std::string> built_sources(Dialect dialect);
+
+}  // namespace fb::gpu
