@@ -13,7 +13,11 @@ std::string to_string(Device device) {
     return device.index < 0 ? text : text + ":" + std::to_string(device.index);
 }
 
+// What "gpu" means; backend/gpu sets it.
+Device (*best_accelerator)() = nullptr;
+
 Device parse_device(const std::string& text) {
+    if (text == "gpu" && best_accelerator) return best_accelerator();
     size_t colon = text.find(':');
     std::string type = text.substr(0, colon);
     Device device;
@@ -23,9 +27,9 @@ Device parse_device(const std::string& text) {
         i++;
     }
     if (i == device_types)
-        fail_value(
-            "unknown device '", text,
-            "'; expected one of cpu, opencl, cuda, mps, xpu, sim, meta, optionally with an index as in 'opencl:0'");
+        fail_value("unknown device '", text,
+                   "'; expected one of cpu, gpu, opencl, cuda, mps, xpu, sim, meta, optionally with an index as in "
+                   "'opencl:0'");
     device.type = static_cast<DeviceType>(i);
     if (colon != std::string::npos) {
         std::string digits = text.substr(colon + 1);

@@ -31,6 +31,7 @@ from . import linalg as linalg
 from . import masked as masked
 from . import multiprocessing as multiprocessing
 from . import nn as nn
+from . import opencl as opencl
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler

@@ -21,6 +21,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import OrderedDict
 from typing import Any, NamedTuple, Self
@@ -56,11 +57,15 @@ def device_count() -> int:
         >>> fb.accelerator.device_count()
         0
     """
-    return 1 if is_available() else 0
+    current = current_accelerator()
+    return 0 if current is None else _C.accelerator_count(current)
 
 
 def current_accelerator(check_available: bool = False) -> Any:
     """The device of the accelerator, without an index; None without one.
+
+    It is the one that ``FLAMBEAU_DEVICE`` names when the program asks, as in ``opencl``, ``gpu`` or ``sim``; ``cpu`` for
+    none. Otherwise it is a GPU that OpenCL knows, if there is one.
 
     Args:
         check_available: no effect: a device that is named is there.
@@ -70,13 +75,27 @@ def current_accelerator(check_available: bool = False) -> Any:
         True
     """
     named = os.environ.get("FLAMBEAU_DEVICE", "")
-    if named in ("", "cpu"):
+    if named == "cpu":
         return None
-    if named not in _KINDS:
+    if not named:
+        return _C.device("opencl") if _has_gpu() else None
+    kind, _, index = named.partition(":")
+    if kind not in (*_KINDS, "gpu") or not (index or "0").isdigit():
         raise StateError(
-            f"FLAMBEAU_DEVICE={named!r} names no device of this build; expected cpu or {', '.join(_KINDS)}"
+            f"FLAMBEAU_DEVICE={named!r} names no device of this build; expected cpu, gpu, {' or '.join(_KINDS)}, "
+            "or one with its index, as in opencl:0"
         )
-    return _C.device(named)
+    return _C.device(_C.device(named).type)
+
+
+@functools.cache
+def _has_gpu() -> bool:
+    return any(d["type"] != "cpu" and d["index"] >= 0 for d in _C.opencl_devices())
+
+
+def _current_index() -> int:
+    index = os.environ.get("FLAMBEAU_DEVICE", "").partition(":")[2]
+    return int(index or 0)
 
 
 def _device(given: Any) -> Any:
@@ -87,16 +106,17 @@ def _device(given: Any) -> Any:
             raise StateError(
                 "Cannot access accelerator device when none is available. Name one, as in device='sim', or set FLAMBEAU_DEVICE=sim"
             )
-        device = _C.device(current.type, given or 0)
+        device = _C.device(current.type, _current_index() if given is None else given)
     else:
         device = _C.device(given)
     if device.type not in _KINDS:
         raise ArgumentError(
             f"accelerator: device '{device}' is no accelerator of this build; expected {' or '.join(_KINDS)}"
         )
-    if device.index not in (None, 0):
-        raise ArgumentError(f"accelerator: device '{device}' does not exist: there is one, with index 0")
-    return _C.device(device.type, 0)
+    index = device.index or 0
+    if not 0 <= index < (count := _C.accelerator_count(device)):
+        raise ArgumentError(f"accelerator: device '{device}' does not exist: there are {count} of this kind")
+    return _C.device(device.type, index)
 
 
 def current_device_index() -> int:
@@ -110,22 +130,25 @@ def current_device_index() -> int:
 
 
 def set_device_index(device: Any, /) -> None:
-    """Chooses the accelerator that new tensors go to; there is one.
+    """Chooses the accelerator that is meant where none is named: it stays the first one of its kind.
 
     Args:
-        device: its index, or the device.
+        device: its index, 0, or the device. For another one of several, name it, as in ``device="opencl:1"``.
 
     Example:
         >>> fb.accelerator.set_device_index("sim")
     """
-    _device(device)
+    if (chosen := _device(device)).index != _current_index():
+        raise ArgumentError(
+            f"set_device_index: got {chosen.index}; the current device is the first one. Name others, as in device='{chosen}'"
+        )
 
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
 class device_index:
-    """A block in which another accelerator is the current one; there is one, so nothing changes.
+    """A block in which an accelerator is the current one, as for set_device_index().
 
     Args:
         device: its index; None leaves everything as it is.
@@ -137,7 +160,7 @@ class device_index:
 
     def __init__(self, device: int | None, /) -> None:
         if device is not None:
-            _device(device)
+            set_device_index(device)
 
     def __enter__(self) -> None:
         pass

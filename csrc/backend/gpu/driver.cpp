@@ -10,6 +10,10 @@
 #include "base/exclusive.h"
 #include "base/fork.h"
 
+namespace fb {
+extern Device (*best_accelerator)();  // base/device.cpp
+}
+
 namespace fb::gpu {
 
 static Driver& driver_of_any_process(Device device) {
@@ -68,6 +72,11 @@ struct Memory {
 [[maybe_unused]] const bool registered = [] {
     device_memories[static_cast<size_t>(DeviceType::Sim)] = &Memory<DeviceType::Sim>::functions;
     device_memories[static_cast<size_t>(DeviceType::OpenCL)] = &Memory<DeviceType::OpenCL>::functions;
+    // GPUs come first among the devices.
+    best_accelerator = [] {
+        if (opencl_devices() == 0) opencl_driver(0);  // says why
+        return Device{DeviceType::OpenCL, 0};
+    };
     return true;
 }();
 }  // namespace
