@@ -10,17 +10,15 @@ import pytest
 import flambeau as fb
 from flambeau import accelerator
 
-SIM = fb.device("sim")
-
-pytestmark = pytest.mark.device(None)
+DEVICE = fb.device("sim", 0)
 
 
 @pytest.fixture(autouse=True)
 def _counted(monkeypatch):
     accelerator.reset_coverage()
-    before = fb._C.accelerator_why(SIM)
+    before = fb._C.accelerator_why(DEVICE)
     yield
-    assert fb._C.accelerator_why(SIM) == before, fb._C.accelerator_why(SIM)
+    assert fb._C.accelerator_why(DEVICE) == before, fb._C.accelerator_why(DEVICE)
 
 
 def only_kernels(*ops):
@@ -37,32 +35,32 @@ def test_functions_of_one_argument(name):
     for part in name.split("."):
         function = getattr(fb if part == name.split(".")[0] else function, part)
     x = fb.tensor(SPECIAL)
-    fb.testing.assert_close(function(x.to(SIM)).cpu(), function(x), equal_nan=True, rtol=1e-6, atol=1e-7)
+    fb.testing.assert_close(function(x.to(DEVICE)).cpu(), function(x), equal_nan=True, rtol=1e-6, atol=1e-7)
     assert not any(count.fallbacks for count in accelerator.coverage().values())
 
 
 def test_strides_broadcasting_and_types_meet_in_one_kernel():
     x, row, number = fb.randn(4, 6).t()[::2], fb.randn(4), fb.tensor(2.5)
     expected = x + row * number
-    got = x.to(SIM) + row.to(SIM) * number
+    got = x.to(DEVICE) + row.to(DEVICE) * number
     assert got.stride() == expected.stride() and fb.equal(got.cpu(), expected)
     for y in (x.flip(0), x.expand(2, 3, 4), x.unsqueeze(1)):
-        assert fb.equal((y.to(SIM) - 1).cpu(), y - 1)
+        assert fb.equal((y.to(DEVICE) - 1).cpu(), y - 1)
     halves = fb.randn(3, 5).bfloat16()
-    assert fb.equal((halves.to(SIM) * 3).cpu(), halves * 3)
+    assert fb.equal((halves.to(DEVICE) * 3).cpu(), halves * 3)
     whole = fb.tensor([7, -7, 2**40])
-    assert (whole.to(SIM) // 2).tolist() == [3, -4, 2**39] and (whole.to(SIM) > 3).tolist() == [True, False, True]
-    assert fb.where(x.to(SIM) > 0, x.to(SIM), 0.0).cpu().equal(fb.where(x > 0, x, 0.0))
-    part = fb.zeros(4, 4, device=SIM)
+    assert (whole.to(DEVICE) // 2).tolist() == [3, -4, 2**39] and (whole.to(DEVICE) > 3).tolist() == [True, False, True]
+    assert fb.where(x.to(DEVICE) > 0, x.to(DEVICE), 0.0).cpu().equal(fb.where(x > 0, x, 0.0))
+    part = fb.zeros(4, 4, device=DEVICE)
     part[1:3, ::2] = 5
-    part[:, 3] += fb.arange(4.0).to(SIM)
+    part[:, 3] += fb.arange(4.0).to(DEVICE)
     assert part.sum().item() == 26.0
     assert not any(count.fallbacks for count in accelerator.coverage().values())
 
 
 def test_reductions():
     x = fb.randn(3, 40, 5)
-    on = x.to(SIM)
+    on = x.to(DEVICE)
     for dims in (None, 0, 1, (0, 2), (1, 2)):
         for keepdim in (False, True):
             for name in ("sum", "mean", "amax", "amin"):
@@ -72,11 +70,11 @@ def test_reductions():
                 )
     assert only_kernels("sum", "mean", "amax", "amin")
     ints = fb.arange(12).view(3, 4)
-    assert ints.to(SIM).sum(0).tolist() == [12, 15, 18, 21] and ints.to(SIM).prod(1).tolist() == [0, 840, 7920]
+    assert ints.to(DEVICE).sum(0).tolist() == [12, 15, 18, 21] and ints.to(DEVICE).prod(1).tolist() == [0, 840, 7920]
     assert (
-        ints.to(SIM).any().item() and not ints.to(SIM).all().item() and (ints.to(SIM) > 5).count_nonzero().item() == 6
+        ints.to(DEVICE).any().item() and not ints.to(DEVICE).all().item() and (ints.to(DEVICE) > 5).count_nonzero().item() == 6
     )
-    assert fb.tensor([1.0, math.nan], device=SIM).amax().isnan().item() and fb.zeros(0, 3, device=SIM).sum(
+    assert fb.tensor([1.0, math.nan], device=DEVICE).amax().isnan().item() and fb.zeros(0, 3, device=DEVICE).sum(
         0
     ).tolist() == [0, 0, 0]
 
@@ -85,10 +83,10 @@ def test_reductions():
 def test_products(dtype):
     a, b = fb.randn(2, 7, 90).to(dtype), fb.randn(2, 90, 70).to(dtype)
     tolerance = 1e-1 if dtype == fb.bfloat16 else 1e-4
-    fb.testing.assert_close((a.to(SIM) @ b.to(SIM)).cpu(), a @ b, rtol=tolerance, atol=tolerance)
-    fb.testing.assert_close((a[0].to(SIM) @ b[0].to(SIM)).cpu(), a[0] @ b[0], rtol=tolerance, atol=tolerance)
+    fb.testing.assert_close((a.to(DEVICE) @ b.to(DEVICE)).cpu(), a @ b, rtol=tolerance, atol=tolerance)
+    fb.testing.assert_close((a[0].to(DEVICE) @ b[0].to(DEVICE)).cpu(), a[0] @ b[0], rtol=tolerance, atol=tolerance)
     start = fb.randn(7, 70).to(dtype)
-    got = fb.addmm(start.to(SIM), a[0].to(SIM), b[0].to(SIM), beta=0.5, alpha=2)
+    got = fb.addmm(start.to(DEVICE), a[0].to(DEVICE), b[0].to(DEVICE), beta=0.5, alpha=2)
     fb.testing.assert_close(
         got.cpu(), fb.addmm(start, a[0], b[0], beta=0.5, alpha=2), rtol=2 * tolerance, atol=2 * tolerance
     )
@@ -109,9 +107,10 @@ def test_training_gives_the_cpus_losses():
             found.append(loss.item())
         return found
 
-    assert losses(SIM) == pytest.approx(losses("cpu"), rel=1e-4)
+    assert losses(DEVICE) == pytest.approx(losses("cpu"), rel=1e-4)
 
 
+@pytest.mark.device("sim")
 def test_kernels_are_kept_on_disk_and_a_missing_compiler_is_no_obstacle(tmp_path):
     script = (
         "import warnings; warnings.simplefilter('ignore')\n"

@@ -157,9 +157,10 @@ std::string device_kernel(const KernelText& k, Dialect dialect) {
     for (const std::string& pointer : k.pointers) {
         auto [type, name] = parts(pointer);
         // A buffer and where in it.
-        text += opencl ? type + " " + name + "_, const i64 " + name + "_at_, " : pointer + ", ";
+        text += opencl ? type + " buffer_of_" + name + ", const i64 place_of_" + name + ", " : pointer + ", ";
         if (opencl)
-            begin += type + " const " + name + " = (" + type + ")((__global char*)" + name + "_ + " + name + "_at_);\n";
+            begin += type + " const " + name + " = (" + type + ")((__global char*)buffer_of_" + name + " + place_of_" +
+                     name + ");\n";
     }
     return text + "const Params g, GLOBAL i32* fault_, const i64 launch_) {\n" + begin + k.body + "\n}\n";
 }
