@@ -60,6 +60,13 @@ typedef double f64;
 typedef char i8; typedef short i16; typedef int i32; typedef long i64;
 typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;
 typedef float f32;
+// Names elsewhere.
+#define kernel kernel_
+#define global global_
+#define local local_
+#define constant constant_
+#define private private_
+#define half half_
 #define FN static inline
 #define GLOBAL __global
 #define LOCAL __local
