@@ -79,6 +79,7 @@ bench: build
 	$(BIN)/python benchmarks/ops.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/inference.py
 	$(BIN)/python benchmarks/data.py
 
 docs: build

@@ -20,12 +20,15 @@ class Training:
         small: take the model's SMALL sizes.
         seat: how PyTorch runs it; other values change nothing.
         dropout: False switches dropout off, so that libraries with other random numbers agree.
+        autocast: forward and loss in bfloat16 where the library thinks it is precise enough.
     """
 
-    def __init__(self, lib: Any, name: str, small: bool = False, seat: str = "", dropout: bool = True) -> None:
+    def __init__(
+        self, lib: Any, name: str, small: bool = False, seat: str = "", dropout: bool = True, autocast: bool = False
+    ) -> None:
         import numpy as np
 
-        self.lib, self.model = lib, models.load(name)
+        self.lib, self.model, self.autocast = lib, models.load(name), autocast
         self.size = self.model.SMALL if small else self.model.FULL
         self.net = self.model.build(lib, **self.size)
         fill(lib, self.net)
@@ -47,7 +50,8 @@ class Training:
     def step(self) -> Any:
         """Forward, loss, backward, optimizer step; returns the loss."""
         self.optimiser.zero_grad()
-        loss = self.model.loss(self.lib, self.net(*self.inputs), self.targets)
+        with self.lib.autocast("cpu", dtype=self.lib.bfloat16, enabled=self.autocast):
+            loss = self.model.loss(self.lib, self.net(*self.inputs), self.targets)
         loss.backward()
         if hasattr(self.model, "CLIP"):
             self.lib.nn.utils.clip_grad_norm_(self.parameters, self.model.CLIP)

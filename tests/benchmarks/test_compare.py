@@ -343,3 +343,21 @@ def test_plot_without_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SystemExit, match="pip install matplotlib"):
         report.plot([result()], "title", "chart.png")
+
+
+def test_budgets_of_inference():
+    """They say nothing about rows that were not measured, and divide the right way round."""
+    suite = load("inference")
+    assert all(budget.value([]) is None for budget in suite.budgets)
+    measured = [
+        result("1 × 4096 → 11008", 2.0, 4.0, "linear, bfloat16"),
+        result("sum of 22,544,384 float32", 1.8, 2.0, "reading memory"),
+        result("GPT-2 small, float32", 3.0, 9.0, "training step"),
+        result("GPT-2 small, bfloat16", 2.0, 4.0, "training step"),
+    ]
+    values = {budget.text: budget.value(measured) for budget in suite.budgets}
+    assert values["one row: share of the speed at which a sum reads memory"] == pytest.approx(0.9)
+    assert values["GPT-2 small: training under autocast against our float32"] == pytest.approx(1.5)
+    assert values["GPT-2 small: training under autocast against PyTorch's"] == pytest.approx(2.0)
+    assert values["linear in bfloat16, worst row"] == pytest.approx(2.0)
+    assert all(suite.find(f"{r.group}/{r.name}") is not None for r in measured)

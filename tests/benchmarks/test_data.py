@@ -67,13 +67,30 @@ def test_the_rows_cover_what_the_table_promises(suite):
 
 def test_budgets_are_about_every_row_in_which_both_do_the_same(suite):
     results = [Result("g", str(i), rounds={"flambeau": [1.0], "torch": [r]}) for i, r in enumerate((1.5, 6.0))]
-    results.append(Result("for the record: waiting for the disk against not waiting", "save", rounds={"flambeau": [9.0], "torch": [1.0]}))
+    results.append(
+        Result(
+            "for the record: waiting for the disk against not waiting",
+            "save",
+            rounds={"flambeau": [9.0], "torch": [1.0]},
+        )
+    )
     assert [budget.value(results) for budget in suite.budgets] == [pytest.approx(3.0), pytest.approx(1.5)]
     assert [budget.value([]) for budget in suite.budgets] == [None, None]
 
 
 def test_the_script_measures_a_small_row_and_leaves_no_file(tmp_path):
-    command = [sys.executable, str(SCRIPT), "--small", "--quick", "--libs", "flambeau", "--only", "files on a memory disk/load, 16"]
-    done = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=300)
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--small",
+        "--quick",
+        "--libs",
+        "flambeau",
+        "--only",
+        "files on a memory disk/load, 16",
+    ]
+    done = subprocess.run(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert "load, 16 MB, small" in done.stdout and not os.listdir(tmp_path)

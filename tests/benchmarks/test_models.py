@@ -119,7 +119,13 @@ def test_small_rows_run_only_when_asked_for(script):
 
 def test_channels_last_has_rows_for_pictures_only(script):
     has = {row.name.split(",")[0]: row.source("torch-channels-last") for row in script.suite.rows if row.kind == "time"}
-    assert {name for name, source in has.items() if source} == {"AlexNet", "VGG-19", "ResNet-50", "MobileNet", "ViT-S/16"}
+    assert {name for name, source in has.items() if source} == {
+        "AlexNet",
+        "VGG-19",
+        "ResNet-50",
+        "MobileNet",
+        "ViT-S/16",
+    }
 
 
 def test_small_figures_are_not_recorded(script, capsys):
