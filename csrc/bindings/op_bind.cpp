@@ -108,8 +108,10 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
         break;
     }
     if (used > sig.positional) {
-        return misfit.say("takes at most " + std::to_string(sig.positional) + " positional arguments, got " +
-                          std::to_string(nargs));
+        return misfit.say([&] {
+            return "takes at most " + std::to_string(sig.positional) + " positional arguments, got " +
+                   std::to_string(nargs);
+        });
     }
     for (Py_ssize_t i = 0; i < used; i++) b.raw[i] = args[i];
     PyObject* const* values = args + nargs;
@@ -120,9 +122,10 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             return true;
         }
         int i = find_param(sig, key);
-        if (i < 0) return misfit.say("got an unexpected keyword argument '" + std::string(text_of(key)) + "'");
+        if (i < 0)
+            return misfit.say([&] { return "got an unexpected keyword argument '" + std::string(text_of(key)) + "'"; });
         if (b.raw[i] || i == spread_at)
-            return misfit.say("got multiple values for argument '" + sig.params[i].name + "'");
+            return misfit.say([&] { return "got multiple values for argument '" + sig.params[i].name + "'"; });
         b.raw[i] = value;
         return true;
     };
@@ -134,7 +137,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
                 std::vector<Tensor> list;
                 for (Py_ssize_t k = i; k < nargs; k++) {
                     if (!is_tensor(args[k]))
-                        return misfit.say("argument '" + p.name + "' must be tensors, got " + type_name(args[k]));
+                        return misfit.say(
+                            [&] { return "argument '" + p.name + "' must be tensors, got " + type_name(args[k]); });
                     list.push_back(tensor_of(args[k]));
                 }
                 a.values[i] = std::move(list);
@@ -144,7 +148,8 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             for (Py_ssize_t k = i; k < nargs; k++) {
                 int64_t v;
                 if (!int_of(args[k], v))
-                    return misfit.say("argument '" + p.name + "' must be ints, got " + type_name(args[k]));
+                    return misfit.say(
+                        [&] { return "argument '" + p.name + "' must be ints, got " + type_name(args[k]); });
                 dims.push_back(v);
             }
             a.values[i] = std::move(dims);
@@ -155,12 +160,12 @@ bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* 
                 a.values[i] = std::vector<Tensor>();  // no tensors after a star are an empty list
                 continue;
             }
-            if (!p.has_default) return misfit.say("missing required argument '" + p.name + "'");
+            if (!p.has_default) return misfit.say([&] { return "missing required argument '" + p.name + "'"; });
             a.values[i] = p.default_value;
             continue;
         }
         if (!convert_arg(b.raw[i], is_operator && p.type == ArgType::Tensor ? operand_param : p, a.values[i])) {
-            return misfit.text && misfit.say(refusal(p, i - misfit.first, i < used, b.raw[i]));
+            return misfit.say([&] { return refusal(p, i - misfit.first, i < used, b.raw[i]); });
         }
     }
     return true;

@@ -16,8 +16,10 @@ struct Binding {
 struct Misfit {
     std::string* text;
     int first = 0;  // the parameter that a caller counts as the first: a method's own tensor is not counted
-    bool say(const std::string& s) {
-        if (text) *text = s;
+    // why() is the text; it is made only where somebody asks.
+    template <class F>
+    bool say(F&& why) {
+        if (text) *text = why();
         return false;
     }
 };
