@@ -136,7 +136,7 @@ def test_data_parallel_training_equals_plain_training(world):
 
 
 def test_data_parallel_checks(world):
-    with pytest.raises(RuntimeError, match="nothing to average"):
+    with pytest.raises(RuntimeError, match="any parameter that requires a gradient"):
         fb.nn.parallel.DistributedDataParallel(fb.nn.ReLU())
     with pytest.raises(ValueError, match="name accelerators"):
         fb.nn.parallel.DistributedDataParallel(fb.nn.Linear(1, 1), device_ids=[0])
@@ -212,7 +212,7 @@ def test_model_in_a_group_of_one(world):
         assert not model.require_backward_grad_sync
         model(fb.ones(3, 2)).sum().backward()
     assert model.require_backward_grad_sync and inner.weight.grad.tolist() == [[3.0, 3.0]]
-    with pytest.raises(StateError, match="nothing to average"):
+    with pytest.raises(StateError, match="any parameter that requires a gradient"):
         DistributedDataParallel(fb.nn.ReLU())
     with pytest.raises(RuntimeError, match="device_ids"):
         DistributedDataParallel(inner, device_ids=[0])

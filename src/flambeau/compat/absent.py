@@ -42,15 +42,26 @@ _MODULES = frozenset(
     torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
-    torch.distributed.algorithms torch.distributed.autograd torch.distributed.checkpoint torch.distributed.device_mesh
-    torch.distributed.elastic torch.distributed.fsdp torch.distributed.nn torch.distributed.optim torch.distributed.pipelining
-    torch.distributed.rpc torch.distributed.tensor torch.distributed._tensor
+    torch.distributed.algorithms._checkpoint torch.distributed.algorithms._comm_hooks torch.distributed.algorithms.model_averaging
+    torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks
+    torch.distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
+    torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
+    torch.distributed.autograd torch.distributed.checkpoint torch.distributed.elastic
+    torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
+    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.nn torch.distributed.pipelining
+    torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed": frozenset({"DeviceMesh", "init_device_mesh"}),
+    "torch.distributed.fsdp": frozenset(
+        """
+        BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
+        LocalStateDictConfig MixedPrecision OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig
+        ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType
+        """.split()
+    ),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),
     "torch.cuda": frozenset(
         """

@@ -199,13 +199,16 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization over the batches of all processes; in a single process the same as BatchNorm.
 
+    In training, mean and variance are those of all inputs together, whose sizes may differ, and gradients flow through
+    them to every input.
+
     Args:
         num_features: number of channels C.
         eps: added under the root for numerical stability.
         momentum: weight of new statistics; None averages over all batches.
         affine: whether to learn a weight (initially ones) and a bias (initially zeros).
         track_running_stats: whether to keep running statistics for evaluation.
-        process_group: must be None: there is one process.
+        process_group: the processes; the default group if not given.
         device: device of the parameters.
         dtype: dtype of the parameters.
         bias: whether to add a learned bias.
@@ -230,9 +233,35 @@ class SyncBatchNorm(_BatchNorm):
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        if process_group is not None:
-            raise ArgumentError("SyncBatchNorm: process_group must be None; statistics are those of this process")
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        from flambeau import distributed as dist  # most programs with batch normalization do without
+
+        together = self.training and dist.is_initialized() and dist.get_world_size(self.process_group) > 1
+        return self._normalised(input, self._together if together else F.batch_norm)
+
+    def _together(
+        self, input: Tensor, mean: Any, var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+    ) -> Tensor:
+        from flambeau.nn.modules._sync_batchnorm import sync_batch_norm
+
+        return sync_batch_norm(input, mean, var, weight, bias, momentum, eps, self.process_group)
+
+    def _rectified(self, input: Tensor) -> Tensor:
+        return fb.relu(self(input))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"process_group": None}  # groups belong to a process
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        import copy
+
+        own = type(self).__new__(type(self))
+        memo[id(self)] = own
+        own.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        own.process_group = self.process_group
+        return own
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim < 2:
@@ -244,7 +273,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Args:
             module: the module.
-            process_group: must be None.
+            process_group: the processes; the default group if not given.
 
         Example:
             >>> fb.nn.SyncBatchNorm.convert_sync_batchnorm(fb.nn.Sequential(fb.nn.BatchNorm2d(3)))[0].num_features
