@@ -27,6 +27,9 @@ _HEADER = struct.Struct("<4sQqQQI")  # mark, group, tag, fingerprint, size of th
 _MARK = b"flb1"
 _HELLO = struct.Struct("<16sIc")  # the program's secret, the rank that connects, what the connection is for
 BROKEN = -(1 << 62)  # tag of a message that says: ranks of this group made different calls
+COLLECTIVE = 1 << 62  # added to the tags of collectives, which users cannot choose
+STEP_BITS = 20  # of a collective's tag: which of its messages it is; above them is the number of the call
+_NOTED = 64  # calls that are remembered per group
 _POLL = 0.25  # seconds between two looks at whether all others are still there
 
 
@@ -115,6 +118,7 @@ class Mesh:
         self.gone: dict[int, BaseException] = {}  # ranks that left or are lost, with the error of who waits for them
         self.failed: BaseException | None = None  # a lost rank, which ends all communication
         self.broken: dict[int, BaseException] = {}  # groups whose ranks made different calls
+        self._calls: dict[int, dict[int, Call]] = {}  # the last collectives of each group, by their numbers
         self._closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._reader = threading.Thread(target=self._read_all, name="flambeau-mesh", daemon=True)
@@ -134,7 +138,8 @@ class Mesh:
     def connect(self, rank: int, purpose: bytes, limit: float = 30.0) -> socket.socket:
         """A new connection to another process, which gets it by on_connection[purpose]."""
         address, _, _, port = self._facts[rank]
-        connection = _store.connect((address, int(port)), limit, f"connection to rank {rank}")
+        who = f"connection to rank {rank}"
+        connection = _store.connect((address, int(port)), limit, who, lambda: self._still_there(rank))
         connection.sendall(_HELLO.pack(self._secret, self.rank, purpose))
         return connection
 
@@ -164,10 +169,10 @@ class Mesh:
             self._posted = [r for r in self._posted if r not in ended]
         for receive in ended:
             receive.finish(error)
-        if everything:  # whoever is in the middle of sending
-            for outgoing in list(self._outgoing.values()):
+        if everything:  # also for those in the middle of a message
+            for connected in [*self._outgoing.values(), *self._incoming.values()]:
                 with contextlib.suppress(OSError):
-                    outgoing.connection.shutdown(socket.SHUT_RDWR)
+                    connected.connection.shutdown(socket.SHUT_RDWR)
 
     def break_group(self, group: int, error: BaseException) -> None:
         """Ranks of a group made different calls: all that wait in it raise, now and later."""
@@ -177,6 +182,36 @@ class Mesh:
             self._posted = [receive for receive in self._posted if receive.call.group != group]
         for receive in ended:
             receive.finish(error)
+
+    def _still_there(self, rank: int) -> None:
+        self.check()
+        if rank in self.gone:
+            raise self.gone[rank]
+
+    def begin(self, call: Call) -> None:
+        """Notes a collective that this process has begun; raises when another one has sent a message for a different one.
+
+        A message of a different call may be one that nobody here waits for, so all are compared with the calls noted.
+        """
+        with self._lock:
+            calls = self._calls.setdefault(call.group, {})
+            calls[call.tag >> STEP_BITS] = call
+            while len(calls) > _NOTED:
+                del calls[next(iter(calls))]
+            for sender, other, _ in self._arrived:
+                if self._differ(call, other):
+                    raise self._mismatch(call, sender, other)
+
+    @staticmethod
+    def _differ(mine: Call, theirs: Call) -> bool:
+        same = mine.group == theirs.group and mine.tag >> STEP_BITS == theirs.tag >> STEP_BITS
+        return same and mine.fingerprint != theirs.fingerprint
+
+    def _mismatch(self, mine: Call, sender: int, theirs: Call) -> CollectiveMismatch:
+        return CollectiveMismatch(
+            f"rank {self.rank} called {mine.text} while rank {sender} called {theirs.text}; all ranks of a group must make the "
+            "same calls in the same order"
+        )
 
     def check(self) -> None:
         """Raises when a rank is lost."""
@@ -306,10 +341,7 @@ class Mesh:
         mine = receive.call
         error: BaseException | None = None
         if call.fingerprint != mine.fingerprint:
-            error = CollectiveMismatch(
-                f"rank {self.rank} called {mine.text} while rank {sender} called {call.text}; all ranks of a group must make "
-                "the same calls in the same order"
-            )
+            error = self._mismatch(mine, sender, call)
         elif receive.view is not None and receive.view.nbytes != data.nbytes:
             error = CollectiveMismatch(
                 f"{mine.text}: expected {receive.view.nbytes} bytes from rank {sender}, which sent {data.nbytes} in {call.text}"
@@ -388,6 +420,10 @@ class Mesh:
         call = incoming.call = incoming.call._replace(text=bytes(incoming.part).decode(errors="replace"))
         if call.tag == BROKEN:
             self.break_group(call.group, CollectiveMismatch(call.text))
+        elif call.tag >= COLLECTIVE:
+            noted = self._calls.get(call.group, {}).get(call.tag >> STEP_BITS)
+            if noted is not None and self._differ(noted, call):
+                self.break_group(call.group, self._mismatch(noted, incoming.rank, call))
         with self._lock:
             incoming.receive = self._match(incoming.rank, call)
         receive = incoming.receive
@@ -433,10 +469,10 @@ class Mesh:
         incoming.connection.close()
         with self._lock:
             self._incoming.pop(incoming.rank, None)
+        error = self.failed or self.gone.get(incoming.rank) or self.lost(incoming.rank, "it closed its connection")
         if incoming.receive is not None:
-            incoming.receive.finish(self.gone.get(incoming.rank) or self.lost(incoming.rank, "its connection broke"))
+            incoming.receive.finish(error)
         if not self._closing:
-            error = self.gone.get(incoming.rank) or self.lost(incoming.rank, "it closed its connection")
             self.fail(incoming.rank, error, everything=False)
 
     def close(self) -> None:

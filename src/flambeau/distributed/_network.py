@@ -147,7 +147,8 @@ class Network:
                 self._side = _own_connection(self.store)
             self._side.set(f"waiting/{engine.name}/{engine.rank}", f"{sequence} {text}")
             calls = [self._side.compare_set(f"waiting/{engine.name}/{other}", "", "").decode() for other in others]
-        except DistError:  # the process that serves the store has ended: nothing to compare with
+        except DistError:  # the process that serves the store has ended, or is slow: nothing to compare with
+            self._side = None
             return
         for other, theirs in zip(others, calls, strict=True):
             number, _, call = theirs.partition(" ")
@@ -173,5 +174,7 @@ def _own_connection(store: Any) -> Any:
     if isinstance(store, PrefixStore):
         return PrefixStore(store.prefix, _own_connection(store.underlying_store))
     if isinstance(store, TCPStore):
-        return TCPStore(store.host, store.port, timeout=datetime.timedelta(seconds=5))
+        made = TCPStore(store.host, store.port, timeout=datetime.timedelta(seconds=1))
+        made._patience = 1.0  # whoever serves it may be stopped
+        return made
     return store

@@ -10,6 +10,7 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.distributed import _wire
@@ -299,19 +300,21 @@ class TCPStore(Store):
         waits = request[0] in (b"get", b"wait")
         with self._lock:
             try:
-                self._connection.settimeout(limit if waits else max(limit, 60.0))
+                self._connection.settimeout(limit if waits else max(limit, self._patience))
                 self._connection.sendall(_wire.pack(request))
                 return _wire.receive(self._connection)
             except TimeoutError:
                 # The answer may still come, so this connection cannot be used for another request.
                 self._connection.close()
-                self._connection = connect((self.host, self.port), 10.0, "TCPStore")
+                self._connection = connect((self.host, self.port), min(self._patience, 10.0), "TCPStore")
                 raise self._late(request, limit) from None
             except (OSError, EOFError) as error:
                 raise DistNetworkError(
                     f"TCPStore: the connection to {self.host}:{self.port}, which serves the store, is lost ({error}); "
                     "the process there has probably ended"
                 ) from None
+
+    _patience = 60.0  # seconds for an answer that needs no waiting
 
     def close(self) -> None:
         """Closes the connection; in the server, ends serving too."""
@@ -326,8 +329,8 @@ class TCPStore(Store):
                 self.close()
 
 
-def connect(address: tuple[str, int], limit: float, who: str) -> socket.socket:
-    """A connection, tried again until the other end listens."""
+def connect(address: tuple[str, int], limit: float, who: str, check: Callable[[], Any] = lambda: None) -> socket.socket:
+    """A connection, tried again until the other end listens; `check` may raise meanwhile."""
     end, pause = time.monotonic() + limit, 0.01
     while True:
         try:
@@ -344,6 +347,7 @@ def connect(address: tuple[str, int], limit: float, who: str) -> socket.socket:
                     f"{who}: cannot connect to {address[0]}:{address[1]} within {limit:g} s ({error}); is the process that "
                     "serves there (rank 0) running, and the port open?"
                 ) from None
+        check()
         time.sleep(pause)
         pause = min(1.5 * pause, 0.5)
 

@@ -12,12 +12,11 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.distributed._engine import Engine, average, join, pieces, premultiply, raw
-from flambeau.distributed._mesh import BROKEN, Call, Mesh, Receive
+from flambeau.distributed._mesh import BROKEN, COLLECTIVE, STEP_BITS, Call, Mesh, Receive
 from flambeau.distributed._types import ReduceOp
 from flambeau.errors import CollectiveMismatch, DistBackendError, PeerLost
 
 _SMALL = 16 << 10  # bytes up to which all ranks send all they have to each other: one step, in the order of ranks
-_COLLECTIVE = 1 << 62  # added to the tags of collectives, which users cannot choose
 _EMPTY = memoryview(b"")
 
 
@@ -59,13 +58,14 @@ class TcpEngine(Engine):
         self.mesh, self.ranks, self.timeout = mesh, ranks, timeout
         self.rank, self.size = ranks.index(mesh.rank), len(ranks)
         self._group, self._sequence, self._waiting = digest(name), 0, waiting
-        self.name = name
+        self.name, self._told = name, False
 
-    def _break(self, error: CollectiveMismatch) -> None:
+    def _break(self, error: BaseException) -> None:
         """Tells all ranks of the group that their calls differ."""
-        if self._group in self.mesh.broken:
-            return
         self.mesh.break_group(self._group, error)
+        if self._told:
+            return
+        self._told = True
         for rank in self.ranks:
             if rank != self.mesh.rank:
                 with contextlib.suppress(DistBackendError):
@@ -76,9 +76,16 @@ class TcpEngine(Engine):
     def _begin(self, text: str, timeout: float | None = None) -> _Round:
         self.mesh.check()
         if self._group in self.mesh.broken:
+            self._break(self.mesh.broken[self._group])
             raise self.mesh.broken[self._group]
         self._sequence += 1
-        return _Round(self, text, self._sequence, self.timeout if timeout is None else timeout)
+        call = _Round(self, text, self._sequence, self.timeout if timeout is None else timeout)
+        try:
+            self.mesh.begin(call.label(0))
+        except CollectiveMismatch as error:
+            self._break(error)
+            raise
+        return call
 
     def all_reduce(self, text: str, x: Tensor, op: ReduceOp) -> None:
         call = self._begin(text)
@@ -262,16 +269,15 @@ class _Round:
     def __init__(self, engine: TcpEngine, text: str, sequence: int, timeout: float) -> None:
         self._engine, self._text, self._sequence = engine, text, sequence
         self._fingerprint, self._end = digest(text) or 1, time.monotonic() + timeout
-        self._told = False
 
-    def _call(self, step: int) -> Call:
-        return Call(self._engine._group, _COLLECTIVE | self._sequence << 20 | step, self._fingerprint, self._text)
+    def label(self, step: int) -> Call:
+        return Call(self._engine._group, COLLECTIVE | self._sequence << STEP_BITS | step, self._fingerprint, self._text)
 
     def send(self, rank: int, step: int, memory: memoryview) -> None:
-        self._engine.mesh.send(self._engine.ranks[rank], self._call(step), memory)
+        self._engine.mesh.send(self._engine.ranks[rank], self.label(step), memory)
 
     def post(self, rank: int, step: int, memory: memoryview | None) -> Receive:
-        return self._engine.mesh.post(self._engine.ranks[rank], self._call(step), memory)
+        return self._engine.mesh.post(self._engine.ranks[rank], self.label(step), memory)
 
     def wait(self, receive: Receive) -> Receive:
         engine = self._engine
