@@ -67,7 +67,7 @@ if attempt == 0 and fb.distributed.get_rank() == 1: os.kill(os.getpid(), signal.
 if attempt == 1 and fb.distributed.get_rank() == 0: sys.exit(3)
 if attempt < 2:
     fb.distributed.barrier()
-print(attempt, x.item())
+os.write(1, f"{attempt} {x.item()}\\n".encode())
 """),
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -76,7 +76,7 @@ print(attempt, x.item())
 
 
 def test_launcher_gives_up_and_ends_what_runs(script):
-    path = script("import os, sys, time\nprint(os.getpid(), flush=True)\nif os.environ['RANK'] == '0': sys.exit(7)\ntime.sleep(600)\n")
+    path = script("import os, sys, time\nos.write(1, b'%d\\n' % os.getpid())\nif os.environ['RANK'] == '0': sys.exit(7)\ntime.sleep(600)\n")
     ended = launch("--nproc-per-node=3", "--standalone", path)
     assert ended.returncode == 1 and "local rank 0" in ended.stderr and "exit code 7" in ended.stderr
     for pid in ended.stdout.split():
@@ -84,7 +84,7 @@ def test_launcher_gives_up_and_ends_what_runs(script):
 
 
 def test_launcher_options(script, tmp_path):
-    path = script("import os, sys; print(os.environ['RANK'], file=sys.stderr); print('out')")
+    path = script("import os, sys; print(os.environ['RANK'], file=sys.stderr); os.write(1, b'out\\n')")
     ended = launch("--nproc-per-node=2", "--standalone", f"--log-dir={tmp_path}/logs", "--redirects=3", path)
     assert ended.returncode == 0 and ended.stdout == ""
     assert (tmp_path / "logs/attempt_0/1/stderr.log").read_text() == "1\n"

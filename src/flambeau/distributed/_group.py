@@ -314,6 +314,7 @@ def init_process_group(
         World.network = Network(inside, rank, world_size, limit)
         World.store = PrefixStore("user", inside)
         engine = World.network.engine("default_pg", ranks, limit)
+        World.network.settle()
     World.default = ProcessGroup(chosen, "default_pg", "default_pg", engine, ranks, limit)
     World.groups = [World.default]
 

@@ -170,7 +170,8 @@ class Mesh:
         for receive in ended:
             receive.finish(error)
         if everything:  # also for those in the middle of a message
-            for connected in [*self._outgoing.values(), *self._incoming.values()]:
+            both: list[_Outgoing | _Incoming] = [*self._outgoing.values(), *self._incoming.values()]
+            for connected in both:
                 with contextlib.suppress(OSError):
                     connected.connection.shutdown(socket.SHUT_RDWR)
 

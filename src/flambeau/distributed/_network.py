@@ -62,7 +62,10 @@ class Network:
         self._start_watch(limit)
         # Also in processes of multiprocessing, which do not run what atexit knows.
         self._at_exit = util.Finalize(None, self.close, exitpriority=-100)
-        _rendezvous.leave_together(store, rank, size, limit)
+
+    def settle(self) -> None:
+        """Waits, in the process that serves the store, until all have read from it what they need to begin."""
+        _rendezvous.leave_together(self.store, self.rank, self.size, _rendezvous.start_timeout())
 
     # ---- who is there ----------------------------------------------------------------------------------------------
 
@@ -133,7 +136,11 @@ class Network:
         if len({self.mesh.facts(rank)[-1] for rank in ranks}) > 1 or os.environ.get("FLAMBEAU_SHARED_MEMORY") == "0":
             return tcp
         segment = open_segment(PrefixStore("shared", self.store), name, tcp.rank, ranks)
-        return tcp if segment is None else SharedEngine(segment, self, tcp)
+        if segment is None:
+            return tcp
+        engine = SharedEngine(segment, self, tcp)
+        engine.barrier("new_group()")  # nobody needs the store any more, which the process that serves it may now end
+        return engine
 
     def waiting(self, engine: TcpEngine, sequence: int, text: str) -> None:
         """Called once per second while a call waits for others: compares it with what they wait in.
