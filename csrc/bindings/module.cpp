@@ -38,6 +38,7 @@ PyMODINIT_FUNC PyInit__C() {
         add_data(module.get());
         add_expressions(module.get());
         add_accelerator(module.get());
+        add_kernels(module.get());
         return module.release();
     });
 }

@@ -22,24 +22,25 @@ Tensor for_sharing(const Attention& p, const Tensor& t) {
 }
 Tensor turned(const Tensor& t) { return transpose(t, t.dim() - 2, t.dim() - 1); }
 
-bool takes(const Attention& p) { return uses_kernels() && (p.q.dtype() == DType::F32 || p.q.dtype() == DType::F64); }
+bool takes(const Attention& p) { return uses_kernels() && is_floating(p.q.dtype()); }
+DType computed(const Attention& p) { return compute_dtype(p.q.dtype()); }
 
 // Scores of shape (N, key heads, sharing, length, source), before masking.
 Tensor scores_of(const Attention& p) {
-    Tensor scores = empty({p.batch, p.key_heads, p.shared(), p.length, p.source}, p.q.dtype(), p.q.device());
+    Tensor scores = empty({p.batch, p.key_heads, p.shared(), p.length, p.source}, computed(p), p.q.device());
     return run_product(scores, by_key_head(p, p.q), turned(for_sharing(p, p.k)), Scalar(p.scale), Scalar(0)) ? scores
                                                                                                              : Tensor();
 }
 
 // Runs the text for every row of scores, of which `LOAD_s(at + j)` is one and which masks make `score(j)`.
 Work& each_row(Work& work, const Attention& p, const Tensor& scores) {
-    work.compute(p.q.dtype()).tensor("s", scores).tensor("mask", p.mask);
+    work.compute(computed(p)).tensor("s", scores).tensor("mask", p.mask);
     work.number("length", p.length).number("source", p.source).number("heads", p.heads);
     work.define("CAUSAL", p.causal);
     std::string masked = "LOAD_s(at + j)";
     if (p.mask.defined()) {
         work.numbers("step", p.mask.strides().begin(), 4);
-        std::string element = "LOAD_mask(mask_ + j * g.step[3])";
+        std::string element = "LOAD_mask(hidden + j * g.step[3])";
         masked = p.mask.dtype() == DType::Bool ? "(" + element + " ? " + masked + " : -INF)"
                                                : "(" + masked + " + " + element + ")";
     }
@@ -49,7 +50,7 @@ Work& each_row(Work& work, const Attention& p, const Tensor& scores) {
 constexpr const char* begin =
     R"(    const ix head = item / g.length, row = item - head * g.length, at = item * g.source;
 #if HAS_MASK
-    const ix n = head / g.heads, mask_ = n * g.step[0] + (head - n * g.heads) * g.step[1] + row * g.step[2];
+    const ix n = head / g.heads, hidden = n * g.step[0] + (head - n * g.heads) * g.step[1] + row * g.step[2];
 #endif
 )";
 
@@ -92,7 +93,7 @@ bool run_attention_backward(const Attention& p, const Tensor& grad, const Tensor
                             const Tensor& dq, const Tensor& dk, const Tensor& dv) {
     if (!takes(p)) return false;
     if (output.numel() == 0 || p.source == 0) return true;
-    DType d = p.q.dtype();
+    DType d = computed(p);
     Tensor weights = scores_of(p);
     if (!weights) return false;
     Work again(p.q.device());

@@ -11,13 +11,13 @@ namespace {
 using device::ConvShape;
 constexpr int64_t block_rows = 4, block_columns = 32;
 
-bool computes(DType d) { return uses_kernels() && (d == DType::F32 || d == DType::F64); }
+bool computes(DType d) { return uses_kernels() && is_floating(d); }
 
 // The shape as members of g: sizes with three entries each.
 Work& describe(Work& work, const ConvShape& s) {
     return work.numbers("in", s.in, 3)
         .numbers("out", s.out, 3)
-        .numbers("kernel", s.kernel, 3)
+        .numbers("window", s.kernel, 3)
         .numbers("stride", s.stride, 3)
         .numbers("padding", s.padding, 3)
         .numbers("dilation", s.dilation, 3)
@@ -61,7 +61,7 @@ bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Te
     int64_t width = std::min(block_columns, (to_group + 3) / 4 * 4);
     int64_t row_blocks = (rows + block_rows - 1) / block_rows, column_blocks = (to_group + width - 1) / width;
     Work work(to.device());
-    work.compute(to.dtype()).tensor("to", to).tensor("from", from).tensor("w", w).tensor("bias", bias);
+    work.compute(compute_dtype(to.dtype())).tensor("to", to).tensor("from", from).tensor("w", w).tensor("bias", bias);
     describe(work, s).number("rows", rows).number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     work.define("R", block_rows).define("C", width);
     work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
@@ -88,9 +88,9 @@ bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Te
         text += "    T s" + n + "[C];\n    UNROLL for (int j = 0; j < C; j++) s" + n + "[j] = (T)0;\n";
     }
     text += R"(    ix tap = 0;
-    for (ix t0 = 0; t0 < g.kernel[0]; t0++)
-    for (ix t1 = 0; t1 < g.kernel[1]; t1++)
-    for (ix t2 = 0; t2 < g.kernel[2]; t2++, tap++) {
+    for (ix t0 = 0; t0 < g.window[0]; t0++)
+    for (ix t1 = 0; t1 < g.window[1]; t1++)
+    for (ix t2 = 0; t2 < g.window[2]; t2++, tap++) {
         ix at[R];
         int some = 0;
         for (int r = 0; r < R; r++) {
@@ -153,9 +153,10 @@ bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const T
             column_blocks = (gi + width - 1) / width;
     int64_t chunks = std::clamp<int64_t>(rows / 512, 1, 16), length = (rows + chunks - 1) / chunks;
     chunks = (rows + length - 1) / length;
-    Tensor sums = chunks == 1 ? gweight : empty({chunks, gweight.numel()}, gweight.dtype(), gweight.device());
+    Tensor sums =
+        chunks == 1 ? gweight : empty({chunks, gweight.numel()}, compute_dtype(gweight.dtype()), gweight.device());
     Work work(x.device());
-    work.compute(x.dtype()).tensor("to", sums).tensor("grad", gy).tensor("x", x);
+    work.compute(compute_dtype(x.dtype())).tensor("to", sums).tensor("grad", gy).tensor("x", x);
     describe(work, s).number("rows", rows).number("length", length).number("size", gweight.numel());
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     work.define("R", block_rows).define("C", width).functions(geometry);
@@ -165,7 +166,7 @@ bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const T
     const ix r0 = (left - next * g.row_blocks) * R, height = g.go - r0 < R ? g.go - r0 : R;
     left = next / g.taps;
     const ix tap = next - left * g.taps, chunk = left / g.groups, group = left - chunk * g.groups;
-    const ix line = tap / g.kernel[2], t2 = tap - line * g.kernel[2], t0 = line / g.kernel[1], t1 = line - t0 * g.kernel[1];
+    const ix line = tap / g.window[2], t2 = tap - line * g.window[2], t0 = line / g.window[1], t1 = line - t0 * g.window[1];
     const ix begin = chunk * g.length, end = begin + g.length < g.rows ? begin + g.length : g.rows;
 )";
     std::string products, loads;
@@ -191,17 +192,17 @@ bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const T
 )" + loads + "        if (width == C) { UNROLL for (int j = 0; j < C; j++) { const T v = LOAD_x(at + j); " +
             products + "} }\n        else for (int j = 0; j < width; j++) { const T v = LOAD_x(at + j); " + products +
             "}\n    }\n" +
-            "    for (int j = 0; j < width; j++) {\n        const ix to_ = chunk * g.size + ((group * g.go + r0) * "
+            "    for (int j = 0; j < width; j++) {\n        const ix put = chunk * g.size + ((group * g.go + r0) * "
             "g.gi + c0 + "
             "j) * g.taps + tap;\n";
     for (int64_t r = 0; r < block_rows; r++) {
         std::string n = std::to_string(r);
-        text += "        if (" + n + " < height) STORE_to(to_ + " + n + " * g.gi * g.taps, s" + n + "[j]);\n";
+        text += "        if (" + n + " < height) STORE_to(put + " + n + " * g.gi * g.taps, s" + n + "[j]);\n";
     }
     if (!work.run(text + "    }", column_blocks * row_blocks * s.taps() * s.groups * chunks)) return false;
     if (chunks == 1) return true;
     Tensor flat = view_of(gweight, {gweight.numel()}, {1}, gweight.offset());
-    return run_reduction(device::Reduction::Sum, x.dtype(), sums, {1, 0}, &flat, nullptr);
+    return run_reduction(device::Reduction::Sum, sums.dtype(), sums, {1, 0}, &flat, nullptr);
 }
 
 // ---- channel by channel --------------------------------------------------------------------------------------------
@@ -211,7 +212,11 @@ namespace {
 bool planes(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor& weight, const Tensor& bias,
             bool backward) {
     Work work(to.device());
-    work.compute(to.dtype()).tensor("to", to).tensor("from", from).tensor("w", weight).tensor("bias", bias);
+    work.compute(compute_dtype(to.dtype()))
+        .tensor("to", to)
+        .tensor("from", from)
+        .tensor("w", weight)
+        .tensor("bias", bias);
     describe(work, s).functions(geometry);
     work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
     work.define("FROM_PIXELS", backward ? "g.places" : "g.pixels")
@@ -231,9 +236,9 @@ bool planes(const ConvShape& s, const Tensor& to, const Tensor& from, const Tens
     T sum = )" + std::string(bias.defined() ? "LOAD_bias(other)" : "(T)0") +
                   ";\n    {\n";
     text += R"(        ix tap = other * g.taps;
-        for (ix t0 = 0; t0 < g.kernel[0]; t0++)
-        for (ix t1 = 0; t1 < g.kernel[1]; t1++)
-        for (ix t2 = 0; t2 < g.kernel[2]; t2++, tap++) {
+        for (ix t0 = 0; t0 < g.window[0]; t0++)
+        for (ix t1 = 0; t1 < g.window[1]; t1++)
+        for (ix t2 = 0; t2 < g.window[2]; t2++, tap++) {
             const ix at = SEEN(b0, b1, b2, t0, t1, t2, g);
             if (at >= 0) sum += LOAD_from(source + at) * LOAD_w(tap);
         }
@@ -253,13 +258,13 @@ bool run_conv_planes_backward_input(const ConvShape& s, const Tensor& gx, const 
 }
 bool run_conv_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     if (!computes(x.dtype()) || s.per_group() != 1) return false;
-    Tensor sums = empty({s.batch, gweight.numel()}, x.dtype(), x.device());
+    Tensor sums = empty({s.batch, gweight.numel()}, compute_dtype(x.dtype()), x.device());
     Work work(x.device());
-    work.compute(x.dtype()).tensor("to", sums).tensor("grad", gy).tensor("x", x);
+    work.compute(compute_dtype(x.dtype())).tensor("to", sums).tensor("grad", gy).tensor("x", x);
     describe(work, s).functions(geometry);
     if (!work.run(R"(    ix left = item / g.taps;
     const ix tap = item - left * g.taps, n = left / g.co, channel = left - n * g.co;
-    const ix line = tap / g.kernel[2], t2 = tap - line * g.kernel[2], t0 = line / g.kernel[1], t1 = line - t0 * g.kernel[1];
+    const ix line = tap / g.window[2], t2 = tap - line * g.window[2], t0 = line / g.window[1], t1 = line - t0 * g.window[1];
     const ix source = (n * g.ci + channel / g.go) * g.pixels, from = (n * g.co + channel) * g.places;
     ix place = 0;
     T sum = (T)0;
@@ -273,7 +278,7 @@ bool run_conv_planes_backward_weight(const ConvShape& s, const Tensor& gweight, 
                   sums.numel()))
         return false;
     Tensor flat = view_of(gweight, {gweight.numel()}, {1}, gweight.offset());
-    return run_reduction(device::Reduction::Sum, x.dtype(), sums, {1, 0}, &flat, nullptr);
+    return run_reduction(device::Reduction::Sum, sums.dtype(), sums, {1, 0}, &flat, nullptr);
 }
 
 // ---- unfolding -----------------------------------------------------------------------------------------------------
@@ -286,7 +291,7 @@ bool run_unfold(const ConvShape& s, const Tensor& columns, const Tensor& x) {
     describe(work, s).functions(geometry);
     return work.run(R"(    ix left = item / g.places;
     const ix place = item - left * g.places, next = left / g.taps, tap = left - next * g.taps;
-    const ix line = tap / g.kernel[2], t2 = tap - line * g.kernel[2], t0 = line / g.kernel[1], t1 = line - t0 * g.kernel[1];
+    const ix line = tap / g.window[2], t2 = tap - line * g.window[2], t0 = line / g.window[1], t1 = line - t0 * g.window[1];
     const ix rest = place / g.out[2], b2 = place - rest * g.out[2], b0 = rest / g.out[1], b1 = rest - b0 * g.out[1];
     const ix at = seen(b0, b1, b2, t0, t1, t2, g);
     if (at >= 0) STORE_to(item, LOAD_x(next * g.pixels + at));)",
@@ -302,9 +307,9 @@ bool run_fold(const ConvShape& s, const Tensor& x, const Tensor& columns) {
     const ix b2 = pixel - line * g.in[2], b0 = line / g.in[1], b1 = line - b0 * g.in[1];
     T sum = (T)0;
     ix tap = plane * g.taps;
-    for (ix t0 = 0; t0 < g.kernel[0]; t0++)
-    for (ix t1 = 0; t1 < g.kernel[1]; t1++)
-    for (ix t2 = 0; t2 < g.kernel[2]; t2++, tap++) {
+    for (ix t0 = 0; t0 < g.window[0]; t0++)
+    for (ix t1 = 0; t1 < g.window[1]; t1++)
+    for (ix t2 = 0; t2 < g.window[2]; t2++, tap++) {
         const ix at = seen_from(b0, b1, b2, t0, t1, t2, g);
         if (at >= 0) sum = m_add(sum, LOAD_x(tap * g.places + at));
     }

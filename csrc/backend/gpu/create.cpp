@@ -167,9 +167,9 @@ bool run_count_between(const Tensor& in, const Tensor& edges, const Tensor& weig
                  R"(        const T v = LOAD_x(i);
         ix low = 0, high = g.bins + 1;
         while (low < high) {
-            const ix half = low + (high - low) / 2;
-            if (LOAD_edges(half) <= v) low = half + 1;
-            else high = half;
+            const ix mid = low + (high - low) / 2;
+            if (LOAD_edges(mid) <= v) low = mid + 1;
+            else high = mid;
         }
         const ix where = v >= LOAD_edges(0) && v <= LOAD_edges(g.bins) ? (low > g.bins ? g.bins - 1 : low - 1) : -1;
 )",

@@ -48,8 +48,8 @@ std::string describe(Work& work, const LoopPlan& plan, const std::string& name, 
     work.numbers(name + "_shape", plan.shape, plan.ndim).numbers(name + "_to", to, plan.ndim);
     work.numbers(name + "_from", from, plan.ndim).define(name + "_dims", plan.ndim);
     return "for (int d = 0; d < " + name + "_dims; d++) { const ix next = rest / g." + name +
-           "_shape[d], place = rest - next * g." + name + "_shape[d]; rest = next; to_ += place * g." + name +
-           "_to[d]; from_ += place * g." + name + "_from[d]; }\n";
+           "_shape[d], place = rest - next * g." + name + "_shape[d]; rest = next; put += place * g." + name +
+           "_to[d]; got += place * g." + name + "_from[d]; }\n";
 }
 
 std::string joined(Meet meet, const std::string& old, const std::string& value) {
@@ -125,18 +125,18 @@ bool run_gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets
                 (inner.ndim == 1 && inner.operands[0].strides[0] == size && inner.operands[1].strides[0] == size);
     std::string text = R"(    ix left = item / g.chunks, first = (item - left * g.chunks) * g.chunk, rest = left / g.n;
     const ix i = left - rest * g.n, stop = first + g.chunk < g.block ? first + g.chunk : g.block;
-    ix to_ = 0, from_ = (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes));
+    ix put = 0, got = (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes));
     )" + describe(work, outer, "before", size);
     // The block's own dimensions are those of `to`, behind n.
-    text += "    to_ += i * g.block;\n";
+    text += "    put += i * g.block;\n";
     if (flat) {
-        text += "    for (ix a = first; a < stop; a++) to[to_ + a] = from[from_ + a];";
+        text += "    for (ix a = first; a < stop; a++) to[put + a] = from[got + a];";
     } else {
         text +=
-            "    const ix to_0 = to_, from_0 = from_;\n    for (ix a = first; a < stop; a++) {\n        ix rest = a;\n "
+            "    const ix put0 = put, got0 = got;\n    for (ix a = first; a < stop; a++) {\n        ix rest = a;\n "
             "  "
-            "     to_ = to_0;\n        from_ = from_0;\n        " +
-            describe(work, inner, "after", size) + "        to[to_] = from[from_];\n    }";
+            "     put = put0;\n        got = got0;\n        " +
+            describe(work, inner, "after", size) + "        to[put] = from[got];\n    }";
     }
     return work.run(text, outer.numel * n * chunks);
 }
@@ -165,22 +165,22 @@ bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offs
     std::string put = moves ? "to[target] = from[source];" : "STORE_to(target, " + joined(meet, old, value) + ");";
     std::string text = R"(    ix rest = item / g.chunks;
     const ix first = (item - rest * g.chunks) * g.chunk, stop = first + g.chunk < g.block ? first + g.chunk : g.block;
-    ix to_ = 0, from_ = 0;
+    ix put = 0, got = 0;
     )" + describe(work, outer, "before", size);
     if (flat) {
         text += R"(    for (ix i = 0; i < g.n; i++) {
-        const ix base = to_ + (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes)), with = from_ + i * g.step;
+        const ix base = put + (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes)), with = got + i * g.step;
         for (ix a = first; a < stop; a++) { const ix target = base + a, source = with + a; )" +
                 put + " }\n    }";
     } else {
-        text += R"(    const ix to_0 = to_, from_0 = from_;
+        text += R"(    const ix put0 = put, got0 = got;
     for (ix a = first; a < stop; a++) {
         ix rest = a;
-        to_ = to_0;
-        from_ = from_0;
+        put = put0;
+        got = got0;
         )" + describe(work, inner, "after", size) +
                 R"(        for (ix i = 0; i < g.n; i++) {
-            const ix target = to_ + (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes)), source = from_ + i * g.step;
+            const ix target = put + (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes)), source = got + i * g.step;
             )" + put +
                 "\n        }\n    }";
     }

@@ -135,7 +135,8 @@ bool launch(const Problem& p) {
 bool solve(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta,
            const Tensor* bias) {
     DType d = c.dtype();
-    bool same = a.dtype() == d && b.dtype() == d && a.device() == c.device() && b.device() == c.device();
+    bool same = compute_dtype(a.dtype()) == compute_dtype(d) && compute_dtype(b.dtype()) == compute_dtype(d) &&
+                a.device() == c.device() && b.device() == c.device();
     if (!uses_kernels() || !same || !compute_type(d) || d == DType::Bool || alpha.kind == Kind::Complex ||
         beta.kind == Kind::Complex)
         return false;

@@ -1,6 +1,6 @@
 // Programs for accelerators: kernels as text, which is portable between the dialects.
 //
-// Note [Kernel text]
+// Note [Kernel text]: what bodies may use.
 // A body is the inside of a function that runs once for each item. Items come in groups of `size`. It may use
 //   - its pointers, by the names they were declared with, and the parameters as members of `g`, of type Params;
 //   - GID, LID, GROUP (numbers of type i64) and SIZE: the item among all, in its group, the group, and items in a

@@ -95,7 +95,7 @@ bool draw(Work& work, int64_t n, int words, Generator& generator, const std::str
     uint64_t count = counters(n, words);
     auto [seed, first] = generator.draw(count);
     work.word("seed", seed).word("first", first).number("n", n).number("per_group", group_words / words);
-    work.define("PUT(place, value)", "{ const ix to_ = base + (place); if (to_ < g.n) STORE_to(to_, value); }");
+    work.define("PUT(place, value)", "{ const ix put = base + (place); if (put < g.n) STORE_to(put, value); }");
     return work.run(
         "    const ix group_ = item / 16, lane = item - group_ * 16, base = group_ * g.per_group;\n    const Words "
         "x = philox(g.seed, g.first + (u64)item, 0, 0);\n" +
@@ -280,9 +280,9 @@ bool run_multinomial(const Tensor& out, const Tensor& weights, int64_t rows, int
     T total = (T)0;
     int bad = 0;
     for (ix i = 0; i < g.n; i++) {
-        const T w_ = w[base + i];
-        bad |= !(w_ >= 0 && m_isfinite(w_));
-        total += w_;
+        const T weight = w[base + i];
+        bad |= !(weight >= 0 && m_isfinite(weight));
+        total += weight;
         sums[base + i] = total;
     }
     if (bad || !(total > 0)) {
@@ -299,9 +299,9 @@ bool run_multinomial(const Tensor& out, const Tensor& weights, int64_t rows, int
             begin + "    for (ix s = 0; s < g.count; s++) {\n        const T v = (" + uniform + R"() * total;
         ix low = 0, high = g.n;
         while (low < high) {
-            const ix half = low + (high - low) / 2;
-            if (sums[base + half] <= v) low = half + 1;
-            else high = half;
+            const ix mid = low + (high - low) / 2;
+            if (sums[base + mid] <= v) low = mid + 1;
+            else high = mid;
         }
         while (low >= g.n || w[base + low] == 0) low--;
         to[item * g.count + s] = (i64)low;

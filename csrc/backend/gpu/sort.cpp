@@ -62,10 +62,10 @@ bool sort_rows(const Tensor& in, int64_t n, bool descending, const Tensor& value
     ix low = left ? middle : begin, high = left ? end : middle;
     const ix start = low;
     while (low < high) {
-        const ix half = low + (high - low) / 2;
-        const T w = LOAD_x(base + half);
-        if (left ? before(w, v) : !before(v, w)) low = half + 1;
-        else high = half;
+        const ix mid = low + (high - low) / 2;
+        const T w = LOAD_x(base + mid);
+        if (left ? before(w, v) : !before(v, w)) low = mid + 1;
+        else high = mid;
     }
     const ix target = base + (left ? p : p - middle + begin) + (low - start);
     to[target] = x[item];
@@ -108,9 +108,9 @@ bool run_select(const Tensor& in, Select what, int64_t k, const Tensor& values, 
     ix low = 0, high = g.n, k = g.k;
     // NaNs come last.
     while (low < high) {
-        const ix half = low + (high - low) / 2;
-        if (m_isnan(LOAD_x(base + half))) high = half;
-        else low = half + 1;
+        const ix mid = low + (high - low) / 2;
+        if (m_isnan(LOAD_x(base + mid))) high = mid;
+        else low = mid + 1;
     }
     if (!KTH) {
         k = ((IGNORE ? low : g.n) - 1) / 2;
@@ -154,15 +154,15 @@ bool run_search(const Tensor& rows, const Tensor& sorter, const Tensor& values, 
     work.compute(rows.dtype()).tensor("x", rows).tensor("sorter", sorter).tensor("v", values).tensor("to", out);
     work.number("n", n).number("step", rows.dim() == 1 ? 0 : n).number("per_row", per_row);
     work.define("AT(i)", sorter.defined() ? "(base + (ix)sorter[base + (i)])" : "(base + (i))");
-    std::string stays = right ? "!(LOAD_x(AT(half)) > value)" : "!(LOAD_x(AT(half)) >= value)";
+    std::string stays = right ? "!(LOAD_x(AT(mid)) > value)" : "!(LOAD_x(AT(mid)) >= value)";
     std::string store = out.dtype() == DType::I32 ? "(i32)low" : "(i64)low";
     return work.run(R"(    const ix base = item / g.per_row * g.step;
     const T value = LOAD_v(item);
     ix low = 0, high = g.n;
     while (low < high) {
-        const ix half = low + (high - low) / 2;
+        const ix mid = low + (high - low) / 2;
         if ()" + stays +
-                        ") low = half + 1;\n        else high = half;\n    }\n    to[item] = " + store + ";",
+                        ") low = mid + 1;\n        else high = mid;\n    }\n    to[item] = " + store + ";",
                     values.numel());
 }
 
@@ -177,9 +177,9 @@ bool run_contains(const Tensor& x, const Tensor& wanted, bool invert, const Tens
     return work.run(std::string(R"(    const T value = LOAD_x(item);
     ix low = 0, high = g.n;
     while (low < high) {
-        const ix half = low + (high - low) / 2;
-        if (LOAD_wanted(half) < value) low = half + 1;
-        else high = half;
+        const ix mid = low + (high - low) / 2;
+        if (LOAD_wanted(mid) < value) low = mid + 1;
+        else high = mid;
     }
     to[item] = (u8)((low < g.n && LOAD_wanted(low) == value) )") +
                         (invert ? "== 0);" : "!= 0);"),

@@ -45,6 +45,7 @@ Work& Work::tensor(const std::string& name, const Tensor& t, char* at) {
     DType from = typed_ ? compute_ : compute_dtype(t.dtype());
     text_ += "#define STORE_" + name + "(i, v) " + name + "[i] = " + converted(from, t.dtype(), "v") + "\n";
     addresses_.push_back(at);
+    kept_.push_back(t);
     return *this;
 }
 
@@ -153,10 +154,10 @@ bool Work::run(const std::string& body, int64_t items) {
     return true;
 }
 
-std::vector<std::string> built_sources(Dialect dialect) {
+std::vector<std::string> built_sources() {
     std::lock_guard guard(programs().lock);
     std::vector<std::string> all;
-    for (const Program& program : programs().built) all.push_back(assemble(program, dialect));
+    for (const Program& program : programs().built) all.push_back(program.text + program.kernels[0].body);
     return all;
 }
 

@@ -62,13 +62,14 @@ class Work {
     std::string text_, functions_;
     std::vector<std::string> types_, names_;  // of the pointers
     std::vector<char*> addresses_;
+    std::vector<Tensor> kept_;  // until the launch: what is freed before may be given to the next table
     std::vector<Field> fields_;
     std::vector<int64_t> values_;
     const Fault* fault_ = nullptr;
     int64_t fault_numbers_[2] = {};
 };
 
-// Every program that was built, as text of a dialect: for tests.
-std::vector<std::string> built_sources(Dialect dialect);
+// Every program that was built, without the head of a dialect: for tests.
+std::vector<std::string> built_sources();
 
 }  // namespace fb::gpu
