@@ -1,5 +1,7 @@
 #include "bindings/autocast.h"
 
+#include <algorithm>
+
 #include "autograd/node.h"
 #include "bindings/items.h"
 #include "ops/table/var.h"
@@ -18,13 +20,14 @@ struct Kept {
 thread_local std::vector<Kept> kept;
 constexpr size_t most_kept = 4096;  // a block that never ends may see more: then it begins anew
 
+const std::optional<DType>& low_of(const Tensor& t) { return autocast.low[static_cast<size_t>(t.device().type)]; }
 bool eligible(const Tensor& t) {
-    return t && !t.is_wrapped_number() &&
+    return t && !t.is_wrapped_number() && low_of(t) &&
            (t.dtype() == DType::F32 || t.dtype() == DType::BF16 || t.dtype() == DType::F16);
 }
 
 Tensor cast_once(const Tensor& t, DType to) {
-    bool keep = autocast.cache && grad_enabled() && to == autocast.low && t.dtype() == DType::F32 && requires_grad(t) &&
+    bool keep = autocast.cache && grad_enabled() && to == low_of(t) && t.dtype() == DType::F32 && requires_grad(t) &&
                 is_leaf(t);
     if (!keep) return cast(Var(t), to).tensor;
     uint64_t version = t.storage().version();
@@ -50,7 +53,7 @@ void each(Args& a, F f) {
 }  // namespace
 
 void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed) {
-    DType to = how == Cast::Low ? autocast.low : DType::F32;
+    DType to = DType::F32;
     if (how == Cast::Promote) {
         bool first = true;
         each(a, [&](int, Tensor& t) {
@@ -60,23 +63,31 @@ void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed) 
         });
     }
     each(a, [&](int i, Tensor& t) {
-        if (!eligible(t) || t.dtype() == to) return;
-        t = cast_once(t, to);
+        if (!eligible(t)) return;
+        DType wanted = how == Cast::Low ? *low_of(t) : to;
+        if (t.dtype() == wanted) return;
+        t = cast_once(t, wanted);
         changed(i);
     });
 }
 
 namespace {
 
-// set_autocast(dtype or None, cache)
+// set_autocast([(device, dtype), ...], cache): the types of device where it is on.
 PyObject* set_autocast(PyObject*, PyObject* args) {
-    PyObject* dtype;
+    PyObject* kinds;
     int cache;
-    if (!PyArg_ParseTuple(args, "Op", &dtype, &cache)) return nullptr;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &kinds, &cache)) return nullptr;
     return guarded([&]() -> PyObject* {
-        if (dtype != Py_None && !is_dtype(dtype)) fail_type("expected a dtype or None, got ", Py_TYPE(dtype)->tp_name);
-        autocast.on = dtype != Py_None;
-        if (autocast.on) autocast.low = dtype_of(dtype);
+        std::optional<DType> low[device_types];
+        for (PyObject* item : Items(kinds)) {
+            PyObject *device, *dtype;
+            if (!PyArg_ParseTuple(item, "OO", &device, &dtype)) throw PythonError{};
+            if (!is_dtype(dtype)) fail_type("expected a dtype, got ", Py_TYPE(dtype)->tp_name);
+            low[static_cast<size_t>(device_of(device).type)] = dtype_of(dtype);
+        }
+        std::copy(std::begin(low), std::end(low), autocast.low);
+        autocast.on = std::any_of(std::begin(low), std::end(low), [](const auto& d) { return d.has_value(); });
         autocast.cache = cache != 0;
         Py_RETURN_NONE;
     });
@@ -107,7 +118,7 @@ PyObject* set_autocast_lists(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"set_autocast", set_autocast, METH_VARARGS, "set_autocast(dtype or None, cache): for this thread."},
+    {"set_autocast", set_autocast, METH_VARARGS, "set_autocast([(device, dtype), ...], cache): for this thread."},
     {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, "Forgets the casts of parameters."},
     {"set_autocast_lists", set_autocast_lists, METH_VARARGS, "set_autocast_lists(low, float32, promote): op names."},
     {}};

@@ -1,6 +1,7 @@
 // Autocast: where an op is called, its arguments take the precision it is to run in. Switched per thread.
 #pragma once
 #include <functional>
+#include <optional>
 
 #include "ops/table/values.h"
 
@@ -11,7 +12,8 @@ enum class Cast : uint8_t { None, Low, Float32, Promote };
 
 struct Autocast {
     bool on = false;
-    DType low = DType::BF16;
+    // The low precision of tensors on each type of device; where it is not set, they stay as they are.
+    std::optional<DType> low[device_types];
     bool cache = true;  // casts of parameters are kept until clear_autocast_cache()
 };
 extern thread_local Autocast autocast;

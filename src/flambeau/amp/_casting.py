@@ -18,10 +18,10 @@ def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not _state.is_autocast_enabled("cpu"):
-            return function(*args, **kwargs)
-        dtype = _state.get_autocast_dtype("cpu") if name in _lists.LOW else fb.float32
-        with autocast("cpu", enabled=False):
-            return function(*_cast(args, "cpu", dtype), **_cast(kwargs, "cpu", dtype))
+        for kind in _state.enabled_kinds():
+            dtype = _state.get_autocast_dtype(kind) if name in _lists.LOW else fb.float32
+            with autocast(kind, enabled=False):
+                return run(*_cast(args, kind, dtype), **_cast(kwargs, kind, dtype))
+        return function(*args, **kwargs)
 
     return run

@@ -16,8 +16,17 @@ __all__ = [
     "set_autocast_enabled", "set_autocast_gpu_dtype",
 ]  # fmt: skip
 
-# Devices whose names programs may use, with the dtype that autocast chooses there. Only the CPU exists here.
-DEFAULT_DTYPES = {"cpu": fb.bfloat16, "cuda": fb.float16, "xpu": fb.float16, "mps": fb.float16}
+# Devices whose names programs may use, with the dtype that autocast chooses there.
+DEFAULT_DTYPES = {
+    "cpu": fb.bfloat16, "sim": fb.bfloat16, "opencl": fb.bfloat16, "cuda": fb.float16, "xpu": fb.float16, "mps": fb.float16,
+}  # fmt: skip
+
+
+def exists(device_type: str) -> bool:
+    """Whether tensors can be on such a device here."""
+    return device_type in ("cpu", "sim") or (
+        device_type in ("opencl", "cuda") and bool(_C.accelerator_count(fb.device(device_type)))
+    )
 
 
 class _State(threading.local):
@@ -39,9 +48,15 @@ def _check(device_type: str) -> str:
     return device_type
 
 
-def _tell_core(enabled: bool) -> None:
+def enabled_kinds() -> list[str]:
+    """The kinds of devices where autocast is on in this thread."""
+    return [kind for kind, on in _state.enabled.items() if on and exists(kind)]
+
+
+def _tell_core() -> None:
     """The casts are made where ops are called, in the core, which has its own copy of what holds for this thread."""
-    _C.set_autocast(get_autocast_dtype("cpu") if enabled else None, _state.cache_enabled)
+    kinds = [(fb.device(kind), get_autocast_dtype(kind)) for kind in enabled_kinds()]
+    _C.set_autocast(kinds, _state.cache_enabled)
 
 
 # Ops of nn.functional are registered with that prefix.
@@ -95,9 +110,8 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
     name = _check(str(device_type))
-    if name == "cpu":
-        _tell_core(enabled)
     _state.enabled[name] = enabled
+    _tell_core()
 
 
 def get_autocast_dtype(device_type: str) -> Any:
@@ -124,7 +138,7 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
         >>> fb.set_autocast_dtype("cpu", fb.bfloat16)
     """
     _state.dtype[_check(device_type)] = dtype
-    _tell_core(is_autocast_enabled("cpu"))
+    _tell_core()
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -147,7 +161,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
         >>> fb.set_autocast_cache_enabled(True)
     """
     _state.cache_enabled = enabled
-    _tell_core(is_autocast_enabled("cpu"))
+    _tell_core()
 
 
 def clear_autocast_cache() -> None:

@@ -43,7 +43,7 @@ class autocast:
     affected.
 
     Args:
-        device_type: `"cpu"`; names of devices that are not there switch autocast off with a warning.
+        device_type: `"cpu"`, or the type of an accelerator; names of devices that are not there switch autocast off with a warning.
         dtype: bfloat16 or float16; bfloat16 on the CPU unless given.
         enabled: False makes a block without autocast, for example inside of one with it.
         cache_enabled: keep casts of parameters until the outermost block ends.
@@ -66,7 +66,7 @@ class autocast:
         self.device = device_type
         self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        if enabled and device_type != "cpu":
+        if enabled and not _state.exists(device_type):
             warnings.warn(f"autocast: there is no {device_type} device; autocast is off", stacklevel=2)
             enabled = False
         elif enabled and self.fast_dtype not in (fb.bfloat16, fb.float16):

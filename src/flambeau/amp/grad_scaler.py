@@ -12,6 +12,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor, errors
+from flambeau.amp import _state
 
 __all__ = ["GradScaler", "OptState"]
 __dir__ = __all__.copy
@@ -42,7 +43,7 @@ class GradScaler:
     it rises.
 
     Args:
-        device: `"cpu"`; for a device that is not there the scaler is disabled with a warning.
+        device: `"cpu"`, or the type of an accelerator; for a device that is not there the scaler is disabled with a warning.
         init_scale: where the scale begins.
         growth_factor: factor by which it rises, above 1.
         backoff_factor: factor by which it falls, below 1.
@@ -71,7 +72,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device != "cpu":
+        if enabled and not _state.exists(device):
             warnings.warn(f"GradScaler: there is no {device} device; the scaler is disabled", stacklevel=2)
             self._enabled = False
         if not self._enabled:

@@ -193,7 +193,7 @@ class RNNBase(Module):
         """The state to begin with: the given one, checked, or zeros."""
         shapes = self._expected_state(batch)
         if given is None:
-            return tuple(fb.zeros(shape, dtype=like.dtype) for shape in shapes)
+            return tuple(fb.zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
         state = tuple(given) if self.mode == "LSTM" else (given,)
         if len(state) != len(shapes):
             raise ArgumentError(f"{type(self).__name__}: expected hx to be a pair (h_0, c_0), got {len(state)} tensors")
@@ -439,7 +439,7 @@ class RNNCellBase(Module):
         rows = input if input.ndim == 2 else input.unsqueeze(0)
         shape = (rows.shape[0], self.hidden_size)
         if state is None:
-            state = tuple(fb.zeros(shape, dtype=input.dtype) for _ in range(parts))
+            state = tuple(fb.zeros(shape, dtype=input.dtype, device=input.device) for _ in range(parts))
         else:
             for i, s in enumerate(state):
                 self._check_state("hidden" if parts == 1 else f"hx[{i}]", s, shape[2 - input.ndim :])
