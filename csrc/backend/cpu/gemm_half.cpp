@@ -127,8 +127,11 @@ struct PackedHalf {
                 for (int64_t p = 0; p < all; p += high) {
                     int64_t height = std::min(high, all - p);
                     pack_b(panels, j, end, p, height);
-                    for (int64_t i = upper; i < lower; i += rows_packed) {
-                        int64_t rows = std::min(rows_packed, lower - i);
+                    // Shared evenly, so that no register block is left with a few rows.
+                    int64_t groups = (lower - upper + rows_packed - 1) / rows_packed;
+                    for (int64_t q = 0; q < groups; q++) {
+                        int64_t i = upper + (lower - upper) * q / groups;
+                        int64_t rows = upper + (lower - upper) * (q + 1) / groups - i;
                         float* here = once ? sums : sums + (i - upper) * columns_packed;
                         pack_a(left, i, rows, p, height);
                         multiply(left, rows, panels, end - j, height, here, p > 0);

@@ -24,7 +24,7 @@ void half_gemm(const HalfGemm& g);
 
 // The kernels below are compiled for AVX512_BF16: see Note [Processor levels]. A lane is a pair of neighbours along k,
 // as the instruction takes them.
-inline constexpr int64_t pair_wide = 32, pair_depth = 512;  // columns and rows of a panel of lanes
+inline constexpr int64_t pair_wide = 32, pair_depth = 256;  // columns and rows of a panel of lanes
 struct PairPanels {
     int64_t m, n, lanes;
     const uint32_t* a;  // m rows a_step apart; or, transposed, `lanes` rows of m, a_step apart
