@@ -311,3 +311,17 @@ def test_interpolate_refuses_integers_but_uint8(mode):
 def test_interpolate_says_which_rank_a_mode_needs():
     with pytest.raises(ValueError, match="Got 3D input, but lanczos mode needs 4D input"):
         F.interpolate(fb.ones(1, 3, 8), 4, mode="lanczos", antialias=True)
+
+
+@pytest.mark.parametrize("dtype", [fb.uint8, fb.float32])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_slices_of_channels_last_images_keep_the_format(dtype, batch):
+    x = fb.randint(0, 256, (batch, 3, 20, 24)).to(dtype).contiguous(memory_format=fb.channels_last)
+    for part in (x[:, :, 2:-2, 3:-3], x[:, :, ::2, ::2], x):
+        for options in ({}, {"antialias": True}):
+            small = F.interpolate(part, size=(5, 7), mode="bilinear", **options)
+            assert small.is_contiguous(memory_format=fb.channels_last)
+            assert small.equal(F.interpolate(part.contiguous(), size=(5, 7), mode="bilinear", **options))
+    rows = x.contiguous()[:, :, ::2, ::2]
+    assert F.interpolate(rows, size=(5, 7), mode="bilinear").is_contiguous()
+    assert F.interpolate(x[:, :1, ::2].contiguous()[:, :, ::2], size=(5, 7), mode="bilinear").is_contiguous()

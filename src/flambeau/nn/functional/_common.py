@@ -124,7 +124,15 @@ def _repeats(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def lies_channels_last(input: Tensor) -> bool:
-    """Whether images or volumes are channels-last, and not row-major as well: results keep that format."""
+    """Whether images or volumes are channels-last, with or without gaps, and not row-major as well: results keep that format."""
     if input.ndim not in (4, 5) or input.is_contiguous():
         return False
-    return input.is_contiguous(memory_format=fb.channels_last if input.ndim == 4 else fb.channels_last_3d)
+    if input.is_contiguous(memory_format=fb.channels_last if input.ndim == 4 else fb.channels_last_3d):
+        return True
+    channel, least = input.stride(1), 0
+    for d in (1, *range(input.ndim - 1, 1, -1), 0):
+        size, step = input.shape[d], input.stride(d)
+        if size == 0 or step < max(least, 1) or d == 0 and least == channel:
+            return False
+        least = step * size
+    return True
