@@ -275,7 +275,9 @@ def tensor_of(content):
 def test_precision_and_recall(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_pr_curve("pr", fb.tensor([1, 1, 0, 0]), fb.tensor([0.9, 0.4, 0.6, 0.1]), 2, num_thresholds=11)
-        writer.add_pr_curve_raw("raw", *(np.arange(3.0) for _ in range(6)), num_thresholds=3)
+        writer.add_pr_curve_raw("raw", *(np.arange(3.0) for _ in range(6)))
+        with pytest.raises(ValueError, match="six rows of one length"):
+            writer.add_pr_curve_raw("bad", *(np.arange(3.0) for _ in range(5)), np.arange(2.0))
         with pytest.raises(ValueError, match="3 labels and 2 predictions"):
             writer.add_pr_curve("bad", [1, 0, 1], [0.5, 0.5])
     (step, tag, content), (_, _, raw) = events(tmp_path)

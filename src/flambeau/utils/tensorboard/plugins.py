@@ -50,15 +50,17 @@ def pr_curve(tag: str, labels: Any, predictions: Any, thresholds: int, weights: 
     tp, fp = from_above(positive), from_above(share - positive)
     tn, fn = fp[0] - fp, tp[0] - tp
     precision, recall = tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp + fn)
-    return pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, thresholds)
+    return pr_curve_raw(tag, tp, fp, tn, fn, precision, recall)
 
 
-def pr_curve_raw(tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, thresholds: int) -> bytes:
+def pr_curve_raw(tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any) -> bytes:
     """A curve that has been counted already, one number per threshold."""
-    table = np.stack([to_numpy(row) for row in (tp, fp, tn, fn, precision, recall)]).astype(np.float32)
-    if table.shape != (6, thresholds):
-        raise ArgumentError(f"add_pr_curve_raw: rows of {table.shape[1:]} numbers; expected {thresholds}")
-    return _value(tag, message(8, _tensor(table)) + _plugin("pr_curves", integer(1, 0) + integer(2, thresholds)))
+    rows = [to_numpy(row) for row in (tp, fp, tn, fn, precision, recall)]
+    shapes = {row.shape for row in rows}
+    if len(shapes) > 1 or rows[0].ndim != 1:
+        raise ArgumentError(f"add_pr_curve_raw: expected six rows of one length, got shapes {', '.join(str(row.shape) for row in rows)}")
+    content = message(8, _tensor(np.stack(rows).astype(np.float32)))
+    return _value(tag, content + _plugin("pr_curves", integer(1, 0) + integer(2, rows[0].size)))
 
 
 def audio(tag: str, sound: Any, sample_rate: int) -> bytes:
