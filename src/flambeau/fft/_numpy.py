@@ -166,7 +166,7 @@ def _sizes_and_dims(name: str, input, s, dim) -> tuple[list[int], list[int]]:
     elif s is None:
         dims = list(range(input.ndim))
     elif len(s) > input.ndim:
-        raise ArgumentError(f"{name}: s has {len(s)} sizes, but the input of shape {tuple(input.shape)} has fewer dims")
+        raise ArgumentError(f"{name}: Got shape with {len(s)} values but input tensor only has {input.ndim} dimensions.")
     else:
         dims = list(range(input.ndim - len(s), input.ndim))
     return [-1] * len(dims) if s is None else s, dims

@@ -114,7 +114,7 @@ def clip_grad_norm_(
     is_generator = not hasattr(parameters, "__len__")
     parameters = _listed(parameters)
     if is_generator and not parameters:
-        warnings.warn("clip_grad_norm_: the generator of parameters is empty, nothing is clipped", stacklevel=2)
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
