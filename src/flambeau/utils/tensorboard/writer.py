@@ -362,7 +362,10 @@ class SummaryWriter:
         false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Logs precision over recall that has been counted already, one number per threshold, whatever num_thresholds says; the weights are in it."""
+        """Logs precision over recall that has been counted already, one number per threshold; the weights are in it.
+
+        How many thresholds there are is seen from the rows, whatever num_thresholds says.
+        """
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
         data = plugins.pr_curve_raw(tag, *counts, precision, recall)
         self.file_writer.add_summary(data, global_step, walltime)
