@@ -46,7 +46,7 @@ _MODULES = frozenset(
     torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks
     torch.distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
     torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
-    torch.distributed.autograd torch.distributed.checkpoint torch.distributed.elastic
+    torch.distributed.autograd torch.distributed.checkpoint.format_utils torch.distributed.checkpoint.hf_storage torch.distributed.elastic
     torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
     torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.nn torch.distributed.pipelining
     torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
@@ -55,6 +55,12 @@ _MODULES = frozenset(
 )
 # Single names of modules that are there.
 _NAMES = {
+    "torch.distributed.checkpoint": frozenset(
+        """
+        AsyncCheckpointerType BytesStorageMetadata ChunkStorageMetadata HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan
+        LoadPlanner MetadataIndex ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem
+        """.split()
+    ),
     "torch.distributed.fsdp": frozenset(
         """
         BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
