@@ -144,12 +144,15 @@ def test_strided_parameters_and_gradients():
     np.testing.assert_allclose(base.numpy().T, references.Adam(lr=0.1).step(values.T, grads), rtol=1e-6)
 
 
-def test_empty_parameter():
-    p = fb.zeros(0, 3)
-    p.grad = fb.zeros(0, 3)
-    for name in ("SGD", "Adam", "RMSprop", "Rprop", "Adagrad"):
-        getattr(fb.optim, name)([p], lr=0.1).step()
-    assert p.shape == (0, 3)
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+@pytest.mark.parametrize(
+    "name", ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
+)
+def test_empty_parameter(name, shape):
+    p, q = fb.zeros(shape), fb.ones(2, 2)
+    p.grad, q.grad = fb.zeros(shape), fb.ones(2, 2)
+    getattr(fb.optim, name)([p, q], lr=0.1).step()
+    assert p.shape == shape and not q.equal(fb.ones(2, 2)) and bool(q.isfinite().all())
 
 
 def test_asgd_keeps_the_average():

@@ -356,6 +356,7 @@ def jacrev(
         has_aux: whether func returns (output, aux); aux is passed on: (Jacobian, aux).
         chunk_size: None or 1 goes row by row over one recorded graph; a larger number computes that many rows at once
             with vmap, which needs a batching rule for every op of func.
+        _preallocate_and_copy: kept for calls written for PyTorch, where it saves memory; the result is the same.
 
     Returns:
         for each output a tensor of shape output.shape + argument.shape, in the containers of output and argument.

@@ -155,6 +155,8 @@ def adafactor(
         grad = -grads[i] if maximize else grads[i]
         floor = fb.finfo(param.dtype).eps if eps1 is None else eps1
         state_steps[i] += 1
+        if param.numel() == 0:
+            continue
         t = state_steps[i].item()
         new_share = t**beta2_decay
         alpha = max(eps2, _rms(param)) * min(lr, 1 / t**0.5)

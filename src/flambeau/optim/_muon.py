@@ -130,6 +130,8 @@ def muon(
     for param, grad, buffer in zip(params, grads, muon_momentum_bufs, strict=True):
         if grad.dim() != 2:
             raise errors.ArgumentError(f"muon: gradients must be matrices, got shape {tuple(grad.shape)}")
+        if grad.numel() == 0:
+            continue
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if nesterov else buffer
         update = _orthogonalized(update, ns_coefficients, ns_steps, eps)
