@@ -18,13 +18,14 @@ import enum
 import mmap as _mmap
 import os
 import pickle
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from flambeau._files import byte_order, classes, locations, safetensors_format, shards, source, target, tree, zip_format
 from flambeau._files.problems import FileError, ForbiddenError, translated
 from flambeau._settings.strict import is_lenient, strict_or_warn
-from flambeau.errors import ArgumentError
+from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
     "FileError", "ForbiddenError", "LoadEndianness", "SourceChangeWarning", "add_safe_globals", "clear_safe_globals",
@@ -104,6 +105,26 @@ def save(
         safetensors_format.write(writer, entries, structure, extra)
 
 
+def _forced(weights_only: bool | None) -> bool | None:
+    """What PyTorch's environment variables make of weights_only."""
+    force, drop = (
+        os.environ.get(name, "0").lower() in ("1", "y", "yes", "true")
+        for name in ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    )
+    if force and drop:
+        raise StateError("load: Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD or TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD should be set, got both")
+    if force:
+        return True
+    if drop and weights_only is None:
+        warnings.warn(
+            "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the `weights_only` argument was not explicitly passed "
+            "to `torch.load`, forcing weights_only=False.",
+            stacklevel=3,
+        )
+        return False
+    return weights_only
+
+
 def load(
     f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
     mmap: bool | None = None, verify: bool | None = None, **pickle_load_args: Any,
@@ -123,7 +144,8 @@ def load(
         pickle_module: None or the standard pickle, for PyTorch's sake; nothing is unpickled by it.
         weights_only: False also makes whole models and other objects whose classes the program has imported. They are
             data too: their attributes are put in place, and no code runs. What needs code, a function or a class with a
-            __setstate__ of its own, is an error until add_safe_globals() names it.
+            __setstate__ of its own, is an error until add_safe_globals() names it. In programs written for PyTorch its
+            variables TORCH_FORCE_WEIGHTS_ONLY_LOAD and, for None, TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD decide.
         mmap: True maps the file instead of reading it: tensors come into memory when used, and writing to one changes
             neither the file nor other processes. The file must not be cut while in use; save() never cuts, it replaces.
             GGUF files are mapped unless it is False; see gguf.GGUF for what comes of them.
@@ -142,6 +164,8 @@ def load(
     _check_pickle_module("load", pickle_module)
     if weights_only not in (None, True, False):
         raise TypeError(f"load: weights_only must be True, False or None, got {weights_only!r}")
+    if is_lenient():
+        weights_only = _forced(weights_only)
     encoding = pickle_load_args.pop("encoding", "utf-8")
     if encoding not in ("utf-8", "utf8", "latin1", "latin-1", "ascii", "bytes", "ASCII"):
         raise ArgumentError(f"load: encoding must be 'utf-8', 'latin1', 'ascii' or 'bytes', got {encoding!r}")

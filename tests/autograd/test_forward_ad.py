@@ -129,15 +129,16 @@ def test_a_jvp_changes_tangents_in_place_where_forward_changes_values():
 
         @staticmethod
         def jvp(ctx, t, _):
-            return t.mul_(2) if ctx.inside else t * 2
+            return {"changed": lambda: t.mul_(2), "same": lambda: t, "new": lambda: t * 2}[ctx.inside]()
 
     direction = fb.ones(2)
     with fwd.dual_level():
         x = fwd.make_dual(fb.ones(2), direction)
-        assert fwd.unpack_dual(Scale.apply(x.clone(), True)).tangent.tolist() == [2, 2]
+        assert fwd.unpack_dual(Scale.apply(x.clone(), "changed")).tangent.tolist() == [2, 2]
         assert direction.tolist() == [1, 1]
-        with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
-            Scale.apply(x.clone(), False)
+        for wrong in ("same", "new"):
+            with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
+                Scale.apply(x.clone(), wrong)
 
 
 def test_a_jvp_returns_views_where_forward_does():

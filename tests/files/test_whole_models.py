@@ -130,3 +130,24 @@ def test_only_imported_module_classes_are_known():
         f.seek(0)
         with pytest.raises(ForbiddenError):
             load(f, weights_only=False)
+
+
+def test_pytorchs_variables_decide_in_its_programs(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt"
+    fb.save(fb.nn.Linear(3, 2), path)
+    for name in ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+        monkeypatch.delenv(name, raising=False)
+    with fb.compat.torch():
+        monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+        with pytest.raises(ForbiddenError, match="Weights only load failed"):
+            fb.load(path, weights_only=False)
+        monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "yes")
+        with pytest.raises(RuntimeError, match="Only one of"):
+            fb.load(path)
+        monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
+        with pytest.warns(UserWarning, match="forcing weights_only=False"):
+            assert isinstance(fb.load(path), fb.nn.Linear)
+        with pytest.raises(ForbiddenError):
+            fb.load(path, weights_only=True)
+    with pytest.raises(ForbiddenError):
+        fb.load(path)

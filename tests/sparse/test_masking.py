@@ -87,7 +87,11 @@ def test_zeros_in_the_other_direction(name, turned):
     zeros = fb.zeros_like(x, layout=getattr(fb, f"sparse_{turned}"))
     assert zeros.layout is getattr(fb, f"sparse_{turned}") and zeros._nnz() == 0 and zeros.shape == x.shape
     assert zeros.to_dense().equal(fb.zeros(4, 6))
+    places = fb.zeros_like(x, layout=fb.sparse_coo)
+    assert places.is_sparse and places._nnz() == 0 and places.sparse_dim() == 2 and places.to_dense().equal(fb.zeros(4, 6))
+    assert fb.zeros_like(x, layout=fb.strided).equal(fb.zeros(4, 6))
+    wrong = fb.sparse_bsr if turned in ("csr", "csc") else fb.sparse_csr
     with pytest.raises(fb.errors.ArgumentError, match="different sparse layout is not supported"):
-        fb.zeros_like(x, layout=fb.sparse_coo)
+        fb.zeros_like(x, layout=wrong)
     with pytest.raises(fb.errors.ArgumentError, match="different sparse layout is not supported"):
         fb.empty_like(x, layout=getattr(fb, f"sparse_{turned}"))

@@ -34,6 +34,7 @@ def run_jvp(
             fb.zeros_like(x) if t is None and x is not None and (x.is_floating_point() or x.is_complex()) else t
             for t, x in zip(tangents, inputs, strict=True)
         ]
+    versions = [None if t is None else t._version for t in tangents]
     ctx._in_jvp = True
     try:
         found = cls.jvp(ctx, *tangents)
@@ -55,19 +56,21 @@ def run_jvp(
             raise StateError(
                 f"{cls.__name__}.jvp returned a tangent of shape {tuple(tangent.shape)} for output {i} of shape {tuple(result.shape)}"
             )
-        _check_memory(cls, tangent, output, inputs, tangents, dirty)
+        changed = [t is not None and t._version != before for t, before in zip(tangents, versions, strict=True)]
+        _check_memory(cls, tangent, output, inputs, tangents, changed, dirty)
         forward_ad._state.duals.append(forward_ad.Dual(result, tangent, result, result._version))  # type: ignore[union-attr]
 
 
 def _check_memory(
-    cls: type[Any], tangent: Tensor, output: Tensor, inputs: tuple[Tensor | None, ...], tangents: list[Tensor | None], dirty: set[int]
-) -> None:
+    cls: type[Any], tangent: Tensor, output: Tensor, inputs: tuple[Tensor | None, ...], tangents: list[Tensor | None],
+    changed: list[bool], dirty: set[int],
+) -> None:  # fmt: skip
     """Tangents share memory as the values do: later changes in place then reach both."""
-    for x, t in zip(inputs, tangents, strict=True):
+    for x, t, in_place in zip(inputs, tangents, changed, strict=True):
         if x is None or t is None:
             continue
         if id(output) in dirty:
-            if output is x and tangent is not t:
+            if output is x and not (tangent is t and in_place):
                 raise StateError(
                     f"{cls.__name__}: An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
                     "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace and return it"

@@ -351,14 +351,21 @@ for _name in ("rand_like", "randn_like"):
 
 @rule("zeros_like")
 def _zeros_like(input, dtype=None, layout=None, requires_grad=False, **options):
-    """Nothing is kept; rows and columns, of elements or of blocks, may take each other's places."""
+    """Nothing is kept; rows and columns, of elements or of blocks, may take each other's places, and coordinates theirs."""
+    dtype = dtype or input.dtype
+    if layout is fb.strided:
+        return fb.zeros(tuple(input.shape), dtype=dtype, requires_grad=requires_grad)
+    if layout is fb.sparse_coo and input._layout in LAYOUTS:
+        rank = input._index.shape[0]
+        values = fb.zeros((0, *input.shape[rank:]), dtype=dtype, requires_grad=requires_grad)
+        return make(input._index[:, :0], values, tuple(input.shape), True, layout)
     turned = getattr(fb, LAYOUTS[input._layout].turned) if input._layout in LAYOUTS else None
     if layout not in (None, input._layout, turned):
         raise ArgumentError(
             f"zeros_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
             f"{torch_name(layout)}); convert with .to_sparse(layout=...)"
         )
-    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype or input.dtype, requires_grad=requires_grad)
+    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype, requires_grad=requires_grad)
     return make(input._index[:, :0], values, tuple(input.shape), True, layout or input._layout, input._index_dtype)
 
 
