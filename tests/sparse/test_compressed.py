@@ -288,8 +288,10 @@ def test_backward_of_sparse_results():
         (x * 2).backward()
     with pytest.raises(ValueError, match="the gradient has shape"):
         (x * 2).backward(fb.ones(2, 2))
-    with pytest.raises(ValueError, match="same blocks"):
-        (MADE["bsr"]().requires_grad_() * 2).backward(fb.ones(4, 4))
+    blocks = MADE["bsr"]().requires_grad_()
+    (blocks * 2).backward(fb.arange(16.0).view(4, 4))
+    assert blocks.grad.layout is fb.sparse_bsr
+    assert blocks.grad.to_dense().equal(fb.arange(16.0).view(4, 4).sparse_mask(blocks.detach()).to_dense() * 2)
 
 
 def test_masked_reductions_of_sparse_input():

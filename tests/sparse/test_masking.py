@@ -95,3 +95,27 @@ def test_zeros_in_the_other_direction(name, turned):
         fb.zeros_like(x, layout=wrong)
     with pytest.raises(fb.errors.ArgumentError, match="different sparse layout is not supported"):
         fb.empty_like(x, layout=getattr(fb, f"sparse_{turned}"))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_autograd_of_sparse_tensors(name):
+    x, g = MASK.clone().requires_grad_(), fb.randn(4, 6)
+    mask = LAYOUTS[name](MASK)
+    kept = mask._with(fb.ones_like(mask._values())).to_dense()
+    for given in (g, g.sparse_mask(mask), g.to_sparse()):
+        assert fb.autograd.grad(LAYOUTS[name](x) * 2, x, given)[0].equal(2 * g * (MASK != 0))
+    leaf = LAYOUTS[name](MASK).requires_grad_()
+    (found,) = fb.autograd.grad((leaf * 3).to_dense(), leaf, g)
+    assert found.layout is leaf.layout and found.to_dense().equal(3 * g * kept)
+    fb.autograd.backward([leaf * 3, x * 2], [g, g], inputs=[leaf, x])
+    assert leaf.grad.to_dense().equal(3 * g * kept) and x.grad.equal(2 * g)
+    with pytest.raises(RuntimeError, match="implicitly created only for scalar"):
+        fb.autograd.grad(leaf * 3, leaf)
+    with pytest.raises(RuntimeError, match="is_grads_batched is not available"):
+        fb.autograd.grad(leaf * 3, leaf, fb.randn(2, 4, 6), is_grads_batched=True)
+    assert fb.autograd.grad((x * 2).sum(), [x, leaf], allow_unused=True)[1] is None
+
+
+def test_square_blocks_by_one_number():
+    assert DENSE[:, :4].to_sparse_bsr(2).values().shape == (4, 2, 2)
+    assert DENSE.to_sparse(layout=fb.sparse_bsc, blocksize=2).to_sparse_bsc(2).to_dense().equal(DENSE)

@@ -130,6 +130,9 @@ def backward(
         grad_tensors = grad_variables
     outputs = _tuple(tensors)
     gradients = (None,) * len(outputs) if grad_tensors is None else _tuple(grad_tensors)
+    sparse = _of_sparse(outputs, inputs if inputs is None else _tuple(inputs))
+    if sparse is not None:
+        outputs, gradients, inputs = sparse.outputs, sparse.gradients("backward", gradients), sparse.inputs
     if _inside_vmap((*outputs, *gradients)):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or "
@@ -155,6 +158,15 @@ def backward(
 def _inside_vmap(values: tuple[Any, ...]) -> bool:
     """Whether one of the tensors stands for many examples."""
     return any(hasattr(type(v), "__flambeau_function__") for v in values)
+
+
+def _of_sparse(outputs: tuple[Any, ...], inputs: tuple[Any, ...] | None) -> Any:
+    """For sparse tensors among them: what they keep, which is what has a history; else None."""
+    if not any(hasattr(type(v), "_with_grad") for v in (*outputs, *(inputs or ()))):
+        return None
+    from flambeau.sparse._gradients import Kept
+
+    return Kept(outputs, inputs)
 
 
 def _edges(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -206,6 +218,13 @@ def grad(
     if not wanted:
         raise ArgumentError("grad requires non-empty inputs. Give the tensors to differentiate with respect to")
     given = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
+    sparse = _of_sparse(outs, wanted)
+    if sparse is not None:
+        found = grad(
+            sparse.outputs, sparse.inputs, sparse.gradients("grad", given, is_grads_batched), retain_graph, create_graph,
+            allow_unused=allow_unused, is_grads_batched=is_grads_batched, materialize_grads=materialize_grads,
+        )  # fmt: skip
+        return sparse.results(found)
     options: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
     if not is_grads_batched and _inside_vmap((*outs, *wanted, *given)):
         from flambeau.func._batching.function import grad_of_examples

@@ -106,6 +106,8 @@ def as_layout(
     layout, op, given = LAYOUTS[target], f"to_{str(target).rpartition('.')[2]}", x
     if not isinstance(x, SparseTensor):
         x = to_sparse(x, sparse_dim=x.ndim - (dense_dim or 0))
+    if isinstance(blocksize, int):
+        blocksize = (blocksize, blocksize)
     if x._layout is target and (not layout.blocks or blocksize is None or tuple(blocksize) == block_size(x)):
         return x
     if layout.blocks:

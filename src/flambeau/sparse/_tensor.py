@@ -191,18 +191,20 @@ class SparseTensor(Tensor):
         self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Gradients of what this was computed from, given the gradient of its elements: a tensor of the same shape."""
+        fb.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def _with_grad(self, op: str, gradient: Tensor | None) -> Tensor:
+        """The gradient of the kept elements, of one for all elements."""
         if gradient is None:
-            raise StateError("backward: grad can be implicitly created only for scalar outputs; pass the gradient of a sparse tensor")
+            raise StateError(f"{op}: grad can be implicitly created only for scalar outputs; pass the gradient of a sparse tensor")
         if gradient.shape != self.shape:
-            raise ArgumentError(f"backward: the gradient has shape {tuple(gradient.shape)}, the tensor {tuple(self.shape)}")
+            raise ArgumentError(f"{op}: the gradient has shape {tuple(gradient.shape)}, the tensor {tuple(self.shape)}")
         sparse = gradient if isinstance(gradient, SparseTensor) else None
         if sparse is not None and sparse._layout is self._layout and sparse._index.equal(self._index):
-            inner = sparse._value
-        elif self._layout in (fb.sparse_bsr, fb.sparse_bsc):
-            raise ArgumentError(f"backward: the gradient of a tensor of layout {self._layout} must keep the same blocks as the tensor")
-        else:
-            inner = (sparse.to_dense() if sparse is not None else gradient)[tuple(self._index)]
-        self._value.backward(inner, retain_graph, create_graph, inputs)
+            return sparse._value
+        from flambeau.sparse._masking import sparse_mask
+
+        return sparse_mask(gradient, self)._value
 
     def _with(self, values: Tensor) -> SparseTensor:
         return make(self._index, values, tuple(self.shape), self._ordered, self._layout, self._index_dtype)
