@@ -1,5 +1,6 @@
 // Normalization over channels of a batch, over groups of channels, and over rows. Each also writes the mean and the
-// reciprocal deviation that its gradient needs. Tensors are float32 or float64 of one dtype; `x`, `y`, `g` and `gx` are
+// reciprocal deviation that its gradient needs. Tensors are float32 or float64 of one dtype; those of rows may be of a
+// half type, with coefficients and statistics in float32; `x`, `y`, `g` and `gx` are
 // contiguous in the order that the shape names. Weights, biases and gradients that may be undefined are marked.
 #pragma once
 #include "device/table.h"

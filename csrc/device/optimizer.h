@@ -8,8 +8,8 @@ namespace fb::device {
 
 inline constexpr int most_optimizer_columns = 5;  // parameter, gradient, and up to three tensors of state
 
-// A parameter with its gradient and state: tensors of one dtype, float32 or float64, with numel adjacent elements that
-// are in the same order in all of them. The gradient, column 1, is only read.
+// A parameter with its gradient and state: tensors of one real floating dtype, with numel adjacent elements that are in
+// the same order in all of them. The gradient, column 1, is only read.
 struct OptimizerRow {
     Tensor columns[most_optimizer_columns];
     int64_t numel = 0;

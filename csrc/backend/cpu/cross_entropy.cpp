@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backend/cpu/ctc.h"
+#include "backend/cpu/halves.h"
 #include "backend/cpu/vector_exp.h"
 #include "base/parallel.h"
 #include "device/losses.h"
@@ -26,10 +27,12 @@ void cross_entropy(const Tensor& input, const Tensor& target, int64_t ignored, d
         if (y[r] != ignored && (y[r] < 0 || y[r] >= classes))
             fail_index("target ", y[r], " is out of bounds for ", classes, " classes");
     }
-    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
+    dispatch_floating(input.dtype(), [&](auto tag) {
+        using S = typename decltype(tag)::type;
+        using T = Computed<S>;
         each_row(rows, classes * 8, [&](int64_t r) {
-            const T* __restrict x = input.data<T>() + r * classes;
+            Line<S> line(classes);
+            const T* __restrict x = line.read(input.data<S>() + r * classes);
             T top = -std::numeric_limits<T>::infinity();
             double total = 0, scores = 0;
 #pragma omp simd reduction(max : top)
@@ -64,20 +67,23 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& input, const Tenso
                             int64_t ignored, double smoothing, const Tensor& out) {
     int64_t rows = input.size(0), classes = input.size(1);
     const int64_t* y = target.data<int64_t>();
-    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
+    dispatch_floating(input.dtype(), [&](auto tag) {
+        using S = typename decltype(tag)::type;
+        using T = Computed<S>;
         each_row(rows, classes * 8, [&](int64_t r) {
-            const T* __restrict x = input.data<T>() + r * classes;
-            T* __restrict to = out.data<T>() + r * classes;
             if (y[r] == ignored) {
-                std::fill_n(to, classes, T(0));
+                std::fill_n(out.data<S>() + r * classes, classes, S());
                 return;
             }
+            Line<S> line(classes), made(classes);
+            const T* __restrict x = line.read(input.data<S>() + r * classes);
+            T* __restrict to = made.written(out.data<S>() + r * classes);
             T g = grad.data<T>()[r], shift = lse.data<T>()[r], share = T(smoothing / double(classes));
 #pragma omp simd
             for (int64_t k = 0; k < classes; k++) to[k] = g * (vector_exp(x[k] - shift) - share);
             check(y[r] >= 0 && y[r] < classes, "classes were changed between the loss and its gradient");
             to[y[r]] -= g * T(1 - smoothing);
+            made.store(out.data<S>() + r * classes);
         });
     });
 }

@@ -11,10 +11,10 @@
 namespace fb::cpu {
 namespace {
 
-struct Line {
+struct CacheLine {
     alignas(64) char bytes[64];
 };
-float* buffer(std::vector<Line>& lines, int64_t elements) {
+float* buffer(std::vector<CacheLine>& lines, int64_t elements) {
     size_t wanted = (static_cast<size_t>(elements) + 15) / 16;
     if (lines.size() < wanted) lines.resize(wanted);
     return reinterpret_cast<float*>(lines.data());
@@ -114,7 +114,7 @@ struct PackedHalf {
 
     // Rows [top, bottom) of columns [first, last), on the calling thread.
     void part(int64_t top, int64_t bottom, int64_t first, int64_t last) const {
-        thread_local std::vector<Line> lines;
+        thread_local std::vector<CacheLine> lines;
         int64_t high = block(), all = lanes();
         bool once = high == all;  // sums wait for nothing
         float* panels = buffer(lines, columns_packed * depth + rows_packed * row + rows_waiting * columns_packed);

@@ -5,30 +5,6 @@
 
 namespace fb::cpu {
 
-// n numbers of a half type to floats, and back.
-template <class H>
-void widen(float* to, const H* from, int64_t n) {
-    int64_t i = 0;
-    for (; i + pair_lanes <= n; i += pair_lanes) {
-        Floats8 low, high;
-        load_pair(from + i, low, high);
-        std::memcpy(to + i, &low, sizeof low);
-        std::memcpy(to + i + 8, &high, sizeof high);
-    }
-    for (; i < n; i++) to[i] = float(from[i]);
-}
-template <class H>
-void narrow_to(H* to, const float* from, int64_t n) {
-    int64_t i = 0;
-    for (; i + pair_lanes <= n; i += pair_lanes) {
-        Floats8 low, high;
-        std::memcpy(&low, from + i, sizeof low);
-        std::memcpy(&high, from + i + 8, sizeof high);
-        store_pair(to + i, low, high);
-    }
-    for (; i < n; i++) to[i] = H(from[i]);
-}
-
 // What kernels multiply: floats, one lane for each step along k, or pairs, one for two steps. `per` steps to a lane.
 template <class H, bool Pairs>
 struct HalfLanes {

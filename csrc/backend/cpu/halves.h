@@ -5,6 +5,9 @@
 #include <immintrin.h>
 #endif
 
+#include <cstring>
+#include <vector>
+
 #include "base/dtype.h"
 
 namespace fb::cpu {
@@ -58,5 +61,54 @@ void store_pair(H* y, Floats8 low, Floats8 high) {
     for (int i = 0; i < 8; i++) y[i] = H(low[i]), y[i + 8] = H(high[i]);
 }
 #endif
+
+// n numbers of a half type to floats, and back.
+template <class H>
+void widen(float* to, const H* from, int64_t n) {
+    int64_t i = 0;
+    for (; i + pair_lanes <= n; i += pair_lanes) {
+        Floats8 low, high;
+        load_pair(from + i, low, high);
+        std::memcpy(to + i, &low, sizeof low);
+        std::memcpy(to + i + 8, &high, sizeof high);
+    }
+    for (; i < n; i++) to[i] = float(from[i]);
+}
+template <class H>
+void narrow_to(H* to, const float* from, int64_t n) {
+    int64_t i = 0;
+    for (; i + pair_lanes <= n; i += pair_lanes) {
+        Floats8 low, high;
+        std::memcpy(&low, from + i, sizeof low);
+        std::memcpy(&high, from + i + 8, sizeof high);
+        store_pair(to + i, low, high);
+    }
+    for (; i < n; i++) to[i] = H(from[i]);
+}
+
+// A run of n stored numbers in the type they compute in: where they lie, or, for half types, in a line of floats.
+template <class S>
+using Computed = std::conditional_t<is_half_type<S>, float, S>;
+template <class S>
+class Line {
+  public:
+    explicit Line(int64_t n) : n_(n), floats_(is_half_type<S> ? static_cast<size_t>(n) : 0) {}
+    const Computed<S>* read(const S* from) {
+        if constexpr (is_half_type<S>) return widen(floats_.data(), from, n_), floats_.data();
+        else return from;
+    }
+    // Where to write what store() puts at `to`.
+    Computed<S>* written(S* to) {
+        if constexpr (is_half_type<S>) return floats_.data();
+        else return to;
+    }
+    void store([[maybe_unused]] S* to) const {
+        if constexpr (is_half_type<S>) narrow_to(to, floats_.data(), n_);
+    }
+
+  private:
+    int64_t n_;
+    std::vector<float> floats_;
+};
 
 }  // namespace fb::cpu

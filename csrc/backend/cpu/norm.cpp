@@ -6,15 +6,14 @@
 
 #include <cmath>
 
+#include "backend/cpu/norm_moments.h"
 #include "backend/cpu/stream_store.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
 namespace {
 
-constexpr int64_t chunk = 4096;     // elements of a plane at a time
 constexpr int64_t block_rows = 64;  // pixels at a time, channels-last
-constexpr int64_t row_parts = 16;   // fixed places where sums over rows are split
 
 // f(type, whether there is a gate).
 template <class F>
@@ -29,43 +28,6 @@ template <bool gated, class T>
 T passed(T g, [[maybe_unused]] T x, [[maybe_unused]] T scale, [[maybe_unused]] T shift) {
     if constexpr (gated) return x * scale + shift <= T(0) ? T(0) : g;
     else return g;
-}
-
-// Moments of n elements, merged into those of `count` before.
-struct Moments {
-    double count = 0, mean = 0, spread = 0;
-    void merge(double n, double m, double s) {
-        double total = count + n, delta = m - mean;
-        mean += delta * n / total;
-        spread += s + delta * delta * count * n / total;
-        count = total;
-    }
-};
-
-template <class T>
-Moments moments_of(const T* x, int64_t size) {
-    Moments all;
-    for (int64_t at = 0; at < size; at += chunk) {
-        int64_t n = std::min(chunk, size - at);
-        const T* from = x + at;
-        // Distances from a pivot lose nothing: it is the mean of a share of the elements, so its distance from the mean
-        // of all is bounded by their deviation.
-        T pivot = 0, sum = 0, squares = 0;
-        int64_t few = std::min<int64_t>(n, 16);
-        for (int64_t i = 0; i < few; i++) pivot += from[i];
-        pivot /= T(few);
-#pragma omp simd reduction(+ : sum, squares)
-        for (int64_t i = 0; i < n; i++) {
-            T d = from[i] - pivot;
-            sum += d;
-            squares += d * d;
-        }
-        double shift = double(sum) / double(n), mean = double(pivot) + shift;
-        double rest = double(squares) - double(sum) * shift;
-        squares = T(rest < 0 ? 0 : rest);
-        all.merge(double(n), mean, double(squares));
-    }
-    return all;
 }
 
 // ---- rows of channels
@@ -220,8 +182,6 @@ template <bool gated, bool past, class T>
         });
     if constexpr (past) end_stream();
 }
-
-int64_t grain_of(int64_t elements) { return std::max<int64_t>(1, parallel_grain / 2 / std::max<int64_t>(elements, 1)); }
 
 // Note [There and back]: images of a batch are often more than the caches hold, and were just written, their end last.
 // So sums are taken from the end to the beginning, and what is computed with them from the beginning to the end: each
@@ -463,103 +423,6 @@ void channel_combine(const NormShape& s, const Tensor& output, const Tensor& gra
                                                                                   all.at(sample_coefficient(s, n)),
                                                                                   pixels, s.channels);
         });
-    });
-}
-
-// ---- rows ----------------------------------------------------------------------------------------------------------
-
-void row_norm(const Tensor& output, const Tensor& means, const Tensor& rstds, const Tensor& input, const Tensor& weight,
-              const Tensor& bias, int64_t size, double eps, bool centered) {
-    if (output.numel() == 0) return;
-    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        const T* w = weight.defined() ? weight.data<T>() : nullptr;
-        const T* b = bias.defined() ? bias.data<T>() : nullptr;
-        parallel_for(input.numel() / size, grain_of(size), [&](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; row++) {
-                const T* x = input.data<T>() + row * size;
-                T* __restrict y = output.data<T>() + row * size;
-                Moments all = moments_of(x, size);
-                double mean = centered ? all.mean : 0;
-                double square = all.spread / double(size) + (centered ? 0 : all.mean * all.mean);
-                T r = T(1 / std::sqrt(square + eps)), shift = T(-mean) * r;
-                if (centered) means.data<T>()[row] = T(mean);
-                rstds.data<T>()[row] = r;
-                if (w && b) {
-#pragma omp simd
-                    for (int64_t i = 0; i < size; i++) y[i] = (x[i] * r + shift) * w[i] + b[i];
-                } else if (w) {
-#pragma omp simd
-                    for (int64_t i = 0; i < size; i++) y[i] = (x[i] * r + shift) * w[i];
-                } else {
-#pragma omp simd
-                    for (int64_t i = 0; i < size; i++) y[i] = x[i] * r + shift;
-                    for (int64_t i = 0; b && i < size; i++) y[i] += b[i];
-                }
-            }
-        });
-    });
-}
-
-void row_norm_gradient(const Tensor& gx, const Tensor& gw, const Tensor& gb, const Tensor& grad, const Tensor& input,
-                       const Tensor& weight, const Tensor& means, const Tensor& rstds, int64_t size, bool centered) {
-    dispatch<float, double>(input.dtype(), "float32 or float64", [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        int64_t rows = size ? input.numel() / size : 0, parts = std::min(row_parts, std::max<int64_t>(rows, 1));
-        bool sums = gw.defined() || gb.defined();
-        std::vector<T> table(sums ? static_cast<size_t>(2 * parts * size) : 0, T(0));
-        const T* w = weight.defined() ? weight.data<T>() : nullptr;
-        auto one_part = [&](int64_t part) {
-            T* __restrict to_w = table.data() + 2 * part * size, * __restrict to_b = to_w + size;
-            for (int64_t row = part * rows / parts; row < (part + 1) * rows / parts; row++) {
-                const T *x = input.data<T>() + row * size, *g = grad.data<T>() + row * size;
-                T m = centered ? means.data<T>()[row] : T(0), r = rstds.data<T>()[row];
-                if (gx.defined()) {
-                    T* __restrict to = gx.data<T>() + row * size;
-                    T all = 0, cross = 0;
-                    if (w) {
-#pragma omp simd reduction(+ : all, cross)
-                        for (int64_t i = 0; i < size; i++) {
-                            all += g[i] * w[i];
-                            cross += g[i] * w[i] * (x[i] - m);
-                        }
-                    } else {
-#pragma omp simd reduction(+ : all, cross)
-                        for (int64_t i = 0; i < size; i++) {
-                            all += g[i];
-                            cross += g[i] * (x[i] - m);
-                        }
-                    }
-                    T shift = centered ? -all / T(size) * r : T(0), slope = -cross / T(size) * r * r * r;
-                    if (w) {
-#pragma omp simd
-                        for (int64_t i = 0; i < size; i++) to[i] = g[i] * w[i] * r + (x[i] - m) * slope + shift;
-                    } else {
-#pragma omp simd
-                        for (int64_t i = 0; i < size; i++) to[i] = g[i] * r + (x[i] - m) * slope + shift;
-                    }
-                }
-                if (sums) {
-#pragma omp simd
-                    for (int64_t i = 0; i < size; i++) {
-                        to_w[i] += g[i] * ((x[i] - m) * r);
-                        to_b[i] += g[i];
-                    }
-                }
-            }
-        };
-        parallel_for(parts, grain_of(rows / parts * size), [&](int64_t begin, int64_t end) {
-            for (int64_t part = begin; part < end; part++) one_part(part);
-        });
-        for (int64_t i = 0; sums && i < size; i++) {
-            double sum_w = 0, sum_b = 0;
-            for (int64_t part = 0; part < parts; part++) {
-                sum_w += double(table[static_cast<size_t>(2 * part * size + i)]);
-                sum_b += double(table[static_cast<size_t>((2 * part + 1) * size + i)]);
-            }
-            if (gw.defined()) gw.data<T>()[i] = T(sum_w);
-            if (gb.defined()) gb.data<T>()[i] = T(sum_b);
-        }
     });
 }
 

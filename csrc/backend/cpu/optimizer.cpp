@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/halves.h"
 #include "base/parallel.h"
 
 namespace fb::cpu {
@@ -37,9 +38,33 @@ void run_rows(const OptimizerRows& rows, DType dtype, F kernel) {
     });
 }
 
-// In both precisions.
+// Half types in pieces of floats. The second column, of gradients, is only read.
+template <class H, class F>
+void run_halves(const OptimizerRows& rows, F kernel) {
+    constexpr int64_t piece = 1024;
+    run_rows(rows, dtype_of<H>(), [&](void** data, int64_t n, const OptimizerRow& row) {
+        std::vector<float> floats(static_cast<size_t>(most_optimizer_columns * piece));
+        for (int64_t done = 0; done < n; done += piece) {
+            int64_t some = std::min(piece, n - done);
+            void* used[most_optimizer_columns] = {};
+            for (int k = 0; k < most_optimizer_columns; k++) {
+                if (!data[k]) continue;
+                used[k] = floats.data() + k * piece;
+                widen(static_cast<float*>(used[k]), static_cast<const H*>(data[k]) + done, some);
+            }
+            kernel(TypeTag<float>{}, used, some, row);
+            for (int k = 0; k < most_optimizer_columns; k++) {
+                if (data[k] && k != 1) narrow_to(static_cast<H*>(data[k]) + done, static_cast<float*>(used[k]), some);
+            }
+        }
+    });
+}
+
+// In all precisions.
 template <class F>
 void run_all(const OptimizerRows& rows, F kernel) {
+    run_halves<Half>(rows, kernel);
+    run_halves<BFloat16>(rows, kernel);
     run_rows(rows, DType::F32,
              [&](void** data, int64_t n, const OptimizerRow& row) { kernel(TypeTag<float>{}, data, n, row); });
     run_rows(rows, DType::F64,

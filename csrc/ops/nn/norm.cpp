@@ -135,12 +135,12 @@ std::vector<Tensor> row_norm(const Tensor& x, int64_t dims, const Tensor& weight
     DType compute = compute_dtype(x.dtype());
     int64_t size = row_size(x, dims);
     Dims rows(x.shape().begin(), x.shape().end() - dims);
-    Tensor from = to_dtype(contiguous(x), compute), y = empty(x.shape(), compute, x.device());
+    Tensor from = contiguous(x), y = empty(x.shape(), x.dtype(), x.device());
     Tensor mean = centered ? empty(rows, compute, x.device()) : Tensor(), rstd = empty(rows, compute, x.device());
     device::Affine affine{parameter(weight, x, "weight"), parameter(bias, x, "bias")};
     device::normalizing(x).rows(y, {mean, rstd}, from, affine, size, eps, centered);
     if (!centered) mean = empty({0}, compute, x.device());
-    return {to_dtype(y, x.dtype()), mean, rstd};
+    return {y, mean, rstd};
 }
 
 std::vector<Tensor> row_norm_gradient(const Tensor& grad, const Tensor& x, int64_t dims, const Tensor& weight,
@@ -149,15 +149,14 @@ std::vector<Tensor> row_norm_gradient(const Tensor& grad, const Tensor& x, int64
     DType compute = rstd.dtype();
     int64_t size = row_size(x, dims);
     Dims last(x.shape().end() - dims, x.shape().end());
-    Tensor gx = needs_input ? empty(x.shape(), compute, x.device()) : Tensor(), gw, gb;
+    Tensor gx = needs_input ? empty(x.shape(), x.dtype(), x.device()) : Tensor(), gw, gb;
     if (needs_parameters) {
         gw = empty(last, compute, x.device());
         gb = empty(last, compute, x.device());
     }
-    device::normalizing(x).rows_gradient({gx, gw, gb}, to_dtype(contiguous(grad), compute),
-                                         to_dtype(contiguous(x), compute), parameter(weight, x, "weight"), {mean, rstd},
-                                         size, centered);
-    return {gx ? to_dtype(gx, x.dtype()) : gx, gw, gb};
+    device::normalizing(x).rows_gradient({gx, gw, gb}, to_dtype(contiguous(grad), x.dtype()), contiguous(x),
+                                         parameter(weight, x, "weight"), {mean, rstd}, size, centered);
+    return {gx, gw, gb};
 }
 
 // Whether the gradient itself is to be recorded: then it is made of plain ops.

@@ -12,7 +12,7 @@ using namespace device;
 
 using Columns = std::initializer_list<const std::vector<Tensor>*>;
 
-// The rows of one call, and copies of what the functions do not take as it is: halves, and layouts that differ.
+// The rows of one call, and copies of what the functions do not take as it is: layouts and dtypes that differ.
 class Rows {
   public:
     explicit Rows(size_t n) { rows_.reserve(n); }
@@ -25,7 +25,7 @@ class Rows {
               "; expected a real floating-point one");
         row.numel = p.numel();
         int n = 0;
-        bool flat = is_dense(p) && !is_half(p.dtype());
+        bool flat = is_dense(p);
         auto alike = [&](const Tensor& t) {
             return t.dtype() == p.dtype() && (t.strides() == p.strides() || (t.is_contiguous() && p.is_contiguous()));
         };
@@ -34,6 +34,7 @@ class Rows {
             check(t.shape() == p.shape(), "parameter ", i, " has shape ", p.shape(), ", but its ",
                   n == 1 ? "gradient" : "state", " has shape ", t.shape());
             if (n != 1) flat &= alike(t);
+            else if (is_half(p.dtype())) flat &= t.dtype() == p.dtype();  // a finer gradient is used as it is
             n++;
         }
         int k = 0;

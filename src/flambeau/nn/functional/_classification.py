@@ -153,14 +153,16 @@ def _has_rows(input: Tensor, target: Tensor) -> bool:
     """Whether one pass over rows of scores in the core does it."""
     if hasattr(target, "__flambeau_dispatch__") or target.dtype != fb.int64 or input.ndim != 2:
         return False
-    return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and in_core(wide(input))
+    return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and (
+        in_core(input) or input.dtype in (fb.float16, fb.bfloat16)
+    )
 
 
 def _row_cross_entropy(
     op: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float
 ) -> Tensor:
     check_reduction(op, reduction)
-    losses = private.cross_entropy(wide(input), target, ignore_index, smoothing).loss
+    losses = private.cross_entropy(input, target, ignore_index, smoothing).loss
     if reduction == "mean":
         return narrow_back(losses.sum() / (target != ignore_index).sum(), input)
     return narrow_back(reduced(op, losses, reduction), input)
