@@ -75,6 +75,16 @@ struct Weight {
     int shift = 0;
 };
 
+// The largest absolute value, or NaN: compared as integers, which have the same order, and which the compiler
+// vectorises.
+template <class T>
+float largest(const T* x, int64_t n) {
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = std::max(most, std::bit_cast<uint32_t>(static_cast<float>(x[i])) & 0x7fffffffu);
+    return std::bit_cast<float>(most);
+}
+
 // The left operand in int16; `finite` is false where that cannot be done.
 class LeftRows {
   public:
@@ -100,15 +110,10 @@ class LeftRows {
   private:
     template <class T>
     void four(const T* x, int64_t n, int64_t at) {
-        float given[128] = {}, most = 0;
+        alignas(64) float given[128] = {};
         for (int64_t i = 0; i < n; i++) given[i] = static_cast<float>(x[i]);
-        bool all_finite = true;
-        for (float v : given) {
-            float size = std::fabs(v);
-            most = size > most ? size : most;
-            all_finite &= size <= std::numeric_limits<float>::max();
-        }
-        finite &= all_finite;
+        float most = largest(given, 128);
+        finite &= most <= std::numeric_limits<float>::max();
         if (!finite) return;
         // The inverse of what is smaller would overflow.
         float scale = most / 32767, inverse = most > 1e-30f ? 32767 / most : 0;
@@ -132,18 +137,24 @@ class LeftRows {
 template <class T>
 void few(T* out, const LeftRows& x, int64_t m, const Weight& w, const float* bias) {
     auto dot = kernels().dot[w.kernel];
-    parallel_for(w.rows, std::max<int64_t>(1, bytes_per_chunk / std::max<int64_t>(1, w.row_bytes * ((m + 3) / 4))),
+    parallel_for((w.rows + 3) / 4,
+                 std::max<int64_t>(1, bytes_per_chunk / std::max<int64_t>(1, w.row_bytes * 4 * ((m + 3) / 4))),
                  [&](int64_t begin, int64_t end) {
-                     for (int64_t j = begin; j < end; j++) {
-                         QuantRow row = w.row(j);
-                         float scale = w.by_rows ? w.row_scale[j] : 1, start = bias ? bias[j] : 0;
+                     for (int64_t j = begin * 4; j < std::min(end * 4, w.rows); j += 4) {
+                         int columns = static_cast<int>(std::min<int64_t>(4, w.rows - j));
+                         QuantRow row[4];
+                         for (int c = 0; c < columns; c++) row[c] = w.row(j + c);
                          for (int64_t r = 0; r < m; r += 4) {
-                             float sums[4];
+                             float sums[16];
                              int rows = static_cast<int>(std::min<int64_t>(4, m - r));
-                             dot(row, w.columns, x.from(r), rows, sums);
+                             dot(row, columns, w.columns, x.from(r), rows, sums);
                              for (int i = 0; i < rows; i++) {
-                                 float value = w.by_rows ? sums[i] * scale : sums[i];
-                                 out[(r + i) * w.rows + j] = T(bias ? value + start : value);
+                                 for (int c = 0; c < columns; c++) {
+                                     float value = sums[c * 4 + i];
+                                     if (w.by_rows) value *= w.row_scale[j + c];
+                                     if (bias) value += bias[j + c];
+                                     out[(r + i) * w.rows + j + c] = T(value);
+                                 }
                              }
                          }
                      }
@@ -174,14 +185,8 @@ bool round_rows(const T* x, int64_t m, int64_t k, int64_t stride, int8_t* to, fl
     parallel_for(m, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(1, k)), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; r++) {
             const T* from = x + r * k;
-            float most = 0;
-            bool all_finite = true;
-            for (int64_t i = 0; i < k; i++) {
-                float size = std::fabs(static_cast<float>(from[i]));
-                most = size > most ? size : most;
-                all_finite &= size <= std::numeric_limits<float>::max();
-            }
-            if (!all_finite) {
+            float most = largest(from, k);
+            if (!(most <= std::numeric_limits<float>::max())) {
                 finite = false;
                 continue;
             }

@@ -30,8 +30,8 @@ struct QuantBytes {
 // int8 with one scale per row, int8 by groups, int4 by groups of 32, 64 and 128, and then as in QuantFormat.
 inline constexpr int quant_kernels = 15;
 struct QuantKernels {
-    void (*dot[quant_kernels])(const QuantRow& row, int64_t k, const QuantLeft& x, int rows,
-                               float* out);  // at most 4 rows
+    // At most four rows of the weight and four of x; out: four numbers for each row of the weight.
+    void (*dot[quant_kernels])(const QuantRow* row, int columns, int64_t k, const QuantLeft& x, int rows, float* out);
     void (*expand[quant_kernels])(const QuantRow& row, int64_t k, float* out);
     void (*bytes)(const QuantBytes& t, int rows, int columns, int32_t* out);  // out: four rows of four
 };

@@ -149,9 +149,15 @@ inline void add_scaled(SumPart& sum, const IntPart& products, float scale) {
 #endif
 }
 inline float total(const SumPart& sum) {
-    float all = 0;
-    for (int i = 0; i < word_bytes / 4; i++) all += sum[i];
-    return all;
+#if defined(FB_WIDE)
+    return _mm512_reduce_add_ps((__m512)sum);
+#else
+    SumPart all = sum;
+    for (int half = 4; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) all[i] += all[i + half];
+    }
+    return all[0];
+#endif
 }
 
 template <class T>
@@ -299,20 +305,14 @@ struct Q6_K {  // 128 bytes of four bits each, 64 of two bits each, 16 scales, d
     }
 };
 
-// One row of the weight times `rows` rows of x. Several sums of one row hide the latency of an addition.
-template <class F, int rows>
+// `columns` rows of the weight times `rows` rows of x: sums that do not wait for each other.
+template <class F, int rows, int columns>
 struct Dot {
-    static constexpr int chains = rows == 1 ? 4 : rows == 2 ? 2 : 1;
-    static constexpr int together = F::parts < 8 ? 4 : 1;  // blocks of one step
-    SumPart sum[rows][chains] = {};
-    float low[rows] = {};
+    SumPart sum[columns][rows] = {};
+    float low[columns][rows] = {};
 
-    // Of the parts of a block, the scales of w and x together.
-    static void products(const Scales<F::count>& s, const float* scale, float* to) {
-        constexpr int each = F::count / F::parts;
-        for (int i = 0; i < F::count; i++) to[i] = s.d[i] * scale[i / each];
-    }
-    void block(const QuantRow& row, int64_t b, const QuantLeft& x, int64_t part, int chain) {
+    // Block b of weight row c, whose numbers meet those of x from `part` on.
+    void block(const QuantRow& row, int64_t b, const QuantLeft& x, int64_t part, int c) {
         Scales<F::count> s;
         F::scales(row, b, s);
         const uint8_t* at = row.data + b * F::bytes;
@@ -327,19 +327,18 @@ struct Dot {
                 IntPart all = {};
 #pragma GCC unroll 4
                 for (int i = 0; i < F::parts; i++) add_products(all, w[i], from + i * 32);
-                add_scaled(sum[r][chain % chains], all, s.d[0] * scale[0]);
+                add_scaled(sum[c][r], all, s.d[0] * scale[0]);
             } else {
+                constexpr int each = F::count / F::parts;
                 float both[F::count];
-                products(s, scale, both);
+                for (int i = 0; i < F::count; i++) both[i] = s.d[i] * scale[i / each];
 #pragma GCC unroll 8
                 for (int i = 0; i < F::parts; i++) {
-                    SumPart& to = sum[r][(chain + i) % chains];
-                    if constexpr (F::count > F::parts)
-                        accumulate(to, w[i], from + i * 32, both[2 * i], both[2 * i + 1]);
+                    if constexpr (each == 2) accumulate(sum[c][r], w[i], from + i * 32, both[2 * i], both[2 * i + 1]);
                     else {
                         IntPart all = {};
                         add_products(all, w[i], from + i * 32);
-                        add_scaled(to, all, both[i]);
+                        add_scaled(sum[c][r], all, both[i]);
                     }
                 }
             }
@@ -351,47 +350,47 @@ struct Dot {
                 float here = 0;
                 if constexpr (F::count < F::parts) {
                     for (int i = 0; i < F::parts; i++) here += sums[i];
-                    low[r] += here * s.m[0];
+                    low[c][r] += here * s.m[0];
                 } else {
                     for (int i = 0; i < F::count; i++) here += s.m[i] * sums[i];
-                    low[r] += here;
+                    low[c][r] += here;
                 }
             }
         }
     }
-    void run(const QuantRow& row, int64_t k, const QuantLeft& x, float* out) {
-        int64_t blocks = k / (32 * F::parts), b = 0;
-        for (; b + together <= blocks; b += together) {
+    void run(const QuantRow* row, int64_t k, const QuantLeft& x, float* out) {
+        int64_t blocks = k / (32 * F::parts);
+        for (int64_t b = 0; b < blocks; b++) {
 #pragma GCC unroll 4
-            for (int j = 0; j < together; j++) block(row, b + j, x, (b + j) * F::parts, j);
+            for (int c = 0; c < columns; c++) block(row[c], b, x, b * F::parts, c);
         }
-        for (; b < blocks; b++) block(row, b, x, b * F::parts, 0);
         if constexpr (std::is_same_v<F, Int8Rows>) {
-            if (k % 128) {  // the last bytes of a row, and zeros
+            for (int c = 0; c < columns && k % 128; c++) {  // the last bytes of a row, and zeros
                 uint8_t rest[128] = {};
-                std::memcpy(rest, row.data + b * 128, static_cast<size_t>(k % 128));
-                QuantRow last = row;
+                std::memcpy(rest, row[c].data + blocks * 128, static_cast<size_t>(k % 128));
+                QuantRow last = row[c];
                 last.data = rest;
                 QuantLeft from = x;
-                from.values += b * 128;
-                from.scale += b * 4;
-                block(last, 0, from, 0, 0);
+                from.values += blocks * 128;
+                from.scale += blocks * 4;
+                block(last, 0, from, 0, c);
             }
         }
-        for (int r = 0; r < rows; r++) {
-            SumPart all = sum[r][0];
-            for (int c = 1; c < chains; c++) all += sum[r][c];
-            out[r] = total(all) - low[r];
+        for (int c = 0; c < columns; c++) {
+            for (int r = 0; r < rows; r++) out[c * 4 + r] = total(sum[c][r]) - low[c][r];
         }
     }
 };
 
 template <class F>
-void dot(const QuantRow& row, int64_t k, const QuantLeft& x, int rows, float* out) {
-    if (rows == 1) Dot<F, 1>().run(row, k, x, out);
-    else if (rows == 2) Dot<F, 2>().run(row, k, x, out);
-    else if (rows == 3) Dot<F, 3>().run(row, k, x, out);
-    else Dot<F, 4>().run(row, k, x, out);
+void dot(const QuantRow* row, int columns, int64_t k, const QuantLeft& x, int rows, float* out) {
+    if (rows == 1 && columns == 4) return Dot<F, 1, 4>().run(row, k, x, out);
+    for (int c = 0; c < columns; c++, row++, out += 4) {
+        if (rows == 1) Dot<F, 1, 1>().run(row, k, x, out);
+        else if (rows == 2) Dot<F, 2, 1>().run(row, k, x, out);
+        else if (rows == 3) Dot<F, 3, 1>().run(row, k, x, out);
+        else Dot<F, 4, 1>().run(row, k, x, out);
+    }
 }
 
 // out[i] = d * q - m, rounded after each of the two operations as every reader of these formats does.
@@ -459,12 +458,13 @@ void meet_bytes(const QuantBytes& t, int32_t* out) {
     }
     for (int r = 0; r < rows; r++) {
         for (int c = 0; c < columns; c++) {
+#ifdef FB_WIDE
+            out[r * 4 + c] = _mm512_reduce_add_epi32((__m512i)sum[r][c]) - t.w_sum[c] * 128;
+#else
             int32_t all = 0;
             for (int i = 0; i < word_bytes / 4; i++) all += sum[r][c][i];
-#ifdef FB_WIDE
-            all -= t.w_sum[c] * 128;
-#endif
             out[r * 4 + c] = all;
+#endif
         }
     }
 }

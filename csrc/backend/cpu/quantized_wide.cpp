@@ -9,7 +9,8 @@
 #include "backend/cpu/quantized.h"
 
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in gcc 12's own header of intrinsics
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in the intrinsics of gcc 12
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #define FB_WIDE
 
 namespace fb::cpu {

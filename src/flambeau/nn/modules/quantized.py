@@ -137,8 +137,11 @@ class QuantizedLinear(_Quantized):
         return cls.from_weight(quantize(layer.weight, format, group_size), layer.bias, dynamic)
 
     def forward(self, input: Tensor) -> Tensor:
-        weight = (self.weight, self.scale, self.zero, self.format, self.group_size, self.in_features)
-        return _linear(input, *weight, self.bias, self.dynamic)
+        kept = self._buffers  # looked up directly: this runs for every layer and token
+        return _linear(
+            input, kept["weight"], kept["scale"], kept["zero"], self.format, self.group_size, self.in_features,
+            self._parameters["bias"], self.dynamic,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         dynamic = ", dynamic=True" if self.dynamic else ""
