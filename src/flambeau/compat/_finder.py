@@ -213,7 +213,10 @@ class _Attributes:
         value = self._ask(attribute)
         full = f"{self.name}.{attribute}"
         if isinstance(value, types.ModuleType) and value.__name__ == _target(full):
-            return self.finder.module(full)
+            found = self.finder.module(full)
+            if self.name == "torch" and (own := sys.modules.get("torch")) is not None:
+                vars(own).setdefault(attribute, found)  # models ask for torch.compiler and torch.jit in every layer
+            return found
         return value
 
     def _ask(self, attribute: str) -> Any:
