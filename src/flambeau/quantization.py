@@ -261,3 +261,10 @@ def quantize_(
             made = QuantizedEmbedding.from_weight(done[id(child.weight)][1], child.padding_idx, dtype=child.weight.dtype)
             setattr(parent, name, made.train(child.training))
 
+
+def _weight_int8pack_mm(input: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
+    """PyTorch's product of a matrix with rows of int8 that have one scale each: torch._weight_int8pack_mm."""
+    if input.ndim != 2 or mat2.ndim != 2 or scales.ndim != 1:
+        shapes = tuple(input.shape), tuple(mat2.shape), tuple(scales.shape)
+        raise ArgumentError(f"_weight_int8pack_mm: expected two matrices and a vector, got the shapes {shapes}")
+    return QuantizedTensor(mat2, "int8", scales.to(fb.float32)).linear(input)

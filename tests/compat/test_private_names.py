@@ -332,3 +332,15 @@ def test_trees_with_paths():
     x = [fb.zeros(1), "a"]
     assert pytree.tree_map_only_(fb.Tensor, lambda t: t.add_(1), x) is x and x[0].item() == 1
     assert pytree.tree_is_leaf(3) and not pytree.tree_is_leaf([3])
+
+
+def test_products_of_int8_rows(torch):
+    w = torch.tensor([[1, -2, 3], [0, 127, -128]], dtype=torch.int8)
+    scales, x = torch.tensor([0.5, 2.0], dtype=torch.bfloat16), torch.tensor([[1.0, 2.0, -1.0]], dtype=torch.bfloat16)
+    wanted = (x.float() @ w.float().T) * scales.float()
+    for product in (torch._weight_int8pack_mm, torch.ops.aten._weight_int8pack_mm):
+        got = product(x, w, scales)
+        assert got.dtype == torch.bfloat16
+        torch.testing.assert_close(got.float(), wanted, rtol=1e-2, atol=0)
+    with pytest.raises(RuntimeError, match="expected two matrices and a vector"):
+        torch._weight_int8pack_mm(x[0], w, scales)

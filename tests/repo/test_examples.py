@@ -1,5 +1,6 @@
 """Every example trains, improves, draws its pictures and leaves a checkpoint that a model can load."""
 
+import json
 import re
 import runpy
 import subprocess
@@ -189,3 +190,67 @@ def test_examples_refuse_to_do_nothing(name, option, tmp_path):
     assert result.returncode == 2
     assert "must be at least 1" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def run_generate(*arguments):
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / "generate.py"), *map(str, arguments)], capture_output=True, text=True, timeout=240
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_generate_learns_and_writes():
+    for format in ([], ["--format", "int4"]):
+        said = run_generate("--steps", 60, "--tokens", 30, "--temperature", 0.8, *format)
+        assert number(r"loss ([\d.]+)", said) < 3.2
+        assert number(r"then ([\d.]+) tokens per second", said) > 0
+
+
+def test_generate_gives_the_same_from_every_kind_of_file(tmp_path):
+    """The past is kept, not computed again; files of both kinds hold the same model."""
+    gguf = pytest.importorskip("gguf", reason="the gguf package writes the file")
+    script = runpy.run_path(str(EXAMPLES / "generate.py"))
+    fb.manual_seed(0)
+    model, vocabulary, _, _ = script["tiny"](0, None)
+    wanted = []
+    prompt = vocabulary.encode("def f")
+    with fb.inference_mode():
+        for _ in range(8):
+            wanted.append(model.forward(fb.tensor([prompt + wanted]))[0, -1].argmax().item())
+    assert list(script["generate"](model, prompt, 8)) == wanted
+    assert list(script["generate"](model, prompt, 8, stop=wanted[3])) == wanted[: wanted.index(wanted[3])]
+
+    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm"}
+    for i in range(2):
+        parts = dict(q_proj="attn_q", k_proj="attn_k", v_proj="attn_v", o_proj="attn_output")
+        names |= {f"model.layers.{i}.self_attn.{ours}": f"blk.{i}.{theirs}" for ours, theirs in parts.items()}
+        names |= {f"model.layers.{i}.mlp.{part}_proj": f"blk.{i}.ffn_{part}" for part in ("gate", "up", "down")}
+        names |= {f"model.layers.{i}.input_layernorm": f"blk.{i}.attn_norm"}
+        names |= {f"model.layers.{i}.post_attention_layernorm": f"blk.{i}.ffn_norm"}
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "qwen2")
+    for key, value in dict(block_count=2, head_count=4, head_count_kv=2, embedding_length=96, layer_norm_rms_eps=1e-6).items():
+        getattr(writer, f"add_{key}")(value)
+    writer.add_token_list([bytes([byte]) for byte in range(256)])
+    for name, weight in model.weights.items():
+        writer.add_tensor(f"{names[name.removesuffix('.weight')]}.weight", weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    opened, known, first, last = script["from_gguf"](tmp_path / "model.gguf")
+    assert known.encode("def f") == prompt and first is last is None
+    assert list(script["generate"](opened, prompt, 8)) == wanted
+    said = run_generate(tmp_path / "model.gguf", "--tokens", 8, "--prompt", "def f")
+    assert said.startswith("def f" + vocabulary.decode(wanted))
+
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    fb.save(model.weights, folder / "model.safetensors")
+    config = dict(model_type="qwen2", num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=96)
+    (folder / "config.json").write_text(json.dumps(config))
+    letters = {chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>": byte for byte in range(256)}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": letters}}))
+    opened, known, _, _ = script["from_folder"](folder, None)
+    assert known.encode("def f") == prompt
+    assert list(script["generate"](opened, prompt, 8)) == wanted

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import flambeau as fb
+from flambeau import quantization
 from flambeau.autograd import Function
 from flambeau.compat import absent, foreach
 from flambeau.errors import ArgumentError, StateError
@@ -379,6 +380,7 @@ _INNER: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": fb.Tensor.item,
     "_pin_memory": fb.Tensor.pin_memory,
     "_to_copy": _to_copy,
+    "_weight_int8pack_mm": quantization._weight_int8pack_mm,
     "alias": lambda self: self.view_as(self),
     "index": lambda self, indices: self[tuple(slice(None) if i is None else i for i in indices)],
     "slice": _slice,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as fb
+from flambeau import quantization
 from flambeau._registry import private
 from flambeau._tensor import methods
 from flambeau.compat import foreach, internals
@@ -195,6 +196,7 @@ _TABLE: dict[str, dict[str, Any]] = {
         "_dirichlet_grad": private.dirichlet_grad,
         "_log_softmax_backward_data": _log_softmax_backward_data,
         "_segment_reduce": fb.segment_reduce,
+        "_weight_int8pack_mm": quantization._weight_int8pack_mm,
         "_sample_dirichlet": private.sample_dirichlet,
         "_shape_as_tensor": _shape_as_tensor,
         "_softmax_backward_data": _softmax_backward_data,
