@@ -133,8 +133,9 @@ if "linalg" in globals():
 # Loaded when first used, so that `import flambeau` stays quick.
 _LAZY = (
     "__future__", "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
-    "func", "functional", "futures", "gguf", "hub", "jit", "masked", "multiprocessing", "nn", "opencl", "optim", "overrides", "profiler",
-    "quantization", "quasirandom", "random", "serialization", "signal", "sparse", "testing", "types", "utils", "version", "xpu",
+    "func", "functional", "futures", "gguf", "hub", "jit", "masked", "monitor", "multiprocessing", "nn", "opencl", "optim", "overrides",
+    "profiler", "quantization", "quasirandom", "random", "serialization", "signal", "sparse", "testing", "types", "utils", "version",
+    "xpu",
 )  # fmt: skip
 # Names that stand at the top as well: all that these modules list, and some of others.
 _LISTED = (
