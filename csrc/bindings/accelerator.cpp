@@ -2,7 +2,9 @@
 #include <chrono>
 #include <thread>
 
+#include "backend/gpu/cuda/cuda.h"
 #include "backend/gpu/opencl/opencl.h"
+#include "backend/gpu/work.h"
 #include "bindings/autograd.h"
 #include "bindings/convert.h"
 #include "bindings/expressions.h"
@@ -163,6 +165,57 @@ PyObject* opencl_devices(PyObject*, PyObject*) {
                 static_cast<long long>(d.max_alloc), "group", static_cast<long long>(d.group), "local_memory",
                 static_cast<long long>(d.local), "float64", PyBool_FromLong(d.f64), "float16", PyBool_FromLong(d.f16),
                 "atomic64", PyBool_FromLong(d.atomic64), "rejected", d.rejected.c_str())));
+            if (PyList_Append(all.get(), one.get()) < 0) throw PythonError{};
+        }
+        return all.release();
+    });
+}
+PyObject* cuda_devices(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Owned all(ok(PyList_New(0)));
+        for (const gpu::CudaReport& d : gpu::cuda_report()) {
+            Owned one(ok(Py_BuildValue("{s:i,s:s,s:i,s:i,s:i,s:L,s:L,s:L,s:s}", "index", d.index, "name",
+                                       d.name.c_str(), "major", d.major, "minor", d.minor, "multi_processor_count",
+                                       d.multiprocessors, "total_memory", static_cast<long long>(d.memory),
+                                       "shared_memory", static_cast<long long>(d.shared_memory), "threads",
+                                       static_cast<long long>(d.threads), "rejected", d.rejected.c_str())));
+            if (PyList_Append(all.get(), one.get()) < 0) throw PythonError{};
+        }
+        return all.release();
+    });
+}
+PyObject* cuda_why(PyObject*, PyObject*) {
+    return guarded([&] { return PyUnicode_FromString(gpu::cuda::api() ? "" : gpu::cuda::why().c_str()); });
+}
+// cuda_compile(source, architecture): what NVRTC makes of it; an error with its log.
+PyObject* cuda_compile(PyObject*, PyObject* args) {
+    const char *source, *architecture;
+    if (!PyArg_ParseTuple(args, "ss", &source, &architecture)) return nullptr;
+    return guarded([&] {
+        std::string log, made;
+        {
+            Unlocked unlocked;
+            made = gpu::cuda::compile(source, architecture, log);
+        }
+        if (made.empty()) fail_state("NVRTC: ", log);
+        return PyBytes_FromStringAndSize(made.data(), static_cast<Py_ssize_t>(made.size()));
+    });
+}
+PyObject* cuda_compiler(PyObject*, PyObject*) {
+    return guarded([&] { return PyUnicode_FromString(gpu::cuda::compiler_version().c_str()); });
+}
+// accelerator_assembled("cuda"): the source of every program that ops have built so far, in a dialect.
+PyObject* sources(PyObject*, PyObject* dialect) {
+    return guarded([&]() -> PyObject* {
+        std::string name = text_of(dialect);
+        check(name == "cuda" || name == "opencl" || name == "c++", "accelerator_assembled: got '", name,
+              "', expected cuda, opencl or c++");
+        gpu::Dialect which = name == "cuda"     ? gpu::Dialect::Cuda
+                             : name == "opencl" ? gpu::Dialect::OpenCL
+                                                : gpu::Dialect::Cpp;
+        Owned all(ok(PyList_New(0)));
+        for (const std::string& source : gpu::built_sources(which)) {
+            Owned one(ok(PyUnicode_FromStringAndSize(source.data(), static_cast<Py_ssize_t>(source.size()))));
             if (PyList_Append(all.get(), one.get()) < 0) throw PythonError{};
         }
         return all.release();
@@ -332,6 +385,11 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"accelerator_read_clock", read_clock, METH_O, nullptr},
                            {"accelerator_count", count, METH_O, nullptr},
                            {"opencl_devices", opencl_devices, METH_NOARGS, nullptr},
+                           {"cuda_devices", cuda_devices, METH_NOARGS, nullptr},
+                           {"cuda_why", cuda_why, METH_NOARGS, nullptr},
+                           {"cuda_compile", cuda_compile, METH_VARARGS, nullptr},
+                           {"cuda_compiler", cuda_compiler, METH_NOARGS, nullptr},
+                           {"accelerator_assembled", sources, METH_O, nullptr},
                            {"opencl_why", opencl_why, METH_NOARGS, nullptr},
                            {"accelerator_memory", stats, METH_O, nullptr},
                            {"accelerator_reset_peaks", reset_peaks, METH_O, nullptr},

@@ -37,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-_KINDS = ("opencl", "sim")
+_KINDS = ("cuda", "opencl", "sim")
 
 
 def is_available() -> bool:

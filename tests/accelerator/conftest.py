@@ -3,11 +3,16 @@
 A test of one kind alone carries ``@pytest.mark.device("sim")``; files about all kinds, ``pytestmark = pytest.mark.device(None)``.
 """
 
+import ctypes
+import os
+
 import pytest
 
 import flambeau as fb
 
-KINDS = ["sim", *(["opencl"] if fb._C.accelerator_count(fb.device("opencl")) else [])]
+# Another list, as test_cuda.py gives for its run on a stand-in for CUDA's driver.
+GIVEN = os.environ.get("FLAMBEAU_TEST_DEVICES")
+KINDS = GIVEN.split() if GIVEN else ["sim", *(["opencl"] if fb._C.accelerator_count(fb.device("opencl")) else [])]
 
 
 def pytest_generate_tests(metafunc):
@@ -25,3 +30,11 @@ def _device_kind(request):
     if kind is not None and hasattr(request.module, "DEVICE"):
         request.module.DEVICE = fb.device(kind, 0)
     return kind
+
+
+def pytest_sessionfinish(session):
+    """Says what the stand-in for CUDA's driver refused."""
+    if GIVEN and (library := os.environ.get("FLAMBEAU_CUDA")):
+        fake = ctypes.CDLL(library)
+        fake.fake_violations.restype = ctypes.c_char_p
+        print("\ncuda:", fake.fake_violations().decode() or "clean")

@@ -63,7 +63,7 @@ void keep_within_bounds(const fs::path& folder) {
     uintmax_t bytes = 0;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
         std::string kind = entry.path().extension();
-        if (kind != ".so" && kind != ".cl") continue;
+        if (kind != ".so" && kind != ".cl" && kind != ".cubin") continue;
         bytes += entry.file_size(ignored);
         files.emplace_back(entry.last_write_time(ignored), entry.path());
     }

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "backend/gpu/cuda/cuda.h"
 #include "backend/gpu/opencl/opencl.h"
 #include "backend/gpu/sim/sim.h"
 #include "base/error.h"
@@ -23,6 +24,7 @@ static Driver& driver_of_any_process(Device device) {
         return sim_driver();
     }
     if (device.type == DeviceType::OpenCL) return opencl_driver(std::max<int>(device.index, 0));
+    if (device.type == DeviceType::CUDA) return cuda_driver(std::max<int>(device.index, 0));
     fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu', 'opencl' or 'sim'");
 }
 static bool is_parents(const Driver& d) { return d.generation != fork_generation.load(std::memory_order_relaxed); }
@@ -37,7 +39,16 @@ Driver& driver(Device device) {
 }
 
 int device_count(DeviceType type) {
-    return type == DeviceType::Sim ? 1 : type == DeviceType::OpenCL ? opencl_devices() : 0;
+    switch (type) {
+        case DeviceType::Sim:
+            return 1;
+        case DeviceType::OpenCL:
+            return opencl_devices();
+        case DeviceType::CUDA:
+            return cuda_devices();
+        default:
+            return 0;
+    }
 }
 
 // The devices of a type number their streams together.
@@ -63,7 +74,7 @@ struct Memory {
         d.allocator().free(block);
     }
     static void copy(void* to, const void* from, size_t bytes) {
-        int index = type == DeviceType::OpenCL ? opencl_owner(to) : 0;
+        int index = type == DeviceType::OpenCL ? opencl_owner(to) : type == DeviceType::CUDA ? cuda_owner(to) : 0;
         driver(at(index)).copy(current_stream(at(index)), to, from, bytes);
     }
     static int stream() { return current_stream(at(0)); }
@@ -72,8 +83,10 @@ struct Memory {
 [[maybe_unused]] const bool registered = [] {
     device_memories[static_cast<size_t>(DeviceType::Sim)] = &Memory<DeviceType::Sim>::functions;
     device_memories[static_cast<size_t>(DeviceType::OpenCL)] = &Memory<DeviceType::OpenCL>::functions;
-    // GPUs come first among the devices.
+    device_memories[static_cast<size_t>(DeviceType::CUDA)] = &Memory<DeviceType::CUDA>::functions;
+    // GPUs come first among OpenCL's devices.
     best_accelerator = [] {
+        if (cuda_devices()) return Device{DeviceType::CUDA, 0};
         if (opencl_devices() == 0) opencl_driver(0);  // says why
         return Device{DeviceType::OpenCL, 0};
     };
@@ -100,6 +113,11 @@ void wait_quietly(Device device, const Mark& mark) {
 void wait(Device device, const Mark& mark) {
     wait_quietly(device, mark);
     raise_faults(device);
+}
+
+void Driver::download(int stream, void* to, const void* from, size_t bytes) {
+    gpu::wait(device(), mark(stream));
+    read(to, from, bytes);
 }
 
 void synchronize(Device device) {

@@ -58,6 +58,7 @@ class Driver {
     // Of the process that it works in: a forked child has none of the parent's streams.
     const uint32_t generation = fork_generation.load();
     virtual const char* name() const = 0;
+    virtual Device device() const = 0;
     virtual CachingAllocator& allocator() = 0;
 
     // Streams are numbered from 0, the default one. Work of one stream is done in order; streams run side by side.
@@ -74,8 +75,10 @@ class Driver {
 
     // `from` may be reused at once. Everything below returns before it is done.
     virtual void upload(int stream, void* to, const void* from, size_t bytes) = 0;
-    // Returns when the bytes are there.
-    virtual void download(int stream, void* to, const void* from, size_t bytes) = 0;
+    // Waits for the stream, raising what its kernels reported, and returns when the bytes are there.
+    void download(int stream, void* to, const void* from, size_t bytes);
+    // What is there already.
+    virtual void read(void* to, const void* from, size_t bytes) = 0;
     virtual void copy(int stream, void* to, const void* from, size_t bytes) = 0;
     virtual void fill(int stream, void* to, const void* element, size_t size, size_t count) = 0;
 
@@ -87,12 +90,8 @@ class Driver {
     // What the stream's kernels wrote, if they did; the word is free again then.
     virtual bool take_fault(int stream, FaultWord& word) = 0;
 
-    // Going away. Compiles source text that holds one kernel; nullptr where there is no compiler (why() says so).
-    // Cached.
-    virtual const Kernel* build(const std::string& source) = 0;
+    // Why the last program could not be built, or "".
     virtual std::string why() const = 0;
-    // Runs the kernel for the items [0, items) with these bytes of arguments.
-    virtual void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) = 0;
 };
 
 // The prefix of the Python environment, where drivers may lie; set by the bindings.

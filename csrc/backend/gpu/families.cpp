@@ -285,7 +285,7 @@ bool provide_on() {
             type) &&
         ...);
 }
-[[maybe_unused]] const bool provided = provide_on<DeviceType::Sim, DeviceType::OpenCL>();
+[[maybe_unused]] const bool provided = provide_on<DeviceType::Sim, DeviceType::OpenCL, DeviceType::CUDA>();
 
 }  // namespace
 }  // namespace fb::gpu

@@ -116,7 +116,7 @@ bool Work::run(const std::string& body, int64_t items) {
     // The key has all that the program is made of.
     std::string text = wide_ ? "typedef i64 ix;\n" : "typedef i32 ix;\n";
     text += text_ + params + " } Params;\n" + functions_;
-    std::string key = (typed_ ? name(compute_) : "") + text;
+    std::string key = std::to_string(device_.index) + (typed_ ? name(compute_) : "") + text;
     for (size_t i = 0; i < names_.size(); i++) key += types_[i] + names_[i] + ",";
     key += body;
     Programs& all = programs();
@@ -154,6 +154,12 @@ bool Work::run(const std::string& body, int64_t items) {
     return true;
 }
 
+std::vector<std::string> built_sources(Dialect dialect) {
+    std::lock_guard guard(programs().lock);
+    std::vector<std::string> all;
+    for (const Program& program : programs().built) all.push_back(assemble(program, dialect));
+    return all;
+}
 std::vector<std::string> built_sources() {
     std::lock_guard guard(programs().lock);
     std::vector<std::string> all;

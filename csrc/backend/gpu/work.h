@@ -71,5 +71,7 @@ class Work {
 
 // Every program that was built, without the head of a dialect: for tests.
 std::vector<std::string> built_sources();
+// The same as a dialect's compiler gets them.
+std::vector<std::string> built_sources(Dialect dialect);
 
 }  // namespace fb::gpu

@@ -19,7 +19,7 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "fr
 
 
 def _check_device(op: str, where: Any) -> None:
-    if where is not None and device(where).type not in ("cpu", "meta", "sim", "opencl"):
+    if where is not None and device(where).type not in ("cpu", "meta", "sim", "opencl", "cuda"):
         raise RuntimeError(f"{op}: device '{where}' has no backend in this build; use device='cpu'")
 
 
@@ -335,17 +335,24 @@ def _cpu(self, memory_format=preserve_format):
 
 
 def _cuda(self, device=None, non_blocking=False, memory_format=preserve_format):
-    """cuda(device=None)
+    """cuda(device=None, non_blocking=False)
 
-    Raises: this build has no CUDA backend.
+    The tensor on a CUDA device: itself if it is there, else a copy.
+
+    Args:
+        device: which one, an index or a device; the first one by default.
+        non_blocking: no effect: the copy runs in the background in any case.
+        memory_format: strides of a copy.
 
     Example:
-        >>> fb.ones(2).cuda()
-        Traceback (most recent call last):
-            ...
-        RuntimeError: cuda: no CUDA backend in this build; ask with fb.cuda.is_available(), use device='cpu'
+        >>> x = fb.ones(2).cuda() if fb.cuda.is_available() else fb.ones(2)
     """
-    raise RuntimeError("cuda: no CUDA backend in this build; ask with fb.cuda.is_available(), use device='cpu'")
+    if isinstance(device, int):
+        device = _C.device("cuda", device)
+    target = _C.device("cuda" if device is None else device)
+    if target.type != "cuda":
+        raise ArgumentError(f"cuda: expected a CUDA device, got '{target}'")
+    return self.to(target, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _to_device(self, device, /, *, stream=None):
@@ -545,8 +552,9 @@ def _install() -> None:
     Tensor.layout = property(lambda self: strided, doc="How the elements are stored: fb.strided.")
     Tensor.data = property(lambda self: self._untracked(), _set_data, doc="The same memory, without history.")
     Tensor.names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions: always None.")
-    for name in ("is_cuda", "is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
+    for name in ("is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
         setattr(Tensor, name, _flag(False, "False: this is a dense tensor on the CPU."))
+    Tensor.is_cuda = property(lambda self: self.device.type == "cuda", doc="Whether it lives on a CUDA device.")
     Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether it lives on the CPU.")
     Tensor.is_meta = property(lambda self: self.device.type == "meta", doc="Whether it has a shape and a dtype, and no values.")
     Tensor.T = property(lambda self: self.permute(tuple(range(self.ndim))[::-1]), doc="Dimensions in reverse order; a view.")

@@ -1,7 +1,7 @@
-"""PyTorch's names for CUDA devices, of which there are none: questions are answered, requests for a device are refused.
+"""PyTorch's names for CUDA devices. Without one, questions are answered and requests for a device are refused.
 
-Device-agnostic code runs as it is. What only waits, counts or frees does nothing, since ops on the CPU are finished
-when they return; events measure with the host's clock, and what is put on a stream runs at once.
+Device-agnostic code runs as it is. Streams, events and memory of a device are those of ``fb.accelerator``; without a
+device what only waits, counts or frees does nothing, and events measure with the host's clock.
 
 Example:
     >>> fb.device("cuda" if fb.cuda.is_available() else "cpu")
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NoReturn
 
+from flambeau import _C, accelerator
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.cuda import amp, nvtx
 from flambeau.cuda._memory import (
@@ -36,7 +37,7 @@ from flambeau.errors import OutOfMemoryError, StateError
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor",
     "LongTensor", "OutOfMemoryError", "ShortTensor", "Stream", "StreamContext", "amp", "current_device", "current_stream",
-    "default_generators", "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
+    "default_generators", "default_stream", "device", "device_count", "device_of", "devices", "empty_cache", "get_arch_list",
     "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "init",
     "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_initialized", "is_tf32_supported", "manual_seed",
     "manual_seed_all", "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "memory_allocated", "memory_cached",
@@ -56,23 +57,33 @@ def _no_device(what: str, device: Any = None) -> NoReturn:
 
 
 def is_available() -> bool:
-    """False: there is no CUDA device.
+    """Whether there is a CUDA device that works.
 
     Example:
-        >>> fb.cuda.is_available()
-        False
+        >>> fb.cuda.is_available() == (fb.cuda.device_count() > 0)
+        True
     """
-    return False
+    return device_count() > 0
 
 
 def device_count() -> int:
-    """The number of CUDA devices, which is 0.
+    """The number of CUDA devices that work.
 
     Example:
-        >>> fb.cuda.device_count()
-        0
+        >>> fb.cuda.device_count() <= len(fb.cuda.devices())
+        True
     """
-    return 0
+    return _C.accelerator_count(_C.device("cuda"))
+
+
+def devices() -> list[dict[str, Any]]:
+    """All CUDA devices of this machine with their names and limits; those that are not used say why in ``rejected``.
+
+    Example:
+        >>> all(device["rejected"] == "" for device in fb.cuda.devices() if device["index"] >= 0)
+        True
+    """
+    return _C.cuda_devices()
 
 
 _initialized = False  # the name that PyTorch's older scripts read
@@ -119,11 +130,13 @@ def get_arch_list() -> list[str]:
 
 
 def synchronize(device: Any = None) -> None:
-    """Returns at once: ops on the CPU are finished when they return.
+    """Waits until a CUDA device is done; without one it returns at once.
 
     Example:
         >>> fb.cuda.synchronize()
     """
+    if is_available():
+        accelerator.synchronize("cuda" if device is None else _C.device("cuda", device) if isinstance(device, int) else device)
 
 
 # ---- seeds ---------------------------------------------------------------------------------------------------------------

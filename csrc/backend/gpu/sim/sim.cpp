@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,6 @@ struct SimKernel final : Kernel {
     SimOne one = nullptr;  // of kernels with barriers
     size_t pointers = 0;
     int size = 1;
-    void (*old)(const void* arguments, int64_t begin, int64_t end) = nullptr;
 };
 
 // The word of a stream, and whether items of a group ever disagreed about a barrier.
@@ -47,6 +45,7 @@ class Sim final : public Driver {
         count_.store(1);
     }
     const char* name() const override { return "simulated accelerator"; }
+    Device device() const override { return {DeviceType::Sim, 0}; }
     CachingAllocator& allocator() override { return allocator_; }
 
     int create_stream() override {
@@ -84,10 +83,7 @@ class Sim final : public Driver {
             std::memcpy(target, staged.data(), staged.size());
         });
     }
-    void download(int stream, void* to, const void* from, size_t bytes) override {
-        gpu::wait({DeviceType::Sim, 0}, mark(stream));
-        std::memcpy(to, memory_.bytes_at(from), bytes);
-    }
+    void read(void* to, const void* from, size_t bytes) override { std::memcpy(to, memory_.bytes_at(from), bytes); }
     void copy(int stream, void* to, const void* from, size_t bytes) override {
         queues_[stream]->submit(
             [to = memory_.bytes_at(to), from = memory_.bytes_at(from), bytes] { std::memmove(to, from, bytes); });
@@ -100,23 +96,6 @@ class Sim final : public Driver {
         });
     }
 
-    const Kernel* build(const std::string& source) override {
-        {
-            std::lock_guard guard(lock_);
-            auto found = kernels_.find(source);
-            if (found != kernels_.end()) return found->second;
-        }
-        std::string why;
-        void* library = compile_program(source, why);
-        std::lock_guard guard(lock_);
-        why_ = why;
-        SimKernel* kernel = nullptr;
-        if (library) {
-            kernel = new SimKernel;
-            kernel->old = reinterpret_cast<decltype(kernel->old)>(dlsym(library, "kernel"));
-        }
-        return kernels_[source] = kernel;
-    }
     std::vector<const Kernel*> build(const Program& program) override {
         std::string why;
         void* library = compile_program(assemble(program, Dialect::Cpp), why);
@@ -164,21 +143,6 @@ class Sim final : public Driver {
         std::lock_guard guard(lock_);
         return why_;
     }
-    void launch(int stream, const Kernel* kernel, const void* arguments, size_t bytes, int64_t items) override {
-        std::vector<char> kept(static_cast<const char*>(arguments), static_cast<const char*>(arguments) + bytes);
-        auto entry = static_cast<const SimKernel*>(kernel)->old;
-        // Kernels see the addresses of the bytes: the arguments begin with their count and the addresses.
-        int64_t pointers;
-        std::memcpy(&pointers, kept.data(), sizeof pointers);
-        for (int64_t i = 1; i <= pointers; i++) {
-            char* address;
-            std::memcpy(&address, kept.data() + i * 8, 8);
-            if (address) address = memory_.bytes_at(address);
-            std::memcpy(kept.data() + i * 8, &address, 8);
-        }
-        queues_[stream]->submit([entry, kept = std::move(kept), items] { entry(kept.data(), 0, items); });
-    }
-
     SimMemory memory_;
     CachingAllocator allocator_;
 
@@ -188,7 +152,6 @@ class Sim final : public Driver {
     SimFault faults_[most_streams];
     std::atomic<int> count_{0};
     uint64_t shared_ = 0;
-    std::unordered_map<std::string, const Kernel*> kernels_;
     std::string why_;
 };
 

@@ -1,0 +1,9 @@
+#pragma once
+#include "backend/gpu/driver.h"
+
+namespace fb::gpu {
+
+// Builds and runs a kernel with groups, barriers, 64-bit numbers and an error. What went wrong, or "".
+std::string probe(Driver& driver);
+
+}  // namespace fb::gpu
