@@ -68,6 +68,8 @@ else:
         # swa_utils needs nn, which most uses of optimizers have not loaded yet.
         if name == "swa_utils":
             return _load("flambeau.optim.swa_utils")
-        raise AttributeError(f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])
+        raise AttributeError(
+            f"module 'flambeau.optim' has no attribute '{name}'", name=name, obj=_sys.modules[__name__]
+        )
 
     __dir__ = _package_dir(__name__, ["swa_utils"])

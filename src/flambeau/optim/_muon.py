@@ -135,7 +135,9 @@ def muon(
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if nesterov else buffer
         update = _orthogonalized(update, ns_coefficients, ns_steps, eps)
-        param.mul_(1 - rate * weight_decay).add_(update, alpha=-rate * _scale(param.shape[0], param.shape[1], adjust_lr_fn))
+        param.mul_(1 - rate * weight_decay).add_(
+            update, alpha=-rate * _scale(param.shape[0], param.shape[1], adjust_lr_fn)
+        )
 
 
 def _scale(rows: int, columns: int, adjust_lr_fn: str | None) -> float:

@@ -63,7 +63,11 @@ def check_lr(optimizer: str, option: str, value: Number) -> None:
 
 def check_betas(optimizer: str, option: str, value: Any) -> None:
     """Decay rates are in [0, 1)."""
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(isinstance(beta, Real | Tensor) for beta in value):
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 2
+        or not all(isinstance(beta, Real | Tensor) for beta in value)
+    ):
         raise TypeError(f"{optimizer}: {option} must be a pair of numbers, got {value!r}")
     for i, beta in enumerate(value):
         if not 0.0 <= beta < 1.0:
@@ -80,6 +84,11 @@ def not_negative(name: str, **rest: Any) -> Option:
 LR = Option("lr", check_lr)
 BETAS = Option("betas", check_betas, ("beta1", "beta2"))
 EPS, WEIGHT_DECAY = not_negative("eps"), not_negative("weight_decay")
-MAXIMIZE, FOREACH, FUSED = Option("maximize", before=False), Option("foreach", before=None), Option("fused", before=None)
+MAXIMIZE, FOREACH, FUSED = (
+    Option("maximize", before=False),
+    Option("foreach", before=None),
+    Option("fused", before=None),
+)
 CAPTURABLE, DIFFERENTIABLE = Option("capturable", before=False), Option("differentiable", before=False)
 DECOUPLED = Option("decoupled_weight_decay", before=False)
+MASTER = Option("master_weights", passed=(), before=False)

@@ -40,6 +40,10 @@ class GroupOptimizer(Optimizer):
                 raise errors.StateError(f"{name}: `fused` does not support `differentiable`; leave one out")
             if defaults["foreach"]:
                 raise errors.StateError(f"{name}: `fused` and `foreach` cannot be `True` together; leave one out")
+        if defaults.get("master_weights") and defaults["differentiable"]:
+            raise errors.StateError(
+                f"{type(self).__name__}: `master_weights` does not support `differentiable`; leave one out"
+            )
         self._say_whether_step_unscales()
 
     def _say_whether_step_unscales(self) -> None:
@@ -49,6 +53,7 @@ class GroupOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self.__dict__.pop("_synced_versions", None)  # the copies that were loaded count
         for group in self.param_groups:
             for option, value in self._later_options.items():
                 group.setdefault(option, value)
@@ -116,6 +121,7 @@ class GroupOptimizer(Optimizer):
                 loss = closure()
         for group in self.param_groups:
             params, grads, states = [], [], []
+            masters: list[tuple[Tensor, Tensor]] = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
@@ -124,7 +130,11 @@ class GroupOptimizer(Optimizer):
                 if type(grad) is not Tensor:
                     grad = self._dense(grad)
                 state = self.state.get(p)
-                if not state:
+                if keeps_master(p, group):
+                    state = self._master_state(p, grad, group)
+                    masters.append((p, state["master_weight"]))
+                    p, grad = state["master_weight"], grad.float()
+                elif not state:
                     state = self._new_state(p, grad, group)
                     if state:
                         self.state[p] = state
@@ -133,7 +143,26 @@ class GroupOptimizer(Optimizer):
                 states.append(state)
             if params:
                 self._update(group, params, grads, states)
+            for p, master in masters:
+                p.copy_(master)
+                self._synced[p] = p._version
         return loss
+
+    def _master_state(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter with its float32 copy, which starts again where others changed the parameter."""
+        state: dict[str, Any] = self.state.get(p) or {}
+        if "master_weight" not in state:
+            master = p.detach().float()
+            state = {"master_weight": master, **(state or self._new_state(master, grad, group))}
+            self.state[p] = state
+        elif self._synced.get(p, p._version) != p._version:
+            state["master_weight"].copy_(p.detach())
+        return state
+
+    @property
+    def _synced(self) -> dict[Tensor, int]:
+        """The version of each parameter that its float32 copy was last written to."""
+        return self.__dict__.setdefault("_synced_versions", {})
 
     takes_sparse = False  # whether a gradient of zeros changes nothing, so that sparse ones can be filled up
 
@@ -149,6 +178,11 @@ class GroupOptimizer(Optimizer):
     def _scaling(self) -> dict[str, Any]:
         """What GradScaler left here for a step that unscales by itself."""
         return {"grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
+
+
+def keeps_master(param: Tensor, group: dict[str, Any]) -> bool:
+    """Whether the optimizer moves a float32 copy of this parameter."""
+    return bool(group.get("master_weights")) and param.dtype in (fb.float16, fb.bfloat16)
 
 
 def column(states: Sequence[dict[str, Any]], key: str) -> list[Any]:

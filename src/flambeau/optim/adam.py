@@ -16,6 +16,7 @@ from flambeau.optim._options import (
     FOREACH,
     FUSED,
     LR,
+    MASTER,
     MAXIMIZE,
     WEIGHT_DECAY,
     Number,
@@ -65,6 +66,8 @@ class Adam(GroupOptimizer):
         differentiable: record the step, so that it can be differentiated.
         decoupled_weight_decay: apply weight decay to the parameters directly, as AdamW does, instead of through the
             gradient.
+        master_weights: keep a float32 copy of bfloat16 and float16 parameters, and the state in float32. Steps too small
+            for the parameter's own digits then add up; the parameter is the copy, rounded.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)
@@ -77,7 +80,7 @@ class Adam(GroupOptimizer):
 
     _options = (
         LR, BETAS, EPS, WEIGHT_DECAY, Option("amsgrad", before=False), MAXIMIZE, FOREACH, CAPTURABLE, DIFFERENTIABLE,
-        FUSED, DECOUPLED,
+        FUSED, DECOUPLED, MASTER,
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +98,7 @@ class Adam(GroupOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
+        master_weights: bool = False,
     ) -> None:
         name = type(self).__name__
         check_betas(name, "betas", betas)
@@ -176,7 +180,9 @@ def adam(
     lr, beta1, beta2, weight_decay = plain(lr, beta1, beta2, weight_decay)
     if fusable(params, fused, foreach, differentiable, lr, beta1, beta2, weight_decay):
         states = (exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else [], state_steps)
-        private.fused_adam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        private.fused_adam(
+            params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize
+        )
         return
     for i, param in enumerate(params):
         param, grad, exp_avg, exp_avg_sq = real(param, grads[i], exp_avgs[i], exp_avg_sqs[i])

@@ -27,6 +27,8 @@ class AdamW(Adam):
         foreach, fused: select the implementation; the results are the same.
         capturable: has an effect on accelerators only.
         differentiable: record the step, so that it can be differentiated.
+        master_weights: keep a float32 copy of bfloat16 and float16 parameters, and the state in float32. Steps too small
+            for the parameter's own digits then add up; the parameter is the copy, rounded.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)
@@ -53,6 +55,7 @@ class AdamW(Adam):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
+        master_weights: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -67,6 +70,7 @@ class AdamW(Adam):
             differentiable=differentiable,
             fused=fused,
             decoupled_weight_decay=True,
+            master_weights=master_weights,
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:

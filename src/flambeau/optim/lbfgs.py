@@ -23,6 +23,7 @@ class _Point(NamedTuple):
     grad: Tensor
     slope: float
 
+
 _OPTIONS = (
     LR, *map(Option, ("max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size", "line_search_fn", "maximize")),
 )  # fmt: skip

@@ -470,6 +470,8 @@ def _like_parameter(value: Any, param: Tensor, group: dict[str, Any], key: Any =
         if key == "step":
             steps_on_device = group.get("capturable") or group.get("fused")
             return value.to(dtype=fb.float32, device=param.device) if steps_on_device else value
+        if group.get("master_weights") and param.dtype in (fb.float16, fb.bfloat16):
+            return value.to(dtype=fb.float32, device=param.device)
         return value.to(dtype=param.dtype if param.is_floating_point() else value.dtype, device=param.device)
     if isinstance(value, dict):
         return {k: _like_parameter(v, param, group, k) for k, v in value.items()}

@@ -130,7 +130,9 @@ def radam(
     lr, weight_decay = plain(lr, weight_decay)
     if fusable(params, None, foreach, differentiable, lr, weight_decay):
         states = (exp_avgs, exp_avg_sqs, state_steps)
-        private.fused_radam(params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize)
+        private.fused_radam(
+            params, grads, *states, lr, beta1, beta2, weight_decay, eps, decoupled_weight_decay, maximize
+        )
         return
     rho_inf = 2 / (1 - beta2) - 1
     rows = moments(

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau as fb
 from flambeau import Tensor, errors
 from flambeau._registry import private
-from flambeau.optim._options import FOREACH, LR, MAXIMIZE, WEIGHT_DECAY, Number, Option, not_negative
+from flambeau.optim._options import FOREACH, LR, MASTER, MAXIMIZE, WEIGHT_DECAY, Number, Option, not_negative
 from flambeau.optim._update import (
     GroupOptimizer,
     decayed,
@@ -41,6 +41,8 @@ class SGD(GroupOptimizer):
         maximize: maximize the objective instead of minimizing it.
         foreach, fused: select the implementation; the results are the same.
         differentiable: record the step, so that it can be differentiated.
+        master_weights: keep a float32 copy of bfloat16 and float16 parameters, and the state in float32. Steps too small
+            for the parameter's own digits then add up; the parameter is the copy, rounded.
 
     Example:
         >>> p = fb.ones(2, requires_grad=True)
@@ -55,7 +57,7 @@ class SGD(GroupOptimizer):
 
     _options = (
         LR, not_negative("momentum"), Option("dampening"), WEIGHT_DECAY, Option("nesterov", before=False), MAXIMIZE,
-        FOREACH, Option("differentiable", passed=(), before=False), Option("fused", before=False),
+        FOREACH, Option("differentiable", passed=(), before=False), Option("fused", before=False), MASTER,
     )  # fmt: skip
 
     takes_sparse = True
@@ -73,6 +75,7 @@ class SGD(GroupOptimizer):
         foreach: bool | None = None,
         differentiable: bool = False,
         fused: bool | None = None,
+        master_weights: bool = False,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
             raise errors.ArgumentError(

@@ -56,7 +56,9 @@ class SparseAdam(Optimizer):
         for group in self.param_groups:
             for i, p in enumerate(group["params"]):
                 if p.layout is not fb.strided:
-                    raise errors.ArgumentError(f"SparseAdam requires dense parameter tensors, got a sparse one at index {i}")
+                    raise errors.ArgumentError(
+                        f"SparseAdam requires dense parameter tensors, got a sparse one at index {i}"
+                    )
                 if p.is_complex():
                     raise errors.ArgumentError(f"SparseAdam does not support complex parameters, got one at index {i}")
 
