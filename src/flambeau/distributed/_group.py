@@ -6,6 +6,7 @@ import datetime
 import importlib.util
 import os
 import sys
+import time
 from typing import Any
 
 import flambeau as fb
@@ -14,7 +15,7 @@ from flambeau.distributed._engine import Alone
 from flambeau.distributed._network import Network
 from flambeau.distributed._store import HashStore, PrefixStore
 from flambeau.distributed._types import Backend, GroupMember, ProcessGroup, ReduceOp, World
-from flambeau.errors import ArgumentError, StateError
+from flambeau.errors import ArgumentError, DistNetworkError, StateError
 
 __all__ = [
     "default_pg_timeout", "destroy_process_group", "get_backend", "get_default_backend_for_device", "get_global_rank",
@@ -302,21 +303,35 @@ def init_process_group(
         raise ArgumentError("init_process_group: pg_options is not supported; leave it at None")
     chosen = _backend("init_process_group", backend)
     limit = timeout or default_pg_timeout
-    store, rank, world_size = _rendezvous.meet(init_method, rank, world_size, store, limit)
+    given = store
+    store, rank, world_size = _rendezvous.meet(init_method, rank, world_size, given, limit)
     World.made, ranks = 0, list(range(world_size))
     if world_size == 1:
         engine: Any = Alone()
         World.store = store if store is not None else HashStore()
     else:
         _notice(chosen, rank)
-        World.init_count = World.init_count + 1
-        inside = PrefixStore(f"world/{World.init_count}", store)
-        World.network = Network(inside, rank, world_size, limit)
-        World.store = PrefixStore("user", inside)
-        engine = World.network.engine("default_pg", ranks, limit)
-        World.network.settle()
+        engine = _connect(store, rank, world_size, limit)
     World.default = ProcessGroup(chosen, "default_pg", "default_pg", engine, ranks, limit)
     World.groups = [World.default]
+
+
+def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta) -> Any:
+    """Connects all processes; the engine of the default group."""
+    end = time.monotonic() + _rendezvous.start_timeout()
+    while True:
+        try:
+            World.network = Network(_rendezvous.own_part(store, rank), rank, world_size, limit)
+            break
+        except DistNetworkError:
+            # The store was that of rank 0's last group, which has just ended.
+            if rank == 0 or not _rendezvous.reconnect(store) or time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+    World.store = PrefixStore("user", World.network.store)
+    engine = World.network.engine("default_pg", list(range(world_size)), limit)
+    World.network.settle()
+    return engine
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -339,6 +354,7 @@ def destroy_process_group(group: Any = None) -> None:
         each._engine.close()
     if World.network is not None:
         World.network.close()
+        _rendezvous.close(World.network.store)
     World.default, World.groups, World.network, World.store = None, [], None, None
 
 

@@ -8,7 +8,7 @@ import socket
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-from flambeau.distributed._store import FileStore, PrefixStore, TCPStore
+from flambeau.distributed._store import FileStore, PrefixStore, TCPStore, connect
 from flambeau.errors import ArgumentError, DistNetworkError, DistStoreError
 
 # Names of rank, number of processes, rank on this machine and number there, of the launchers that we know.
@@ -120,11 +120,10 @@ def meet(
     served = method.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     limit = min(timeout.total_seconds(), start_timeout())
     try:
-        made = TCPStore(
-            host, port, is_master=rank == 0 and not served, timeout=datetime.timedelta(seconds=limit), multi_tenant=True
-        )
+        made = TCPStore(host, port, is_master=rank == 0 and not served, timeout=datetime.timedelta(seconds=limit))
     except DistNetworkError as error:
         raise DistNetworkError(f"init_process_group: rank {rank} of {world_size} found no store: {error}") from None
+    made.of_group = True
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if served else "0"
     return PrefixStore(f"attempt/{attempt}", made), rank, world_size
 
@@ -140,11 +139,23 @@ def _known(given: int, key: str, found: dict[str, int]) -> int:
     return found[key]
 
 
+def own_part(store: Any, rank: int) -> Any:
+    """The part of a store for one default group: a store may serve several, one after the other."""
+    me = f"{socket.gethostname()} {os.getpid()}"
+    owner = store.compare_set(f"owner/{rank}", "", me).decode()
+    if owner != me:
+        host, _, process = owner.rpartition(" ")
+        raise ArgumentError(
+            f"init_process_group: two processes have rank {rank}: process {process} on host {host}, and this one, {me.split()[1]} on "
+            f"{me.split()[0]}; a file:// store must be a new file"
+        )
+    return PrefixStore(f"world/{store.add(f'generation/{rank}', 1)}", store)
+
+
 def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
     """Waits until all processes are there; an error names those that are not."""
     host = socket.gethostname()
-    if store.add(f"joined/{rank}", 1) > 1:
-        raise ArgumentError(f"init_process_group: two processes have rank {rank} (one of them on host {host})")
+    store.add(f"joined/{rank}", 1)
     announced = store.compare_set("world_size", "", str(world_size))
     if announced != str(world_size).encode():
         raise ArgumentError(
@@ -155,7 +166,7 @@ def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
     try:
         # Rank 0 decides; the others wait a little longer for what it says.
         verdict = store._ask([b"get", b"verdict"], datetime.timedelta(seconds=limit + 15 * (rank > 0)))[0].decode()
-    except (DistStoreError, DistNetworkError) as error:
+    except DistStoreError as error:
         if rank > 0:
             raise DistStoreError(
                 f"init_process_group: rank {rank} on host {host} heard nothing of rank 0 ({error})"
@@ -169,6 +180,25 @@ def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
         verdict = store.get("verdict").decode()
     if verdict != "complete":
         raise DistStoreError(verdict)
+
+
+def reconnect(store: Any) -> bool:
+    """Connects to a store again that was reached over TCP."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if not isinstance(store, TCPStore):
+        return False
+    store._connection.close()
+    store._connection = connect((store.host, store.port), start_timeout(), "init_process_group")
+    return True
+
+
+def close(store: Any) -> None:
+    """Ends serving, if this process serves the store for init_process_group()."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if isinstance(store, TCPStore) and getattr(store, "of_group", False):
+        store.close()
 
 
 def leave_together(store: Any, rank: int, world_size: int, limit: float) -> None:

@@ -256,8 +256,7 @@ class TCPStore(Store):
         is_master: whether this process serves.
         timeout: how long to wait for the server, and for keys.
         wait_for_workers: whether the server waits until world_size processes are connected.
-        multi_tenant: whether a server of this process on the same port is used again; it then serves as long as the process
-            lives.
+        multi_tenant: whether a server of this process on the same port is used again.
         master_listen_fd: not supported.
         use_libuv: not used.
 
@@ -284,8 +283,9 @@ class TCPStore(Store):
         super().__init__()
         if master_listen_fd is not None:
             raise ArgumentError("TCPStore: master_listen_fd is not supported; leave it at None")
+        self.of_group = False  # whether init_process_group() made it, and ends it
         self.host, self._timeout, self._lock = host_name, timeout, threading.Lock()
-        self._server, self._multi_tenant = _Server.serve(port, multi_tenant) if is_master else None, multi_tenant
+        self._server = _Server.serve(port, multi_tenant) if is_master else None
         self.port = self._server.port if self._server else port
         self._connection = connect((host_name, self.port), timeout.total_seconds(), "TCPStore")
         if world_size is not None and world_size > 0:
@@ -319,9 +319,9 @@ class TCPStore(Store):
     def close(self) -> None:
         """Closes the connection; in the server, ends serving too."""
         self._connection.close()
-        if self._server and not self._multi_tenant:
-            self._server.end()
-        self._server = None
+        if self._server:
+            self._server.release()
+            self._server = None
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
@@ -369,24 +369,31 @@ class _Server:
 
     def __init__(self, port: int) -> None:
         self._listener = listen(port, "TCPStore")
-        self.port = self._listener.getsockname()[1]
+        self.port, self.users = self._listener.getsockname()[1], 1
         self._table = Table()
         self._waiting: list[tuple[socket.socket, list[bytes]]] = []
         self._wake, self._ended = os.eventfd(0, os.EFD_CLOEXEC), False
-        threading.Thread(target=self._run, name="flambeau-store", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="flambeau-store", daemon=True)
+        self._thread.start()
 
     @classmethod
     def serve(cls, port: int, shared: bool) -> _Server:
         if shared and port in cls._running:
+            cls._running[port].users += 1
             return cls._running[port]
         server = cls(port)
         if shared:
             cls._running[server.port] = server
         return server
 
-    def end(self) -> None:
-        self._ended = True
-        os.eventfd_write(self._wake, 1)
+    def release(self) -> None:
+        self.users -= 1
+        if self.users == 0:
+            self._running.pop(self.port, None)
+            self._ended = True
+            os.eventfd_write(self._wake, 1)
+            self._thread.join(5.0)  # then the port is free
+            os.close(self._wake)
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -410,7 +417,6 @@ class _Server:
             for client in clients:
                 client.close()
         self._listener.close()
-        os.close(self._wake)
 
     def _read(self, client: socket.socket, buffer: bytearray) -> bool:
         """Answers what a client asks; False when it is gone."""

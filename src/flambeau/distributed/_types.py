@@ -281,7 +281,6 @@ class World:
     store: Any = None
     made = 0  # groups made so far, in which all processes agree
     local: dict[str, int] = {}  # those that only their members made
-    init_count = 0  # default groups made so far
 
 
 class _GroupNames(type):
