@@ -180,3 +180,26 @@ def test_a_parameter_keeps_its_address_over_a_change_of_data(torch):
     before = p._cdata
     p.data = torch.zeros(3)
     assert p._cdata == before != torch.ones(2)._cdata
+
+
+def test_products_of_bytes(torch):
+    a, b = torch.randint(-128, 128, (5, 300), dtype=torch.int8), torch.randint(-128, 128, (300, 4), dtype=torch.int8)
+    out = torch.empty(0, dtype=torch.int32)
+    assert torch._int_mm(a, b, out=out) is out and out.equal((a.double() @ b.double()).int())
+    assert torch._int_mm(a.to(torch.uint8), b).equal((a.to(torch.uint8).double() @ b.double()).int())
+    for wrong, message in ((a.float(), "Expected self dtype"), (a[0], "Expected self to be of dimension 2"), (b, "needs to match")):
+        with pytest.raises((ValueError, TypeError), match=message):
+            torch._int_mm(wrong, b)
+    with pytest.raises(TypeError, match="result dtype"):
+        torch._int_mm(a, b, out=torch.empty(0))
+
+
+def test_parts_of_sparse_tensors_are_validated(torch):
+    begins, columns, values = torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.ones(2)
+    torch._validate_sparse_csr_tensor_args(begins, columns, values, (2, 2))
+    torch._validate_sparse_compressed_tensor_args(begins, columns, values, (2, 2), torch.sparse_csc)
+    torch._validate_sparse_coo_tensor_args(torch.tensor([[0, 1]]), values, (2,))
+    with pytest.raises(IndexError):
+        torch._validate_sparse_csr_tensor_args(begins, columns + 1, values, (2, 2))
+    with pytest.raises(ValueError):
+        torch._validate_sparse_coo_tensor_args(torch.tensor([[0, 1]]), torch.ones(3), (2,))

@@ -17,7 +17,7 @@ import flambeau as fb
 from flambeau import Tensor
 from flambeau.autograd import grad_mode
 from flambeau.compat import fetchers
-from flambeau.errors import ArgumentError, StateError
+from flambeau.errors import ArgumentError, DTypeError, StateError
 
 __all__ = ["TABLE", "LATE"]
 
@@ -60,6 +60,21 @@ def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose
     rows = fb.repeat_interleave(fb.arange(crow.numel() - 1), crow.diff().long())
     pair = (col.long(), rows) if transpose else (rows, col.long())
     return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
+
+
+def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices of int8 (the left one may be of uint8), in int32."""
+    for name, x in (("self", input), ("mat2", mat2)):
+        if x.dim() != 2:
+            raise ArgumentError(f"_int_mm: Expected {name} to be of dimension 2 but got {x.dim()}")
+        if x.dtype != fb.int8 and not (x is input and x.dtype == fb.uint8):
+            raise DTypeError(f"_int_mm: Expected {name} dtype to be of type int8 but got {x.dtype}")
+    if input.size(1) != mat2.size(0):
+        raise ArgumentError(f"_int_mm: self.size(1) needs to match mat2.size(0) but got {input.size(1)} and {mat2.size(0)}")
+    if out is not None and out.dtype != fb.int32:
+        raise DTypeError(f"_int_mm: Expected result dtype to be of type kInt but got {out.dtype}")
+    result = fb.mm(input.to(fb.int32), mat2.to(fb.int32))
+    return result if out is None else out.resize_(result.shape).copy_(result)
 
 
 def _validate_compressed(layout: Any) -> Callable[..., None]:
@@ -152,6 +167,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "_check_with": _check_with,
         "_convert_indices_from_coo_to_csr": _coo_to_csr,
         "_convert_indices_from_csr_to_coo": _csr_to_coo,
+        "_int_mm": _int_mm,
         "_validate_sparse_coo_tensor_args": _validate_sparse_coo_tensor_args,
         "_validate_sparse_compressed_tensor_args": _validate_sparse_compressed_tensor_args,
         **{
