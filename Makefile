@@ -86,7 +86,7 @@ docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 wheel: $(VENV)/.ready
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist -Ccmake.define.FLAMBEAU_ARCH=x86-64-v3 .
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist -Ccmake.define.FLAMBEAU_ARCH=x86-64-v3 -Ccmake.define.FLAMBEAU_ARCH_WIDE=x86-64-v4 .
 	@ls -l dist
 
 # A build of its own, beside the normal one: build-sanitize/package/flambeau links to the Python sources.

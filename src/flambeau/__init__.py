@@ -13,6 +13,10 @@ import os as _os
 import sys as _sys
 import types as _types
 
+from flambeau._core import load as _load_core
+
+_load_core()
+
 from flambeau import _C, errors
 from flambeau._C import (
     Generator,
