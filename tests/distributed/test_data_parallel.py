@@ -262,13 +262,14 @@ def test_compression_sends_half_the_bytes():
     assert sizes == [64 * 64 * 2]
 
 
+@pytest.mark.parametrize("name", ["powerSGD_hook", "batched_powerSGD_hook"])
 @on_ranks(2)
-def test_power_sgd():
+def test_power_sgd(name):
     fb.manual_seed(1)
     model = nn.Sequential(nn.Linear(32, 48), nn.Tanh(), nn.Linear(48, 4))
     state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
     wrapped = DDP(model)
-    wrapped.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    wrapped.register_comm_hook(state, getattr(powerSGD_hook, name))
     generator = fb.Generator().manual_seed(3)
     x = fb.randn(64, 32, generator=generator)
     y = fb.tanh(x @ fb.randn(32, 4, generator=generator))
@@ -290,7 +291,7 @@ def test_power_sgd():
     flat = fb.outer(fb.arange(1.0, 9), fb.arange(1.0, 9)).reshape(-1)
     exact = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=0, use_error_feedback=False, warm_start=False)
     bucket = dist.GradBucket(0, flat.clone(), [fb.zeros(8, 8)], True)
-    close(powerSGD_hook.powerSGD_hook(exact, bucket).wait(), flat, rtol=1e-4)
+    close(getattr(powerSGD_hook, name)(exact, bucket).wait(), flat, rtol=1e-4)
 
 
 @on_ranks(2)

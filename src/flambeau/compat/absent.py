@@ -46,7 +46,9 @@ _MODULES = frozenset(
     torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks
     torch.distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
     torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
-    torch.distributed.autograd torch.distributed.checkpoint.format_utils torch.distributed.checkpoint.hf_storage torch.distributed.elastic
+    torch.distributed.autograd torch.distributed.checkpoint.format_utils
+    torch.distributed.checkpoint.hf_storage torch.distributed.checkpoint.optimizer
+    torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic
     torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
     torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.nn torch.distributed.pipelining
     torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
@@ -55,8 +57,11 @@ _MODULES = frozenset(
 )
 # Single names of modules that are there.
 _NAMES = {
+    "torch.distributed.optim": frozenset({"DistributedOptimizer", "PostLocalSGDOptimizer"}),
+    "torch.distributed.tensor.placement_types": frozenset({"_StridedShard"}),
     "torch.distributed.checkpoint": frozenset(
         """
+        _load_state_dict
         AsyncCheckpointerType BytesStorageMetadata ChunkStorageMetadata HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan
         LoadPlanner MetadataIndex ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem
         """.split()

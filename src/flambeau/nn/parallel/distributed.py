@@ -240,6 +240,19 @@ class DistributedDataParallel(Module, Joinable):
             raise StateError("_set_static_graph: must be called before the first backward")
         self.static_graph = self.reducer.static = True
 
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What is known about the communication, for logs."""
+        params, reducer = self.reducer.params, self.reducer
+        sizes = [sum(params[i].numel() * params[i].element_size() for i in bucket.members) for bucket in reducer.buckets]
+        return {
+            "world_size": reducer.size, "rank": dist.get_rank(self.process_group), "module_name": type(self.module).__name__,
+            "bucket_cap_bytes": self.bucket_bytes_cap, "bucket_sizes": ", ".join(map(str, sizes)),
+            "num_parameter_tensors": len(params), "total_parameter_size_bytes": sum(sizes), "iteration": reducer.steps,
+            "has_rebuilt_buckets": reducer.rebuilt, "find_unused_parameters": self.find_unused_parameters,
+            "static_graph": self.static_graph, "gradient_as_bucket_view": self.gradient_as_bucket_view,
+            "can_set_static_graph": False,
+        }  # fmt: skip
+
     # ---- uneven inputs -----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
