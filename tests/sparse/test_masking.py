@@ -119,3 +119,28 @@ def test_autograd_of_sparse_tensors(name):
 def test_square_blocks_by_one_number():
     assert DENSE[:, :4].to_sparse_bsr(2).values().shape == (4, 2, 2)
     assert DENSE.to_sparse(layout=fb.sparse_bsc, blocksize=2).to_sparse_bsc(2).to_dense().equal(DENSE)
+
+
+@pytest.mark.parametrize("shape", [(6,), (3, 6), (2, 3, 6), (0, 6)])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layers_with_sparse_weights(name, shape):
+    layer = fb.nn.Linear(6, 4)
+    weight = MASK * fb.randn(4, 6)
+    layer.weight = fb.nn.Parameter(LAYOUTS[name](weight))
+    assert layer.weight.requires_grad and next(iter(layer.parameters())).layout is LAYOUTS[name](MASK).layout
+    x = fb.randn(shape, requires_grad=True)
+    y = layer(x)
+    assert fb.allclose(y, fb.nn.functional.linear(x, weight, layer.bias), atol=1e-6) and y.shape == (*shape[:-1], 4)
+    y.sum().backward()
+    assert fb.allclose(x.grad, weight.sum(0).expand(shape), atol=1e-6)
+    expected = x.detach().reshape(-1, 6).sum(0).expand(4, 6)
+    assert fb.allclose(layer.weight.grad.to_dense(), expected.sparse_mask(LAYOUTS[name](weight)).to_dense(), atol=1e-6)
+    with pytest.raises(fb.errors.ArgumentError, match="does not fit|cannot be multiplied|fit"):
+        layer(fb.randn(2, 5))
+
+
+def test_sparse_tensors_do_not_change_their_class():
+    x = DENSE.to_sparse()
+    assert x.as_subclass(type(x)).to_dense().equal(DENSE)
+    with pytest.raises(fb.errors.DTypeError, match="cannot become"):
+        x.as_subclass(fb.nn.Parameter)

@@ -179,9 +179,16 @@ def reduced_product(a: Any, b: Tensor, reduce: str) -> Tensor:
 
 @rule("_nn.linear")
 def _linear(input, weight, bias=None):
-    if not _is_sparse(input):
-        raise DTypeError("linear: the input may be sparse, the weight may not; use weight.to_dense()")
-    result = product("linear", input, weight.t())
+    if _is_sparse(input):
+        result = product("linear", input, weight.t())
+    else:
+        if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
+            raise ArgumentError(
+                f"linear: input of shape {tuple(input.shape)} does not fit the sparse weight of shape {tuple(weight.shape)}; expected "
+                "(..., in) and (out, in)"
+            )
+        rows = input.reshape(-1, weight.shape[1])
+        result = product("linear", weight, rows.t()).t().reshape(*input.shape[:-1], weight.shape[0])
     return result if bias is None else result + bias
 
 

@@ -209,6 +209,12 @@ class SparseTensor(Tensor):
     def _with(self, values: Tensor) -> SparseTensor:
         return make(self._index, values, tuple(self.shape), self._ordered, self._layout, self._index_dtype)
 
+    def as_subclass(self, cls: Any) -> Any:
+        """The same elements as an object of the class, which must be SparseTensor: others know nothing of what is kept."""
+        if cls is not SparseTensor:
+            raise DTypeError(f"as_subclass: a sparse tensor cannot become a {cls.__name__}; use .to_dense() first")
+        return self._with(self._value)
+
     def is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
         """Whether the values are contiguous."""
         return self._value.is_contiguous()
