@@ -33,7 +33,7 @@ __all__ = [
     "Coverage", "Event", "Stream", "coverage", "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
     "device_count", "device_index", "empty_cache", "get_memory_info", "is_available", "is_strict", "max_memory_allocated",
     "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_coverage",
-    "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "set_strict", "synchronize",
+    "reset_peak_memory_stats", "selftest", "set_device_idx", "set_device_index", "set_stream", "set_strict", "synchronize",
 ]  # fmt: skip
 __dir__ = __all__.copy
 
@@ -536,3 +536,29 @@ def is_strict() -> bool:
         False
     """
     return _C.accelerator_is_strict()
+
+
+def selftest(
+    device: Any = None, /, *, path: Any = "flambeau-selftest.txt", size: int = 1 << 20, families: Any = None
+) -> Any:
+    """Builds and runs every family of kernels on an accelerator, compares with the CPU, and measures the speed.
+
+    The report is for an issue: it names the device, its driver and versions. ``str()`` of it is the text of the file, and
+    ``passed`` is whether every family gave the CPU's values within rounding.
+
+    Args:
+        device: the accelerator, the current one by default.
+        path: the file to write; None for none.
+        size: how many elements the inputs of the measured calls have, roughly.
+        families: names of some families, all by default.
+
+    Example:
+        >>> report = fb.accelerator.selftest("sim", path=None, size=100, families=["broadcast"])
+        >>> report.passed
+        True
+    """
+    from flambeau.utils import selftest as test
+
+    if size < 1:
+        raise ArgumentError(f"selftest: got size {size}; expected at least 1")
+    return test.run(_device(device), path, size, families)
