@@ -130,7 +130,8 @@ def backward(
         grad_tensors = grad_variables
     outputs = _tuple(tensors)
     gradients = (None,) * len(outputs) if grad_tensors is None else _tuple(grad_tensors)
-    sparse = _of_sparse(outputs, inputs if inputs is None else _tuple(inputs))
+    inputs = inputs if inputs is None else _tuple(inputs)  # once: it may be a generator
+    sparse = _of_sparse(outputs, inputs)
     if sparse is not None:
         outputs, gradients, inputs = sparse.outputs, sparse.gradients("backward", gradients), sparse.inputs
     if _inside_vmap((*outputs, *gradients)):
