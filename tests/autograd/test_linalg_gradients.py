@@ -298,3 +298,11 @@ def test_derivative_of_the_exponential_at_zero_is_the_identity():
     a = fb.zeros(3, 3, dtype=fb.float64, requires_grad=True)
     g = fb.tensor(matrix(3, 3))
     np.testing.assert_allclose(fb.autograd.grad(fb.matrix_exp(a), a, g)[0].numpy(), g.numpy(), atol=1e-14)
+
+
+def test_lobpcg_has_the_gradient_of_both_halves_of_its_matrix():
+    x = fb.tensor(rng.normal(size=(6, 6)))
+    a = (x @ x.mT / 10).requires_grad_()
+    assert fb.autograd.gradcheck(lambda m: fb.lobpcg(m, k=2)[0], (a,))
+    fb.lobpcg(a, k=1)[1].square().sum().backward()
+    assert fb.allclose(a.grad, a.grad.mT)

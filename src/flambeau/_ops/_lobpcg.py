@@ -64,7 +64,8 @@ def lobpcg(
         )
     largest = True if largest is None else largest
     if A.requires_grad and fb.is_grad_enabled() and B is None and A.layout is fb.strided:
-        values, vectors = fb.linalg.eigh(A)
+        # Half of A would do for eigh; the gradient is that of both halves, as products with A have it.
+        values, vectors = fb.linalg.eigh((A + A.mT) / 2)
         return (values.flip(-1)[..., :k], vectors.flip(-1)[..., :k]) if largest else (values[..., :k], vectors[..., :k])
     if A.ndim > 2:
         batch = tuple(A.shape[:-2])
