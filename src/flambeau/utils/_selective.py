@@ -39,8 +39,8 @@ class SelectiveCheckpointContext:
     """What a policy is told besides the op and its arguments.
 
     Args:
-        is_recompute: whether this is the second run; policies are asked in the first one only.
-        op_output: the op's result.
+        is_recompute: whether this is the second run, in which policies are asked again and the answer changes nothing.
+        op_output: the op's result; None in the second run.
 
     Example:
         >>> fb.utils.checkpoint.SelectiveCheckpointContext(is_recompute=False).op_output is None
@@ -91,8 +91,17 @@ _TAKEN, _NOT_KEPT = object(), object()
 class _Run:
     """A context in which ops go through `self.meet`; results by op and number of the call."""
 
-    def __init__(self, results: dict[str, list[Any]]) -> None:
-        self.results = results
+    def __init__(self, policy: Callable[..., Any], results: dict[str, list[Any]]) -> None:
+        self.policy, self.results = policy, results
+
+    def ask(self, context: SelectiveCheckpointContext, name: str, arguments: dict[str, Any]) -> CheckpointPolicy:
+        """The policy's answer."""
+        answer = self.policy(context, _function(name, arguments), *arguments.values())
+        if isinstance(answer, bool):
+            answer = CheckpointPolicy.MUST_SAVE if answer else CheckpointPolicy.PREFER_RECOMPUTE
+        if not isinstance(answer, CheckpointPolicy):
+            raise ArgumentError(f"checkpoint: the policy must return a CheckpointPolicy or a bool, got {type(answer).__name__}")
+        return answer
 
     def __enter__(self) -> Self:
         self.counts: dict[str, int] = defaultdict(int)
@@ -109,19 +118,10 @@ class _Run:
 class _FirstRun(_Run):
     """Asks the policy and keeps results."""
 
-    def __init__(self, policy: Callable[..., Any], results: dict[str, list[Any]]) -> None:
-        super().__init__(results)
-        self.policy = policy
-
     def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         if result is None:
             return None
-        context = SelectiveCheckpointContext(is_recompute=False, op_output=result)
-        answer = self.policy(context, _function(name, arguments), *arguments.values())
-        if isinstance(answer, bool):
-            answer = CheckpointPolicy.MUST_SAVE if answer else CheckpointPolicy.PREFER_RECOMPUTE
-        if not isinstance(answer, CheckpointPolicy):
-            raise ArgumentError(f"checkpoint: the policy must return a CheckpointPolicy or a bool, got {type(answer).__name__}")
+        answer = self.ask(SelectiveCheckpointContext(is_recompute=False, op_output=result), name, arguments)
         self.results[name].append(_NOT_KEPT if answer in _RECOMPUTED else _Entry(result))
         return None
 
@@ -129,13 +129,14 @@ class _FirstRun(_Run):
 class _SecondRun(_Run):
     """Hands out what was kept."""
 
-    def __init__(self, results: dict[str, list[Any]], mutable: bool) -> None:
-        super().__init__(results)
+    def __init__(self, policy: Callable[..., Any], results: dict[str, list[Any]], mutable: bool) -> None:
+        super().__init__(policy, results)
         self.mutable = mutable
 
     def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         if result is not None:
             return None
+        self.ask(SelectiveCheckpointContext(is_recompute=True), name, arguments)  # a policy may count its calls
         number = self.counts[name]
         self.counts[name] += 1
         found = self.results.get(name)
@@ -193,4 +194,4 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_ent
             f"{type(policy_fn_or_list).__name__}"
         )
     results: dict[str, list[Any]] = defaultdict(list)
-    return _FirstRun(policy, results), _SecondRun(results, allow_cache_entry_mutation)
+    return _FirstRun(policy, results), _SecondRun(policy, results, allow_cache_entry_mutation)
