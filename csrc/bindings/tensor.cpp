@@ -45,9 +45,11 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
 // Note [Objects kept by the core]: a tensor that only the core still holds (a gradient, something saved) comes back to
 // Python as a new object, unless the old one had something to lose: its class or attributes. Then it stays, owned by
 // the TensorImpl instead of owning it, untracked and without weak references, so that nobody can find it but wrap().
+// A gradient that was looked at stays too, for programs that compare id(p.grad): get_grad gives it an
+// empty dictionary.
 bool keep_for_core(PyObject* o) {
     PyTensor* self = cast(o);
-    bool has_state = Py_TYPE(o) != tensor_type || (self->dict && PyDict_GET_SIZE(self->dict));
+    bool has_state = Py_TYPE(o) != tensor_type || self->dict;
     if (!self->impl || self->impl->pyobj != self || !has_state || self->impl->use_count() == 1) return false;
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_SET_REFCNT(o, 1);

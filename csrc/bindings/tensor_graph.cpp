@@ -40,7 +40,12 @@ PyObject* get_grad(PyObject* o, void*) {
         Tensor grad = meta->grad();
         bool never = !grad && meta->tracked() && !meta->requires_grad() && !meta->retains();
         if (never && in_python<PyErr_WarnEx>(PyExc_UserWarning, not_a_leaf, 1) < 0) return nullptr;
-        return wrap_or_none(grad);
+        if (!grad) Py_RETURN_NONE;
+        // With a dictionary the object stays as long as the gradient: Note [Objects kept by the core].
+        Owned object(wrap(grad));
+        auto* tensor = reinterpret_cast<PyTensor*>(object.get());
+        if (!tensor->dict) tensor->dict = ok(PyDict_New());
+        return object.release();
     });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {

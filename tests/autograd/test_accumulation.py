@@ -327,3 +327,16 @@ def test_sparse_and_dense_gradients_meet_before_a_leaf(first):
     seeds = (fb.ones(3), sparse()) if first == "dense" else (sparse(), fb.ones(3))
     fb.autograd.backward((a, b), seeds)
     assert x.grad.tolist() == [4, 2, 6]
+
+
+def test_a_gradient_that_is_looked_at_stays_the_same_object():
+    w = fb.ones(3, requires_grad=True)
+    (w * 2).sum().backward()
+    first = id(w.grad)
+    others = [fb.ones(3) for _ in range(50)]  # take the place of an object that was let go
+    assert id(w.grad) == first
+    (w * 3).sum().backward()
+    assert id(w.grad) == first and w.grad.tolist() == [5, 5, 5] and len(others) == 50
+    w.grad = None
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2, 2, 2]
