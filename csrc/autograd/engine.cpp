@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/saved.h"
 #include "base/exclusive.h"
 #include "base/profile.h"
 
@@ -184,7 +185,8 @@ class Run {
             if (found != captures_.end() && !task_.accumulate) {
                 for (size_t i : found->second) captured_[i] = gradients[task_.inputs[i].output];
             }
-            if (!needed_.contains(&node) && !(node.accumulates && task_.accumulate)) return;
+            // backward() runs the nodes of its inputs, hooks included; grad() stops before them.
+            if (!needed_.contains(&node) && !(task_.accumulate && found != captures_.end())) return;
         }
         bool any = false;
         for (const Tensor& g : gradients) any |= g.defined();
@@ -299,6 +301,12 @@ std::vector<Tensor> run_backward(const BackwardTask& task) {
         std::vector<const Node*> outer = std::exchange(gated_nodes, {});
         ~Gates() { gated_nodes = std::move(outer); }
     } gates;
+    struct Packing {  // hooks that an unpack hook leaves behind end with the backward
+        size_t count = saved_hooks.size();
+        ~Packing() {
+            while (saved_hooks.size() > count) saved_hooks.pop_back();
+        }
+    } packing;
     struct Partial {
         bool previous;
         ~Partial() { partial = previous; }

@@ -284,3 +284,31 @@ def test_modes_around_generators_and_classes():
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
         made = fb.no_grad()(Plain)
     assert not made().recorded
+
+
+def test_backward_runs_the_nodes_of_its_inputs():
+    """Their hooks run, and gradients are kept before them; grad() stops in front of these nodes."""
+    log = []
+    a = fb.tensor(1.0, requires_grad=True)
+    b = a.clone()
+    b.grad_fn.register_prehook(lambda grads: log.append("node"))
+    b.register_hook(lambda g: log.append("tensor") or g * 3)
+    b.sum().backward(inputs=(b,), retain_graph=True)
+    assert log == ["tensor", "node"] and b.grad.item() == 3 and a.grad is None
+    log.clear()
+    fb.autograd.grad(b.sum(), (b,), retain_graph=True)
+    assert log == ["tensor"]
+
+
+def test_hooks_that_an_unpack_hook_leaves_behind_end_with_the_backward():
+    hooks = fb.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: hooks.__enter__() or t)
+    with hooks:
+        y = fb.ones(2, requires_grad=True).sin().sum()
+    y.backward()
+    packed = []
+    outer = fb.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t)
+    with outer:
+        fb.ones(2, requires_grad=True).exp()
+    assert packed == [1]
+    z = fb.tensor(1.0, requires_grad=True).exp()
+    z.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)  # refused where hooks are set already
