@@ -277,7 +277,7 @@ PyObject* set_output(PyObject*, PyObject* args) {
         Tensor t = expect_tensor(o, "an output");
         node->add_output(t);
         if (!record || !differentiable(t.dtype())) Py_RETURN_NONE;
-        if (dirty) rebase_history(t, Ref<Node>(node));
+        if (dirty && t.impl()->base) rebase_history(t, Ref<Node>(node));
         else set_history(t, Ref<Node>(node), output);
         Py_RETURN_NONE;
     });

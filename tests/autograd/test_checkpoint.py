@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import weakref
 
 import pytest
 
@@ -315,7 +317,7 @@ def test_kept_results_are_not_computed_again(keep):
     scale.mul_(2)  # a product that is computed again is twice as large, one that was kept is not
     y.sum().backward()
     assert fb.allclose(x.grad, 2 * (x.detach() * (1 if keep else 2)).cos())
-    assert asked == [fb.mm, fb.sin]
+    assert asked == [fb.mm, fb.sin, fb.mm]  # the second run stops before the sine
 
 
 def test_a_list_of_ops_to_keep_and_layers():
@@ -395,3 +397,42 @@ def test_reentrant_checkpoint_of_a_function_that_returns_its_argument():
     x = fb.randn(3, requires_grad=True)
     checkpoint(lambda a, b: a, x, None, use_reentrant=True).sum().backward()
     assert x.grad.tolist() == [1, 1, 1]
+
+
+def test_a_function_in_a_checkpoint_leaves_no_cycle_behind():
+    """The second run stops while results are packed; what the Function kept must die with it."""
+    refs = []
+
+    class Keep(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.clone()
+            ctx.save_for_backward(y)
+            refs.append(weakref.ref(y))
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    x = fb.ones(3, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        checkpoint(Keep.apply, x, use_reentrant=False).sum().backward()
+        assert len(refs) == 2 and all(ref() is None for ref in refs)
+    finally:
+        gc.enable()
+
+
+def test_policies_are_asked_in_both_runs():
+    seen = []
+
+    def policy(ctx, op, *args):
+        seen.append((ctx.is_recompute, op is fb.sin))
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    x = fb.ones(3, requires_grad=True)
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+    checkpoint(lambda t: t.sin().sin().sin(), x, use_reentrant=False, context_fn=contexts).sum().backward()
+    assert seen == [(False, True)] * 3 + [(True, True)] * 2  # the second run stops before the last

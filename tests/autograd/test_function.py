@@ -459,3 +459,36 @@ def test_zeros_for_outputs_without_gradient_can_be_left_away(zeros):
     seen = []
     Parts.apply(fb.ones(2, requires_grad=True))[0].sum().backward()
     assert seen == [(zeros, [0, 0])]
+
+
+def test_a_changed_input_may_be_any_of_the_results():
+    class AddOne(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            double = x * 2
+            x.add_(1)
+            ctx.mark_dirty(x)
+            return double, x
+
+        @staticmethod
+        def backward(ctx, of_double, of_x):
+            return of_double * 2 + of_x
+
+    leaf = fb.ones(2, requires_grad=True)
+    double, x = AddOne.apply(leaf.clone())
+    (double * 10 + x * 3).sum().backward()
+    assert leaf.grad.tolist() == [23, 23]
+    with pytest.raises(RuntimeError, match="cannot return more than one Tensor"):
+        AddOne.apply(leaf.clone()[:])
+
+
+def test_a_view_that_is_no_input_cannot_be_marked_dirty():
+    class Bad(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x.clone().view_as(x)
+            ctx.mark_dirty(out)
+            return out
+
+    with pytest.raises(RuntimeError, match="received a tensor that was not an input"):
+        Bad.apply(fb.ones(1, requires_grad=True).clone())

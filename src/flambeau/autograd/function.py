@@ -401,16 +401,23 @@ def _record_outputs(
     given = {id(t): t for t in tensors if t is not None}
     for t in ctx._dirty:
         if id(t) not in given:
-            strict_or_warn(
+            message = (
                 f"{cls.__name__}: mark_dirty received a tensor that was not an input. Only tensors that were passed to forward can be "
-                "changed in place for the caller",
-                StateError,
+                "changed in place for the caller"
             )
+            if t._is_view():  # the history of its base, which nobody sees, would have to change
+                raise StateError(message)
+            strict_or_warn(message, StateError)
             continue
         if not any(t is o for o in outputs):
             raise RuntimeError(f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output.")
         if record:
             _C.check_inplace(t)
+            if t._is_view() and len(outputs) > 1:
+                raise StateError(
+                    f"{cls.__name__}: if your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                    "return more than one Tensor: return that view alone, or give the Function a clone()"
+                )
         _C.mark_written(t)
     saved = {id(t) for t in (*ctx._to_save, *ctx._forward_saved)} if separate else ()
     results = []
@@ -442,14 +449,14 @@ def _record_outputs(
         places[id(o)] = i
         _C.set_output(node, o, id(original) in dirty, smooth)
     ctx._outputs = tuple(metas)
+    to_save, ctx._to_save = ctx._to_save, ()  # first: packing a result may raise, and what led back to ctx would stay
+    ctx._dirty = ctx._non_differentiable = ()
     ctx._saved = tuple(
         None if t is None
         else (_Kept(t), None) if hasattr(t, "__flambeau_dispatch__")
         else (_C.save_tensor(t, id(t) in places, cls.__name__), places.get(id(t)))
-        for t in ctx._to_save
+        for t in to_save
     )  # fmt: skip
-    ctx._to_save = ()
-    ctx._dirty = ctx._non_differentiable = ()
     return tuple(results)
 
 
