@@ -230,3 +230,25 @@ def test_ops_without_a_rule_loop_in_compatibility_mode_only():
             vmap(lambda t: fb.histc(t, 4, 0, 12))(x[:0])
         with pytest.raises(RuntimeError, match="different size for each example"):
             vmap(lambda t: t.nonzero())(x)
+
+
+@pytest.mark.parametrize("format, group", [("int8", 0), ("int4", 32)])
+def test_weights_of_small_integers(format, group):
+    from flambeau.quantization import quantize
+
+    weights, bias = [quantize(fb.randn(6, 64), format, group) for _ in range(3)], fb.randn(3, 6)
+    core, x = fb._C.namespaces["_nn"], fb.randn(3, 4, 64)
+    parts = [fb.stack([getattr(w, name) for w in weights]) for name in ("data", "scale", *(["zero"] if format == "int4" else []))]
+    zero = (lambda rest: rest[0]) if format == "int4" else (lambda rest: None)
+
+    def apply(x, bias, data, scale, *rest):
+        return core["quantized_linear"](x, data, scale, zero(rest), format, group, 64, bias)
+
+    def plain(data, scale, *rest):
+        return core["dequantize"](data, scale, zero(rest), format, group, 64)
+
+    one = [part[0] for part in parts]
+    close(vmap(lambda x, b: apply(x, b, *one))(x, bias), looped(lambda x, b: apply(x, b, *one), x, bias))
+    close(vmap(plain)(*parts), looped(plain, *parts))
+    for rows in (x, x[:, 0]):
+        fb.testing.assert_close(vmap(apply)(rows, bias, *parts), looped(apply, rows, bias, *parts), rtol=1e-3, atol=1e-3)

@@ -441,6 +441,9 @@ def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 def load_rules() -> None:
     """Fills the table of rules."""
-    families = "pointwise reductions shaping joining products convolution normalization layers layout linalg indexing scattering randomness"
+    families = """
+        pointwise reductions shaping joining products convolution normalization layers layout linalg indexing scattering quantized
+        randomness
+    """
     for family in families.split():
         importlib.import_module(f"{__name__}.{family}")
