@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import flambeau as fb
 from flambeau import _C
 from flambeau._registry.signatures import parse_signature
 
@@ -68,3 +69,11 @@ def test_public_ops_explain_their_arguments():
 
 # Their docstrings name the op that explains the arguments.
 SAME_AS_ANOTHER = {"linalg.matmul", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"}
+
+
+def test_forms_in_place():
+    """No op has one that PyTorch lacks: neither what tells something about an element, nor the choice between equals."""
+    missing = "isnan isfinite isreal signbit angle maximum minimum fmax fmin logaddexp logaddexp2".split()
+    assert [name for name in missing if hasattr(fb.Tensor, name + "_")] == []
+    kept = "abs neg add mul hypot atan2 gcd nextafter copysign logical_not logical_and eq".split()
+    assert [name for name in kept if not hasattr(fb.Tensor, name + "_")] == []

@@ -13,7 +13,7 @@ void check_step(const Tensor& x, const Tensor& values) {
 }
 
 // How the two arguments may be given; see binary.def.
-enum class Operands { TT, TS, SS, NN, TV };
+enum class Operands { TT, TS, SS, NN, TV, PP };
 
 struct RegisterBinary {
     RegisterBinary(const char* name, Operands operands, OpFn fn, const char* summary, const char* example) {
@@ -22,10 +22,11 @@ struct RegisterBinary {
         std::string doc = std::string(summary) + "\n\nArgs:\n    input: the first operand.\n    " + second +
                           ".\n\nExample:\n    >>> " + example;
         std::string head = name;
-        const char* args[] = {"(Tensor input, Tensor other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
+        const char* args[] = {"(Tensor input, Tensor other) -> Tensor",  "(Tensor input, Operand other) -> Tensor",
                               "(Tensor input, Operand other) -> Tensor", "(Tensor input, Operand other) -> Tensor",
-                              "(Tensor input, Tensor values) -> Tensor"};
-        Register((head + args[static_cast<int>(operands)]).c_str(), POINTWISE | FREE | ELEMENTWISE, fn, doc.c_str());
+                              "(Tensor input, Tensor values) -> Tensor", "(Tensor input, Tensor other) -> Tensor"};
+        unsigned forms = operands == Operands::PP ? COMMON : POINTWISE;
+        Register((head + args[static_cast<int>(operands)]).c_str(), forms | FREE | ELEMENTWISE, fn, doc.c_str());
         if (operands == Operands::SS)
             Register((head + "(Operand input, Tensor other) -> Tensor").c_str(), FUNCTION | OUT | ELEMENTWISE, fn);
         if (operands == Operands::NN)

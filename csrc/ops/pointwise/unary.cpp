@@ -6,9 +6,10 @@
 namespace fb::ew {
 namespace {
 
-// Rows that tell something about x, which y cannot replace, have no form in place: isnan, signbit.
+// Rows that tell something about x, which y cannot replace, have no form in place: isnan, signbit, angle.
 constexpr unsigned flags_of(formulas::Result result) {
-    return (result == formulas::Result::Bool ? COMMON : POINTWISE) | FREE | ELEMENTWISE;
+    bool tells = result == formulas::Result::Bool || result == formulas::Result::FloatReal;
+    return (tells ? COMMON : POINTWISE) | FREE | ELEMENTWISE;
 }
 
 #define UNARY(name, domain, result, cost, text, keeps, gradient, summary, example, shown)                             \
