@@ -47,7 +47,7 @@ def _on(storage: Any, location: str, what: str) -> Any:
         return fb.UntypedStorage(_C.storage_bytes(storage._tensor).to(where))
     except RuntimeError as error:
         known = "Attempting to deserialize object on a CUDA device: " if location.startswith("cuda") else ""
-        raise FileError(f"{known}{what}: {error}; load with map_location='cpu'") from None
+        raise FileError(f"{known}{what}; load with map_location='cpu', because {error}") from None
 
 
 class Mapper:
