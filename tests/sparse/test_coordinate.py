@@ -159,13 +159,13 @@ def test_text():
 
 
 def test_refusals_say_the_way_out():
-    with pytest.raises(OutOfRangeError, match="index 3 is out of range for dim 1 of size 3"):
+    with pytest.raises(OutOfRangeError, match="index 3, which is out of range for dim 1 of size 3"):
         fb.sparse_coo_tensor([[0], [3]], [1.0], (2, 3))
     with pytest.raises(OutOfRangeError, match="index -1"):
         fb.sparse_coo_tensor([[-1], [0]], [1.0], (2, 3))
     with pytest.raises(ArgumentError, match="indices and values must have same nnz, got 2 indices for 1 values"):
         fb.sparse_coo_tensor([[0, 1]], [1.0], (2,))
-    with pytest.raises(ArgumentError, match="does not fit"):
+    with pytest.raises(ArgumentError, match="must be sparse_dim"):
         fb.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2, 2))
     with pytest.raises(ArgumentError, match="cannot be multiplied"):
         coo() @ fb.ones(4, 1)
@@ -264,3 +264,72 @@ def test_parts_of_tensors_of_any_rank():
     leaf = fb.tensor([1.0, 2.0], requires_grad=True)
     fb.sparse_coo_tensor([[0, 1]], leaf, (2,)).index_select(0, fb.tensor([1, 1])).to_dense().sum().backward()
     assert leaf.grad.tolist() == [0.0, 2.0]
+
+
+def test_sums_of_integers_do_not_overflow():
+    x = fb.tensor([[100, 100, 0], [0, 100, 100]], dtype=fb.int8)
+    for layout in (fb.sparse_coo, fb.sparse_csr):
+        s = x.to_sparse(layout=layout)
+        assert s.sum().dtype == fb.int64 and s.sum() == 400
+        total = fb.sum(s, 1) if layout is fb.sparse_coo else s.sum()
+        assert total.dtype == fb.int64
+    assert x.to_sparse().sum(1).to_dense().tolist() == [200, 200]
+    assert x.to_sparse().sum(0).to_dense().tolist() == [100, 200, 100]
+    assert (x > 0).to_sparse().sum(1).to_dense().tolist() == [2, 2]
+
+
+def test_products_broadcast():
+    a = fb.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+    row, column, wide = fb.tensor([[2.0, 0.0, 5.0]]), fb.tensor([[3.0], [0.0]]), fb.ones(4, 2, 3)
+    for other in (row, column, wide, fb.tensor(2.0), fb.tensor([1.0, 2.0, 3.0])):
+        for right in (other, other.to_sparse()):
+            assert (a.to_sparse() * right).to_dense().equal(a * other)
+            assert (right * a.to_sparse()).to_dense().equal(a * other)
+    hybrid = fb.arange(12.0).view(2, 3, 2).to_sparse(1)
+    assert (hybrid * fb.tensor(2.0).to_sparse()).to_dense().equal(hybrid.to_dense() * 2)
+    x = a.to_sparse().requires_grad_()
+    (x * row.to_sparse()).to_dense().sum().backward()
+    assert x.grad.to_dense().tolist() == [[2, 0, 5], [0, 0, 0]]
+
+
+def test_batches_of_products():
+    a, b = fb.randn(3, 4, 5, dtype=fb.float64), fb.randn(3, 5, 2, dtype=fb.float64)
+    a[1], a[2, :, 3] = 0, 0
+    fb.testing.assert_close(a.to_sparse().bmm(b), a.bmm(b))
+    assert fb.bmm(fb.zeros(2, 0, 5).to_sparse(), fb.ones(2, 5, 3)).shape == (2, 0, 3)
+    with pytest.raises(ValueError, match="inner sizes must agree"):
+        a.to_sparse().bmm(b[:, :4])
+
+
+def test_any_along_a_dimension():
+    x = fb.tensor([[0, 1, 0], [0, 0, 0]]).to_sparse()
+    assert x.any(1).to_dense().tolist() == [True, False] and x.any(0).to_dense().tolist() == [False, True, False]
+    cancels = fb.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, -1.0], (2, 2))
+    assert not cancels.any(1).to_dense().any()
+
+
+def test_numbers_that_make_a_tensor():
+    assert fb.sparse_coo_tensor(fb.tensor([[0.0, 2.0]]), fb.ones(2), (3,)).to_dense().tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="whole numbers"):
+        fb.sparse_coo_tensor(fb.tensor([[0.5]]), fb.ones(1), (3,))
+    empty = fb.sparse_coo_tensor(fb.empty(3, 0), fb.empty(0, 2, 4))
+    assert empty.shape == (0, 0, 0, 2, 4) and empty._nnz() == 0
+    with pytest.raises(ValueError, match="values has incorrect size"):
+        fb.sparse_coo_tensor([[0]], fb.ones(1, 2), (1, 3))
+
+
+@pytest.mark.parametrize(
+    "diagonals, offsets, shape, message",
+    [
+        (fb.ones(2, 5), [0, 0], (5, 5), "duplicate"), (fb.ones(3, 3), [-1, 0], (3, 3), "does not match the number"),
+        (fb.ones(1, 3), [0], (3, 2, 3), "must be 2d"), (fb.ones(1, 2, 3), [0], (3, 3), "vector or matrix"),
+        (fb.ones(1, 5), fb.zeros(1, dtype=fb.int32), (5, 5), "dtype Long"),
+    ],
+)  # fmt: skip
+def test_diagonals_that_do_not_fit(diagonals, offsets, shape, message):
+    with pytest.raises(RuntimeError, match=message):
+        fb.sparse.spdiags(diagonals, fb.as_tensor(offsets), shape)
+
+
+def test_no_diagonals():
+    assert not fb.sparse.spdiags(fb.ones(0, 3), fb.tensor([], dtype=fb.int64), (3, 3)).to_dense().any()

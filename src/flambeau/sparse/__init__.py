@@ -18,7 +18,7 @@ from flambeau._registry.names import package_dir as _package_dir
 from flambeau.errors import ArgumentError, DTypeError
 from flambeau.sparse import _rules
 from flambeau.sparse._masking import as_sparse_gradcheck
-from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor
+from flambeau.sparse._tensor import SparseTensor, sparse_coo_tensor, torch_name
 
 __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "ShortTensor", "SparseTensor", "addmm",
@@ -141,14 +141,29 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
         diagonals: one row per diagonal; element j of a row goes into column j.
         offsets: the diagonals: 0 the main one, positive above it, negative below.
         shape: shape of the result.
-        layout: fb.sparse_coo (the default) or fb.sparse_csr.
+        layout: fb.sparse_coo (the default), fb.sparse_csr or fb.sparse_csc.
 
     Example:
         >>> fb.sparse.spdiags(fb.tensor([[1.0, 2.0]]), fb.tensor([0]), (2, 2)).to_dense()
         tensor([[1., 0.],
                 [0., 2.]])
     """
-    result = _rules.diagonals(diagonals, fb.as_tensor(offsets), tuple(shape))
+    op, offsets, rows = "sparse.spdiags", fb.as_tensor(offsets), 1 if diagonals.ndim == 1 else diagonals.shape[0]
+    if diagonals.ndim not in (1, 2):
+        raise ArgumentError(f"Diagonals must be vector or matrix: {op} got shape {tuple(diagonals.shape)}")
+    if len(shape) != 2:
+        raise ArgumentError(f"Output shape must be 2d: {op} got {tuple(shape)}")
+    if offsets.ndim > 1:
+        raise ArgumentError(f"Offsets must be scalar or vector: {op} got shape {tuple(offsets.shape)}")
+    if offsets.dtype is not fb.int64 and offsets.numel():
+        raise DTypeError(f"Offset Tensor must have dtype Long but got {offsets.dtype}: {op} converts none; use .long()")
+    if rows != offsets.numel():
+        raise ArgumentError(f"Number of diagonals ({rows}) does not match the number of offsets ({offsets.numel()}): {op}")
+    if offsets.unique().numel() != offsets.numel():
+        raise ArgumentError(f"Offset tensor contains duplicate values: {op} got {offsets.tolist()}; add the diagonals first")
+    if layout not in (None, fb.sparse_coo, fb.sparse_csr, fb.sparse_csc):
+        raise ArgumentError(f"Only output layouts (SparseCoo, SparseCsr, SparseCsc) are supported, got {torch_name(layout)}: {op}")
+    result = _rules.diagonals(diagonals, offsets, tuple(shape))
     return result if layout is None else result.to_sparse(layout=layout)
 
 

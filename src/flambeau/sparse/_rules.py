@@ -249,16 +249,27 @@ def _mul(input, other):
         input, other = other, input
     if not isinstance(other, Tensor) or other.ndim == 0 and not _is_sparse(other):
         return input._with(input._value * other)
+    if other.shape != input.shape:
+        common = fb.broadcast_shapes(tuple(input.shape), tuple(other.shape))
+        input = _expanded(input, common)
+        other = _expanded(other, common) if _is_sparse(other) else other.expand(common)
+    if _is_sparse(other) and input.sparse_dim() != other.sparse_dim():
+        other = other.to_dense()
     if _is_sparse(other):
         return _intersection(input.coalesce(), other.coalesce())
-    if other.shape != input.shape:
-        other = other.expand(tuple(input.shape))
     return input._with(input._value * other[tuple(input._index)])
 
 
+def _expanded(x: SparseTensor, shape: tuple[int, ...]) -> SparseTensor:
+    """The tensor repeated along the dimensions that a larger shape has."""
+    if tuple(x.shape) == tuple(shape):
+        return x
+    sparse_dim = None if not x.dense_dim() else len(shape) - x.dense_dim()
+    return x.to_dense().expand(shape).to_sparse(sparse_dim)
+
+
 def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
-        raise ArgumentError(f"mul: expected sparse tensors of one shape, got {tuple(a.shape)} and {tuple(b.shape)}")
+    """The product of two tensors of one shape: elements that both keep."""
     sizes = tuple(a.shape)[: a.sparse_dim()]
     left, right = flatten(a._index, sizes), flatten(b._index, sizes)
     at = fb.searchsorted(right, left).clamp(max=max(right.shape[0] - 1, 0))
@@ -479,9 +490,12 @@ def _cat(tensors, dim=0):
 
 @rule("sum")
 def _sum(input, dim=None, keepdim=False, dtype=None):
+    if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
+        dtype = fb.int64
     x = input if dtype is None else input._with(input._value.to(dtype))
     if dim is None or dim == ():
-        return x._value.sum()
+        total = x._value.sum()
+        return total.reshape((1,) * x.ndim) if keepdim else total
     dims = {d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
     rank = x.sparse_dim()
     dense = tuple(d - rank + 1 for d in dims if d >= rank)
@@ -499,8 +513,28 @@ def _sum(input, dim=None, keepdim=False, dtype=None):
 
 
 @rule("any")
-def _any(input):
-    return input._value.any()
+def _any(input, dim=None, keepdim=False):
+    if dim is None or dim == ():
+        return input._value.any()
+    x = input.coalesce()  # values at one place may cancel
+    found = _sum(x._with((x._value != 0).long()), dim, keepdim)
+    return found._with(found._value != 0) if _is_sparse(found) else found != 0
+
+
+@rule("bmm")
+def _bmm(input, mat2):
+    """Many products as that of one matrix with the others on its diagonal."""
+    if not _is_sparse(input) or _is_sparse(mat2) or input.dense_dim():
+        raise DTypeError("bmm: a sparse tensor is multiplied by a dense one from the right; use .to_dense() for the other")
+    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise ArgumentError(
+            f"bmm: expected (b, n, m) and (b, m, p), got {tuple(input.shape)} and {tuple(mat2.shape)}; batches and inner sizes must agree"
+        )
+    count, rows, columns = input.shape
+    at, row, column = input._index
+    index = fb.stack([at * rows + row, at * columns + column])
+    wide = make(index, input._value, (count * rows, count * columns), False, fb.sparse_coo)
+    return product("bmm", wide, mat2.reshape(count * columns, mat2.shape[2])).reshape(count, rows, mat2.shape[2])
 
 
 @rule("norm", "linalg_vector_norm", "linalg.vector_norm", "linalg.norm")
@@ -579,5 +613,7 @@ def diagonals(values: Tensor, offsets: Tensor, shape: Any) -> SparseTensor:
         rows_of.append(columns - offset)
         columns_of.append(columns)
         parts.append(row[columns])
+    if not parts:
+        return make(offsets.new_zeros((2, 0)), values.new_zeros(0), tuple(shape), True, fb.sparse_coo)
     index = fb.stack([fb.cat(rows_of), fb.cat(columns_of)])
     return make(index, fb.cat(parts), tuple(shape), False, fb.sparse_coo)

@@ -334,8 +334,7 @@ def make(
 
 def _parts(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
     values = fb.as_tensor(values, dtype=dtype)
-    if values.ndim == 0:
-        raise ArgumentError(f"{op}: values must have one dimension or more, got a 0-d tensor")
+    values = values.reshape(1) if values.ndim == 0 else values
     return values.detach().requires_grad_() if requires_grad else values
 
 
@@ -345,7 +344,8 @@ def _check_places(op: str, indices: Tensor, sizes: Sequence[int]) -> None:
     low, high = indices.amin(1).tolist(), indices.amax(1).tolist()
     for dim, (a, b, size) in enumerate(zip(low, high, sizes, strict=True)):
         if a < 0 or b >= size:
-            raise OutOfRangeError(f"{op}: index {a if a < 0 else b} is out of range for dim {dim} of size {size}")
+            what = "found negative index" if a < 0 else "size is inconsistent with indices"
+            raise OutOfRangeError(f"{what}: {op} got index {a if a < 0 else b}, which is out of range for dim {dim} of size {size}")
 
 
 def sparse_coo_tensor(
@@ -386,19 +386,24 @@ def sparse_coo_tensor(
     index = fb.as_tensor(indices)
     if index.numel() == 0 and index.ndim == 1:
         index = index.reshape(0, values.shape[0])
-    if index.ndim != 2 or (index.dtype.is_floating_point and index.numel()) or index.is_complex():
+    if index.ndim == 0:
+        index = index.reshape(1, 1)
+    if index.ndim != 2 or index.is_complex():
         raise ArgumentError(f"{op}: indices must be a matrix of integers, got shape {tuple(index.shape)} of {index.dtype}")
+    if index.dtype.is_floating_point and not index.equal(index.trunc()):  # whole numbers are converted, as in PyTorch
+        raise ArgumentError(f"{op}: indices must be whole numbers, got {index.dtype} with fractions")
     index, rank = index.to(fb.int64), index.shape[0]
     if index.shape[1] != values.shape[0]:
         raise ArgumentError(f"{op}: indices and values must have same nnz, got {index.shape[1]} indices for {values.shape[0]} values")
     if size is None:
-        if index.shape[1] == 0:
-            raise ArgumentError(f"{op}: the size cannot be told from no indices; pass size")
-        size = (*(index.amax(1) + 1).tolist(), *values.shape[1:])
+        places = (index.amax(1) + 1).tolist() if index.shape[1] else [0] * rank
+        size = (*places, *values.shape[1:])
     size = tuple(int(n) for n in size)
     if len(size) != rank + values.ndim - 1 or size[rank:] != tuple(values.shape[1:]):
+        short = len(size) != rank + values.ndim - 1
+        wrong = "number of dimensions must be sparse_dim + dense_dim" if short else "values has incorrect size"
         raise ArgumentError(
-            f"{op}: size {size} does not fit {rank} sparse dimension(s) and values of shape {tuple(values.shape)}"
+            f"{wrong}: {op} got size {size} for {rank} sparse dimension(s) and values of shape {tuple(values.shape)}"
         )
     _check_places(op, index, size[:rank])
     ordered = bool(is_coalesced) or index.shape[1] < 2 and is_coalesced is None
