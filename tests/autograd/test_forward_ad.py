@@ -183,3 +183,13 @@ def test_dual_tensors_may_be_changed_in_place():
         x[1] = 7
         primal, tangent = fwd.unpack_dual(x)
         assert primal.tolist() == [6, 7] and tangent.tolist() == [6, 0]
+
+
+def test_gradients_have_tangents():
+    """A gradient of dual tensors is dual: forward over reverse gives products with the Hessian."""
+    p, v = fb.tensor([1.0, 2.0, 3.0], requires_grad=True), fb.tensor([1.0, 0.0, 2.0])
+    with fb.autograd.forward_ad.dual_level():
+        x = fb.autograd.forward_ad.make_dual(p, v)
+        (g,) = fb.autograd.grad((x**3).sum(), x)
+        found = fb.autograd.forward_ad.unpack_dual(g)
+        assert found.primal.tolist() == [3, 12, 27] and found.tangent.tolist() == [6, 0, 36]

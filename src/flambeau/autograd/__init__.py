@@ -100,6 +100,12 @@ def _ones(shape, dtype):
     return _C.namespaces[""]["ones"](tuple(shape), dtype=dtype)
 
 
+def _with_tangents() -> bool:
+    """Whether gradients have tangents too, which travel along what is recorded: some tensor is dual."""
+    forward_ad = _sys.modules.get("flambeau.autograd.forward_ad")
+    return forward_ad is not None and bool(forward_ad._state.duals)
+
+
 def backward(
     tensors: Tensors,
     grad_tensors: Tensors | None = None,
@@ -226,6 +232,7 @@ def grad(
             allow_unused=allow_unused, is_grads_batched=is_grads_batched, materialize_grads=materialize_grads,
         )  # fmt: skip
         return sparse.results(found)
+    create_graph = create_graph or _with_tangents()
     options: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
     if not is_grads_batched and _inside_vmap((*outs, *wanted, *given)):
         from flambeau.func._batching.function import grad_of_examples

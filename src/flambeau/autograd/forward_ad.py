@@ -142,7 +142,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if not fb.is_grad_enabled():
         raise StateError("make_dual: tangents travel along what is recorded, and recording is off; leave no_grad()")
     source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-    dual = _alias(source)
+    dual = alias(source)
     duals.append(Dual(dual, tangent, source, dual._version))
     return dual
 
@@ -150,7 +150,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 _Alias: Any = None
 
 
-def _alias(source: Tensor) -> Tensor:
+def alias(source: Tensor) -> Tensor:
     """A tensor on the same memory that is no leaf and no view, so that it may be changed in place."""
     global _Alias
     if _Alias is None:
