@@ -321,3 +321,12 @@ def test_trees():
         tree_map(lambda a, b: a, [1], (1,))
     with pytest.raises(ValueError, match="leaves"):
         tree_unflatten([1], spec)
+
+
+def test_jvp_of_a_function_that_changes_its_argument():
+    x, u = fb.tensor([1.0, 2.0]), fb.tensor([1.0, 3.0])
+    value, tangent = fb.func.jvp(lambda t: t.mul_(t).add_(1), (x,), (u,))
+    assert value.tolist() == [2, 5] and tangent.tolist() == [2, 12]
+    assert x.tolist() == [2, 5]  # as any function that changes its argument
+    _, tangents = fb.func.vmap(lambda a, b: fb.func.jvp(lambda t: t.mul_(t), (a,), (b,)))(fb.ones(3, 2), fb.ones(3, 2))
+    assert tangents.tolist() == [[2, 2]] * 3

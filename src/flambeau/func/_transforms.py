@@ -268,7 +268,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         for u, x in zip(directions, inputs, strict=True):
             if not isinstance(u, Tensor) or tuple(u.shape) != tuple(x.shape):
                 raise ArgumentError(f"jvp: a tangent must have the shape of its primal, {tuple(x.shape)}, got {_shape_of(u)}")
-        result, aux = _split_aux("jvp", func(*full), has_aux)
+        result, aux = _split_aux("jvp", func(*_changeable(inputs, full)), has_aux)
         outputs, spec = _checked_outputs("jvp", result)
         history = History(inputs)
         create = track and (history.outside(outputs) or any(raw(u).requires_grad for u in directions))
@@ -278,6 +278,15 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     products = [history.strip(t) for t in _filled(found, outputs)]
     answer = (_seen(result, history, track), tree_unflatten(products, spec))
     return (*answer, _seen(aux, history, track)) if has_aux else answer
+
+
+def _changeable(inputs: list[Tensor], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with stand-ins for the inputs, on the same memory, that the function may change in place."""
+    from flambeau.autograd.forward_ad import alias
+
+    made = {id(x): rewrap(alias(raw(x)), levels_of(x)) for x in inputs}
+    leaves, spec = tree_flatten(arguments)
+    return tree_unflatten([made.get(id(leaf), leaf) for leaf in leaves], spec)
 
 
 def _shape_of(x: Any) -> str:
