@@ -252,3 +252,14 @@ def test_weights_of_small_integers(format, group):
     close(vmap(plain)(*parts), looped(plain, *parts))
     for rows in (x, x[:, 0]):
         fb.testing.assert_close(vmap(apply)(rows, bias, *parts), looped(apply, rows, bias, *parts), rtol=1e-3, atol=1e-3)
+
+
+def test_examples_that_are_numbers_and_indices_from_the_end():
+    x, i = fb.arange(3.0), fb.zeros(3, 1, dtype=fb.int64)
+    close(vmap(lambda x, i: fb.index_fill(x, 0, i, 5.0))(x, i), fb.full((3,), 5.0))
+    close(vmap(lambda x, i, s: fb.index_copy(x, 0, i, s))(x, i, x + 1), x + 1)
+    close(vmap(lambda x, s: fb.index_add(x, 0, fb.tensor(0), s))(x, x), 2 * x)
+    t, places = fb.arange(6.0).view(2, 3), fb.tensor([[-1, 0], [1, -3]])
+    close(vmap(lambda t, p: fb.take_along_dim(t, p, 0))(t, places), fb.take_along_dim(t, places, 1))
+    with pytest.raises(IndexError, match="squeeze: dim 1 is out of range"):
+        vmap(lambda x: x.squeeze(1))(x)

@@ -6,7 +6,6 @@ from typing import Any
 
 import flambeau as fb
 from flambeau._C import Tensor
-from flambeau.errors import StateError
 from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
 
@@ -38,7 +37,8 @@ def take_along_dim(input, indices, dim=None):
     common[dim] = input.shape[dim]
     wide = input.expand(common)
     common[dim] = indices.shape[dim]
-    return fb.gather(wide, dim, indices.expand(common))
+    places = fb.where(indices < 0, indices + input.shape[dim], indices) if input.ndim else indices  # from the end, as outside
+    return fb.gather(wide, dim, places.expand(common))
 
 
 def _spread(index: Tensor, like: Tensor, dim: int) -> Tensor:
@@ -53,8 +53,9 @@ def along_index(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
     """Slices written along a dimension; indices that differ per example become a scatter."""
     x, index = arguments["input"], arguments["index"]
     dim = frame.dim(arguments["dim"], x.ndim)
-    if x.ndim == 0:
-        raise StateError(f"{name}: 0-d examples are not supported inside vmap; add a dimension with unsqueeze(0)")
+    if x.ndim == 0:  # as with one dimension of size one
+        wide = {k: v.reshape((1,)) for k, v in arguments.items() if isinstance(v, Tensor) and k != "value"}
+        return frame.physical(call(name, {**arguments, **wide, "dim": 0}).reshape(()))
     if frame.is_batched(index):
         return frame.physical(_as_scatter(name, {**arguments, "dim": dim - 1}))
     if frame.is_batched(arguments.get("value")):

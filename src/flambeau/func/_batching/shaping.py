@@ -95,7 +95,8 @@ def t(input):
 def squeeze(frame: Frame, arguments: dict[str, Any]) -> Any:
     """Without dimensions of size one."""
     x, dims = arguments["input"], arguments.get("dim")
-    wanted = range(1, x.ndim + 1) if dims is None else () if x.ndim == 0 else frame.dims(dims, x.ndim)
+    wanted = range(1, x.ndim + 1) if dims is None else frame.dims(dims, x.ndim)
+    wanted = wanted if x.ndim else ()  # a number has a dimension 0 to leave out, and no other
     return x.physical.squeeze(tuple(d for d in wanted if x.shape[d - 1] == 1))
 
 
