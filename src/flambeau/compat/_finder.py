@@ -42,6 +42,7 @@ _ALIASES = {
     "torch.distributed.checkpoint.state_dict_saver": "flambeau.distributed.checkpoint",
     "torch.distributed.checkpoint.storage": "flambeau.distributed.checkpoint",
     "torch.distributed.constants": "flambeau.distributed",
+    "torch.distributed.launch": "flambeau.distributed.run",
     "torch.distributed._tensor": "flambeau.distributed.tensor",
     "torch.distributed._tensor.placement_types": "flambeau.distributed.tensor.placement_types",
     "torch.distributed.tensor.device_mesh": "flambeau.distributed.device_mesh",

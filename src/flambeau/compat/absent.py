@@ -41,23 +41,23 @@ _MODULES = frozenset(
     torch.nn.parallel.parallel_apply torch.nn.parallel.replicate torch.nn.parallel.scatter_gather
     torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
-    torch._prims_common torch.backends.quantized torch.distributed._functional_collectives
-    torch.distributed.algorithms._checkpoint torch.distributed.algorithms._comm_hooks torch.distributed.algorithms.model_averaging
+    torch._prims_common torch.backends.quantized torch.distributed.algorithms._comm_hooks
     torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks
     torch.distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
-    torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
+    torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
     torch.distributed.autograd torch.distributed.checkpoint.format_utils
     torch.distributed.checkpoint.hf_storage torch.distributed.checkpoint.optimizer
     torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic
     torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
-    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.nn torch.distributed.pipelining
+    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.pipelining
     torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
 # Single names of modules that are there.
 _NAMES = {
-    "torch.distributed.optim": frozenset({"DistributedOptimizer", "PostLocalSGDOptimizer"}),
+    "torch.distributed.optim": frozenset({"DistributedOptimizer"}),
+    "torch.distributed.nn": frozenset({"RemoteModule"}),
     "torch.distributed.tensor.placement_types": frozenset({"_StridedShard"}),
     "torch.distributed.checkpoint": frozenset(
         """

@@ -203,6 +203,7 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     "torch._utils": {"_element_size": lambda dtype: dtype.itemsize, "_get_device_index": _get_device_index},
     "torch.distributed": {
+        "_get_default_group": lambda: fb.distributed._group.member(None, "_get_default_group"),
         "_rank_not_in_group": lambda group: group is fb.distributed.GroupMember.NON_GROUP_MEMBER,
         "constants": _holder("torch.distributed.constants", default_pg_timeout=datetime.timedelta(minutes=30)),
     },

@@ -13,20 +13,34 @@ Example:
 """
 
 from flambeau._registry.names import package_dir as _package_dir
-from flambeau.distributed import _collectives, _group, _objects, _p2p, _reducer, _store, _types, device_mesh
+from flambeau.distributed import (
+    _collectives,
+    _group,
+    _objects,
+    _p2p,
+    _reducer,
+    _store,
+    _subgroups,
+    _together,
+    _types,
+    device_mesh,
+)
 from flambeau.distributed._collectives import *  # each module lists its names
 from flambeau.distributed._group import *
 from flambeau.distributed._objects import *
 from flambeau.distributed._p2p import *
 from flambeau.distributed._reducer import *
 from flambeau.distributed._store import *
+from flambeau.distributed._subgroups import *
+from flambeau.distributed._together import *
+from flambeau.distributed._together import _coalescing_manager as _coalescing_manager
 from flambeau.distributed._types import *
 from flambeau.distributed.device_mesh import *
 
 __all__ = sorted(
     [
         *_collectives.__all__, *_group.__all__, *_objects.__all__, *_p2p.__all__, *_reducer.__all__, *_store.__all__,
-        *_types.__all__, *device_mesh.__all__,
+        *_subgroups.__all__, *_together.__all__, *_types.__all__, *device_mesh.__all__,
     ]
 )  # fmt: skip
 __dir__ = _package_dir(__name__)

@@ -11,9 +11,13 @@ from flambeau import Tensor
 from flambeau.distributed._collectives import all_gather, all_to_all, broadcast, inside, scatter
 from flambeau.distributed._engine import raw
 from flambeau.distributed._group import member
+from flambeau.distributed._p2p import recv, send
 from flambeau.errors import ArgumentError
 
-__all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]
+__all__ = [
+    "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
+    "send_object_list",
+]  # fmt: skip
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
@@ -201,3 +205,56 @@ def scatter_object_list(
     outs = [got if rank == root else none.clone() for rank in range(chosen.size())]
     all_to_all(outs, messages or [none] * chosen.size(), chosen)
     scatter_object_output_list[0] = _unpickled(got)
+
+
+def send_object_list(
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None
+) -> None:
+    """Sends picklable objects to another process, which calls recv_object_list().
+
+    Args:
+        object_list: the objects.
+        dst: the rank that gets them.
+        group: the default group if not given.
+        device: accepted; messages are on the CPU.
+        group_dst: dst as a rank of the group.
+
+    Example:
+        >>> fb.distributed.send_object_list(["a"], dst=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
+    """
+    if not inside("send_object_list", group):
+        return
+    messages = [_pickled(each) for each in object_list]
+    send(fb.tensor([message.numel() for message in messages], dtype=fb.int64), dst, group, group_dst=group_dst)
+    send(fb.cat(messages) if messages else fb.empty(0, dtype=fb.uint8), dst, group, group_dst=group_dst)
+
+
+def recv_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+) -> int:
+    """Receives picklable objects from another process.
+
+    Args:
+        object_list: one place per object, written to.
+        src: the rank that sends; any if not given.
+        group: the default group if not given.
+        device: accepted; messages are on the CPU.
+        group_src: src as a rank of the group.
+
+    Returns:
+        the rank that sent, or -1 when this process is not in the group.
+
+    Example:
+        >>> fb.distributed.recv_object_list([None], src=1, group=fb.distributed.GroupMember.NON_GROUP_MEMBER)
+        -1
+    """
+    if not inside("recv_object_list", group):
+        return -1
+    sizes = fb.empty(len(object_list), dtype=fb.int64)
+    source = recv(sizes, src, group, group_src=group_src)
+    if src is None and group_src is None:
+        src = source
+    body = fb.empty(int(sizes.sum()), dtype=fb.uint8)
+    recv(body, src, group, group_src=group_src)
+    object_list[:] = [_unpickled(part) for part in body.split(sizes.tolist())]
+    return source

@@ -168,6 +168,16 @@ class Work:
         return future
 
 
+class Collected(list[Work]):
+    """The calls that a _coalescing_manager has collected."""
+
+    def wait(self) -> bool:
+        """Waits until all are done."""
+        for work in self:
+            work.wait()
+        return True
+
+
 class _Queue:
     """A thread that runs the asynchronous calls of a group in their order."""
 
@@ -222,6 +232,7 @@ class ProcessGroup:
         self._backend, self.group_name, self.group_desc = Backend(backend), name, description
         self._engine, self._ranks, self._timeout = engine, ranks, timeout
         self._queue = _Queue(name)
+        self._collected: Collected | None = None  # while a _coalescing_manager is open
         self.bound_device_id = None
 
     def rank(self) -> int:
@@ -238,11 +249,14 @@ class ProcessGroup:
 
     def _run(self, call: Callable[[], Any], result: Any, async_op: bool) -> Work | None:
         """Makes a call: at once, or, when it is asynchronous or others are still under way, in the queue."""
-        if not async_op and self._queue.idle():
+        if not async_op and self._collected is None and self._queue.idle():
             call()
             return None
         work = Work(result, done=False)
         self._queue.add(call, work)
+        if self._collected is not None:
+            self._collected.append(work)
+            return work if async_op else None
         if async_op:
             return work
         work.wait()

@@ -349,7 +349,9 @@ def _reentrant() -> Any:
                         "use_reentrant=True: the backward inside would add to every .grad; pass use_reentrant=False"
                     )
                 args = list(ctx.others)
-                for place, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+                with fb.enable_grad():  # those that hooks have packed know only then whether they require gradients
+                    kept = ctx.saved_tensors
+                for place, x in zip(ctx.places, kept, strict=True):
                     args[place] = x
                 args = _detached(args)
                 with contextlib.ExitStack() as stack:

@@ -12,6 +12,7 @@ from flambeau import Tensor
 from flambeau import distributed as dist
 from flambeau.distributed.fsdp._param_group import Context, ParamGroup, ShardedParameter
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
+from flambeau.distributed.tensor._dtensor import DTensor
 from flambeau.distributed.tensor.placement_types import Shard
 from flambeau.errors import ArgumentError, StateError
 from flambeau.nn.modules.container import ModuleDict, ModuleList
@@ -205,11 +206,28 @@ class _State:
                 result = function(*args, **kwargs)
             else:
                 wanted = self.group.reshard_after_forward
-                with self.group.running(not root if wanted is None else wanted):
+                reshard = not root if wanted is None else wanted
+                with self.group.running(reshard):
                     result = function(*args, **kwargs)
+                if reshard and fb.is_grad_enabled():
+                    _before_backward(result, self.group.begin_backward)
         finally:
             _running.depth -= 1
         return result if policy.output_dtype is None else _cast(result, policy.output_dtype)
+
+
+def _before_backward(result: Any, begin: Callable[[], None]) -> None:
+    """Has `begin` called when backward reaches a module's results."""
+    if isinstance(result, Tensor):
+        result = result._local if isinstance(result, DTensor) else result
+        if result.requires_grad:
+            result.register_hook(lambda grad: begin())
+    elif isinstance(result, (list, tuple)):
+        for item in result:
+            _before_backward(item, begin)
+    elif isinstance(result, dict):
+        for item in result.values():
+            _before_backward(item, begin)
 
 
 def _share_context(root: Any) -> None:

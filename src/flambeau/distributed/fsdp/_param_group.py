@@ -242,6 +242,14 @@ class ParamGroup:
             self.context.order_backward(self)
         return self.gather()
 
+    def begin_backward(self) -> None:
+        """Puts the whole parameters in the module, for code inside that runs its forward again (checkpointing)."""
+        if not self.in_module:
+            if not self.is_whole():
+                self.context.order_backward(self)
+            with fb.enable_grad():
+                self.show()
+
     def reduce(self, grads: Any) -> None:
         """Sums gradients over the processes; called by backward."""
         self.context.await_end_of_backward()

@@ -169,6 +169,12 @@ class DTensor(Tensor):
         local = redistribute_local(self._local, tuple(self.shape), self._mesh, self._placements, placed)
         return make(local, self._mesh, placed, tuple(self.shape))
 
+    def _cross_entropy(self, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
+        """The loss without gathering the classes, inside loss_parallel() where they are cut; else None."""
+        from flambeau.distributed.tensor.parallel import loss
+
+        return loss.cut_cross_entropy(self, target, weight, ignore_index, reduction, smoothing)
+
     # ---- what a tensor can do ------------------------------------------------------------------------------------------
 
     def detach(self) -> Any:

@@ -131,6 +131,10 @@ def cross_entropy(
     if input.ndim == 0:
         raise ArgumentError(f"{op}: expected input of shape (C,), (N, C) or (N, C, …), got a 0-d tensor")
     axis = 0 if input.ndim == 1 else 1
+    if (cut := getattr(input, "_cross_entropy", None)) is not None:  # a DTensor whose classes lie in several processes
+        loss = cut(target, weight, ignore_index, reduction, label_smoothing)
+        if loss is not None:
+            return loss
     if target.shape == input.shape and not (target.ndim == 1 and not target.is_floating_point()):
         if ignore_index >= 0:
             raise ArgumentError(f"{op}: ignore_index is not supported for floating point target, got {ignore_index}")

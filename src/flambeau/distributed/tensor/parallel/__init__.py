@@ -12,9 +12,10 @@ Example:
 """
 
 from flambeau._registry.names import package_dir as _package_dir
-from flambeau.distributed.tensor.parallel import _plan, style
+from flambeau.distributed.tensor.parallel import _plan, loss, style
 from flambeau.distributed.tensor.parallel._plan import *
+from flambeau.distributed.tensor.parallel.loss import *
 from flambeau.distributed.tensor.parallel.style import *
 
-__all__ = sorted([*_plan.__all__, *style.__all__])
+__all__ = sorted([*_plan.__all__, *loss.__all__, *style.__all__])
 __dir__ = _package_dir(__name__)

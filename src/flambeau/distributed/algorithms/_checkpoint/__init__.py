@@ -1,0 +1,1 @@
+"""Modules whose intermediate results are computed again in backward."""
