@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import flambeau as fb
-from flambeau.distributed import _rendezvous
+from flambeau.distributed import _mpi, _rendezvous
 from flambeau.distributed._engine import Alone
 from flambeau.distributed._network import Network
 from flambeau.distributed._store import HashStore, PrefixStore
@@ -257,11 +257,17 @@ def _backend(op: str, name: str | None) -> Backend:
 
 def _notice(backend: Backend, rank: int) -> None:
     global _noticed
-    if not _noticed and rank == 0 and backend not in (Backend.GLOO, Backend.MPI):
+    if not _noticed and rank == 0 and backend != Backend.GLOO and not _by_mpi(backend):
         _noticed = True
+        why = ", as mpirun did not start this program" if backend == Backend.MPI else ""
         print(
-            f"flambeau: backend {str(backend)!r} is carried by flambeau's own engine (shared memory and TCP)", file=sys.stderr
+            f"flambeau: backend {str(backend)!r} is carried by flambeau's own engine (shared memory and TCP){why}", file=sys.stderr
         )
+
+
+def _by_mpi(backend: Backend) -> bool:
+    """Whether MPI carries the groups of a backend."""
+    return backend == Backend.MPI and _mpi.started_by_mpi()
 
 
 def init_process_group(
@@ -279,7 +285,7 @@ def init_process_group(
 
     Args:
         backend: "gloo", "nccl" and other names of PyTorch's give flambeau's engine: shared memory on one host, TCP between
-            hosts. "mpi" gives MPI.
+            hosts. "mpi" gives MPI by mpi4py, in programs that mpirun has started.
         init_method: how processes find each other: "env://" by environment variables that the launcher sets,
             "tcp://host:port" at an address of rank 0, "file:///path" by a new file that all can write to.
         timeout: how long calls wait for others; 30 minutes if not given. All processes must have started within 60 s,
@@ -311,12 +317,12 @@ def init_process_group(
         World.store = store if store is not None else HashStore()
     else:
         _notice(chosen, rank)
-        engine = _connect(store, rank, world_size, limit)
+        engine = _connect(store, rank, world_size, limit, _by_mpi(chosen))
     World.default = ProcessGroup(chosen, "default_pg", "default_pg", engine, ranks, limit)
     World.groups = [World.default]
 
 
-def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta) -> Any:
+def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta, mpi: bool) -> Any:
     """Connects all processes; the engine of the default group."""
     end = time.monotonic() + _rendezvous.start_timeout()
     while True:
@@ -329,7 +335,7 @@ def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta) 
                 raise
             time.sleep(0.05)
     World.store = PrefixStore("user", World.network.store)
-    engine = World.network.engine("default_pg", list(range(world_size)), limit)
+    engine = World.network.engine("default_pg", list(range(world_size)), limit, mpi)
     World.network.settle()
     return engine
 
@@ -413,7 +419,7 @@ def new_group(
     if default.rank() not in wanted:
         return GroupMember.NON_GROUP_MEMBER
     limit = timeout or default._timeout
-    engine = Alone() if len(wanted) == 1 else World.network.engine(label, wanted, limit)
+    engine = Alone() if len(wanted) == 1 else World.network.engine(label, wanted, limit, _by_mpi(name))
     made = ProcessGroup(name, label, group_desc or "undefined", engine, wanted, limit)
     World.groups.append(made)
     return made

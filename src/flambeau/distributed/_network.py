@@ -15,6 +15,7 @@ from flambeau import _C
 from flambeau.distributed import _rendezvous
 from flambeau.distributed._engine import Alone, Engine
 from flambeau.distributed._mesh import Mesh
+from flambeau.distributed._mpi import MpiEngine
 from flambeau.distributed._shared import SharedEngine, open_segment
 from flambeau.distributed._store import PrefixStore, TCPStore
 from flambeau.distributed._tcp import TcpEngine
@@ -128,11 +129,13 @@ class Network:
 
     # ---- groups ----------------------------------------------------------------------------------------------------
 
-    def engine(self, name: str, ranks: list[int], timeout: datetime.timedelta) -> Engine:
+    def engine(self, name: str, ranks: list[int], timeout: datetime.timedelta, mpi: bool = False) -> Engine:
         """The engine for a group of these ranks."""
         if len(ranks) == 1:
             return Alone()
         tcp = TcpEngine(self.mesh, name, ranks, timeout.total_seconds(), self.waiting)
+        if mpi:
+            return MpiEngine(self, tcp)
         if len({self.mesh.facts(rank)[-1] for rank in ranks}) > 1 or os.environ.get("FLAMBEAU_SHARED_MEMORY") == "0":
             return tcp
         segment = open_segment(PrefixStore("shared", self.store), name, tcp.rank, ranks)

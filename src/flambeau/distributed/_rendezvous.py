@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import os
 import socket
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+from flambeau.distributed import _mpi
 from flambeau.distributed._store import FileStore, PrefixStore, TCPStore, connect
 from flambeau.errors import ArgumentError, DistNetworkError, DistStoreError
 
@@ -54,6 +56,8 @@ def master() -> tuple[str, int]:
         if local is not None and int(local) == from_environment().get("world_size"):
             # All on this machine. Programs started by different calls of mpirun have different parents.
             return host or "127.0.0.1", int(port or 20000 + os.getppid() % 10000)
+        if importlib.util.find_spec("mpi4py") is not None:
+            return _mpi.address_of_rank_0(host or _address(), int(port or _free_port()))
     if "SLURM_PROCID" in os.environ and "SLURM_NODELIST" in os.environ:
         return host or _first_node(os.environ["SLURM_NODELIST"]), int(
             port or 20000 + int(os.environ.get("SLURM_JOB_ID", "0")) % 10000
@@ -63,6 +67,21 @@ def master() -> tuple[str, int]:
         f"init_process_group: environment variable {missing} expected, but not set; start the program with "
         "`python -m flambeau.distributed.run`, or set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0"
     )
+
+
+def _address() -> str:
+    """An address of this machine by which others may reach it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("10.255.255.255", 1))  # sends nothing: asks which address would be used
+            return str(probe.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def _first_node(nodes: str) -> str:
