@@ -49,7 +49,7 @@ _MODULES = frozenset(
     torch.distributed.checkpoint.hf_storage torch.distributed.checkpoint.optimizer
     torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic
     torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
-    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils torch.distributed.pipelining
+    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils
     torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
@@ -58,6 +58,11 @@ _MODULES = frozenset(
 _NAMES = {
     "torch.distributed.optim": frozenset({"DistributedOptimizer"}),
     "torch.distributed.nn": frozenset({"RemoteModule"}),
+    "torch.distributed.pipelining": frozenset(
+        """
+        Pipe ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
+        """.split()
+    ),
     "torch.distributed.tensor.placement_types": frozenset({"_StridedShard"}),
     "torch.distributed.checkpoint": frozenset(
         """
