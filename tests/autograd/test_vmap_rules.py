@@ -9,6 +9,7 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
+from flambeau._registry import private
 from flambeau.func import grad, vmap
 from flambeau.func._batching import BY_MEMORY, BY_VALUE, RULES
 
@@ -263,3 +264,14 @@ def test_examples_that_are_numbers_and_indices_from_the_end():
     close(vmap(lambda t, p: fb.take_along_dim(t, p, 0))(t, places), fb.take_along_dim(t, places, 1))
     with pytest.raises(IndexError, match="squeeze: dim 1 is out of range"):
         vmap(lambda x: x.squeeze(1))(x)
+
+
+def test_gradients_of_attention_blocks():
+    q, k, v, g = (fb.randn(3, 2, 2, 4, 5) for _ in range(4))
+    keys = (None, True, 0.5)
+
+    def block(q, k, v, g):
+        out, sums = private.attention(q, k, v, *keys)
+        return fb.stack(private.attention_backward(g, q, k, v, *keys, out, sums))
+
+    close(fb.vmap(block)(q, k, v, g), looped(block, q, k, v, g))

@@ -63,7 +63,25 @@ Example:
 
 OP("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, float scale, "
    "Tensor output, Tensor logsumexp) -> (Tensor query, Tensor key, Tensor value)",
-   0) {
+   FUNCTION, R"(Gradients of _attention(). With the output and logsumexp of all keys, those of a block of them.
+
+Args:
+    grad: of the output.
+    query: (N, H, L, E).
+    key: (N, H or a divisor of it, S, E).
+    value: (N, H or a divisor of it, S, Ev).
+    mask: broadcasts to (N, H, L, S): True where a key takes part, or a number to add.
+    causal: whether query i sees the keys up to i only.
+    scale: factor of the scores.
+    output: the result.
+    logsumexp: of the scores of each query.
+
+Example:
+    >>> x = fb.ones(1, 1, 2, 3)
+    >>> output, logsumexp = fb._attention(x, x, x, None, False, 1.0)
+    >>> fb._attention_backward(x, x, x, x, None, False, 1.0, output, logsumexp).value.shape
+    flambeau.Size([1, 1, 2, 3])
+)") {
     device::Attention p = attention_of(a, 1);
     Tensor grad = rows(a.tensor(0)), output = rows(a.tensor(7)), logsumexp = contiguous(a.tensor(8));
     check(grad.shape() == output.shape() && logsumexp.numel() == p.batch * p.heads * p.length,

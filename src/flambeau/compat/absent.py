@@ -50,7 +50,7 @@ _MODULES = frozenset(
     torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic
     torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
     torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils
-    torch.distributed.rpc torch.distributed.tensor.debug torch.distributed.tensor.experimental
+    torch.distributed.rpc torch.distributed.tensor.debug
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
@@ -63,6 +63,7 @@ _NAMES = {
         Pipe ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
         """.split()
     ),
+    "torch.distributed.tensor.experimental": frozenset({"register_sharding"}),
     "torch.distributed.tensor.placement_types": frozenset({"_StridedShard"}),
     "torch.distributed.checkpoint": frozenset(
         """

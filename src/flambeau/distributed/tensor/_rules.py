@@ -14,6 +14,7 @@ Partial operands are summed first, unless the op is linear in them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -115,13 +116,20 @@ def mesh_of(name: str, tensors: dict[str, Tensor]) -> Any:
     return meshes[0]
 
 
+class _PlainTensors(threading.local):
+    replicate = False  # whether any plain tensor among DTensors counts as Replicate: implicit_replication()
+
+
+plain_tensors = _PlainTensors()
+
+
 def as_dtensors(name: str, tensors: dict[str, Tensor]) -> dict[str, DTensor]:
     """Plain tensors among the operands count as Replicate if they cannot be meant otherwise."""
     mesh = mesh_of(name, tensors)
     result = {}
     for key, t in tensors.items():
         if not isinstance(t, DTensor):
-            if t.numel() != 1 and t.dtype != fb.bool and name not in ("copy_", "index_select", "getitem"):
+            if not plain_tensors.replicate and t.numel() != 1 and t.dtype != fb.bool and name not in ("copy_", "index_select", "getitem"):
                 raise ArgumentError(
                     f"{name}: got mixed Tensor and DTensor; the Tensor has shape {tuple(t.shape)}. Use distribute_tensor() or "
                     "DTensor.from_local() on it first"

@@ -79,8 +79,7 @@ def squared_error(input, target):
     return (input - target).square()
 
 
-@rule("_attention")
-def attention(frame: Frame, arguments: dict[str, Any]) -> Any:
+def _grown(frame: Frame, arguments: dict[str, Any]) -> dict[str, Any]:
     """(N, heads, L, E): the batch grows by the examples."""
     given = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
     batch, heads = arguments["query"].shape[:2]
@@ -90,7 +89,17 @@ def attention(frame: Frame, arguments: dict[str, Any]) -> Any:
         if key == "mask":
             physical = physical.expand((frame.size, batch, heads if value.shape[1] > 1 else 1, *value.shape[2:]))
         merged[key] = physical.flatten(0, 1)
-    return _split(call("_attention", {**arguments, **merged}), frame.size)
+    return {**arguments, **merged}
+
+
+@rule("_attention")
+def attention(frame: Frame, arguments: dict[str, Any]) -> Any:
+    return _split(call("_attention", _grown(frame, arguments)), frame.size)
+
+
+@rule("_attention_backward")
+def attention_backward(frame: Frame, arguments: dict[str, Any]) -> Any:
+    return _split(call("_attention_backward", _grown(frame, arguments)), frame.size)
 
 
 @rule("_ctc_loss")

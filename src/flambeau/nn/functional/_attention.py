@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import flambeau as fb
 from flambeau import Tensor
@@ -21,6 +22,10 @@ _FLOATS = (fb.float16, fb.bfloat16, fb.float32, fb.float64)
 
 class _AttentionError(ArgumentError, AssertionError):
     """A wrong argument where PyTorch asserts: programs catch either class."""
+
+
+# What computes attention instead where processes have parts of the sequence: set by context_parallel of distributed.tensor.
+cut_sequence: Callable[..., Tensor] | None = None
 
 
 def scaled_dot_product_attention(
@@ -60,6 +65,8 @@ def scaled_dot_product_attention(
         attn_mask, is_causal = attn_mask.resolve(query, key)
     _check_attention(op, query, key, value, attn_mask, is_causal, enable_gqa)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
+    if cut_sequence is not None:
+        return cut_sequence(query, key, value, attn_mask, dropout_p, is_causal, scale)
     shared = query.shape[-3] // key.shape[-3] if enable_gqa else 1
     if dropout_p <= 0 and _tiles(query, key, value, attn_mask, shared):
         return _tiled(query, key, value, attn_mask, is_causal, scale)
