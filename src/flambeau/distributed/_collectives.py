@@ -20,6 +20,7 @@ from flambeau.distributed._staging import (
     check_tensor,
     describe,
     equal_parts,
+    ranged,
 )
 from flambeau.distributed._types import GroupMember, ReduceOp, Work
 from flambeau.errors import ArgumentError
@@ -61,7 +62,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     check_reduction("all_reduce", check_tensor("all_reduce", "tensor", tensor), op)
     text, staged = describe("all_reduce", tensor, op), Staged()
     flat = staged.write(tensor)
-    return staged.run(chosen, lambda: chosen._engine.all_reduce(text, flat, op), [tensor], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.all_reduce(text, flat, op), [tensor], async_op)
 
 
 def reduce(
@@ -94,7 +95,7 @@ def reduce(
     root = chosen._root("reduce", "dst", dst, group_dst)
     text, staged = describe("reduce", tensor, op, f"dst {root}"), Staged()
     flat = staged.write(tensor) if chosen.rank() == root else staged.read(tensor)
-    return staged.run(chosen, lambda: chosen._engine.reduce(text, flat, op, root), [tensor], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.reduce(text, flat, op, root), [tensor], async_op)
 
 
 def broadcast(
@@ -121,7 +122,7 @@ def broadcast(
     root = chosen._root("broadcast", "src", src, group_src)
     text, staged = describe("broadcast", tensor, f"src {root}"), Staged()
     flat = staged.read(tensor) if chosen.rank() == root else staged.write(tensor, filled=False)
-    return staged.run(chosen, lambda: chosen._engine.broadcast(text, flat, root), [tensor], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.broadcast(text, flat, root), [tensor], async_op)
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
@@ -150,7 +151,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     what = outs[0] if len(set(shapes)) == 1 else f"{outs[0].dtype} {shapes}"
     text, staged = describe("all_gather", what), Staged()
     flat, parts = staged.read(tensor), [staged.write(out, filled=False) for out in outs]
-    return staged.run(chosen, lambda: chosen._engine.all_gather(text, parts, flat), list(outs), async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.all_gather(text, parts, flat), list(outs), async_op)
 
 
 def all_gather_into_tensor(
@@ -182,7 +183,7 @@ def all_gather_into_tensor(
     text, staged = describe(op, input_tensor), Staged()
     flat = staged.read(input_tensor)
     parts = equal_parts(staged.write(output_tensor, filled=False), chosen.size())
-    return staged.run(chosen, lambda: chosen._engine.all_gather(text, parts, flat), [output_tensor], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.all_gather(text, parts, flat), [output_tensor], async_op)
 
 
 def gather(
@@ -225,7 +226,7 @@ def gather(
     elif gather_list:
         raise ArgumentError("gather: gather_list must be None in all processes but dst")
     flat = staged.read(tensor)
-    return staged.run(chosen, lambda: chosen._engine.gather(text, parts, flat, root), gather_list or [], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.gather(text, parts, flat, root), gather_list or [], async_op)
 
 
 def scatter(
@@ -268,7 +269,7 @@ def scatter(
     elif scatter_list:
         raise ArgumentError("scatter: scatter_list must be None in all processes but src")
     flat = staged.write(tensor, filled=False)
-    return staged.run(chosen, lambda: chosen._engine.scatter(text, flat, parts, root), [tensor], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.scatter(text, flat, parts, root), [tensor], async_op)
 
 
 def reduce_scatter(
@@ -301,7 +302,7 @@ def reduce_scatter(
     what = output if len(set(shapes)) == 1 else f"{output.dtype} {shapes}"
     text, staged = describe("reduce_scatter", what, op), Staged()
     parts, flat = [staged.read(part) for part in ins], staged.write(output, filled=False)
-    return staged.run(chosen, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
 
 
 def reduce_scatter_tensor(
@@ -333,7 +334,7 @@ def reduce_scatter_tensor(
     text, staged = describe(name, output, op), Staged()
     parts = equal_parts(staged.read(input), chosen.size())
     flat = staged.write(output, filled=False)
-    return staged.run(chosen, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.reduce_scatter(text, flat, parts, op), [output], async_op)
 
 
 def all_to_all(
@@ -366,7 +367,7 @@ def all_to_all(
     agree("all_to_all", outs[chosen.rank()], ins[chosen.rank()])
     text, staged = describe("all_to_all", outs[0].dtype), Staged()
     sent, got = [staged.read(part) for part in ins], [staged.write(part, filled=False) for part in outs]
-    return staged.run(chosen, lambda: chosen._engine.all_to_all(text, got, sent), list(outs), async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.all_to_all(text, got, sent), list(outs), async_op)
 
 
 def all_to_all_single(
@@ -410,7 +411,7 @@ def all_to_all_single(
     sent = _split(op, "input_split_sizes", input, staged.read(input), input_split_sizes, chosen.size())
     agree(op, got[chosen.rank()], sent[chosen.rank()])
     text = describe(op, output.dtype)
-    return staged.run(chosen, lambda: chosen._engine.all_to_all(text, got, sent), [output], async_op)
+    return staged.run(chosen, text, lambda: chosen._engine.all_to_all(text, got, sent), [output], async_op)
 
 
 def _split(op: str, which: str, tensor: Tensor, flat: Tensor, sizes: Sequence[int] | None, count: int) -> list[Tensor]:
@@ -452,7 +453,7 @@ def barrier(
     if device_ids is not None and fb.accelerator.is_available():
         fb.accelerator.synchronize()
     seconds = timeout.total_seconds() if timeout else None
-    return chosen._run(lambda: chosen._engine.barrier("barrier()", seconds), [], async_op)
+    return chosen._run(ranged("barrier()", lambda: chosen._engine.barrier("barrier()", seconds)), [], async_op)
 
 
 def monitored_barrier(
@@ -474,4 +475,5 @@ def monitored_barrier(
         return
     chosen = member(group, "monitored_barrier")
     seconds = (timeout or chosen._timeout).total_seconds()
-    chosen._run(lambda: chosen._engine.monitored_barrier(seconds, wait_all_ranks), [], False)
+    call = ranged("monitored_barrier()", lambda: chosen._engine.monitored_barrier(seconds, wait_all_ranks))
+    chosen._run(call, [], False)

@@ -9,7 +9,7 @@ import flambeau as fb
 from flambeau import Tensor
 from flambeau.distributed._collectives import inside
 from flambeau.distributed._group import member
-from flambeau.distributed._staging import Staged, check_tensor, describe
+from flambeau.distributed._staging import Staged, check_tensor, describe, ranged
 from flambeau.distributed._types import ProcessGroup, Work
 from flambeau.errors import ArgumentError
 
@@ -73,7 +73,7 @@ def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0
     """
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
-        work.wait()
+        ranged(describe("send", tensor), work.wait)()
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
@@ -94,7 +94,7 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
         -1
     """
     work = irecv(tensor, src, group, tag, group_src)
-    return -1 if work is None else work.source_rank()
+    return -1 if work is None else ranged(describe("recv", tensor), work.source_rank)()
 
 
 def isend(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.graph import increment_version
 from flambeau.distributed._types import ProcessGroup, ReduceOp
 from flambeau.errors import ArgumentError, DTypeError
@@ -79,6 +79,19 @@ def equal_parts(flat: Tensor, count: int) -> list[Tensor]:
     return [flat[i * size : (i + 1) * size] for i in range(count)]
 
 
+def ranged(text: str, call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call as a range of the profiler."""
+
+    def run() -> Any:
+        mark = _C.profile_begin(text)
+        try:
+            return call()
+        finally:
+            _C.profile_end(mark)
+
+    return run
+
+
 class Staged:
     """The tensors of one call. Tensors that are written to get their values from flat copies in the end."""
 
@@ -103,15 +116,15 @@ class Staged:
         self._back.append((value, flat))
         return flat
 
-    def run(self, group: ProcessGroup, call: Callable[[], Any], result: list[Tensor], async_op: bool) -> Any:
-        """Makes the call, then copies back what was staged."""
+    def run(self, group: ProcessGroup, text: str, call: Callable[[], Any], result: list[Tensor], async_op: bool) -> Any:
+        """Makes the call, then copies back what was staged. The profiler shows it as a range with this text."""
 
         def whole() -> None:
             with fb.no_grad():
                 call()
                 self.finish()
 
-        return group._run(whole, result, async_op)
+        return group._run(ranged(text, whole), result, async_op)
 
     def finish(self) -> None:
         """Copies back what was staged."""
