@@ -1,7 +1,11 @@
 // Kernels and formulas of users, for flambeau.accelerator, and the text of all programs that were built.
+#include <map>
+#include <set>
+
 #include "backend/gpu/elements.h"
 #include "bindings/convert.h"
 #include "bindings/expressions.h"
+#include "bindings/interpreter.h"
 #include "bindings/items.h"
 #include "device/loop.h"
 
@@ -20,8 +24,21 @@ PyObject* sources(PyObject*, PyObject*) {
     });
 }
 
-// The inputs' names become those that run_elements knows, other names numbers of the call.
-void rename(Expression& e, const std::vector<std::string>& inputs, const gpu::Reals& numbers) {
+// Names of ops outlive the calls: profiles, counts and late errors mention them. As many as there are kernels.
+const char* kept(const char* name) {
+    static Mutex lock;
+    static auto* names = new std::set<std::string>;
+    std::lock_guard guard(lock);
+    return names->insert(name).first->c_str();
+}
+
+// The inputs' names become those that run_elements knows, other names numbers of the call. Literals are of type T: C
+// divides whole ones as integers.
+void rename(Expression& e, const std::vector<std::string>& inputs, const gpu::Reals& numbers, bool floating) {
+    if (e.type == Expression::Type::Literal && floating) {
+        for (char& c : e.name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (e.name.find_first_of(".e") == std::string::npos) e.name += ".0";
+    }
     if (e.type == Expression::Type::Name) {
         for (size_t i = 0; i < inputs.size(); i++) {
             if (e.name != inputs[i]) continue;
@@ -33,21 +50,21 @@ void rename(Expression& e, const std::vector<std::string>& inputs, const gpu::Re
             e.name = "p." + name;
             return;
         }
-        fail_value("formula: the name '", e.name, "' is neither an input nor a number");
+        fail_value("the name '", e.name, "' is neither an input nor a number");
     }
-    for (Expression& part : e.arguments) rename(part, inputs, numbers);
+    for (Expression& part : e.arguments) rename(part, inputs, numbers, floating);
 }
 
-// accelerator_formula(text, [name, ...], [tensor, ...], [(number, value), ...], out) -> whether there is a kernel for
-// it. Tensors and `out` are on one device, and `out` has the dtype to compute in.
+// accelerator_formula(op, text, [name, ...], [tensor, ...], [(number, value), ...], out) -> whether there is a kernel
+// for it. Tensors and `out` are on one device, and `out` has the dtype to compute in.
 PyObject* formula(PyObject*, PyObject* args) {
-    const char* text;
+    const char *op, *text;
     PyObject *names, *tensors, *numbers, *result;
-    if (!PyArg_ParseTuple(args, "sO!O!O!O", &text, &PyList_Type, &names, &PyList_Type, &tensors, &PyList_Type, &numbers,
-                          &result))
+    if (!PyArg_ParseTuple(args, "ssO!O!O!O", &op, &text, &PyList_Type, &names, &PyList_Type, &tensors, &PyList_Type,
+                          &numbers, &result))
         return nullptr;
     return guarded([&]() -> PyObject* {
-        OpScope scope("formula");
+        OpScope scope(kept(op));
         std::vector<std::string> inputs;
         for (PyObject* o : Items(names)) inputs.emplace_back(text_of(o));
         std::vector<Tensor> in;
@@ -64,7 +81,7 @@ PyObject* formula(PyObject*, PyObject* args) {
         Tensor out = expect_tensor(result, "the result");
         DType compute = compute_dtype(out.dtype());
         Expression tree = parse_formula(text);
-        rename(tree, inputs, reals);
+        rename(tree, inputs, reals, is_floating(compute));
         std::optional<std::string> expression = gpu::expression(tree, compute);
         bool done = expression && out.device().type != DeviceType::CPU &&
                     gpu::run_elements({{out, "(T)(" + *expression + ")", compute}}, compute, in, reals);
@@ -72,17 +89,32 @@ PyObject* formula(PyObject*, PyObject* args) {
     });
 }
 
-// accelerator_work(body, text, [(name, tensor), ...], [(name, int or float), ...], compute dtype, items) runs a kernel;
-// an error with the compiler's words where it cannot be built.
+// The texts of errors, kept like names.
+const std::vector<gpu::Fault>& kept_faults(PyObject* texts) {
+    std::vector<std::string> all;
+    for (PyObject* o : Items(texts)) all.emplace_back(text_of(o));
+    static Mutex lock;
+    static auto* known = new std::map<std::vector<std::string>, std::vector<gpu::Fault>>;
+    std::lock_guard guard(lock);
+    auto [it, fresh] = known->try_emplace(all);
+    if (fresh) {
+        for (const std::string& text : it->first) it->second.push_back({ErrorKind::Index, text.c_str()});
+    }
+    return it->second;
+}
+
+// accelerator_work(op, body, functions, [(name, tensor), ...], [(name, int or float), ...], compute dtype, items, [text
+// of an error, ...]) runs a kernel; "", or what the compiler said where it cannot be built. Tensors are contiguous; the
+// shape of `x` is g.x_shape.
 PyObject* work(PyObject*, PyObject* args) {
-    const char *body, *text;
-    PyObject *tensors, *numbers, *dtype;
+    const char *op, *body, *text;
+    PyObject *tensors, *numbers, *dtype, *faults;
     long long items;
-    if (!PyArg_ParseTuple(args, "ssO!O!OL", &body, &text, &PyList_Type, &tensors, &PyList_Type, &numbers, &dtype,
-                          &items))
+    if (!PyArg_ParseTuple(args, "sssO!O!OLO!", &op, &body, &text, &PyList_Type, &tensors, &PyList_Type, &numbers,
+                          &dtype, &items, &PyList_Type, &faults))
         return nullptr;
     return guarded([&]() -> PyObject* {
-        OpScope scope("kernel");
+        OpScope scope(kept(op));
         std::vector<std::pair<std::string, Tensor>> all;
         for (PyObject* o : Items(tensors)) {
             const char* name;
@@ -93,15 +125,18 @@ PyObject* work(PyObject*, PyObject* args) {
         check(!all.empty() && all.size() <= gpu::most_pointers, "expected 1 to ", gpu::most_pointers, " tensors, got ",
               all.size());
         Device device = all[0].second.device();
-        check(device.type != DeviceType::CPU, "expected tensors on an accelerator, got one on 'cpu'");
-        static constexpr gpu::Fault fault{ErrorKind::Index, "the kernel reported an error at index {index}"};
         gpu::Work one(device);
-        one.compute(dtype_of(dtype)).on_fail(fault, 0, 0).functions(text);
+        const std::vector<gpu::Fault>& errors = kept_faults(faults);
+        one.compute(compute_dtype(dtype_of(dtype)))
+            .on_fail(errors.data(), static_cast<int>(errors.size()), 0, 0)
+            .functions(text);
         for (const auto& [name, t] : all) {
-            check(t.device() == device, "expected all tensors on '", to_string(device), "', got one on '",
-                  to_string(t.device()), "'");
-            check(gpu::stored_type(t.dtype()), "kernels do not know dtype ", t.dtype());
+            check(t.device() == device && gpu::stored_type(t.dtype()), "the tensor '", name, "' is ", t.dtype(),
+                  " on '", to_string(t.device()), "'; expected a real dtype on '", to_string(device), "'");
             one.tensor(name, t);
+            std::string shape = name + "_shape";
+            if (std::string_view(body).find(shape) != std::string_view::npos)
+                one.numbers(shape, t.shape().begin(), t.dim());
         }
         for (PyObject* o : Items(numbers)) {
             const char* name;
@@ -116,8 +151,13 @@ PyObject* work(PyObject*, PyObject* args) {
             one.number(name, whole);
         }
         check(items >= 0, "expected a number of items that is not negative, got ", items);
-        if (!one.run(body, items)) fail_state("the kernel cannot be built: ", gpu::driver(device).why());
-        Py_RETURN_NONE;
+        bool done;
+        {
+            Unlocked unlocked;
+            done = one.run(body, items);
+        }
+        return ok(PyUnicode_DecodeUTF8(done ? "" : one.why().c_str(),
+                                       done ? 0 : static_cast<Py_ssize_t>(one.why().size()), "replace"));
     });
 }
 

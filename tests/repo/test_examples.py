@@ -182,6 +182,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path):
         ("lstm.py", "--steps"),
         ("policy_gradient.py", "--updates"),
         ("custom_function.py", "--steps"),
+        ("custom_kernel.py", "--steps"),
     ],
 )
 def test_examples_refuse_to_do_nothing(name, option, tmp_path):
@@ -207,6 +208,15 @@ def test_semantic_search_finds_the_paragraph():
     result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
     assert "files.md: " in result.stdout
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_custom_kernel_sharpens(device, tmp_path):
+    said = run_example("custom_kernel.py", tmp_path, "--device", device, "--size", 24, "--blur", 4, "--steps", 40)
+    assert f"gradients on {device}: right" in said
+    assert number(r"([\d.]+) found", said) < 0.5 * number(r"([\d.]+) blurred", said)
+    saved = load(tmp_path, "custom_kernel", said, "custom_kernel_curve.png", "custom_kernel.png")
+    assert saved["picture"].shape == (24, 24)
 
 
 def test_generate_learns_and_writes():

@@ -44,6 +44,7 @@ struct Launch {
     size_t bytes = 0;               // of params
     const Fault* faults = nullptr;  // of kernels that contain FAIL, with two numbers for the texts
     int64_t a = 0, b = 0;
+    int codes = 1 << 30;  // how many faults there are; kernels of users may report others
 };
 
 // What kernels write when they fail: the first one since it was taken.
@@ -72,6 +73,8 @@ class Driver {
     virtual void wait_in_stream(int stream, const Mark& mark) = 0;
     // When the stream came by the mark, in milliseconds of one clock; negative when nobody asked with `mark_time`.
     virtual void mark_time(int stream, std::shared_ptr<double> when) = 0;
+    // Whether that clock is std::chrono::steady_clock.
+    virtual bool uses_host_clock() const { return false; }
 
     // `from` may be reused at once. Everything below returns before it is done.
     virtual void upload(int stream, void* to, const void* from, size_t bytes) = 0;
@@ -114,6 +117,8 @@ void wait(Device device, const Mark& mark);
 // Only waits: for destructors.
 void wait_quietly(Device device, const Mark& mark);
 void raise_faults(Device device);
+// The error that a launch reported.
+[[noreturn]] void raise_fault(const Launch& launch, const FaultWord& word, const std::string& where);
 // The line of the user's program that runs now; set by the bindings.
 extern Location (*line_now)();
 // Waits for all streams.

@@ -3,7 +3,7 @@
 #include <array>
 #include <mutex>
 
-#include "backend/gpu/driver.h"
+#include "backend/gpu/profile.h"
 #include "base/fork.h"
 
 namespace fb::gpu {
@@ -17,6 +17,7 @@ struct Record {
     const Fault* faults = nullptr;
     int64_t a = 0, b = 0;
     Location line;
+    int codes = 0;
 };
 struct Ring {
     Mutex lock;
@@ -28,7 +29,7 @@ Ring& ring() {
     return *all;
 }
 
-std::string filled(const char* text, const Record& record, int64_t index) {
+std::string filled(const char* text, const Launch& record, int64_t index) {
     std::string out = text;
     auto put = [&](const char* name, int64_t value) {
         for (size_t at = out.find(name); at != std::string::npos; at = out.find(name))
@@ -50,8 +51,9 @@ void launch(Device device, const Launch& l) {
         Location line = line_now ? line_now() : Location();
         std::lock_guard guard(ring().lock);
         number = ++ring().last;
-        ring().records[number % kept] = {number, current_op, l.faults, l.a, l.b, line};
+        ring().records[number % kept] = {number, current_op, l.faults, l.a, l.b, line, l.codes};
     }
+    DeviceScope scope(device, current_stream(device), ProfileEvent::Kernel, current_op ? current_op : "a kernel");
     driver(device).launch(current_stream(device), l, number);
 }
 
@@ -68,12 +70,18 @@ void raise_faults(Device device) {
         if (record.number != word.launch || !record.faults)
             fail_state("a kernel on device '", to_string(device), "' reported error ", word.code, " at index ",
                        word.index);
-        const Fault& fault = record.faults[word.code];
-        std::string where = describe_location && record.line.code ? describe_location(record.line) : "";
+        std::string line = describe_location && record.line.code ? describe_location(record.line) : "";
+        std::string where = "on device '" + to_string(device) + (line.empty() ? "'" : "', called at " + line);
         OpScope scope(record.op ? record.op : "a kernel");
-        fail(fault.kind, filled(fault.text, record, word.index), " (on device '", to_string(device),
-             where.empty() ? "')" : "', called at " + where + ")");
+        raise_fault({.faults = record.faults, .a = record.a, .b = record.b, .codes = record.codes}, word, where);
     }
+}
+
+void raise_fault(const Launch& launch, const FaultWord& word, const std::string& where) {
+    if (!launch.faults || word.code < 0 || word.code >= launch.codes)
+        fail(ErrorKind::Index, "the kernel reported error ", word.code, " at index ", word.index, " (", where, ")");
+    const Fault& fault = launch.faults[word.code];
+    fail(fault.kind, filled(fault.text, launch, word.index), " (", where, ")");
 }
 
 }  // namespace fb::gpu

@@ -5,14 +5,20 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backend/gpu/sim/sim.h"
+
 namespace fb::gpu {
 namespace {
 
 constexpr int64_t most_narrow = int64_t(1) << 30;  // sums of two still fit
 
+struct Known {
+    const Kernel* kernel = nullptr;
+    std::string why;  // there is none
+};
 struct Programs {
     Mutex lock;
-    std::unordered_map<std::string, const Kernel*> by_text[device_types];
+    std::unordered_map<std::string, Known> by_text[device_types];
     std::vector<Program> built;
 };
 Programs& programs() {
@@ -121,12 +127,13 @@ bool Work::run(const std::string& body, int64_t items) {
     key += body;
     Programs& all = programs();
     auto& of_device = all.by_text[static_cast<size_t>(device_.type)];
-    const Kernel* kernel = nullptr;
+    const bool on_host = device_.type == DeviceType::CPU;
+    Known found;
     bool known = false;
     {
         std::lock_guard guard(all.lock);
         if (auto it = of_device.find(key); it != of_device.end()) {
-            kernel = it->second;
+            found = it->second;
             known = true;
         }
     }
@@ -135,22 +142,30 @@ bool Work::run(const std::string& body, int64_t items) {
         KernelText own{"run_items", {}, "    const ix item = (ix)GID;\n    if (item >= g.items) return;\n" + body, 128};
         for (size_t i = 0; i < names_.size(); i++) own.pointers.push_back("GLOBAL " + types_[i] + "* " + names_[i]);
         program.kernels.push_back(std::move(own));
-        std::vector<const Kernel*> built = driver(device_).build(program);
+        std::vector<const Kernel*> built = on_host ? build_on_host(program, found.why) : driver(device_).build(program);
+        if (!built.empty()) found.kernel = built[0];
+        else if (!on_host) found.why = driver(device_).why();
         std::lock_guard guard(all.lock);
-        if (!built.empty()) kernel = built[0];
-        of_device[key] = kernel;
+        of_device[key] = found;
         all.built.push_back(std::move(program));
     }
-    if (!kernel) return false;
-    count_kernel();
-    launch(device_, {.kernel = kernel,
+    why_ = found.why;
+    if (!found.kernel) return false;
+    const Launch one{.kernel = found.kernel,
                      .items = items,
                      .pointers = addresses_.data(),
                      .params = arguments.data(),
                      .bytes = end,
                      .faults = fault_,
                      .a = fault_numbers_[0],
-                     .b = fault_numbers_[1]});
+                     .b = fault_numbers_[1],
+                     .codes = codes_};
+    if (on_host) {
+        launch_on_host(one);
+        return true;
+    }
+    count_kernel();
+    launch(device_, one);
     return true;
 }
 

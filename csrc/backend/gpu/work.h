@@ -5,6 +5,7 @@
 //     work.compute(DType::F32).tensor("out", out).tensor("x", x).number("n", n);
 //     work.run("STORE_out(item, LOAD_x(item) * (T)2);", n);
 //
+// On the CPU it runs as C++, at once.
 // The text is the body of a function that is called for each `item`. A tensor `x` is a pointer to stored elements,
 // LOAD_x(i) one of them as a value, STORE_x(i, value) writes it. Numbers are members of `g`, of the index type `ix`,
 // which has 32 bits where all indices fit.
@@ -41,14 +42,18 @@ class Work {
         return *this;
     }
     // What FAIL(0, index) in the text means, with two numbers for the words. It is raised at the next wait.
-    Work& on_fail(const Fault& fault, int64_t a, int64_t b) {
-        fault_ = &fault;
+    Work& on_fail(const Fault& fault, int64_t a, int64_t b) { return on_fail(&fault, 1 << 30, a, b); }
+    // FAIL(code, index) means the fault of that number.
+    Work& on_fail(const Fault* faults, int codes, int64_t a, int64_t b) {
+        fault_ = faults;
+        codes_ = codes;
         fault_numbers_[0] = a;
         fault_numbers_[1] = b;
         return *this;
     }
-    // False, and nothing done, where kernels cannot be built.
+    // False, and nothing done, where kernels cannot be built; why() has the compiler's words.
     bool run(const std::string& body, int64_t items);
+    const std::string& why() const { return why_; }
 
   private:
     struct Field {
@@ -67,6 +72,8 @@ class Work {
     std::vector<int64_t> values_;
     const Fault* fault_ = nullptr;
     int64_t fault_numbers_[2] = {};
+    int codes_ = 0;
+    std::string why_;
 };
 
 // Every program that was built, without the head of a dialect: for tests.

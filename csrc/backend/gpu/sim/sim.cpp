@@ -25,13 +25,6 @@ double now() {
     return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
-struct SimKernel final : Kernel {
-    SimGroups groups = nullptr;
-    SimOne one = nullptr;  // of kernels with barriers
-    size_t pointers = 0;
-    int size = 1;
-};
-
 // The word of a stream, and whether items of a group ever disagreed about a barrier.
 struct SimFault {
     FaultWord word;
@@ -77,6 +70,8 @@ class Sim final : public Driver {
         queues_[stream]->submit([when = std::move(when)] { *when = now(); });
     }
 
+    bool uses_host_clock() const override { return true; }
+
     void upload(int stream, void* to, const void* from, size_t bytes) override {
         std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
         queues_[stream]->submit([target = memory_.bytes_at(to), staged = std::move(staged)] {
@@ -98,23 +93,9 @@ class Sim final : public Driver {
 
     std::vector<const Kernel*> build(const Program& program) override {
         std::string why;
-        void* library = compile_program(assemble(program, Dialect::Cpp), why);
-        std::vector<const Kernel*> all;
-        {
-            std::lock_guard guard(lock_);
-            why_ = why;
-        }
-        if (!library) return all;
-        bool barriers = program.text.find("BARRIER") != std::string::npos;
-        for (const KernelText& text : program.kernels) {
-            auto* kernel = new SimKernel;
-            kernel->groups = reinterpret_cast<SimGroups>(dlsym(library, text.name.c_str()));
-            if (barriers || text.body.find("BARRIER") != std::string::npos)
-                kernel->one = reinterpret_cast<SimOne>(dlsym(library, (text.name + "_one").c_str()));
-            kernel->pointers = text.pointers.size();
-            kernel->size = text.size;
-            all.push_back(kernel);
-        }
+        std::vector<const Kernel*> all = load_kernels(program, why);
+        std::lock_guard guard(lock_);
+        why_ = why;
         return all;
     }
     void launch(int stream, const Launch& l, int64_t number) override {
@@ -173,6 +154,23 @@ Sim& sim() {
 }
 
 }  // namespace
+
+std::vector<const Kernel*> load_kernels(const Program& program, std::string& why) {
+    std::vector<const Kernel*> all;
+    void* library = compile_program(assemble(program, Dialect::Cpp), why);
+    if (!library) return all;
+    bool barriers = program.text.find("BARRIER") != std::string::npos;
+    for (const KernelText& text : program.kernels) {
+        auto* kernel = new SimKernel;
+        kernel->groups = reinterpret_cast<SimGroups>(dlsym(library, text.name.c_str()));
+        if (barriers || text.body.find("BARRIER") != std::string::npos)
+            kernel->one = reinterpret_cast<SimOne>(dlsym(library, (text.name + "_one").c_str()));
+        kernel->pointers = text.pointers.size();
+        kernel->size = text.size;
+        all.push_back(kernel);
+    }
+    return all;
+}
 
 Driver& sim_driver() { return sim(); }
 

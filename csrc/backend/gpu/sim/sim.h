@@ -7,6 +7,10 @@ namespace fb::gpu {
 
 Driver& sim_driver();
 
+// Kernels on the CPU's own memory, on its threads; done when they return (host.cpp). What a kernel reports is raised.
+std::vector<const Kernel*> build_on_host(const Program& program, std::string& why);
+void launch_on_host(const Launch& launch);
+
 // What a compiled kernel gets: Item_ in program.cpp.
 struct SimItem {
     void* const* data;
@@ -20,6 +24,14 @@ struct SimItem {
 };
 using SimGroups = void (*)(const SimItem* first, int64_t begin, int64_t end);  // all items, one after the other
 using SimOne = void (*)(const SimItem* item);
+
+struct SimKernel final : Kernel {
+    SimGroups groups = nullptr;
+    SimOne one = nullptr;  // of kernels with barriers
+    size_t pointers = 0;
+    int size = 1;
+};
+std::vector<const Kernel*> load_kernels(const Program& program, std::string& why);
 
 // Compiles a program (compiler.cpp): its library, or nullptr and the reason.
 void* compile_program(const std::string& source, std::string& why);

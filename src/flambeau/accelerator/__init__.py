@@ -27,15 +27,20 @@ from collections import OrderedDict
 from typing import Any, NamedTuple, Self
 
 from flambeau import _C
+from flambeau._registry.names import package_dir as _package_dir
+from flambeau.accelerator._formulas import Formula, formula
+from flambeau.accelerator._kernels import Kernel, kernel
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
-    "Coverage", "Event", "Stream", "coverage", "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
-    "device_count", "device_index", "empty_cache", "get_memory_info", "is_available", "is_strict", "max_memory_allocated",
-    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_coverage",
-    "reset_peak_memory_stats", "selftest", "set_device_idx", "set_device_index", "set_stream", "set_strict", "synchronize",
+    "Coverage", "Event", "Formula", "Kernel", "Stream", "coverage", "current_accelerator", "current_device_idx",
+    "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "formula",
+    "get_memory_info", "is_available", "is_strict", "kernel", "max_memory_allocated", "max_memory_reserved",
+    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_coverage",
+    "reset_peak_memory_stats", "selftest", "set_device_idx", "set_device_index", "set_stream", "set_strict",
+    "synchronize",
 ]  # fmt: skip
-__dir__ = __all__.copy
+__dir__ = _package_dir(__name__)
 
 _KINDS = ("cuda", "opencl", "sim")
 
