@@ -250,20 +250,21 @@ def _assembled(columns, k: int, part: str, x: Tensor, out: Tensor) -> Tensor:
     for by_step in columns:
         real = _part(by_step[0][k], part)
         rows.append(fb.complex(real, _part(by_step[1][k], part)) if x.is_complex() else real)
-    return fb.stack(rows) if rows else fb.zeros((0, out.numel()), dtype=x.dtype)
+    return fb.stack(rows) if rows else fb.zeros((0, out.numel()), dtype=x.dtype, device=out.device)
 
 
 def _analytical(out: Tensor, wanted: list[Tensor], part: str) -> list[Tensor]:
     """The same matrix from backward, for every input."""
     rows: list[list[Tensor]] = [[] for _ in wanted]
     for i in range(out.numel()):
-        seed = fb.zeros(out.numel(), dtype=out.dtype)
+        seed = fb.zeros(out.numel(), dtype=out.dtype, device=out.device)
         seed[i] = 1j if part == "imag" else 1
         found = fb.autograd.grad(out, wanted, seed.reshape(out.shape), retain_graph=True, allow_unused=True)
         for row, g, x in zip(rows, found, wanted, strict=True):
             row.append((fb.zeros_like(x) if g is None else g).detach().reshape(-1))
     return [
-        fb.stack(row, 1) if row else fb.zeros((x.numel(), 0), dtype=x.dtype) for row, x in zip(rows, wanted, strict=True)
+        fb.stack(row, 1) if row else fb.zeros((x.numel(), 0), dtype=x.dtype, device=x.device)
+        for row, x in zip(rows, wanted, strict=True)
     ]
 
 
@@ -282,7 +283,7 @@ def _check_slow(func, inputs, eps, atol, rtol, nondet_tol) -> None:
                         "deterministic; "
                         f"largest difference {_largest(first, second)[0]:g}, nondet_tol is {nondet_tol:g}"
                     )
-                expected = tables[k][p].to(first.dtype)
+                expected = tables[k][p].to(first.device, first.dtype)
                 if not fb.allclose(first, expected, rtol=rtol, atol=atol):
                     raise GradcheckError(_considering(part, out) + _mismatch(where, expected, first))
 
@@ -346,7 +347,7 @@ def _unit(x: Tensor, generator: Any) -> Tensor:
     if x.is_complex():
         real = fb.complex(real, fb.rand(tuple(x.shape), generator=generator, dtype=fb.float64) + 0.1)
     length = float((real.abs() ** 2).sum()) ** 0.5
-    return (real / length if length else real).to(x.dtype)
+    return (real / length if length else real).to(x.device, x.dtype)
 
 
 def _mover(direction: Tensor, step: float) -> Callable[[Tensor], None]:
@@ -401,7 +402,7 @@ def _check_zero_seed(outputs, inputs, check_dtypes: bool) -> None:
 def _check_batched(outputs, inputs) -> None:
     wanted = _checked(inputs)
     for k, out in enumerate(outputs):
-        seeds = [fb.randn(tuple(out.shape), dtype=fb.float64).to(out.dtype) for _ in range(2)]
+        seeds = [fb.randn(tuple(out.shape), dtype=fb.float64).to(out.device, out.dtype) for _ in range(2)]
         single = [fb.autograd.grad(out, wanted, seed, retain_graph=True, allow_unused=True) for seed in seeds]
         batched = fb.autograd.grad(out, wanted, fb.stack(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
         for x, g, *rows in zip(wanted, batched, *single, strict=True):
@@ -563,5 +564,5 @@ def _random_seed(out: Tensor, strided: bool) -> Tensor:
     wide = fb.rand((*shape, 2) if strided else shape, dtype=fb.float64)
     if out.is_complex():
         wide = fb.complex(wide, fb.rand(tuple(wide.shape), dtype=fb.float64))
-    wide = wide.to(out.dtype)
+    wide = wide.to(out.device, out.dtype)
     return (wide[..., 0] if strided else wide).detach().requires_grad_()
