@@ -6,17 +6,40 @@
 #include <string>
 #include <vector>
 
+#include "base/device.h"
+#include "base/location.h"
+
 namespace fb {
 
 struct ProfileEvent {
-    enum Kind : int { Op, Backward, Range };
-    Kind kind;
-    std::string name;
-    int64_t thread;
-    int64_t start, end;  // nanoseconds of the steady clock
-    int64_t bytes = 0;   // allocated minus freed meanwhile, by all threads
-    std::string shapes;  // of the tensor arguments, when asked for
-    std::string stack;   // "file:line function" per line, innermost first, when asked for
+    enum Kind : int { Op, Backward, Range, Kernel, Copy, Fallback };
+    Kind kind = Op;
+    std::string name{};
+    int64_t thread = 0;
+    int64_t start = 0, end = 0;  // nanoseconds of the steady clock
+    int64_t bytes = 0;           // allocated minus freed meanwhile, by all threads
+    std::string shapes{};        // of the tensor arguments, when asked for
+    std::string stack{};         // "file:line function" per line, innermost first, when asked for
+    // Of what ran on an accelerator: where, in which stream, and when the host asked for it.
+    Device device = cpu_device;
+    int stream = -1;
+    int64_t launched = 0;
+};
+
+// Memory of a tensor, taken (bytes > 0) or let go.
+struct MemoryEvent {
+    int64_t time, thread;
+    uintptr_t address;
+    int64_t bytes, total;  // in live tensors afterwards
+    Device device;
+    std::string op;
+    Location line;
+};
+
+struct Profile {
+    std::vector<ProfileEvent> events;
+    std::vector<MemoryEvent> memory;
+    int64_t dropped = 0;  // the oldest ones, where there were more than the limit of either kind
 };
 
 struct alignas(4) ProfileOptions {  // read and written as one word
@@ -26,13 +49,20 @@ struct alignas(4) ProfileOptions {  // read and written as one word
 extern std::atomic<bool> profiling;
 
 // Starting forgets what was recorded; stopping answers it, in the order of ends. Scopes still open then are left out.
-void start_profile(const ProfileOptions& options);
-std::vector<ProfileEvent> stop_profile();
+// At most `limit` events of each kind are kept, the latest.
+void start_profile(const ProfileOptions& options, size_t limit);
+Profile stop_profile();
 ProfileOptions profile_options();
+size_t profile_limit();
+int64_t profile_clock();   // nanoseconds
+int64_t profile_thread();  // the number of this thread
+void record_event(ProfileEvent event);
+void record_memory(Device device, const void* address, int64_t bytes, int64_t total);
 
 // Set once, when the library is loaded, by the layers that know: bytes in live blocks, and the interpreter's stack.
 extern int64_t (*profile_memory)();
 extern std::string (*profile_stack)();
+extern Location (*profile_line)();
 
 std::unique_ptr<ProfileEvent> begin_event(ProfileEvent::Kind kind, std::string name, std::string shapes);
 void end_event(std::unique_ptr<ProfileEvent> event);

@@ -35,7 +35,10 @@ bool is_ours(PyCodeObject* code) {
     }();
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     if (!file) PyErr_Clear();
-    return file && !package.empty() && std::string(file).starts_with(package);
+    if (!file) return false;
+    // Functions that are made from text have names such as <flambeau.nn.functional.relu>.
+    std::string name = file;
+    return name.starts_with("<flambeau.") || (!package.empty() && name.starts_with(package));
 }
 
 // Called with the interpreter lock held.

@@ -300,7 +300,8 @@ PyObject* compute(const Call& c, PyObject* const* args) {
     OpScope scope(composite_name ? composite_name : name);
     if (PyObject* result = handed_over(c)) return result;
     bool recorded = grad_enabled() && any_requires_grad(c.a);
-    if (recorded || c.stores() || c.o.op->mutates) current_location = here();
+    if (recorded || c.stores() || c.o.op->mutates || profiling.load(std::memory_order_relaxed))
+        current_location = here();
     std::optional<AutocastOff> without;
     if (autocast.on && c.h->cast != Cast::None && !c.stores()) {
         cast_arguments(c.h->cast, c.a, [&](int i) { c.b.raw[i] = nullptr; });

@@ -1,6 +1,9 @@
 // The recorder as Python functions; flambeau.profiler is written on them.
 #include "base/profile.h"
 
+#include <algorithm>
+
+#include "backend/gpu/profile.h"
 #include "bindings/autograd.h"
 #include "bindings/python.h"
 #include "memory/allocator.h"
@@ -29,25 +32,44 @@ std::string interpreter_stack() {
 
 int64_t live_bytes() { return host_allocator().stats().allocated; }
 
+// The call that runs here: that of the op, else the interpreter's frame where this thread holds its lock.
+Location line_of_allocation() {
+    if (current_op) return current_location;
+    return PyGILState_Check() ? here() : Location();
+}
+
 PyObject* profile_start(PyObject*, PyObject* args) {
     int shapes, memory, stack;
-    if (!PyArg_ParseTuple(args, "ppp", &shapes, &memory, &stack)) return nullptr;
-    start_profile({shapes != 0, memory != 0, stack != 0});
+    Py_ssize_t limit;
+    if (!PyArg_ParseTuple(args, "pppn", &shapes, &memory, &stack, &limit)) return nullptr;
+    gpu::forget_device_events();
+    start_profile({shapes != 0, memory != 0, stack != 0}, static_cast<size_t>(std::max<Py_ssize_t>(limit, 1)));
     Py_RETURN_NONE;
 }
 
+// profile_stop() -> (events, memory events, how many were dropped)
 PyObject* profile_stop(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
-        std::vector<ProfileEvent> events = stop_profile();
-        Owned list(ok(PyList_New(0)));
-        for (const ProfileEvent& e : events) {
-            Owned item(ok(Py_BuildValue("(isLLLLss)", static_cast<int>(e.kind), e.name.c_str(),
-                                        static_cast<long long>(e.thread), static_cast<long long>(e.start),
-                                        static_cast<long long>(e.end), static_cast<long long>(e.bytes),
-                                        e.shapes.c_str(), e.stack.c_str())));
+        Profile all = stop_profile();
+        all.dropped += gpu::take_device_events(all.events);
+        Owned list(ok(PyList_New(0))), memory(ok(PyList_New(0)));
+        for (const ProfileEvent& e : all.events) {
+            bool on_device = e.kind >= ProfileEvent::Kernel;
+            std::string device = on_device ? to_string(e.device) : "cpu";
+            Owned item(ok(Py_BuildValue(
+                "(isLLLLsssiL)", static_cast<int>(e.kind), e.name.c_str(), static_cast<long long>(e.thread),
+                static_cast<long long>(e.start), static_cast<long long>(e.end), static_cast<long long>(e.bytes),
+                e.shapes.c_str(), e.stack.c_str(), device.c_str(), e.stream, static_cast<long long>(e.launched))));
             ok(PyList_Append(list.get(), item.get()));
         }
-        return list.release();
+        for (const MemoryEvent& e : all.memory) {
+            std::string line = describe_location ? describe_location(e.line) : "", device = to_string(e.device);
+            Owned item(ok(Py_BuildValue("(LLKLLsss)", static_cast<long long>(e.time), static_cast<long long>(e.thread),
+                                        static_cast<unsigned long long>(e.address), static_cast<long long>(e.bytes),
+                                        static_cast<long long>(e.total), device.c_str(), e.op.c_str(), line.c_str())));
+            ok(PyList_Append(memory.get(), item.get()));
+        }
+        return ok(Py_BuildValue("(OOL)", list.get(), memory.get(), static_cast<long long>(all.dropped)));
     });
 }
 
@@ -77,8 +99,9 @@ PyObject* profile_end(PyObject*, PyObject* capsule) {
 }
 
 PyMethodDef functions[] = {
-    {"profile_start", profile_start, METH_VARARGS, "profile_start(shapes, memory, stack): begins to record."},
-    {"profile_stop", profile_stop, METH_NOARGS, "profile_stop(): ends recording; a list of tuples, one per event."},
+    {"profile_start", profile_start, METH_VARARGS, "profile_start(shapes, memory, stack, limit): begins to record."},
+    {"profile_stop", profile_stop, METH_NOARGS,
+     "profile_stop(): ends recording; lists of tuples, one per event, and how many were dropped."},
     {"profile_begin", profile_begin, METH_O, "profile_begin(name): opens a range; for profile_end."},
     {"profile_end", profile_end, METH_O, "profile_end(range): closes a range."},
     {}};
@@ -88,6 +111,7 @@ PyMethodDef functions[] = {
 void add_profile(PyObject* module) {
     profile_stack = interpreter_stack;
     profile_memory = live_bytes;
+    profile_line = line_of_allocation;
     ok(PyModule_AddFunctions(module, functions));
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bool.h"
 #include "base/exclusive.h"
+#include "base/profile.h"
 #include "base/wording.h"
 #include "memory/allocator.h"
 #include "tensor/layout.h"
@@ -19,13 +20,21 @@ static const DeviceMemory& memory_of(Device device) {
     if (!memory) fail_state("device '", to_string(device), "' has no backend in this build; use device='cpu'");
     return *memory;
 }
+static CachingAllocator& allocator_of(Device device) {
+    return device.type == DeviceType::CPU ? host_allocator() : memory_of(device).allocator(device.index);
+}
 static Block* allocate(Device device, size_t bytes) {
-    if (device.type == DeviceType::CPU) [[likely]]
-        return host_allocator().allocate(bytes);
-    const DeviceMemory& memory = memory_of(device);
-    return memory.allocator(device.index).allocate(bytes, memory.stream());
+    Block* block =
+        allocator_of(device).allocate(bytes, device.type == DeviceType::CPU ? 0 : memory_of(device).stream());
+    if (profiling.load(std::memory_order_relaxed)) [[unlikely]]
+        record_memory(device, block->data, static_cast<int64_t>(bytes), allocator_of(device).stats().allocated);
+    return block;
 }
 static void free(Device device, Block* block) {
+    if (profiling.load(std::memory_order_relaxed)) [[unlikely]] {
+        auto bytes = static_cast<int64_t>(block->requested);
+        record_memory(device, block->data, -bytes, allocator_of(device).stats().allocated - bytes);
+    }
     if (device.type == DeviceType::CPU) [[likely]]
         host_allocator().free(block);
     else memory_of(device).free(device.index, block);

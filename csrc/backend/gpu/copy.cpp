@@ -1,6 +1,7 @@
 // Moving elements to, from and on an accelerator.
 #include "backend/gpu/fallback.h"
 #include "backend/gpu/families.h"
+#include "backend/gpu/profile.h"
 #include "tensor/layout.h"
 
 namespace fb::gpu {
@@ -19,14 +20,19 @@ size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.numel()) * stati
 
 const device::Moving& host() { return device::on<device::Moving>(cpu_device); }
 
-void to_device(const Tensor& to, const Tensor& from) {
+void upload(const Tensor& to, const void* from) {
     int stream = current_stream(to.device());
-    if (same_layout(to, from)) return driver(to.device()).upload(stream, to.raw(), from.raw(), bytes_of(to));
+    DeviceScope scope(to.device(), stream, ProfileEvent::Copy, "Memcpy HtoD", bytes_of(to));
+    driver(to.device()).upload(stream, to.raw(), from, bytes_of(to));
+}
+
+void to_device(const Tensor& to, const Tensor& from) {
+    if (same_layout(to, from)) return upload(to, from.raw());
     // One element that fills everything; what is laid out or typed otherwise is brought into place here.
     if (is_dense(to)) {
         Tensor laid = empty_strided(to.shape(), to.strides(), to.dtype(), cpu_device);
         host().copy(laid, from);
-        return driver(to.device()).upload(stream, to.raw(), laid.raw(), bytes_of(to));
+        return upload(to, laid.raw());
     }
     Tensor dense = empty(from.shape(), from.dtype(), to.device());
     to_device(dense, from);
@@ -54,6 +60,7 @@ void copy(const Tensor& to, const Tensor& from) {
     if (on_host(to)) return to_host(to, from);
     if (same_layout(to, from)) {
         count_kernel();
+        DeviceScope scope(to.device(), current_stream(to.device()), ProfileEvent::Copy, "Memcpy DtoD", bytes_of(to));
         return driver(to.device()).copy(current_stream(to.device()), to.raw(), from.raw(), bytes_of(to));
     }
     if (run_copy(to, from)) return;
@@ -63,13 +70,12 @@ void copy(const Tensor& to, const Tensor& from) {
 void fill(const Tensor& to, const char* element) {
     if (!to.numel()) return;
     count_kernel();
+    DeviceScope scope(to.device(), current_stream(to.device()), ProfileEvent::Copy, "Memset", bytes_of(to));
     driver(to.device())
         .fill(current_stream(to.device()), to.raw(), element, static_cast<size_t>(to.itemsize()),
               static_cast<size_t>(to.numel()));
 }
 
-void write(const Tensor& to, const void* from) {
-    driver(to.device()).upload(current_stream(to.device()), to.raw(), from, bytes_of(to));
-}
+void write(const Tensor& to, const void* from) { upload(to, from); }
 
 }  // namespace fb::gpu

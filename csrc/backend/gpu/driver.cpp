@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/exclusive.h"
 #include "base/fork.h"
+#include "base/profile.h"
 
 namespace fb {
 extern Device (*best_accelerator)();  // base/device.cpp
@@ -116,8 +117,18 @@ void wait(Device device, const Mark& mark) {
 }
 
 void Driver::download(int stream, void* to, const void* from, size_t bytes) {
+    const bool recorded = profiling.load(std::memory_order_relaxed);
+    ProfileEvent event{.kind = ProfileEvent::Copy, .device = device(), .stream = stream};
+    if (recorded) event.launched = profile_clock();
     gpu::wait(device(), mark(stream));
+    if (recorded) event.start = profile_clock();
     read(to, from, bytes);
+    if (!recorded) return;
+    event.name = "Memcpy DtoH";
+    event.thread = profile_thread();
+    event.end = profile_clock();
+    event.bytes = static_cast<int64_t>(bytes);
+    record_event(std::move(event));
 }
 
 void synchronize(Device device) {
@@ -158,6 +169,13 @@ void count_fallback(Device device) {
     if (is_strict())
         fail(ErrorKind::NotImplemented, "has no kernel on device '", to_string(device),
              "', and accelerator.set_strict() forbids to run it on the CPU; move its tensors with .cpu()");
+    if (profiling.load(std::memory_order_relaxed)) {
+        int64_t now = profile_clock();
+        ProfileEvent event{
+            .kind = ProfileEvent::Fallback, .name = op, .thread = profile_thread(), .start = now, .end = now};
+        event.device = device;
+        record_event(std::move(event));
+    }
     bool report;
     {
         std::lock_guard guard(counts().lock);

@@ -1,6 +1,7 @@
 #include "backend/gpu/fallback.h"
 
 #include "backend/gpu/families.h"
+#include "backend/gpu/profile.h"
 
 namespace fb::gpu {
 
@@ -69,9 +70,12 @@ Tensor Mirror::on_device(const Tensor& t) const {
 }
 
 void Mirror::give_back() {
-    for (const Part& part : parts_)
+    for (const Part& part : parts_) {
+        DeviceScope scope(*device_, current_stream(*device_), ProfileEvent::Copy, "Memcpy HtoD",
+                          static_cast<size_t>(part.high - part.low));
         driver(*device_).upload(current_stream(*device_), static_cast<char*>(part.storage->data()) + part.low,
                                 part.host->data(), static_cast<size_t>(part.high - part.low));
+    }
 }
 
 }  // namespace fb::gpu

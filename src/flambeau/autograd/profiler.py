@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self
 
+import flambeau as fb
 from flambeau import profiler
 from flambeau.errors import ArgumentError
 from flambeau.profiler import EventList, record_function
@@ -18,15 +19,15 @@ class profile:
 
     Args:
         enabled: whether to record at all.
-        use_cuda: there is no CUDA; True warns.
-        use_device: there is no accelerator, so None.
+        use_cuda: whether to record the accelerator; it is recorded in any case where one is used.
+        use_device: the kind of accelerator; recorded in any case.
         record_shapes: whether to record the shapes of tensor arguments.
         with_flops: not supported.
         profile_memory: whether to record bytes allocated and freed.
         with_stack: whether to record where ops were called.
         with_modules: not supported.
         use_kineto: which recorder to use; there is one.
-        use_cpu: whether to record the CPU: True.
+        use_cpu: whether to record the CPU.
 
     Example:
         >>> with fb.autograd.profiler.profile() as p:
@@ -49,12 +50,14 @@ class profile:
         use_kineto: bool = False,
         use_cpu: bool = True,
     ) -> None:
-        if use_device is not None or not use_cpu:
-            raise ArgumentError("profile: there is no accelerator to record; leave use_device and use_cpu away")
-        if use_cuda:
+        there = fb.accelerator.is_available()
+        if use_device is not None and not there:
+            raise ArgumentError(f"profile: there is no accelerator to record; leave use_device={use_device!r} away")
+        if use_cuda and not there:
             warnings.warn("profile: there is no CUDA here; only the CPU is recorded", stacklevel=2)
-        self.enabled, self.use_cuda = enabled, False
+        self.enabled, self.use_cuda = enabled, use_cuda and there
         self._profile = profiler.profile(
+            activities=None if use_cpu else [profiler.ProfilerActivity.CUDA],
             record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops,
             with_modules=with_modules,
         )  # fmt: skip

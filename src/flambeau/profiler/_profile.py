@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+import flambeau as fb
 from flambeau import _C
 from flambeau._settings.strict import strict_or_warn
 from flambeau.errors import ArgumentError, StateError
-from flambeau.profiler._events import EventList, nested
+from flambeau.profiler._events import BACKWARD, OP, RANGE, EventList, MemoryEvent, _write, nested
+from flambeau.profiler._memory import Peak, peak_of
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
@@ -22,7 +24,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be recorded; here the CPU.
+    """What can be recorded: the CPU, and the accelerator, whatever its kind, by any of the other names.
 
     Example:
         >>> fb.profiler.ProfilerActivity.CPU in fb.profiler.supported_activities()
@@ -32,6 +34,7 @@ class ProfilerActivity(enum.Enum):
     CPU = 0
     CUDA = 2
     XPU = 1
+    PrivateUse1 = 5
 
 
 class ProfilerAction(enum.Enum):
@@ -55,7 +58,8 @@ def supported_activities() -> set[ProfilerActivity]:
         >>> fb.profiler.supported_activities()
         {<ProfilerActivity.CPU: 0>}
     """
-    return {ProfilerActivity.CPU}
+    there = fb.accelerator.is_available()
+    return {ProfilerActivity.CPU, ProfilerActivity.CUDA} if there else {ProfilerActivity.CPU}
 
 
 def kineto_available() -> bool:
@@ -173,20 +177,24 @@ _active: profile | None = None
 
 
 class profile:
-    """Records every op, backward node and named range while it is on.
+    """Records every op, backward node and named range while it is on, and what accelerators do for them.
 
     Args:
-        activities: what to record: the CPU; None means that too. CUDA is left aside where there is none, as in PyTorch.
+        activities: what to record: the CPU, the accelerator (CUDA, XPU), or both; None means both.
         schedule: a function from a step's number to a ProfilerAction, see `schedule`; without one everything is
             recorded.
         on_trace_ready: called with this profile whenever a recording is complete.
         record_shapes: whether to record the shapes of tensor arguments.
-        profile_memory: whether to record bytes allocated and freed.
+        profile_memory: whether to record memory that is taken and let go, on every device.
         with_stack: whether to record where ops were called.
         with_flops: not supported.
         with_modules: not supported.
         experimental_config: not supported.
         acc_events: whether events of several cycles are kept together.
+        max_events: how many events of each kind (of the host, of accelerators, of memory) are kept: the latest ones.
+
+    Attributes:
+        dropped_events: how many older ones were dropped for that.
 
     Example:
         >>> x = fb.ones(4, 4, requires_grad=True)
@@ -209,6 +217,7 @@ class profile:
         with_modules: bool = False,
         experimental_config: Any = None,
         acc_events: bool = False,
+        max_events: int = 1_000_000,
     ) -> None:
         for name, value in (
             ("with_flops", with_flops),
@@ -220,9 +229,14 @@ class profile:
         chosen = set(supported_activities() if activities is None else activities)
         if not all(isinstance(activity, ProfilerActivity) for activity in chosen):
             raise TypeError(f"profile: activities must be ProfilerActivity members, got {activities}")
-        if ProfilerActivity.CPU not in chosen:
+        if ProfilerActivity.CPU not in chosen and not fb.accelerator.is_available():
             raise ArgumentError("profile: there is no accelerator to record; add ProfilerActivity.CPU to activities")
-        self.activities = chosen
+        if max_events < 1:
+            raise ArgumentError(f"profile: max_events must be at least 1, got {max_events}")
+        self.activities, self._all = chosen, activities is None
+        self.max_events: int = max_events
+        self.dropped_events: int = 0
+        self._memory: list[MemoryEvent] = []
         self._schedule, self.on_trace_ready, self._keep = schedule, on_trace_ready, acc_events
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
         self.step_num = 0
@@ -285,7 +299,7 @@ class profile:
     def _begin(self, action: ProfilerAction) -> None:
         self.current_action = action
         if action is not ProfilerAction.NONE:
-            _C.profile_start(self.record_shapes, self.profile_memory, self.with_stack)
+            _C.profile_start(self.record_shapes, self.profile_memory, self.with_stack, self.max_events)
             self._name_step()
 
     def _name_step(self) -> None:
@@ -297,10 +311,16 @@ class profile:
             return
         _C.profile_end(self._step_range)
         self._step_range = None
-        records = _C.profile_stop()
+        records, memory, dropped = _C.profile_stop()
         if not save:
             return
+        wanted = {OP, BACKWARD, RANGE} if ProfilerActivity.CPU in self.activities else set()
+        device = self._all or len(self.activities) > len(wanted & {OP})
+        records = [r for r in records if (r[0] in wanted if r[0] in (OP, BACKWARD, RANGE) else device)]
+        allocations = [MemoryEvent(*m) for m in memory if device or m[5] == "cpu"]
         self._records = self._records + records if self._keep else records
+        self._memory = self._memory + allocations if self._keep else allocations
+        self.dropped_events = dropped
         self._events = None
         if self.on_trace_ready:
             self.on_trace_ready(self)
@@ -310,7 +330,7 @@ class profile:
     def events(self) -> EventList:
         """All events of the last recording, in the order of their starts."""
         if self._events is None:
-            self._events = nested(self._records, self.profile_memory)
+            self._events = nested(self._records, self.profile_memory, self._memory)
         return self._events
 
     def key_averages(
@@ -338,7 +358,44 @@ class profile:
             path: the file.
             use_python_export: traces are written by Python in any case.
         """
-        self.events().export_chrome_trace(path, self._metadata)
+        self.events().export_chrome_trace(path, self._metadata, self._memory)
+
+    def memory_events(self) -> list[MemoryEvent]:
+        """Allocations and frees of the last recording in the order of time; needs profile_memory."""
+        return sorted(self._memory, key=lambda event: event.time_ns)
+
+    def peak_memory(self, device: Any = None) -> Peak:
+        """What held memory when tensors had the most: by op and line of the program; needs profile_memory.
+
+        Args:
+            device: the CPU or an accelerator; by default the accelerator, if memory was taken there.
+
+        Example:
+            >>> with fb.profiler.profile(profile_memory=True) as p:
+            ...     x = fb.zeros(1000)
+            ...     y = (x + 1).sum()
+            >>> p.peak_memory().holders[0].bytes, sorted(h.op for h in p.peak_memory().holders)
+            (4000, ['add', 'sum', 'zeros'])
+        """
+        if not self.profile_memory:
+            raise StateError("peak_memory: no memory was recorded; make the profile with profile_memory=True")
+        if device is None:
+            name = max((m.device for m in self._memory), key=lambda d: d != "cpu", default="cpu")
+        else:
+            given = fb.device(device)
+            name = "cpu" if given.type == "cpu" else f"{given.type}:{given.index or 0}"
+        return peak_of(self._memory, name)
+
+    def export_html(self, path: Any) -> None:
+        """Writes a page that shows the timeline in a browser, without anything from elsewhere: a track for each thread and
+        stream, the memory of each device, zoom, search, and what held memory at the peak.
+
+        Args:
+            path: the file.
+        """
+        from flambeau.profiler._page import page
+
+        _write(path, page(self.events(), self.memory_events()).encode())
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
         """Writes one line per stack and its time, the form that flame graph tools read; needs with_stack.

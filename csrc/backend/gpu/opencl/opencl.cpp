@@ -125,6 +125,8 @@ class Opencl final : public Driver {
         api_.ReleaseEvent(event);
     }
 
+    bool uses_host_clock() const override { return found_.type == "cpu"; }
+
     void upload(int number, void* to, const void* from, size_t bytes) override {
         if (bytes == 0) return;
         Place place = memory_.place_of(to);
