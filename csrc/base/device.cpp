@@ -1,12 +1,39 @@
 #include "base/device.h"
 
+#include <atomic>
+
 #include "base/error.h"
 
 namespace fb {
 
 static constexpr const char* names[device_types] = {"cpu", "opencl", "cuda", "mps", "xpu", "sim", "meta"};
 
-const char* name(DeviceType type) { return names[static_cast<int>(type)]; }
+// What programs mean that name no accelerator, the CPU where there is none; backend/gpu sets it.
+Device (*chosen_accelerator)() = nullptr;
+
+// Note [CUDA's name]: programs for PyTorch say "cuda" when they mean the accelerator. While such a program runs, the
+// chosen accelerator bears that name, whatever it is: in device('cuda'), in what devices print, and in files. It is
+// chosen when "cuda" is first asked for, since looking for drivers takes time.
+static std::atomic<bool> name_is_lent{false}, name_is_given{false};
+static std::atomic<DeviceType> named_cuda{DeviceType::CUDA};
+void lend_name_of_cuda(bool on) {
+    name_is_lent = on;
+    name_is_given = false;
+    named_cuda = DeviceType::CUDA;
+}
+DeviceType type_of_cuda() {
+    if (name_is_lent && !name_is_given.exchange(true) && chosen_accelerator) {
+        DeviceType chosen = chosen_accelerator().type;
+        if (chosen != DeviceType::CPU) named_cuda = chosen;
+    }
+    return named_cuda;
+}
+
+const char* name(DeviceType type) {
+    if (type != DeviceType::CUDA && type != DeviceType::CPU && type == named_cuda.load(std::memory_order_relaxed))
+        type = DeviceType::CUDA;
+    return names[static_cast<int>(type)];
+}
 
 std::string to_string(Device device) {
     std::string text = name(device.type);
@@ -31,6 +58,7 @@ Device parse_device(const std::string& text) {
                    "'; expected one of cpu, gpu, opencl, cuda, mps, xpu, sim, meta, optionally with an index as in "
                    "'opencl:0'");
     device.type = static_cast<DeviceType>(i);
+    if (device.type == DeviceType::CUDA) device.type = type_of_cuda();
     if (colon != std::string::npos) {
         std::string digits = text.substr(colon + 1);
         bool ok = !digits.empty() && digits.size() <= 3 &&

@@ -361,6 +361,9 @@ PyObject* set_uses_kernels(PyObject*, PyObject* on) {
         Py_RETURN_NONE;
     });
 }
+PyObject* driver_name(PyObject*, PyObject* device) {
+    return guarded([&] { return PyUnicode_FromString(gpu::driver(device_arg(device)).name()); });
+}
 PyObject* why(PyObject*, PyObject* device) {
     return guarded([&] { return PyUnicode_FromString(gpu::driver(device_arg(device)).why().c_str()); });
 }
@@ -401,6 +404,7 @@ PyMethodDef functions[] = {{"accelerator_synchronize", synchronize, METH_VARARGS
                            {"accelerator_is_strict", is_strict, METH_NOARGS, nullptr},
                            {"set_accelerator_strict", set_strict, METH_O, nullptr},
                            {"set_accelerator_kernels", set_uses_kernels, METH_O, nullptr},
+                           {"accelerator_name", driver_name, METH_O, nullptr},
                            {"accelerator_why", why, METH_O, nullptr},
                            {}};
 

@@ -3,6 +3,12 @@
 #include "base/entropy.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
+#include "memory/allocator.h"
+
+namespace fb {
+DeviceType type_of_cuda();  // base/device.cpp
+void lend_name_of_cuda(bool on);
+}  // namespace fb
 
 namespace fb::py {
 
@@ -111,7 +117,7 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             int64_t i;
             int_of(spec, i);
             check(i >= -1 && i < 128, "index must be from 0 to 127, got ", i);
-            device = Device{DeviceType::CUDA, static_cast<int8_t>(i)};
+            device = Device{type_of_cuda(), static_cast<int8_t>(i)};
         } else fail_type("expected a str such as 'cpu' or a device, got ", Py_TYPE(spec)->tp_name);
         if (index != Py_None) {
             int64_t i;
@@ -188,6 +194,7 @@ PyType_Slot device_slots[] = {
 
 struct PyGenerator {
     PyObject_HEAD Generator* value;
+    Device device;  // that it was asked for; the numbers are the same on all
 };
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -202,9 +209,11 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         Value value;
         if (!convert_arg(device, param, value))
             fail_type("device must be a device or str, got ", Py_TYPE(device)->tp_name);
-        if (auto* d = std::get_if<Device>(&value))
-            check(d->type == DeviceType::CPU, "no random numbers on device '", to_string(*d), "'; use 'cpu'");
+        auto* d = std::get_if<Device>(&value);
+        check(!d || d->type == DeviceType::CPU || device_memories[static_cast<size_t>(d->type)],
+              "no random numbers on device '", d ? to_string(*d) : "", "'; use 'cpu'");
         PyGenerator* self = reinterpret_cast<PyGenerator*>(ok(type->tp_alloc(type, 0)));
+        self->device = d ? canonical(*d) : Device{};
         self->value = Ref<Generator>(new Generator).detach();
         return reinterpret_cast<PyObject*>(self);
     });
@@ -278,11 +287,16 @@ PyObject* generator_clone(PyObject* self, PyObject*) {
         return wrap(copy);
     });
 }
-PyObject* generator_device(PyObject*, void*) { return wrap(Device{}); }
+PyObject* generator_device(PyObject* self, void*) {
+    return wrap(canonical(reinterpret_cast<PyGenerator*>(self)->device));
+}
 PyObject* generator_reduce(PyObject* self, PyObject*) {
     Owned state(generator_get_state(self, nullptr));
     if (!state) return nullptr;
-    return Py_BuildValue("O()O", generator_type, state.get());
+    return guarded([&] {
+        Owned device(generator_device(self, nullptr));
+        return ok(Py_BuildValue("O(O)O", generator_type, device.get(), state.get()));
+    });
 }
 PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O,
@@ -322,6 +336,11 @@ PyObject* set_errors(PyObject*, PyObject* errors) {
     for (Py_ssize_t i = 0; i < classes.size() && i < 8; i++) error_classes[i] = Py_NewRef(classes[i]);
     Py_RETURN_NONE;
 }
+// lend_name_of_cuda(on): Note [CUDA's name].
+PyObject* lend_name(PyObject*, PyObject* on) {
+    lend_name_of_cuda(PyObject_IsTrue(on) == 1);
+    Py_RETURN_NONE;
+}
 PyObject* show_package(PyObject*, PyObject* text) {
     const char* given = PyUnicode_AsUTF8(text);
     if (!given) return nullptr;
@@ -342,6 +361,8 @@ PyMethodDef functions[] = {
     {"set_errors", set_errors, METH_O, "set_errors(classes): tells the core the exception classes, by kind."},
     {"shown_package", [](PyObject*, PyObject*) { return PyUnicode_FromString(shown_package.c_str()); }, METH_NOARGS,
      "shown_package(): the package that texts name."},
+    {"lend_name_of_cuda", lend_name, METH_O,
+     "lend_name_of_cuda(on): while on, the accelerator bears the name cuda, whatever it is."},
     {"show_package", show_package, METH_O, "show_package(name): the package that texts of dtypes and sizes name."},
     {"dtype_named", dtype_named, METH_O, "dtype_named(name): the dtype of that name."},
     {"default_generator", get_default_generator, METH_NOARGS,

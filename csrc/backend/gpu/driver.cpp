@@ -1,6 +1,7 @@
 #include "backend/gpu/driver.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -14,7 +15,8 @@
 
 namespace fb {
 extern Device (*best_accelerator)();  // base/device.cpp
-}
+extern Device (*chosen_accelerator)();
+}  // namespace fb
 
 namespace fb::gpu {
 
@@ -90,6 +92,15 @@ struct Memory {
         if (cuda_devices()) return Device{DeviceType::CUDA, 0};
         if (opencl_devices() == 0) opencl_driver(0);  // says why
         return Device{DeviceType::OpenCL, 0};
+    };
+    chosen_accelerator = [] {
+        const char* named = std::getenv("FLAMBEAU_DEVICE");
+        if (named && *named) return canonical(parse_device(named));
+        if (cuda_devices()) return Device{DeviceType::CUDA, 0};
+        for (const OpenclReport& found : opencl_report()) {
+            if (found.index == 0 && found.device.type != "cpu") return Device{DeviceType::OpenCL, 0};
+        }
+        return cpu_device;
     };
     return true;
 }();

@@ -34,11 +34,11 @@ from flambeau.errors import ArgumentError, StateError
 
 __all__ = [
     "Coverage", "Event", "Formula", "Kernel", "Stream", "coverage", "current_accelerator", "current_device_idx",
-    "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "formula",
-    "get_memory_info", "is_available", "is_strict", "kernel", "max_memory_allocated", "max_memory_reserved",
-    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_coverage",
-    "reset_peak_memory_stats", "selftest", "set_device_idx", "set_device_index", "set_stream", "set_strict",
-    "synchronize",
+    "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
+    "formula", "get_device_capability", "get_memory_info", "is_available", "is_strict", "kernel",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_accumulated_memory_stats", "reset_coverage", "reset_peak_memory_stats", "selftest", "set_device_idx",
+    "set_device_index", "set_stream", "set_strict", "synchronize",
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 
@@ -361,6 +361,32 @@ def empty_cache() -> None:
     """
     if is_available():
         _C.accelerator_empty_cache(_device(None))
+
+
+def empty_host_cache() -> None:
+    """Returns cached memory of the host to the system: fb.empty_cache().
+
+    Example:
+        >>> fb.accelerator.empty_host_cache()
+    """
+    _C.empty_cache()
+
+
+def get_device_capability(device: Any = None, /) -> dict[str, Any]:
+    """What an accelerator can do: under ``supported_dtypes`` the dtypes that its kernels know.
+
+    Args:
+        device: the accelerator, the current one by default.
+
+    Example:
+        >>> fb.bfloat16 in fb.accelerator.get_device_capability("sim")["supported_dtypes"]
+        True
+    """
+    where = _device(device)
+    whole = {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.uint16, _C.uint32, _C.uint64}
+    name = _C.accelerator_name(where)
+    doubles = [row["float64"] for row in _C.opencl_devices() if row["name"] == name and row["index"] == where.index]
+    return {"supported_dtypes": whole | {_C.float32, _C.float16, _C.bfloat16} | ({_C.float64} if all(doubles) else set())}
 
 
 def memory_stats(device_index: Any = None, /) -> OrderedDict[str, Any]:

@@ -33,9 +33,8 @@ _hidden: dict[str, types.ModuleType] = {}
 def install() -> None:
     """From now on, `import torch` gives flambeau in this process; a second call changes nothing.
 
-    Dtypes and sizes print as PyTorch's do, `torch.float32`. A PyTorch that was imported before keeps working where it
-    was
-    imported, and comes back with uninstall().
+    Dtypes and sizes print as PyTorch's do, `torch.float32`. "cuda" is the accelerator that FLAMBEAU_DEVICE names, or a GPU.
+    A PyTorch that was imported before keeps working where it was imported, and comes back with uninstall().
 
     Example:
         >>> fb.compat.install()
@@ -51,6 +50,7 @@ def install() -> None:
         _hidden[name] = sys.modules.pop(name)
     _finder = Finder()
     _C.show_package("torch")
+    _C.lend_name_of_cuda(True)
     be_lenient(True)
     sys.meta_path.insert(0, _finder)
 
@@ -69,6 +69,7 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     _finder.close()
     _C.show_package("flambeau")
+    _C.lend_name_of_cuda(False)
     be_lenient(False)
     _finder = None
     for name in [name for name in sys.modules if is_torch(name)]:

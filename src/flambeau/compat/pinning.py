@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
+from flambeau._tensor.pinning import pin_all
+
 __all__ = ["pin_memory"]
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """The data itself.
+    """The data with its tensors in pinned memory; the data itself where there is no accelerator.
 
     Args:
         data: tensors, or containers of them.
@@ -19,4 +22,4 @@ def pin_memory(data: Any, device: Any = None) -> Any:
         >>> pin_memory([fb.ones(1)])
         [tensor([1.])]
     """
-    return data
+    return pin_all(data, device) if device is not None or fb.accelerator.is_available() else data

@@ -1,7 +1,8 @@
 """PyTorch's names for CUDA devices. Without one, questions are answered and requests for a device are refused.
 
 Device-agnostic code runs as it is. Streams, events and memory of a device are those of ``fb.accelerator``; without a
-device what only waits, counts or frees does nothing, and events measure with the host's clock.
+device what only waits, counts or frees does nothing, and events measure with the host's clock. In programs written for
+PyTorch (``python -m flambeau``), the accelerator that ``FLAMBEAU_DEVICE`` names bears the name "cuda", whatever it is.
 
 Example:
     >>> fb.device("cuda" if fb.cuda.is_available() else "cpu")
@@ -11,9 +12,10 @@ Example:
 from __future__ import annotations
 
 import contextlib
-from typing import Any, NoReturn
+import os
+from typing import Any, NamedTuple, NoReturn
 
-from flambeau import _C, accelerator
+from flambeau import _C, accelerator, random
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.cuda import amp, nvtx
 from flambeau.cuda._memory import (
@@ -22,6 +24,7 @@ from flambeau.cuda._memory import (
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
+    mem_get_info,
     memory_allocated,
     memory_cached,
     memory_reserved,
@@ -31,18 +34,30 @@ from flambeau.cuda._memory import (
     reset_max_memory_allocated,
     reset_peak_memory_stats,
 )
-from flambeau.cuda._streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+from flambeau.cuda._streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    present,
+    set_stream,
+    stream,
+)
+from flambeau.cuda._streams import device_of as _device
 from flambeau.errors import OutOfMemoryError, StateError
 
 __all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor",
-    "LongTensor", "OutOfMemoryError", "ShortTensor", "Stream", "StreamContext", "amp", "current_device", "current_stream",
-    "default_generators", "default_stream", "device", "device_count", "device_of", "devices", "empty_cache", "get_arch_list",
-    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "init",
-    "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_initialized", "is_tf32_supported", "manual_seed",
-    "manual_seed_all", "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "memory_allocated", "memory_cached",
-    "memory_reserved", "memory_stats", "memory_summary", "nvtx", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
-    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state_all", "set_stream", "stream", "synchronize",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor", "Stream", "StreamContext", "amp", "current_device",
+    "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of", "devices",
+    "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
+    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
+    "memory_reserved", "memory_stats", "memory_summary", "nvtx", "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 
@@ -63,7 +78,7 @@ def is_available() -> bool:
         >>> fb.cuda.is_available() == (fb.cuda.device_count() > 0)
         True
     """
-    return device_count() > 0
+    return present()
 
 
 def device_count() -> int:
@@ -73,7 +88,7 @@ def device_count() -> int:
         >>> fb.cuda.device_count() <= len(fb.cuda.devices())
         True
     """
-    return _C.accelerator_count(_C.device("cuda"))
+    return _C.accelerator_count(_C.device("cuda")) if present() else 0
 
 
 def devices() -> list[dict[str, Any]]:
@@ -90,23 +105,23 @@ _initialized = False  # the name that PyTorch's older scripts read
 
 
 def is_initialized() -> bool:
-    """False: there is nothing to initialize.
+    """Whether there is a device; there is nothing to initialize.
 
     Example:
-        >>> fb.cuda.is_initialized()
-        False
+        >>> fb.cuda.is_initialized() == fb.cuda.is_available()
+        True
     """
-    return False
+    return present()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: there is no CUDA device to support it. The CPU does.
+    """Whether there is a device: kernels know bfloat16 on each of them. The CPU's do, too.
 
     Example:
-        >>> fb.cuda.is_bf16_supported()
-        False
+        >>> fb.cuda.is_bf16_supported() == fb.cuda.is_available()
+        True
     """
-    return False
+    return present()
 
 
 def is_tf32_supported() -> bool:
@@ -135,100 +150,147 @@ def synchronize(device: Any = None) -> None:
     Example:
         >>> fb.cuda.synchronize()
     """
-    if is_available():
-        accelerator.synchronize("cuda" if device is None else _C.device("cuda", device) if isinstance(device, int) else device)
+    if present():
+        accelerator.synchronize(_device(device))
 
 
-# ---- seeds ---------------------------------------------------------------------------------------------------------------
+# ---- seeds: random numbers are the CPU's, from its generator ---------------------------------------------------------------
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the present CUDA device; without one there is nothing to seed.
+    """Seeds the default generator, which devices share; without a device there is nothing to seed.
 
     Example:
         >>> fb.cuda.manual_seed(0)
     """
-    int(seed)
+    if present():
+        random.manual_seed(int(seed))
+    else:
+        int(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds every CUDA device, of which there are none.
+    """The same as manual_seed(), for every device.
 
     Example:
         >>> fb.cuda.manual_seed_all(0)
     """
-    int(seed)
+    manual_seed(seed)
 
 
 def seed_all() -> None:
-    """Seeds every CUDA device from the system's entropy; there are none.
+    """Seeds the default generator from the system's entropy, if there is a device.
 
     Example:
         >>> fb.cuda.seed_all()
     """
+    if present():
+        random.seed()
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all CUDA devices: an empty list.
+    """The states of the generators of all CUDA devices, which are that of the default generator; an empty list without one.
 
     Example:
-        >>> fb.cuda.get_rng_state_all()
-        []
+        >>> len(fb.cuda.get_rng_state_all()) == fb.cuda.device_count()
+        True
     """
-    return []
+    return [random.get_rng_state() for _ in range(device_count())]
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Sets the generators of all CUDA devices; takes an empty list only.
+    """Goes back to what get_rng_state_all() gave.
 
     Example:
         >>> fb.cuda.set_rng_state_all(fb.cuda.get_rng_state_all())
     """
-    if len(list(new_states)):
+    states = list(new_states)
+    if states and not present():
         _no_device("set_rng_state_all")
+    for state in states[:1]:
+        random.set_rng_state(state)
+
+
+def set_rng_state(new_state: Any, device: Any = None) -> None:
+    """Goes back to what get_rng_state() gave.
+
+    Example:
+        >>> if fb.cuda.is_available():
+        ...     fb.cuda.set_rng_state(fb.cuda.get_rng_state())
+    """
+    if not present():
+        _no_device("set_rng_state", device)
+    random.set_rng_state(new_state)
 
 
 # ---- what needs a device -------------------------------------------------------------------------------------------------
 
 
-def _refuses(name: str, summary: str):
-    """A function that asks for a device; there being none, it says so."""
+class _Properties(NamedTuple):
+    name: str
+    total_memory: int
+    major: int
+    minor: int
+    multi_processor_count: int
 
-    def refuse(device: Any = None) -> NoReturn:
-        _no_device(name, device)
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"""{summary}. There is no device, so this is an error that says so, as in PyTorch.
+def _properties(where: Any) -> _Properties:
+    """For a device that is not NVIDIA's but bears the name, the capability is 0.0."""
+    index = where.index or 0
+    name, total = _C.accelerator_name(where), _C.accelerator_memory(where)["total"]
+    row = next((d for d in _C.cuda_devices() if d["index"] == index and d["name"] == name), None)
+    if row is not None:
+        return _Properties(name, total, row["major"], row["minor"], row["multi_processor_count"])
+    units = next((d["units"] for d in _C.opencl_devices() if d["index"] == index and d["name"] == name), os.cpu_count() or 1)
+    return _Properties(name, total, 0, 0, units)
+
+
+def _asks(name: str, summary: str, answer: Any):
+    """A function that asks for a device; without one it says so."""
+
+    def ask(device: Any = None) -> Any:
+        if not present():
+            _no_device(name, device)
+        return answer(accelerator._device(_device(device)))
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = f"""{summary}. Without a device it is an error, as in PyTorch.
 
     Example:
         >>> try:
-        ...     fb.cuda.{name}()
+        ...     answer = fb.cuda.{name}()
         ... except RuntimeError as error:
-        ...     print(str(error).partition(";")[0])
-        cuda.{name}: there is no CUDA device
+        ...     assert str(error).startswith("cuda.{name}: there is no CUDA device")
     """
-    return refuse
+    return ask
 
 
-current_device = _refuses("current_device", "The index of the present CUDA device")
-get_device_capability = _refuses("get_device_capability", "Major and minor number of a device's capability")
-get_device_name = _refuses("get_device_name", "The name of a CUDA device")
-get_device_properties = _refuses("get_device_properties", "Memory, name and other properties of a CUDA device")
-get_rng_state = _refuses("get_rng_state", "The state of the random generator of a CUDA device")
-init = _refuses("init", "Starts the CUDA driver")
-initial_seed = _refuses("initial_seed", "The seed of the present CUDA device")
-seed = _refuses("seed", "Seeds the present CUDA device from the system's entropy")
+current_device = _asks("current_device", "The index of the present CUDA device", lambda d: d.index)
+get_device_capability = _asks(
+    "get_device_capability", "Major and minor number of a device's capability", lambda d: _properties(d)[2:4]
+)
+get_device_name = _asks("get_device_name", "The name of a CUDA device", lambda d: _C.accelerator_name(d))
+get_device_properties = _asks("get_device_properties", "Memory, name and other properties of a CUDA device", _properties)
+get_rng_state = _asks("get_rng_state", "The state of the random generator of a CUDA device", lambda d: random.get_rng_state())
+init = _asks("init", "Starts the CUDA driver", lambda d: None)
+initial_seed = _asks("initial_seed", "The seed of the present CUDA device", lambda d: random.initial_seed())
+seed = _asks("seed", "Seeds the present CUDA device from the system's entropy", lambda d: random.seed())
 
 
 def set_device(device: Any) -> None:
-    """Makes a CUDA device the present one: an error, unless the device is given as -1 or None, which asks for none.
+    """Makes a CUDA device the present one, which is the first one; -1 or None asks for none and changes nothing.
 
     Example:
         >>> fb.cuda.set_device(-1)
     """
     index = device if isinstance(device, int) else getattr(device, "index", device)
-    if index is not None and index != -1:
+    if index is None or index == -1:
+        return
+    if isinstance(index, str):
+        index = _C.device(index).index or 0
+    if not present():
         _no_device("set_device", device)
+    accelerator.set_device_index(_device(index))
 
 
 class device(contextlib.AbstractContextManager[Any]):
@@ -259,28 +321,40 @@ class device_of(device):
 
 
 class _CudaType(type):
-    """isinstance() is always false, calling is an error: no tensor lives on a CUDA device."""
+    """For isinstance(): tensors of a dtype on a CUDA device. Calling is an error: factories take device="cuda"."""
+
+    element: str
 
     def __instancecheck__(cls, obj: object) -> bool:
-        return False
+        return isinstance(obj, _C.Tensor) and obj.is_cuda and obj.dtype == getattr(_C, cls.element)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        _no_device(cls.__name__)
+        if not present():
+            _no_device(cls.__name__)
+        raise StateError(f"cuda.{cls.__name__}: types of devices do not make tensors; use a factory with device='cuda'")
 
     def tensor_dtype(cls) -> NoReturn:
         """Asked by Tensor.type(): converting to a CUDA type is an error."""
-        _no_device(cls.__name__)
+        if not present():
+            _no_device(cls.__name__)
+        raise StateError(f"type: '{cls.__name__}' names a dtype and a device; use .to('cuda', dtype)")
 
 
 def _types() -> dict[str, type[Any]]:
-    names = "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()
-    doc = """{0} tensors on a CUDA device, for isinstance(): there are none.
+    names = dict(zip(
+        "BFloat16 Bool Byte Char Double Float Half Int Long Short".split(),
+        "bfloat16 bool uint8 int8 float64 float32 float16 int32 int64 int16".split(), strict=True,
+    ))  # fmt: skip
+    doc = """{0} tensors on a CUDA device, for isinstance().
 
     Example:
         >>> isinstance(fb.zeros(1), fb.cuda.{0}Tensor)
         False
     """
-    return {f"{n}Tensor": _CudaType(f"{n}Tensor", (), {"__doc__": doc.format(n), "__module__": __name__}) for n in names}
+    return {
+        f"{n}Tensor": _CudaType(f"{n}Tensor", (), {"__doc__": doc.format(n), "__module__": __name__, "element": element})
+        for n, element in names.items()
+    }
 
 
 globals().update(_types())

@@ -1,21 +1,27 @@
-"""Memory of CUDA devices: there is none, so counters are 0. Those of the CPU are fb.memory_allocated() and its kin."""
+"""Memory of CUDA devices; without one counters are 0. Those of the CPU are fb.memory_allocated() and its kin."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import Any
 
+from flambeau import _C, accelerator
+from flambeau.cuda._streams import device_of, present
+from flambeau.errors import StateError
+
 
 def _counter(name: str, what: str):
+    counted = name.replace("cached", "reserved")
+
     def count(device: Any = None) -> int:
-        return 0
+        return getattr(accelerator, counted)(device_of(device)) if present() else 0
 
     count.__name__ = count.__qualname__ = name
-    count.__doc__ = f"""{what} on a CUDA device: 0, as there is none. For the CPU see fb.{name.replace("cached", "reserved")}().
+    count.__doc__ = f"""{what} on a CUDA device; 0 without one. For the CPU see fb.{name.replace("cached", "reserved")}().
 
     Example:
-        >>> fb.cuda.{name}()
-        0
+        >>> fb.cuda.{name}() >= 0
+        True
     """
     return count
 
@@ -30,10 +36,11 @@ max_memory_cached = _counter("max_memory_cached", "Older name for the most bytes
 
 def _quiet(name: str, what: str):
     def nothing(device: Any = None) -> None:
-        return None
+        if present():
+            accelerator.reset_peak_memory_stats(device_of(device))
 
     nothing.__name__ = nothing.__qualname__ = name
-    nothing.__doc__ = f"""{what} of a CUDA device; there is none, so nothing happens.
+    nothing.__doc__ = f"""{what} of a CUDA device; without one nothing happens.
 
     Example:
         >>> fb.cuda.{name}()
@@ -52,6 +59,8 @@ def empty_cache() -> None:
     Example:
         >>> fb.cuda.empty_cache()
     """
+    if present():
+        _C.accelerator_empty_cache(accelerator._device(device_of()))
 
 
 def ipc_collect() -> None:
@@ -63,20 +72,33 @@ def ipc_collect() -> None:
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
-    """Counters of the allocator of a CUDA device: an empty dictionary, as in PyTorch without CUDA.
+    """Counters of the allocator of a CUDA device; without one an empty dictionary, as in PyTorch.
 
     Example:
-        >>> len(fb.cuda.memory_stats())
-        0
+        >>> len(fb.cuda.memory_stats()) >= 0
+        True
     """
-    return OrderedDict()
+    return accelerator.memory_stats(device_of(device)) if present() else OrderedDict()
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free memory and all memory of a CUDA device, in bytes.
+
+    Example:
+        >>> free, total = fb.cuda.mem_get_info() if fb.cuda.is_available() else (0, 0)
+    """
+    if not present():
+        raise StateError("cuda.mem_get_info: there is no CUDA device; ask cuda.is_available() first")
+    return accelerator.get_memory_info(device_of(device))
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """The counters of a CUDA device as a text. For the CPU see fb.memory_summary().
 
     Example:
-        >>> fb.cuda.memory_summary()
-        'no CUDA device: no memory is allocated or reserved'
+        >>> "memory" in fb.cuda.memory_summary()
+        True
     """
-    return "no CUDA device: no memory is allocated or reserved"
+    if not present():
+        return "no CUDA device: no memory is allocated or reserved"
+    return "\n".join([f"memory of {device_of(device)}", *(f"{name:32} {value:>16}" for name, value in memory_stats(device).items())])

@@ -1,4 +1,4 @@
-"""Older names of flambeau.amp for CUDA devices: without one, autocast and GradScaler switch themselves off with a warning."""
+"""Older names of flambeau.amp for CUDA devices; without one, autocast and GradScaler switch themselves off with a warning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __dir__ = __all__.copy
 
 
 class autocast(amp.autocast):
-    """flambeau.amp.autocast for "cuda": off, with a warning, as there is no such device.
+    """flambeau.amp.autocast for "cuda"; off, with a warning, where there is no such device.
 
     Args:
         enabled, dtype, cache_enabled: as in flambeau.amp.autocast.
@@ -30,7 +30,7 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """flambeau.amp.GradScaler for "cuda": disabled, with a warning, as there is no such device.
+    """flambeau.amp.GradScaler for "cuda"; disabled, with a warning, where there is no such device.
 
     Example:
         >>> fb.cuda.amp.GradScaler(enabled=False).is_enabled()

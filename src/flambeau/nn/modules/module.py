@@ -334,7 +334,7 @@ class Module(Tree, Calling, State):
         return self._apply(lambda t: t.cpu())
 
     def cuda(self, device: Any = None) -> Self:
-        """Raises when the module holds tensors: this build has no CUDA backend.
+        """Moves parameters and buffers to a CUDA device; an error where there is none.
 
         Example:
             >>> fb.nn.ReLU().cuda()
