@@ -30,7 +30,7 @@ def memory(start: int, end: int, owner: Any) -> memoryview:
 
 def row_major_bytes(t: fb.Tensor) -> memoryview:
     """The elements' bytes in row-major order, copied only when they do not lie so."""
-    dense = t.detach().contiguous()
+    dense = t.detach().contiguous().cpu()
     start, end = extent(dense)
     return memory(start, end, dense)
 
@@ -61,8 +61,13 @@ class Block:
         return 0 if t.numel() == 0 else (t.data_ptr() - self.start + self.pad) // t.itemsize
 
     def parts(self) -> list[memoryview]:
-        """The bytes to write."""
-        return [memoryview(bytes(self.pad)), memory(self.start, self.end, self.tensors)]
+        """The bytes to write; those of an accelerator are fetched."""
+        first = self.tensors[0]
+        if first.device.type == "cpu" or self.start == self.end:
+            return [memoryview(bytes(self.pad)), memory(self.start, self.end, self.tensors)]
+        whole = _C.storage_bytes(first.detach())
+        begin = self.start - whole.data_ptr()
+        return [memoryview(bytes(self.pad)), row_major_bytes(whole[begin : begin + self.end - self.start])]
 
 
 def blocks(tensors: list[fb.Tensor]) -> list[Block]:

@@ -482,7 +482,7 @@ class Pickler:
         else:
             self._name("torch", _STORAGE_NAMES[stored.dtype])
         self._text(stored.key)
-        self._text(location_tag(fb.UntypedStorage(t)) if packages else "cpu")
+        self._text(location_tag(fb.UntypedStorage(t)) if packages or t.device.type != "cpu" else "cpu")
         self._integer(stored.count)
         self._emit(b"NtQ" if self._legacy else b"tQ")
 
