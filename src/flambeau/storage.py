@@ -104,16 +104,19 @@ class _Storage:
         return self
 
     def is_pinned(self, device: Any = None) -> builtins.bool:
-        """False: there is no accelerator to pin memory for."""
-        return False
+        """Whether the memory is pinned."""
+        return self._tensor.is_pinned()
 
     def pin_memory(self, device: Any = None) -> Any:
-        """Raises: memory is pinned for an accelerator, and none is available."""
-        raise RuntimeError("pin_memory: there is no accelerator to pin memory for")
+        """The storage in pinned memory, for copies to an accelerator; itself, if it is there."""
+        return self if self.is_pinned() else self._like(self._tensor.pin_memory(device))
+
+    def _like(self, tensor: Any) -> Any:
+        return tensor.untyped_storage() if isinstance(self, UntypedStorage) else tensor.storage()
 
     def cuda(self, device: Any = None, non_blocking: builtins.bool = False) -> Any:
-        """Raises: this build has no CUDA backend."""
-        fb.empty(0).cuda(device)
+        """A copy on a CUDA device; an error where there is none."""
+        return self._like(self._tensor.cuda(device, non_blocking))
 
     def data_ptr(self) -> builtins.int:
         """Address of the first byte; 0 on the meta device."""

@@ -131,17 +131,34 @@ def _map2_(self, x, y, callable):
 
 
 def _pin_memory(self, device=None):
-    """pin_memory()
+    """pin_memory(device=None)
 
-    Raises: memory is pinned for an accelerator, and none is available.
+    The tensor in pinned memory, for copies to an accelerator: itself, if it is there. An error where there is none.
+
+    Args:
+        device: the accelerator, the current one by default.
 
     Example:
-        >>> fb.zeros(1).pin_memory()
-        Traceback (most recent call last):
-            ...
-        RuntimeError: pin_memory: there is no accelerator to pin memory for
+        >>> fb.zeros(1).pin_memory("sim").is_pinned()
+        True
     """
-    raise RuntimeError("pin_memory: there is no accelerator to pin memory for")
+    from flambeau._tensor.pinning import pin
+
+    return pin(self, device)
+
+
+def _is_pinned(self, device=None):
+    """is_pinned()
+
+    Whether the memory is pinned, by pin_memory().
+
+    Example:
+        >>> fb.zeros(1).is_pinned()
+        False
+    """
+    from flambeau._tensor.pinning import is_pinned
+
+    return is_pinned(self)
 
 
 def _to_dense(self, dtype=None, *, masked_grad=None):
@@ -442,7 +459,8 @@ def get_float32_matmul_precision() -> str:
 def _install() -> None:
     table = {
         "new_tensor": _new_tensor, "new": _new, "get_device": _get_device, "apply_": _apply_,
-        "map_": _map_, "map2_": _map2_, "pin_memory": _pin_memory, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
+        "map_": _map_, "map2_": _map2_, "pin_memory": _pin_memory,
+        "is_pinned": _is_pinned, "is_same_size": _is_same_size, "is_nonzero": _method_is_nonzero,
         "dim_order": _dim_order, "hardshrink": _hardshrink, "prelu": _prelu,
         "sparse_mask": _sparse_mask, "to_dense": _to_dense, "to_sparse": _to_sparse, "to_sparse_coo": _to_sparse_coo,
         "to_sparse_csr": _to_sparse_csr, "to_sparse_csc": _to_sparse_csc, "to_sparse_bsr": _to_sparse_bsr, "to_sparse_bsc": _to_sparse_bsc,

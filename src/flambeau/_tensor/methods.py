@@ -37,7 +37,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         dtype: element type; by default that of the data (Python floats take the default dtype).
         device: device of the result.
         requires_grad: whether operations on the tensor are recorded for backward.
-        pin_memory: not available without an accelerator, must be False.
+        pin_memory: whether the result is in pinned memory, which needs an accelerator.
 
     Example:
         >>> fb.tensor([[1, 2], [3, 4]])
@@ -46,7 +46,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     _check_device("tensor", device)
     if pin_memory:
-        raise RuntimeError("tensor: pin_memory=True needs an accelerator, and none is available")
+        return tensor(data, dtype=dtype, device=device).pin_memory().requires_grad_(requires_grad)
     if isinstance(data, Tensor) or is_array(data):
         copy = (data.detach() if isinstance(data, Tensor) else from_array(data)).clone()
         result = copy if dtype is None else copy.to(dtype)
@@ -519,7 +519,6 @@ def _methods() -> dict[str, Any]:
     for name, why in {
         "is_conj": "conjugation is never lazy here", "is_neg": "negation is never lazy here",
         "is_shared": "the memory belongs to this process alone",
-        "is_pinned": "there is no accelerator to pin memory for",
     }.items():  # fmt: skip
         table[name] = constant(name, False, false_doc.format(name=name, why=why))
     for name, kind in {

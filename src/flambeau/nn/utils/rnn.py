@@ -114,8 +114,8 @@ class PackedSequence(_PackedSequence):
         return self.to(dtype=fb.int32)
 
     def pin_memory(self) -> Self:
-        """Raises: pinned memory needs an accelerator."""
-        raise RuntimeError("pin_memory: needs an accelerator, and none is available")
+        """The sequence with its data in pinned memory, which needs an accelerator."""
+        return type(self)(self.data.pin_memory(), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
 
     def is_pinned(self) -> bool:
         """Whether the data is in pinned memory."""

@@ -48,7 +48,7 @@ class DataLoader(Generic[T_co]):
         num_workers: number of processes (or threads) that load; with 0, batches are loaded on demand in the main
             process.
         collate_fn: makes a batch of a list of samples; default_collate if None.
-        pin_memory: has no effect without an accelerator, and warns.
+        pin_memory: whether batches are in pinned memory. Without an accelerator it has no effect, and warns.
         drop_last: whether to drop the last batch if it is not full.
         timeout: seconds to wait for a batch from the workers; 0 waits indefinitely.
         worker_init_fn: called with its number in every worker before it loads.
@@ -231,7 +231,7 @@ class DataLoader(Generic[T_co]):
     # ---- iteration -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        if self.pin_memory:
+        if self.pin_memory and not self._pins():
             warnings.warn(
                 "DataLoader: pin_memory is set, but there is no accelerator; memory is not pinned", stacklevel=2
             )
@@ -239,6 +239,9 @@ class DataLoader(Generic[T_co]):
         if self.persistent_workers:
             self._iterator = epoch
         return epoch
+
+    def _pins(self) -> bool:
+        return self.pin_memory and (bool(self.pin_memory_device) or fb.accelerator.is_available())
 
     def _get_iterator(self) -> Any:
         """An iterator over the next epoch."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import flambeau as fb
+from flambeau._tensor.pinning import pin_all
 from flambeau.utils.data import sampler as samplers
 from flambeau.utils.data._utils import seeding
 from flambeau.utils.data._utils.fetch import IterableFetcher, MapFetcher
@@ -203,6 +204,7 @@ class Epoch:
         # An iterable dataset may give more than it promised, as happens when workers do not share it out.
         self.expected, self.given = loader._expected_length(), 0
         self._dataset, self._num_workers = loader.dataset, loader.num_workers
+        self._pin = functools.partial(pin_all, device=loader.pin_memory_device or None) if getattr(loader, "_pins", bool)() else None
         self._persistent_workers = loader.persistent_workers
 
     @staticmethod
@@ -235,7 +237,7 @@ class Epoch:
                 "everything in each worker instead of a share (see get_worker_info)",
                 stacklevel=2,
             )
-        return batch
+        return batch if self._pin is None else self._pin(batch)
 
     @property
     def _num_yielded(self) -> int:
