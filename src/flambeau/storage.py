@@ -109,14 +109,14 @@ class _Storage:
 
     def pin_memory(self, device: Any = None) -> Any:
         """The storage in pinned memory, for copies to an accelerator; itself, if it is there."""
-        return self if self.is_pinned() else self._like(self._tensor.pin_memory(device))
+        return self if self.is_pinned() else self._around(self._tensor.pin_memory(device))
 
-    def _like(self, tensor: Any) -> Any:
+    def _around(self, tensor: Any) -> Any:
         return tensor.untyped_storage() if isinstance(self, UntypedStorage) else tensor.storage()
 
     def cuda(self, device: Any = None, non_blocking: builtins.bool = False) -> Any:
         """A copy on a CUDA device; an error where there is none."""
-        return self._like(self._tensor.cuda(device, non_blocking))
+        return self._around(self._tensor.cuda(device, non_blocking))
 
     def data_ptr(self) -> builtins.int:
         """Address of the first byte; 0 on the meta device."""
