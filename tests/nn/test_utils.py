@@ -411,3 +411,18 @@ def test_the_older_functional_call_says_where_it_is_now():
     m = nn.Linear(2, 1)
     with pytest.warns(FutureWarning, match="Please use `torch.func.functional_call`"):
         functional_call(m, dict(m.named_parameters()), fb.ones(2))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 4)])
+def test_orthogonal_by_reflections_starts_from_the_weight(shape):
+    """The last column of a square matrix needs no reflection in LAPACK's form, and has one in ours."""
+    w = fb.randn(*shape)
+    m = nn.Module()
+    m.weight = nn.Parameter(w.clone())
+    fb.nn.utils.parametrizations.orthogonal(m, "weight", "householder", use_trivialization=False)
+    tall = w if shape[-2] >= shape[-1] else w.mT
+    q, r = fb.linalg.qr(tall)
+    q = q * r.diagonal(0, -2, -1).sign().unsqueeze(-2)
+    fb.testing.assert_close(m.weight, q if shape[-2] >= shape[-1] else q.mT, atol=1e-5, rtol=0)
+    m.weight = q if shape[-2] >= shape[-1] else q.mT
+    fb.testing.assert_close(m.weight, q if shape[-2] >= shape[-1] else q.mT, atol=1e-5, rtol=0)

@@ -166,10 +166,11 @@ class _Orthogonal(Module):
                     "orthogonal: It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
                     "use_trivialization=False; use the householder map"
                 )
-            A, _ = fb.geqrf(Q)
+            A, tau = fb.geqrf(Q)
             A = A.clone()
             diagonal = A.diagonal(0, -2, -1)
-            diagonal.copy_(fb.where(diagonal < 0, -1.0, 1.0).to(A.dtype))
+            # geqrf leaves a column out that needs no reflection (tau 0); the map above always reflects.
+            diagonal.copy_(fb.where((diagonal < 0) != (tau == 0), -1.0, 1.0).to(A.dtype))
             return A.mT if wide else A
         if n != k:
             Q = fb.cat([Q, fb.randn((*Q.shape[:-2], n, n - k), dtype=Q.dtype)], -1)
