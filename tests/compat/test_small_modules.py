@@ -105,3 +105,21 @@ def test_bases_of_padding():
     assert isinstance(fb.nn.ReflectionPad1d(1), _ReflectionPadNd) and isinstance(fb.nn.ReplicationPad1d(1), _ReplicationPadNd)
     assert fb.nn.CircularPad1d(1)(fb.arange(3.0).view(1, 3)).tolist() == [[2, 0, 1, 2, 0]]
     assert issubclass(fb.nn.CircularPad3d, _CircularPadNd)
+
+
+def test_exceptions_on_their_way():
+    import pickle
+
+    with fb.compat.torch():
+        from torch._utils import ExceptionWrapper
+
+        try:
+            [][3]
+        except IndexError:
+            caught = ExceptionWrapper(where="in thread 3")
+        caught = pickle.loads(pickle.dumps(caught))
+        assert caught.exc_type is IndexError and "test_small_modules.py" in caught.exc_msg
+        with pytest.raises(IndexError, match="(?s)Caught IndexError in thread 3.*list index out of range"):
+            caught.reraise()
+        with pytest.raises(ValueError, match="no exception is being handled"):
+            ExceptionWrapper()

@@ -17,6 +17,7 @@ import flambeau as fb
 from flambeau import Tensor
 from flambeau.autograd import grad_mode
 from flambeau.compat import fetchers
+from flambeau.compat.exceptions import ExceptionWrapper
 from flambeau.errors import ArgumentError, DTypeError, StateError
 
 __all__ = ["TABLE", "LATE"]
@@ -201,7 +202,11 @@ TABLE: dict[str, dict[str, Any]] = {
         "is_multithreading_enabled": grad_mode._is_multithreading_enabled,
         "is_view_replay_enabled": grad_mode._is_view_replay_enabled,
     },
-    "torch._utils": {"_element_size": lambda dtype: dtype.itemsize, "_get_device_index": _get_device_index},
+    "torch._utils": {
+        "ExceptionWrapper": ExceptionWrapper,
+        "_element_size": lambda dtype: dtype.itemsize,
+        "_get_device_index": _get_device_index,
+    },
     "torch.distributed": {
         "_get_default_group": lambda: fb.distributed._group.member(None, "_get_default_group"),
         "_rank_not_in_group": lambda group: group is fb.distributed.GroupMember.NON_GROUP_MEMBER,
