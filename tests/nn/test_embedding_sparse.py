@@ -89,3 +89,10 @@ def test_padding_receives_no_gradient_even_if_it_is_nan():
     rows = fb.nn.functional.embedding(fb.tensor([1, 2]), table, padding_idx=1)
     rows.backward(fb.tensor([[fb.nan, fb.inf], [1.0, 2.0]]))
     assert table.grad.tolist() == [[0, 0], [0, 0], [1, 2]]
+
+
+def test_embedding_bag_in_the_old_order_of_arguments():
+    table, words, starts = fb.arange(12.0).view(6, 2), fb.tensor([1, 2, 4]), fb.tensor([0, 2])
+    with pytest.warns(UserWarning, match="Argument order"):
+        old = fb.nn.functional.embedding_bag(table, words, starts)
+    assert old.equal(fb.nn.functional.embedding_bag(words, table, starts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import flambeau as fb
 from flambeau import Tensor
 from flambeau.errors import ArgumentError, DTypeError, OutOfRangeError
@@ -299,6 +301,13 @@ def embedding_bag(
                 [3., 4.]])
     """
     op = "embedding_bag"
+    if isinstance(weight, Tensor) and weight.dtype is fb.int64 and input.is_floating_point():
+        warnings.warn(
+            "embedding_bag: Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
     if mode not in ("sum", "mean", "max"):
         raise ArgumentError(f"{op}: mode has to be one of sum, mean or max, got {mode!r}")
     if mode == "max" and (scale_grad_by_freq or sparse):
