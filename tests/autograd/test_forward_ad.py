@@ -193,3 +193,12 @@ def test_gradients_have_tangents():
         (g,) = fb.autograd.grad((x**3).sum(), x)
         found = fb.autograd.forward_ad.unpack_dual(g)
         assert found.primal.tolist() == [3, 12, 27] and found.tangent.tolist() == [6, 0, 36]
+
+
+def test_dual_tensors_print_their_tangents():
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.zeros(2), fb.ones(2))
+        assert "tangent=tensor([1., 1.])" in repr(x) and "tangent" not in repr(fwd.unpack_dual(x).primal)
+        with pytest.raises(RuntimeError, match="has a forward gradient at the same level"):
+            fwd.make_dual(fb.zeros(2), x)
+    assert "tangent" not in repr(fb.zeros(2))

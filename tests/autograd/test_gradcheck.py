@@ -177,9 +177,9 @@ def test_forward_mode():
 def test_arguments():
     with pytest.raises(ValueError, match="gradcheck expects at least one input tensor to require gradient"):
         gradcheck(fb.sin, (X.detach(),))
-    with pytest.raises(ValueError, match="check_backward_ad"):
+    with pytest.raises(AssertionError, match="check_backward_ad"):
         gradcheck(fb.sin, (X,), check_backward_ad=False)
-    with pytest.raises(ValueError, match="check_fwd_over_rev or check_rev_over_rev"):
+    with pytest.raises(AssertionError, match="check_fwd_over_rev or check_rev_over_rev"):
         gradgradcheck(fb.sin, (X,), check_rev_over_rev=False)
     with pytest.raises(ValueError, match="needs check_forward_ad"):
         gradcheck(fb.sin, (X,), check_batched_forward_grad=True)

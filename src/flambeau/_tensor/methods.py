@@ -426,6 +426,11 @@ def _reversed(self):
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"data: expected a tensor, got {type(value).__name__}")
+    if self.layout is not value.layout:
+        raise StateError(
+            f"Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: data: layouts "
+            f"{self.layout} and {value.layout}; convert with .to_dense() or .to_sparse()"
+        )
     if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
         raise StateError(
             f"data: data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype}; "

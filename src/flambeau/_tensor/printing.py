@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,11 @@ def _suffixes(t):
         suffixes.append(f"grad_fn=<{grad_fn.name()}>")
     elif getattr(t, "requires_grad", False):
         suffixes.append("requires_grad=True")
+    forward_ad = sys.modules.get("flambeau.autograd.forward_ad")
+    if forward_ad is not None and forward_ad._state.duals:
+        tangent = forward_ad.unpack_dual(t).tangent
+        if tangent is not None:
+            suffixes.append(f"tangent={tangent.detach()!r}")
     return suffixes
 
 

@@ -141,6 +141,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise ArgumentError(f"make_dual: the tangent must have the dtype of the tensor, {tensor.dtype}, got {tangent.dtype}")
     if not fb.is_grad_enabled():
         raise StateError("make_dual: tangents travel along what is recorded, and recording is off; leave no_grad()")
+    if unpack_dual(tangent).tangent is not None:
+        raise StateError(
+            "make_dual: Trying to set a forward gradient that has a forward gradient at the same level is not supported; give "
+            "unpack_dual(tangent).primal"
+        )
     source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
     dual = alias(source)
     duals.append(Dual(dual, tangent, source, dual._version))

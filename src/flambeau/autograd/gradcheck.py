@@ -59,7 +59,7 @@ def gradcheck(
         True
     """
     if not (check_backward_ad or check_forward_ad):
-        raise ArgumentError(
+        raise AssertionError(
             "gradcheck: Expected at least one of check_forward_ad or check_backward_ad to be True; with neither it checks nothing"
         )
     if check_batched_forward_grad and not check_forward_ad:
@@ -501,7 +501,7 @@ def gradgradcheck(
         True
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise ArgumentError(
+        raise AssertionError(
             "gradgradcheck: Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True; with neither it checks nothing"
         )
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
