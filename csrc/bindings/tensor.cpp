@@ -114,8 +114,12 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!build) return nullptr;
     Owned made(in_python<PyObject_Call>(build.get(), args, kwargs));
     if (!made) return nullptr;
-    return guarded(
-        [&]() -> PyObject* { return type == tensor_type ? made.release() : wrap_as(tensor_of(made.get()), type); });
+    return guarded([&]() -> PyObject* {
+        if (type == tensor_type) return made.release();
+        Tensor t = tensor_of(made.get());
+        made = Owned();  // the object below is then the one that stands for the tensor, and keeps its class
+        return wrap_as(t, type);
+    });
 }
 int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }
 

@@ -340,3 +340,13 @@ def test_a_gradient_that_is_looked_at_stays_the_same_object():
     w.grad = None
     (w * 2).sum().backward()
     assert w.grad.tolist() == [2, 2, 2]
+
+
+def test_an_object_made_from_a_tensor_keeps_its_class():
+    class Mine(fb.Tensor):
+        pass
+
+    y = fb.ones(2)
+    y.grad = Mine(fb.zeros(2))  # nobody else holds the object
+    assert type(y.grad) is Mine
+    assert type(y.grad) is Mine
