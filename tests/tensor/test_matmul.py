@@ -310,3 +310,9 @@ def test_batches_of_one_row_with_strides(dtype):
         assert np.allclose(fb.matmul(x, y).numpy(), expected, atol=1e-5)
         out = fb.empty(expected.shape, dtype=dtype)
         assert np.allclose(fb.matmul(x, y, out=out).numpy(), expected, atol=1e-5)
+
+
+def test_an_ellipsis_in_the_result_may_stand_for_nothing():
+    a, b = fb.randn(2, 3), fb.randn(3, 4)
+    fb.testing.assert_close(fb.einsum("ij,jk->...ik", a, b), a @ b)
+    fb.testing.assert_close(fb.einsum("ii->...", a @ a.mT), (a @ a.mT).trace())

@@ -209,11 +209,9 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     std::vector<Operand> work;
     std::map<int, int64_t> sizes, counts;
     int ellipsis_dims = 0;
-    bool any_ellipsis = false;
     for (size_t i = 0; i < operands.size(); i++) {
         check_same_dtype(operands[0], operands[i]);
         Term term = parse_term(texts[i]);
-        any_ellipsis |= term.ellipsis;
         work.push_back(label_operand(term, operands[i], i));
         for (int label : term.before) counts[label]++;
         for (int label : term.after) counts[label]++;
@@ -240,7 +238,6 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
         }
     } else {
         Term term = parse_term(equation.substr(arrow + 2));
-        check(!term.ellipsis || any_ellipsis, "the output has an ellipsis but no operand has one");
         out = term.before;
         for (int d = ellipsis_dims; d > 0 && term.ellipsis; d--) out.push_back(ellipsis_label + d - 1);
         out.insert(out.end(), term.after.begin(), term.after.end());
