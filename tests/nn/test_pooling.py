@@ -234,3 +234,20 @@ def test_fractional_pooling_checks_its_sizes():
         fb.nn.FractionalMaxPool3d((2, 0, 2), output_size=1)
     with pytest.raises(ValueError, match="integer out of range: kernel size"):
         F.avg_pool1d(fb.ones(1, 1, 8), 2**63 - 5)
+
+
+@pytest.mark.parametrize("spatial", [2, 3])
+def test_slices_of_channels_last_tensors_stay_channels_last(spatial):
+    """As in PyTorch, whose strides tell the format even with gaps."""
+    form = fb.channels_last if spatial == 2 else fb.channels_last_3d
+    x = fb.randn(2, 6, *(6,) * spatial).contiguous(memory_format=form)
+    for part in (x[:, ::2], x[:, :, 1:], x[..., :4]):
+        part = part.detach().requires_grad_()
+        for name in ("max", "avg", "adaptive_avg", "adaptive_max"):
+            op = getattr(F, f"{name}_pool{spatial}d")
+            y = op(part, 2)
+            assert y.is_contiguous(memory_format=form) and not y.is_contiguous()
+            fb.testing.assert_close(y, op(part.detach().contiguous(), 2))
+            (g,) = fb.autograd.grad(y.square().sum(), part)
+            plain = part.detach().contiguous().requires_grad_()
+            fb.testing.assert_close(g, fb.autograd.grad(op(plain, 2).square().sum(), plain)[0])

@@ -9,6 +9,32 @@
 
 namespace fb {
 
+// Whether the strides are in channels-last order, though not without gaps: a slice of a channels-last tensor.
+inline bool lies_channels_last(const Tensor& x) {
+    if (x.dim() < 4 || !x.numel()) return false;
+    int64_t least = 1;
+    auto next = [&](int64_t d) {
+        int64_t step = x.strides()[d];
+        bool fits = step >= least;
+        least = std::max(step, least) * x.shape()[d];
+        return fits;
+    };
+    if (!next(1)) return false;
+    for (int64_t d = x.dim() - 1; d >= 2; d--) {
+        if (!next(d)) return false;
+    }
+    return x.strides()[0] != x.strides()[1] && next(0);
+}
+
+// `t` in the given order, copied where it is not.
+inline Tensor in_order(const Tensor& t, bool last) {
+    if (!last) return contiguous(t);
+    if (is_channels_last(t)) return t;
+    Tensor result = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype(), t.device());
+    device::moving(t).copy(result, t);
+    return result;
+}
+
 // An input ready to be read.
 struct Channels {
     Tensor t;               // in one of the two orders
@@ -21,8 +47,12 @@ struct Channels {
             return;
         }
         last = is_channels_last(x);
-        if (last) promised = x.dim() > 3 && !x.impl()->free_layout;
-        else t = contiguous(x);
+        if (last) {
+            promised = x.dim() > 3 && !x.impl()->free_layout;
+        } else {
+            last = promised = lies_channels_last(x);
+            t = in_order(x, last);
+        }
     }
     // A result of the same order.
     Tensor result(const Dims& shape, DType dtype) const {
@@ -32,15 +62,6 @@ struct Channels {
         return y;
     }
 };
-
-// `t` in the given order, copied where it is not.
-inline Tensor in_order(const Tensor& t, bool last) {
-    if (!last) return contiguous(t);
-    if (is_channels_last(t)) return t;
-    Tensor result = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype(), t.device());
-    device::moving(t).copy(result, t);
-    return result;
-}
 
 // `y` in another dtype, as free in its layout as before.
 inline Tensor back(const Tensor& y, DType dtype) {
