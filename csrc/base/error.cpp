@@ -9,7 +9,10 @@ thread_local Location current_location;
 std::string (*describe_location)(Location) = [](Location) { return std::string(); };
 
 void raise(ErrorKind kind, const std::string& message) {
-    throw Error(kind, current_op ? std::string(current_op) + ": " + message : message);
+    if (!current_op) throw Error(kind, message);
+    // Ops in the namespace _nn do the work of public functions of the same name.
+    std::string op = current_op;
+    throw Error(kind, (op.starts_with("_nn.") ? op.substr(4) : op) + ": " + message);
 }
 
 }  // namespace fb

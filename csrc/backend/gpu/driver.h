@@ -126,10 +126,10 @@ void synchronize(Device device);
 
 // ---- ops without kernels ------------------------------------------------------------------------------------------
 
-// Whether ops that would run on the CPU are errors.
 // Whether kernels are built and used; off, everything runs on the CPU: for tests of just that.
 bool uses_kernels();
 void set_uses_kernels(bool on);
+// Whether ops that would run on the CPU are errors.
 bool is_strict();
 void set_strict(bool on);
 // An op is about to run on the CPU: counts it, or refuses.

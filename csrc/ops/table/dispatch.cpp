@@ -262,8 +262,8 @@ static void check_devices(const OpOverload& op, const Args& a) {
     auto goes_along = [&](const Tensor& t) { return t.device().type == DeviceType::CPU && t.dim() == 0; };
     auto refuse = [&](const std::string& one, Device first, const std::string& other, Device second) {
         fail_state("Expected all tensors to be on the same device, but found at least two devices, ", to_string(first),
-                   " and ", to_string(second), "! The argument '", one, "' of ", op.entry->name, " is on ",
-                   to_string(first), ", '", other, "' on ", to_string(second), "; move one of them with .to()");
+                   " and ", to_string(second), "! The argument '", one, "' is on ", to_string(first), ", '", other,
+                   "' on ", to_string(second), "; move one of them with .to()");
     };
     std::string name;
     std::optional<Device> device;
