@@ -12,14 +12,14 @@ from flambeau.errors import ArgumentError, DTypeError, StateError
 
 
 class _TensorType(type):
-    """isinstance(x, FloatTensor) asks for the dtype; FloatTensor(2, 3) makes a plain Tensor."""
+    """isinstance(x, FloatTensor) asks for the dtype, off CUDA devices; FloatTensor(2, 3) makes a plain Tensor."""
 
     dtype: Any
     # Of all tensors of the type: they are dense and on the CPU.
     is_cuda = is_xpu = is_sparse = False
 
     def __instancecheck__(cls, obj) -> builtins.bool:
-        return isinstance(obj, Tensor) and obj.dtype == cls.dtype
+        return isinstance(obj, Tensor) and obj.dtype == cls.dtype and not obj.is_cuda
 
     def tensor_dtype(cls):
         """What Tensor.type() converts to when it is given the class."""

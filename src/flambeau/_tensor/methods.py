@@ -290,16 +290,22 @@ def _type(self, dtype=None, non_blocking=False):
     """
     if dtype is None:
         name = _TYPE_NAMES.get(self.dtype) or f"{self.dtype.name.capitalize()}Tensor"
-        return f"{str(self.dtype).partition('.')[0]}.{name}"
+        return f"{str(self.dtype).partition('.')[0]}.{'cuda.' if self.is_cuda else ''}{name}"
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2]
         for kind, name in _TYPE_NAMES.items():
             if name == short:
-                return self.to(kind)
+                return self.to("cuda" if ".cuda." in dtype else _home(self), kind, non_blocking=non_blocking)
         raise ArgumentError(f"type: invalid type {dtype!r}; expected one of {', '.join(_TYPE_NAMES.values())}")
     if isinstance(dtype, builtins.type) and hasattr(dtype, "tensor_dtype"):
-        dtype = dtype.tensor_dtype()
+        kind = dtype.tensor_dtype()
+        return self.to("cuda" if hasattr(dtype, "element") else _home(self), kind, non_blocking=non_blocking)
     return self.to(_C.get_default_dtype() if dtype is Tensor else dtype)
+
+
+def _home(tensor):
+    """Where a type without "cuda" puts a tensor: on the CPU, unless it is a meta tensor."""
+    return tensor.device if tensor.is_meta else "cpu"
 
 
 _TYPE_NAMES: dict[Any, str] = {
@@ -308,6 +314,24 @@ _TYPE_NAMES: dict[Any, str] = {
     _C.bool: "BoolTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
     _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor", _C.complex32: "ComplexHalfTensor",
 }  # fmt: skip
+
+
+def _record_stream(self, s):
+    """record_stream(s)
+
+    Says that another stream uses the tensor. Memory is not given to others before all streams are done with it, whether
+    they were named or not, so this makes no difference.
+
+    Args:
+        s: the stream.
+
+    Example:
+        >>> fb.ones(2, device="sim").record_stream(fb.accelerator.current_stream("sim"))
+    """
+    if not hasattr(s, "wait_stream"):
+        raise TypeError(f"record_stream: expected a stream, got {type(s).__name__}")
+    if self.device.type in ("cpu", "meta"):
+        raise ArgumentError(f"record_stream: the tensor is on '{self.device}', which has no streams")
 
 
 def _type_as(self, other):
@@ -513,7 +537,8 @@ def _methods() -> dict[str, Any]:
         return method
 
     table = {
-        "to": _to, "type": _type, "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
+        "to": _to, "record_stream": _record_stream, "type": _type,
+        "type_as": _type_as, "cpu": _cpu, "to_device": _to_device, "cuda": _cuda, "tolist": _tolist,
         "is_set_to": _is_set_to, "module_load": _module_load, "share_memory_": _share_memory, **hooks.METHODS,
         "__iter__": _iter, "__contains__": _contains, "__repr__": _repr, "__format__": _format,
         "__complex__": _complex_number, "__reversed__": _reversed,

@@ -15,6 +15,7 @@ import contextlib
 import os
 from typing import Any, NamedTuple, NoReturn
 
+import flambeau
 from flambeau import _C, accelerator, random
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.cuda import amp, nvtx
@@ -321,23 +322,23 @@ class device_of(device):
 
 
 class _CudaType(type):
-    """For isinstance(): tensors of a dtype on a CUDA device. Calling is an error: factories take device="cuda"."""
+    """Tensors of a dtype on a CUDA device: for isinstance(), and to make some, as the classes of the CPU do."""
 
     element: str
 
     def __instancecheck__(cls, obj: object) -> bool:
         return isinstance(obj, _C.Tensor) and obj.is_cuda and obj.dtype == getattr(_C, cls.element)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not present():
             _no_device(cls.__name__)
-        raise StateError(f"cuda.{cls.__name__}: types of devices do not make tensors; use a factory with device='cuda'")
+        return getattr(flambeau, cls.__name__)(*args, **kwargs).to(_device())
 
-    def tensor_dtype(cls) -> NoReturn:
-        """Asked by Tensor.type(): converting to a CUDA type is an error."""
+    def tensor_dtype(cls) -> Any:
+        """Asked by Tensor.type()."""
         if not present():
             _no_device(cls.__name__)
-        raise StateError(f"type: '{cls.__name__}' names a dtype and a device; use .to('cuda', dtype)")
+        return getattr(_C, cls.element)
 
 
 def _types() -> dict[str, type[Any]]:
