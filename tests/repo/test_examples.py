@@ -273,3 +273,17 @@ def test_generate_gives_the_same_from_every_kind_of_file(tmp_path):
     opened, known, _, _ = script["from_folder"](folder, None)
     assert known.encode("def f") == prompt
     assert list(script["generate"](opened, prompt, 8)) == wanted
+
+
+def test_training_that_is_killed_ends_with_the_bits_of_a_quiet_run(tmp_path):
+    launch = [sys.executable, "-m", "flambeau.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
+    runs = {}
+    for kills in (0, 2):
+        command = [*launch, str(EXAMPLES / "restart.py"), f"--output={tmp_path}", "--steps=100", f"--kills={kills}"]
+        runs[kills] = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert runs[kills].returncode == 0, runs[kills].stderr
+    digests = [re.search(r"loss 0\.\d+, parameters (\w{16})", run.stdout).group(1) for run in runs.values()]
+    assert digests[0] == digests[1]
+    starts = [int(step) for step in re.findall(r"rank 0 starts at step (\d+)", runs[2].stdout)]
+    assert starts[0] == 0 and all(step > 0 for step in starts[1:]), starts
+    assert runs[2].stderr.count("was killed by SIGKILL") == len(starts) - 1 >= 1
