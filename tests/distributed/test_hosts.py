@@ -1,6 +1,7 @@
 """Several hosts: network namespaces with addresses of their own, joined by virtual links that tests cut and delay."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -158,6 +159,27 @@ os._exit(0)
     assert time.monotonic() - start < 10
     assert outputs[0] == outputs[2] == "1 (10.9.0.2)\n", outputs
     assert outputs[1][0] in "02"
+
+
+@pytest.mark.parametrize("hosts", [3], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_of_another_host_that_ends_or_is_stopped_is_named(hosts, number):
+    processes = hosts.start("""
+print(os.getpid(), flush=True)
+try:
+    while True:
+        dist.all_reduce(fb.ones(1000))
+        time.sleep(0.01)
+except dist.PeerLost as error:
+    print(error.rank, str(error).split(" is lost")[0][-10:], flush=True)
+os._exit(0)
+""")  # fmt: skip
+    numbers = [int(process.stdout.readline()) for process in processes]
+    time.sleep(0.5)
+    start = time.monotonic()
+    os.kill(numbers[2], number)
+    assert ends(processes[:2], timeout=30) == ["2 (10.9.0.3)\n"] * 2
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("hosts", [2], indirect=True)

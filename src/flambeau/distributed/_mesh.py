@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from flambeau import _C
 from flambeau.distributed import _store, _wire
 from flambeau.errors import CollectiveMismatch, DistBackendError, DistNetworkError, PeerLost
 
@@ -244,6 +245,21 @@ class Mesh:
                 outgoing.thread.start()
             outgoing.changed.notify()
 
+    def _reason(self, rank: int, seen: str) -> BaseException:
+        """Why a connection to a rank has broken.
+
+        Those who watch for signs of life know it a little later, and may know of another rank, because of which this one
+        ended.
+        """
+        end = time.monotonic() + 1.0
+        while not self._closing and self.failed is None and time.monotonic() < end:
+            _, states = _C.cluster_states()
+            if rank >= len(states) or states[rank]:
+                self._event[1]()
+                break
+            time.sleep(0.005)
+        return self.failed or self.gone.get(rank) or self.lost(rank, seen)
+
     def _ready(self, rank: int) -> _Outgoing:
         self.check()
         if rank in self.gone:
@@ -264,8 +280,7 @@ class Mesh:
                     outgoing.connection.sendall(head)
                     outgoing.connection.sendall(view)
         except OSError as error:
-            self.check()
-            raise self.gone.get(rank) or self.lost(rank, f"sending to it failed ({error.strerror})") from None
+            raise self._reason(rank, f"sending to it failed ({error.strerror})") from None
 
     def _send_all(self, rank: int, outgoing: _Outgoing) -> None:
         while True:
@@ -470,7 +485,7 @@ class Mesh:
         incoming.connection.close()
         with self._lock:
             self._incoming.pop(incoming.rank, None)
-        error = self.failed or self.gone.get(incoming.rank) or self.lost(incoming.rank, "it closed its connection")
+        error = self._reason(incoming.rank, "it closed its connection")
         if incoming.receive is not None:
             incoming.receive.finish(error)
         if not self._closing:

@@ -100,8 +100,9 @@ class Network:
         """Runs in the thread of the mesh whenever the state of a rank has changed."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._changed)
-        _, states = _C.cluster_states()
-        for rank, state in enumerate(states):
+        first, states = _C.cluster_states()
+        # The first one that was lost comes first: others may have ended since because of it.
+        for rank, state in sorted(enumerate(states), key=lambda each: each[0] != first):
             if state == _HERE or rank in self._seen:
                 continue
             self._seen.add(rank)
