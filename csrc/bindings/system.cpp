@@ -12,6 +12,10 @@
 
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
+namespace fb {
+extern Tensor (*pin_result)(const Tensor&);  // ops/table/dispatch.cpp
+}
+
 namespace fb::py {
 namespace {
 
@@ -221,7 +225,18 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+// pin_memory=True of a factory: flambeau._tensor.pinning.pin().
+static Tensor pin(const Tensor& t) {
+    Lock lock;
+    Owned module(ok(in_python<PyImport_ImportModule>("flambeau._tensor.pinning")));
+    Owned function(ok(in_python<PyObject_GetAttrString>(module.get(), "pin")));
+    Owned given(ok(wrap(t)));
+    Owned made(ok(in_python<PyObject_CallOneArg>(function.get(), given.get())));
+    return tensor_of(made.get());
+}
+
 void add_system(PyObject* module) {
+    pin_result = pin;
     cpu_level();  // an impossible FLAMBEAU_CPU_LEVEL is reported at import
     ok(PyModule_AddFunctions(module, functions));
     if (exact_blocks()) ok(PyModule_AddFunctions(module, deliberate));

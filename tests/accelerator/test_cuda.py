@@ -50,6 +50,25 @@ def test_groups_streams_and_errors_on_the_stand_in(environment):
     assert "cuda: clean" in found.stdout, found.stdout[-2000:]  # the conftest asks the stand-in for what it refused
 
 
+def test_ops_of_users_and_the_profiler_on_the_stand_in(environment):
+    script = """
+x = fb.ones(64, 64, device='cuda')
+scale = fb.accelerator.formula('scale(x, a) = a * x')
+shift = fb.accelerator.kernel('shift(Tensor x) -> Tensor', 'STORE_out(item, item > 0 ? LOAD_x(item - 1) : (T)7);')
+scale(x, 2.0).sum().item()
+with fb.profiler.profile() as p:
+    y = scale(x, 3.0)
+    z = shift(y).cpu()
+print(z[0, :2].tolist())
+on = {e.name: e for e in p.events() if e.on_device}
+print(sorted(on), all(e.device_type == fb.profiler.DeviceType.CUDA for e in on.values()))
+print(on['scale (kernel)'].end_ns <= on['shift (kernel)'].start_ns, on['scale (kernel)'].self_device_time_total > 0)
+print('Self CUDA time total' in p.key_averages().table())"""
+    said = run(environment, script)
+    names = ["Memcpy DtoH", "scale (kernel)", "shift (kernel)"]
+    assert said.stdout == f"[7.0, 3.0]\n{names} True\nTrue True\nTrue\nclean\n", said.stdout + said.stderr
+
+
 def test_a_device_describes_itself(environment):
     said = run(environment, "print(fb._C.cuda_devices()[0]['name'], fb.zeros(2, device='cuda').device, fb.device('gpu'))")
     assert said.stdout == "Fake GPU cuda:0 cuda:0\nclean\n", said.stderr

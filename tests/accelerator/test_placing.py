@@ -52,7 +52,7 @@ def test_pickles_and_copies_stay_on_the_device():
     assert generator.device == DEVICE and generator.initial_seed() == 3
 
 
-def test_pinned_memory():
+def test_pinned_memory(monkeypatch):
     x = fb.randn(5, 7).t()
     pinned = x.pin_memory(DEVICE)
     assert pinned.is_pinned() and not x.is_pinned() and fb.equal(pinned, x) and pinned.stride() == x.stride()
@@ -64,6 +64,15 @@ def test_pinned_memory():
     with pytest.raises(RuntimeError, match="no accelerator"):
         x.pin_memory()
     del pinned
+    with monkeypatch.context() as patch:
+        patch.setenv("FLAMBEAU_DEVICE", DEVICE.type)
+        for made in (fb.zeros(3, pin_memory=True), fb.tensor([0.0, 0, 0], pin_memory=True), fb.arange(3.0, pin_memory=True) * 0):
+            assert made.tolist() == [0, 0, 0]
+        made = fb.ones(2, 3, pin_memory=True, requires_grad=True)
+        assert made.is_pinned() and made.requires_grad and made.is_leaf and not fb.ones(2, pin_memory=False).is_pinned()
+        with pytest.raises(RuntimeError, match="only dense CPU tensors"):
+            fb.ones(2, device=DEVICE, pin_memory=True)
+    del made
     from flambeau._tensor import pinning
 
     assert not pinning._ranges

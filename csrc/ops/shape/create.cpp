@@ -55,9 +55,6 @@ Options options(const Args& a, int first, Device device) {
         fail(ErrorKind::NotImplemented,
              "not implemented for sparse types: only the strided layout is available, use layout=strided");
     }
-    if (a.given(first + 3) && a.flag(first + 3)) {
-        fail_state("pin_memory=True needs an accelerator, and none is present; leave it out");
-    }
     return {a.dtype_or_none(first), a.device_or_none(first + 2).value_or(device)};
 }
 

@@ -23,8 +23,8 @@ struct Options {
     std::optional<DType> dtype;
     Device device;
 };
-// Reads the five arguments from index `first` on; layouts other than strided and pinned memory are refused.
-// requires_grad is the dispatcher's.
+// Reads the five arguments from index `first` on; layouts other than strided are refused.
+// pin_memory and requires_grad are the dispatcher's.
 Options options(const Args& a, int first, Device device = default_device());
 // While deterministic algorithms are asked for: shows the elements of t's storage from `first` on as never set.
 void unset_from(const Tensor& t, int64_t first);

@@ -8,6 +8,9 @@
 
 namespace fb {
 
+// The same elements in pinned memory; the bindings set it.
+Tensor (*pin_result)(const Tensor&) = nullptr;
+
 bool any_requires_grad(const Args& a) {
     for (int i = 0; i < a.count; i++) {
         if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) {
@@ -317,6 +320,11 @@ Value invoke(const OpOverload& op, Args& a) {
         return op.fn(a);
     }
     Value value = modes.grad && any_requires_grad(a) ? run_recorded(op, a, modes) : run_plain(op, a, modes);
+    if (op.requires_grad > 0) [[unlikely]] {
+        int before = op.requires_grad - 1;
+        if (a.given(before) && op.signature.params[static_cast<size_t>(before)].name == "pin_memory" && a.flag(before))
+            value = pin_result(std::get<Tensor>(value));
+    }
     if (op.requires_grad >= 0 && a.given(op.requires_grad) && a.flag(op.requires_grad))
         set_requires_grad(std::get<Tensor>(value), true);
     if (modes.anomaly_forward) check_finite(op, a, value);
