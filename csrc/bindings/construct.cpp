@@ -49,7 +49,12 @@ class NestedData {
     };
 
     void read(PyObject* o, int64_t depth) {
-        if (is_tensor(o)) return add_tensor(readable(o), depth);
+        if (is_tensor(o)) {
+            Tensor t = readable(o);
+            // In a list a tensor of one element is a number, whatever its shape; as in PyTorch.
+            if (depth && t.numel() == 1) t = make_view(t.storage_ref(), t.dtype(), {}, {}, t.offset());
+            return add_tensor(t, depth);
+        }
         if (is_numpy_array(o)) {
             Owned module(ok(in_python<PyImport_ImportModule>("flambeau")));
             Owned function(ok(in_python<PyObject_GetAttrString>(module.get(), "as_tensor")));

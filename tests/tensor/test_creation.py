@@ -152,3 +152,14 @@ def test_whole_numbers_beyond_64_bits_are_rounded(dtype):
         fb.tensor(2**64, dtype=fb.int64)
     with pytest.raises(OverflowError, match="too large"):
         fb.tensor(10**400, dtype=dtype)
+
+
+def test_tensors_of_one_element_in_lists_are_numbers():
+    """As in PyTorch: rewards that are kept as tensors of one element make a vector. Arrays keep their shape."""
+    one, two = fb.tensor([1.0]), fb.tensor(2.0)
+    assert fb.tensor([one]).tolist() == [1] and fb.tensor([one, two, 3]).tolist() == [1, 2, 3]
+    assert fb.tensor([[3, one], [fb.ones(1, 1, 1), two]]).tolist() == [[3, 1], [1, 2]]
+    assert fb.as_tensor((fb.ones(1, 1),)).shape == (1,) and fb.tensor(one).shape == (1,)
+    assert fb.tensor([np.ones(1)]).shape == (1, 1) and fb.tensor([fb.ones(2), fb.zeros(2)]).shape == (2, 2)
+    with pytest.raises(ValueError, match="ragged"):
+        fb.tensor([one, [2.0]])
