@@ -338,7 +338,9 @@ PyObject* set_errors(PyObject*, PyObject* errors) {
 }
 // lend_name_of_cuda(on): Note [CUDA's name].
 PyObject* lend_name(PyObject*, PyObject* on) {
-    lend_name_of_cuda(PyObject_IsTrue(on) == 1);
+    int answer = PyObject_IsTrue(on);
+    if (answer < 0) return nullptr;
+    lend_name_of_cuda(answer == 1);
     Py_RETURN_NONE;
 }
 PyObject* show_package(PyObject*, PyObject* text) {
