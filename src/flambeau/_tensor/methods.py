@@ -10,7 +10,7 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._tensor import copying, exchange, hooks
 from flambeau._tensor.exchange import from_array, from_dlpack, from_file, from_numpy, frombuffer, is_array, to_dlpack
 from flambeau._tensor.layouts import Size, preserve_format, strided
-from flambeau.errors import ArgumentError, StateError
+from flambeau.errors import ArgumentError, DTypeError, StateError
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor", "to_dlpack"]  # fmt: skip
 
@@ -451,9 +451,9 @@ def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"data: expected a tensor, got {type(value).__name__}")
     if self.layout is not value.layout:
-        raise StateError(
-            f"Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: data: layouts "
-            f"{self.layout} and {value.layout}; convert with .to_dense() or .to_sparse()"
+        raise DTypeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: data: a tensor of "
+            f"layout {self.layout} cannot become one of {value.layout}; convert with .to_dense() or .to_sparse()"
         )
     if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
         raise StateError(
