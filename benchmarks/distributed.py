@@ -1,9 +1,10 @@
-"""How fast collectives are between processes of one host, against PyTorch's gloo.
+"""How fast several processes of one host communicate and train, against PyTorch's gloo, raw MPI and a process alone.
 
     python benchmarks/distributed.py [--quick] [--only PATTERN] [--torch-python PATH] [--write]
 
-A row is a batch of calls on 2 or 4 ranks with one thread each. Its size is that of the whole tensor: what all_reduce and
-broadcast work on, what all_gather gives and what reduce_scatter takes. About 4 GB of memory.
+A row of collectives is a batch of calls on 2 or 4 ranks with one thread each. Its size is that of the whole tensor: what
+all_reduce and broadcast work on, what all_gather gives and what reduce_scatter takes. Rows of training are a step on two
+ranks with one thread each. About 6 GB of memory.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from harness.rows import Budget, Suite
 suite = Suite(
     "distributed",
     __file__,
-    "Distributed: collectives on one host",
+    "Distributed: several processes on one host",
     target_seconds=0.05,
     libs=("flambeau", "torch"),
-    patience=300,
+    patience=400,
     rounds=3,
     slow=0.3,
 )
@@ -31,23 +32,67 @@ for ranks in (2, 4):
     for op in OPS:
         group = suite.group(f"{op}, {ranks} ranks")
         for text, nbytes, repeats in SIZES:
-            setup = f"from rows.collectives import Collective; task = Collective(lib, {op!r}, {nbytes}, {ranks}, {repeats})"
-            group(f"{text}, {repeats} call{'s' * (repeats > 1)}", "task.batch()", setup=setup, check=False)
+            setup = f"from rows.ranks import Ranks; task = Ranks(lib, {ranks}, 'Calls', {op!r}, {nbytes}, {repeats})"
+            group(f"{text}, {repeats} call{'s' * (repeats > 1)}", "task.run('batch')", setup=setup, check=False)
+
+MODELS = {"ResNet-18": "resnet18", "GPT-2 of 6 blocks and width 512": "gpt", "NCF": "ncf"}
+training = suite.group("training step with DistributedDataParallel, 2 ranks")
+for title, name in MODELS.items():
+    setup = f"from rows.ranks import Ranks; task = Ranks(lib, 2, 'DataParallel', {name!r})"
+    training(title, "task.run('step')", setup=setup, check=False)
+
+overhead = suite.group("time of a data-parallel step beyond a local one and the collective, in parts of the local one", kind="value")
+for title, name in MODELS.items():
+    setup = f"from rows.ranks import Ranks; task = Ranks(lib, 2, 'DataParallel', {name!r})"
+    overhead(title, "task.run('overhead')", setup=setup, check=False, skip=("torch",))
+
+peaks = suite.group("peak memory of a rank under fully_shard, in parts of that under DistributedDataParallel", kind="value")
+for ranks in (2, 4):
+    setup = f"from rows.ranks import Ranks; task = Ranks(lib, {ranks}, 'Peak')"
+    peaks(f"GPT-2 of 12 blocks and width 512, {ranks} ranks", "task.run('share')", setup=setup, check=False, skip=("torch",))
+
+against = suite.group("time of raw MPI by that of the own engine", kind="value")
+for ranks in (2, 4):
+    for op in OPS:
+        for text, nbytes, _ in SIZES[:-1]:
+            stmt = f"against_mpi({op!r}, {nbytes}, {ranks})"
+            against(f"{op}, {ranks} ranks, {text}", stmt, setup="from rows.ranks import against_mpi", check=False, skip=("torch",))
 
 
-def mean(results):
-    found = ratios(results, "torch")
-    return geomean(found) if found else None
+def of(results, start):
+    return [result for result in results if result.group.startswith(start)]
 
 
-def worst(results):
-    found = ratios(results, "torch")
-    return min(found) if found else None
+def values(results, start):
+    return [figure for result in of(results, start) if (figure := result.figure("flambeau")) is not None]
+
+
+def calls(results):
+    return [result for result in results if result.group.startswith(OPS)]
+
+
+def over(function, choose):
+    """A budget's value: None without measurements."""
+
+    def value(results):
+        found = choose(results)
+        return function(found) if found else None
+
+    return value
+
+
+def named(results, start, word):
+    return [r.figure("flambeau") for r in of(results, start) if word in r.name and r.figure("flambeau") is not None]
 
 
 suite.budgets = [
-    Budget("collectives, geometric mean of PyTorch's time by ours", mean, at_least=1.5),
-    Budget("slowest of them", worst, at_least=1.0),
+    Budget("collectives, geometric mean of PyTorch's time by ours", over(geomean, lambda r: ratios(calls(r), "torch")), at_least=1.5),
+    Budget("slowest of them", over(min, lambda r: ratios(calls(r), "torch")), at_least=1.0),
+    Budget("data-parallel training, slowest model", over(min, lambda r: ratios(of(r, "training"), "torch")), at_least=1.5),
+    Budget("overhead of data-parallel steps, largest", over(max, lambda r: values(r, "time of a data")), at_most=0.05, unit=""),
+    Budget("peak memory under fully_shard, 2 ranks", over(max, lambda r: named(r, "peak", "2 ranks")), at_most=0.6),
+    Budget("peak memory under fully_shard, 4 ranks", over(max, lambda r: named(r, "peak", "4 ranks")), at_most=0.35),
+    Budget("raw MPI's time by ours, geometric mean", over(geomean, lambda r: values(r, "time of raw MPI")), at_least=0.9),
 ]
 
 if __name__ == "__main__":
