@@ -14,6 +14,7 @@ import fnmatch
 import functools
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes per file (default: 2)")
     parser.add_argument("--timeout", type=int, default=120, help="seconds per test (default: 120)")
     parser.add_argument("--file-timeout", type=int, default=3600, help="seconds per file (default: 3600)")
+    parser.add_argument("--memory", type=int, default=0, help="GiB of address space per process (default: no limit)")
     parser.add_argument("--output", type=Path, default=Path("torch_report.txt"), help="where failures are listed")
     options = parser.parse_args()
     source = Path(os.environ.get("TORCH_SOURCE", ""))
@@ -116,7 +118,9 @@ def run_file(file: Path, name: str, options: argparse.Namespace, listing) -> Cou
             command += ["--share", str(options.share)]
         paths = [str(TOOLS), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        tail, stopped = run_within(command, options.file_timeout, cwd=folder, env=environment)
+        limit = options.memory << 30
+        bound = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))} if limit else {}
+        tail, stopped = run_within(command, options.file_timeout, cwd=folder, env=environment, **bound)
         if not report.exists():
             listing.write(f"{name}: no report\n{tail}\n")
             return Counter({"crashed": 1})
