@@ -202,3 +202,21 @@ def test_dual_tensors_print_their_tangents():
         with pytest.raises(RuntimeError, match="has a forward gradient at the same level"):
             fwd.make_dual(fb.zeros(2), x)
     assert "tangent" not in repr(fb.zeros(2))
+
+
+def test_a_jvp_gives_no_tangent_to_a_constant_result():
+    class Constant(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            out = y.clone()
+            ctx.mark_non_differentiable(out)
+            return x.clone(), out
+
+        @staticmethod
+        def jvp(ctx, x, y):
+            return x, x.clone()
+
+    with fwd.dual_level():
+        x = fwd.make_dual(fb.ones(2), fb.ones(2))
+        with pytest.raises(RuntimeError, match="You should return None at that position instead"):
+            Constant.apply(x, fb.ones(2))

@@ -312,3 +312,12 @@ def test_hooks_that_an_unpack_hook_leaves_behind_end_with_the_backward():
     assert packed == [1]
     z = fb.tensor(1.0, requires_grad=True).exp()
     z.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)  # refused where hooks are set already
+
+
+def test_save_on_cpu_takes_pin_memory():
+    """Programs for accelerators pass it; where there is no memory to pin, it has no effect."""
+    x = fb.ones(2, requires_grad=True)
+    with fb.autograd.graph.save_on_cpu(pin_memory=True):
+        y = x * x
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2]

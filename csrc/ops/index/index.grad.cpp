@@ -144,7 +144,7 @@ Slopes of_extreme(const By& by, const Var& g, const Var& self, const Var& source
 OP("_differentiable_once(Tensor input) -> Tensor", 0) { return clone(a.tensor(0)); }
 GRAD("_differentiable_once") {
     fail(ErrorKind::NotImplemented,
-         "the second derivative of a product that has more than one zero among its sources is not implemented");
+         "Double backward is unsupported for a product that has more than one zero among its sources");
 }
 
 namespace {

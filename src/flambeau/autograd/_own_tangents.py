@@ -50,6 +50,11 @@ def run_jvp(
     for i, (tangent, output, result) in enumerate(zip(found, outputs, results, strict=True)):
         if tangent is None or not isinstance(result, Tensor):
             continue
+        if not result.requires_grad:
+            raise StateError(
+                f"{cls.__name__}.jvp returned a tangent for output {i}, which has no gradient (an integer, or marked so). "
+                "You should return None at that position instead"
+            )
         if not isinstance(tangent, Tensor):
             raise TypeError(f"{cls.__name__}.jvp returned {type(tangent).__name__} for output {i}, expected a tensor or None")
         if tangent.shape != result.shape:

@@ -130,7 +130,7 @@ class save_on_cpu(saved_tensors_hooks):
     """Tensors kept for backward inside are moved to the CPU, and back when needed.
 
     Args:
-        pin_memory: into pinned memory, which needs an accelerator.
+        pin_memory: into pinned memory; without an accelerator there is none, and this has no effect.
         device_type: the accelerator; kept for old code.
 
     Example:
@@ -143,9 +143,6 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        if pin_memory:
-            raise RuntimeError("save_on_cpu: pin_memory=True needs an accelerator, and none is available")
-
         def pack(t: Tensor) -> tuple[Any, Tensor]:
             return t.device, t.clone() if t.device.type == "cpu" else t.cpu()
 
