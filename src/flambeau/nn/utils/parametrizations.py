@@ -219,7 +219,7 @@ def orthogonal(
             f'orthogonal: orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map!r}'
         )
     if orthogonal_map == "householder" and weight.is_complex():
-        raise ValueError("orthogonal: the householder map does not support complex tensors")
+        raise ValueError("orthogonal: the householder parametrization does not support complex tensors")
     return parametrize.register_parametrization(
         module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True
     )
