@@ -104,12 +104,16 @@ SECTIONS = {
     "memory": "Memory",
     "data": "Loading data and files",
 }
+# Those that compare with nothing: a picture of their own.
+PICTURES = {"async": "The host runs ahead of an accelerator", "allocator": "Memory comes from the cache after the first iteration"}
 
 
 def charts(text):
     """{section: charts} of the results."""
     found = {}
     for key, section in sections(text).items():
+        if key in PICTURES:
+            continue
         all_tables = tables(section)
         if key == "models":
             wanted = ("vs PyTorch", "vs compile")
@@ -133,6 +137,10 @@ def pages():
                 lines += [f"### {c.title}", ""] if len(drawn[key]) > 1 else []
                 lines += [f"<figure>{svg(c)}</figure>", ""]
             lines += [*facts, ""]
+    for key, title in PICTURES.items():
+        if key in told:
+            picture, facts = (re.findall(form, told[key], re.M) for form in (r"^!\[.*\)$", r"^- (?:Machine|How):.*$"))
+            lines += [f"## {title}", "", *picture, "", *facts, ""]
     # The page stands alone: its link to the folder's README would lead out of the site.
     plain = re.sub(r"<!--.*?-->\n?", "", re.sub(r"\[([^\]]+)\]\([^)]*\.md\)", r"`benchmarks/\1`", text))
     return {"benchmarks/index.md": "\n".join(lines), "benchmarks/tables.md": plain}

@@ -139,8 +139,13 @@ def test_charts_show_the_figures_of_the_results():
     text = charts.RESULTS.read_text()
     found = charts.charts(text)
     assert set(found) == set(charts.SECTIONS)
-    for key, section in charts.sections(text).items():
-        for chart in found[key]:
+    told = charts.sections(text)
+    assert set(told) == set(charts.SECTIONS) | set(charts.PICTURES)
+    page = charts.pages()["benchmarks/index.md"]
+    for key, title in charts.PICTURES.items():
+        assert f"## {title}" in page and f"({key}.png)" in page and (charts.RESULTS.parent / f"{key}.png").exists()
+    for key, section in told.items():
+        for chart in found.get(key, []):
             assert chart.rows and chart.series[0] == "vs PyTorch"
             drawing = charts.svg(chart)
             for name, row in chart.rows.items():

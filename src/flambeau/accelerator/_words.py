@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import flambeau as fb
@@ -177,7 +177,7 @@ def evaluate(tree: Tree, values: dict[str, Any], dtype: Any) -> Any:
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 
 
-@cache
+@lru_cache(128)
 def _derivative(name: str, index: int) -> Tree:
     derivatives = WORDS[name].derivatives
     if derivatives is None:
