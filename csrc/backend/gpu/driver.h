@@ -60,6 +60,8 @@ class Driver {
     const uint32_t generation = fork_generation.load();
     virtual const char* name() const = 0;
     virtual Device device() const = 0;
+    // Whether kernels run on a processor: few items that use long vectors and the caches suit it, not many small ones.
+    virtual bool is_processor() const = 0;
     virtual CachingAllocator& allocator() = 0;
 
     // Streams are numbered from 0, the default one. Work of one stream is done in order; streams run side by side.

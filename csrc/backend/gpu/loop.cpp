@@ -9,7 +9,7 @@
 namespace fb::gpu {
 namespace {
 
-constexpr int64_t row_chunk = 1024;  // elements of a row for one item
+constexpr int64_t group_items = 128;
 
 // An operand as the compute type. A number on the host comes as a number, not as memory.
 struct Operands {
@@ -65,8 +65,8 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
     LoopPlan plan;
     make_plan(plan, out.shape(), operands, count);
     auto stride = [&](int k, int d) { return plan.operands[k].strides[d] / itemsize(plan.operands[k].dtype); };
-    // Where every element follows the one before, or all are one, items are elements. Otherwise an item takes a piece
-    // of a row: its place is found once for all of it.
+    // Where every element follows the one before, or all are one, items are elements. Otherwise the place of a row is
+    // found once for a piece of it.
     bool flat = plan.ndim <= 1;
     for (int k = 0; k < count && plan.ndim == 1; k++) flat &= stride(k, 0) == 0 || stride(k, 0) == 1;
     Work work(out.device());
@@ -102,11 +102,15 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
     std::string once = made.loads + stores;
     if (flat) return work.run("    " + once, out.numel());
 
-    int64_t row = plan.shape[0], chunk = std::min<int64_t>(row, row_chunk), chunks = (row + chunk - 1) / chunk;
-    work.number("row", row).number("chunk", chunk).number("chunks", chunks).numbers("shape", plan.shape, plan.ndim);
-    std::string begin =
-        "    ix rest = item / g.chunks, k = (item - rest * g.chunks) * g.chunk;\n"
-        "    const ix stop = k + g.chunk < g.row ? k + g.chunk : g.row;\n    ix ";
+    // A group takes a piece of a long row, side by side; an item takes a short row.
+    int64_t row = plan.shape[0];
+    bool long_rows = row >= group_items / 2;
+    int64_t chunk = long_rows ? group_items : row, chunks = (row + chunk - 1) / chunk;
+    work.number("row", row).numbers("shape", plan.shape, plan.ndim);
+    if (long_rows) work.number("chunks", chunks);
+    std::string begin = long_rows ? "    const ix piece = (ix)GROUP;\n    ix rest = piece / g.chunks;\n"
+                                    "    const ix k = (piece - rest * g.chunks) * SIZE + (ix)LID;\n    ix "
+                                  : "    ix rest = item, k = 0;\n    ix ";
     std::string step =
         "    for (int d = 1; d < NDIM; d++) {\n        const ix next = rest / g.shape[d], place = rest - "
         "next * g.shape[d];\n        rest = next;\n";
@@ -119,8 +123,9 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
         step += "        o" + own + " += place * g.s" + own + "[d];\n";
     }
     work.define("NDIM", plan.ndim);
-    return work.run(begin + ";\n" + step + "    }\n    for (; k < stop; k++) { " + once + "}",
-                    out.numel() / row * chunks);
+    begin += ";\n" + step + "    }\n    ";
+    if (long_rows) return work.run(begin + "if (k < g.row) { " + once + "}", out.numel() / row * chunks * group_items);
+    return work.run(begin + "for (; k < g.row; k++) { " + once + "}", out.numel() / row);
 }
 
 namespace {

@@ -180,6 +180,7 @@ bool run_row_norm(const Tensor& y, const Statistics& made, const Tensor& x, cons
     work.compute(x.dtype()).tensor("x", x).tensor("y", y).tensor("w", affine.weight).tensor("b", affine.bias);
     work.tensor("rstd", made.rstd).number("n", size).real("eps", eps).real("share", 1.0 / double(size)).define("L", 16);
     if (centered) work.tensor("mean", made.mean);
+    if (size >= 256) work.large_items();
     std::string lanes = "    for (; i + L <= g.n; i += L) { UNROLL for (int l = 0; l < L; l++) { ";
     auto total = [&](const std::string& name, const std::string& value) {
         std::string each = "const T v = LOAD_x(at + i + l); " + name + "[l] += " + value + "; ";
@@ -223,6 +224,7 @@ bool run_row_norm_gradient(const NormGradients& to, const Tensor& g, const Tenso
         .tensor("to", to.input);
     if (centered) work.tensor("mean", made.mean);
     work.number("n", size).real("share", 1.0 / double(size)).define("L", 16);
+    if (size >= 256) work.large_items();
     std::string value = weight.defined() ? "LOAD_grad(at + i + l) * LOAD_w(i + l)" : "LOAD_grad(at + i + l)";
     std::string each = "const T v = " + value + "; all[l] += v; cross[l] += v * (LOAD_x(at + i + l) - m); ";
     std::string text = "    const ix at = item * g.n;\n    const T r = LOAD_rstd(item), m = " +

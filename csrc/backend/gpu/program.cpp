@@ -19,6 +19,16 @@ typedef float f32; typedef double f64;
 #define SHARED static thread_local
 #define UNROLL _Pragma("GCC unroll 32")
 #define HAS_F64 1
+typedef i64 narrow_ix;
+#define VECTOR_(v, T, n) \
+    typedef T v __attribute__((vector_size(64))); \
+    FN v v##_load(const T* p) { v r; memcpy(&r, p, 64); return r; } \
+    FN void v##_store(T* p, v r) { memcpy(p, &r, 64); } \
+    FN v v##_of(T x) { return x - v{}; } \
+    FN v v##_fma(v a, v b, v c) { return a * b + c; } \
+    FN T v##_sum(v a) { for (int m = n / 2; m; m /= 2) for (int i = 0; i < m; i++) a[i] += a[i + m]; return a[0]; }
+VECTOR_(v16, f32, 16)
+VECTOR_(v8d, f64, 8)
 #define HAS_ATOMIC64 1
 FN f32 float_of_bits(u32 bits) { f32 f; memcpy(&f, &bits, 4); return f; }
 FN u32 bits_of_float(f32 f) { u32 bits; memcpy(&bits, &f, 4); return bits; }
@@ -50,6 +60,28 @@ constexpr const char* opencl_head = R"(
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define HAS_F64 1
 typedef double f64;
+typedef double8 v8d;
+#define v8d_load(p) vload8(0, p)
+#define v8d_store(p, v) vstore8(v, 0, p)
+#define v8d_of(x) ((double8)(x))
+#define v8d_fma(a, b, c) fma(a, b, c)
+static inline f64 v8d_sum(double8 a) { const double4 b = a.lo + a.hi; const double2 c = b.lo + b.hi; return c.x + c.y; }
+#endif
+typedef float16 v16;
+#define v16_load(p) vload16(0, p)
+#define v16_store(p, v) vstore16(v, 0, p)
+#define v16_of(x) ((float16)(x))
+#define v16_fma(a, b, c) fma(a, b, c)
+static inline float v16_sum(float16 a) {
+    const float8 b = a.lo + a.hi;
+    const float4 c = b.lo + b.hi;
+    const float2 d = c.lo + c.hi;
+    return d.x + d.y;
+}
+#ifdef ON_PROCESSOR  // whose compiler makes vectors of neighbouring items when it knows that they do not wrap around
+typedef long narrow_ix;
+#else
+typedef int narrow_ix;
 #endif
 #if defined(cl_khr_int64_base_atomics)
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -83,7 +115,7 @@ typedef float f32;
 
 #define GROUP ((i64)get_group_id(0))
 #define LID ((i64)get_local_id(0))
-#define GID (GROUP * SIZE + LID)
+#define GID ((i64)get_global_id(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define FAIL(code, index) fail_(fault_, launch_, code, index)
 )";
@@ -101,6 +133,16 @@ typedef float f32; typedef double f64;
 #define SHARED __shared__
 #define UNROLL _Pragma("unroll")
 #define HAS_F64 1
+typedef i32 narrow_ix;
+#define VECTOR_(v, T, n) \
+    struct v { T at[n]; }; \
+    FN v v##_load(const T* p) { v r; for (int i = 0; i < n; i++) r.at[i] = p[i]; return r; } \
+    FN void v##_store(T* p, v r) { for (int i = 0; i < n; i++) p[i] = r.at[i]; } \
+    FN v v##_of(T x) { v r; for (int i = 0; i < n; i++) r.at[i] = x; return r; } \
+    FN v v##_fma(v a, v b, v c) { for (int i = 0; i < n; i++) c.at[i] += a.at[i] * b.at[i]; return c; } \
+    FN T v##_sum(v a) { T s = a.at[0]; for (int i = 1; i < n; i++) s += a.at[i]; return s; }
+VECTOR_(v16, f32, 16)
+VECTOR_(v8d, f64, 8)
 #define HAS_ATOMIC64 1
 FN f32 float_of_bits(u32 bits) { return __uint_as_float(bits); }
 FN u32 bits_of_float(f32 f) { return __float_as_uint(f); }
@@ -144,14 +186,19 @@ std::string cpp_kernel(const KernelText& k) {
         loads += "    " + type + " const " + name + " = (" + type + ")first->data[" + std::to_string(i) + "];\n";
     }
     const std::string exported = "extern \"C\" __attribute__((visibility(\"default\"))) ";
-    loads += "    const Params& g = *(const Params*)first->params;\n";
+    loads += "    const Params g = *(const Params*)first->params;\n";
     return "static inline __attribute__((always_inline)) void " + k.name + "_item(const Item_& it_" + parameters +
            ", const Params& g) {\n" + k.body + "\n}\n" + exported + "void " + k.name +
            "(const Item_* first, i64 begin, i64 end) {\n" + loads +
-           "    Item_ it = *first;\n    for (i64 group = begin; group < end; group++)\n"
-           "        for (i32 lid = 0; lid < SIZE; lid++) {\n            it.group = group; it.lid = lid;\n            " +
-           k.name + "_item(it" + names + ", g);\n        }\n}\n" + exported + "void " + k.name +
-           "_one(const Item_* first) {\n" + loads + "    " + k.name + "_item(*first" + names + ", g);\n}\n";
+           "    for (i64 group_ = begin; group_ < end; group_++) {\n        const i32 count_ = " +
+           (k.whole ? "SIZE" : "g.items - group_ * SIZE < SIZE ? (i32)(g.items - group_ * SIZE) : SIZE") +
+           ";\n        _Pragma(\"GCC ivdep\") for (i32 lid_ = 0; lid_ < count_; lid_++) {\n            Item_ it_ = "
+           "*first; "
+           "it_.group = group_; it_.lid = lid_;\n            " +
+           k.name + "_item(it_" + names + ", g);\n        }\n    }\n}\n" + exported + "void " + k.name +
+           "_one(const Item_* first) {\n" + loads +
+           (k.whole ? "" : "    if (first->group * SIZE + first->lid >= g.items) return;\n") + "    " + k.name +
+           "_item(*first" + names + ", g);\n}\n";
 }
 
 std::string device_kernel(const KernelText& k, Dialect dialect) {
@@ -169,6 +216,7 @@ std::string device_kernel(const KernelText& k, Dialect dialect) {
             begin += type + " const " + name + " = (" + type + ")((__global char*)buffer_of_" + name + " + place_of_" +
                      name + ");\n";
     }
+    if (!k.whole) begin += "    if (GID >= g.items) return;\n";
     return text + "const Params g, GLOBAL i32* fault_, const i64 launch_) {\n" + begin + k.body + "\n}\n";
 }
 

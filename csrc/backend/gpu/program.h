@@ -15,8 +15,11 @@
 // BARRIER, FAIL and the numbers of items are words of bodies only: functions get what they need as arguments. Functions
 // begin with FN; pointers in their arguments carry GLOBAL or LOCAL.
 //
-// It is C that OpenCL C 1.2, CUDA C++ and C++17 all compile: no templates, references, overloads or vector types, no
-// `long`, `double` or `bool`: i8 … u64, f32, f64. Mathematical functions have the names without a letter at the end
+//   - `ix`, the type of indices, and `px`, its form among the parameters;
+//   - v16 and v8d, sixteen f32 and eight f64, with v16_load(p), v16_store(p, v), v16_of(x), v16_fma(a, b, c)
+//     and v16_sum(v): for processors, whose compilers keep them in registers.
+// It is C that OpenCL C 1.2, CUDA C++ and C++17 all compile: no templates, references, overloads or other vector types,
+// no `long`, `double` or `bool`: i8 … u64, f32, f64. Mathematical functions have the names without a letter at the end
 // (exp, not expf), for both types.
 #pragma once
 #include <string>
@@ -29,12 +32,14 @@ struct KernelText {
     std::vector<std::string> pointers;  // "GLOBAL f32* out": at most most_pointers
     std::string body;
     int size = 128;
+    bool whole = true;  // false: items from g.items on are left out
 };
 inline constexpr size_t most_pointers = 32;
 
 struct Program {
     std::string text;  // functions, and the type Params
     std::vector<KernelText> kernels;
+    bool fuses = false;  // a * b + c may be rounded once
 };
 
 enum class Dialect { Cpp, OpenCL, Cuda };

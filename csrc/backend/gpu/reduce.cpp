@@ -276,6 +276,7 @@ bool run_rule(const Rule& rule, const Tensor& in, const Dims& reduced, const Ten
     if (columns) work.number("width", width);
     if (chunks > 1) work.number("results", results_count);
     for (int n = 0; n < count; n++) work.real(std::string(1, "abc"[n]), numbers[n]);
+    if ((columns || !rule.ordered) && length * (columns ? lanes : 1) >= 256) work.large_items();
     work.define("NK", nk).define("NR", nr).define("L", columns || !rule.ordered ? lanes : 1);
     work.define("STEP", inner[0].in == 1 ? "1" : "g.step[0]");
     work.text(std::string("typedef ") + (in.dtype() == DType::Bool ? "u8" : compute_type(in.dtype())) + " X;\n");

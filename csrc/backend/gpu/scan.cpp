@@ -124,6 +124,7 @@ bool run_softmax(const Tensor& in, const Tensor& out, int64_t dim, bool logarith
     RowShape row(in, dim);
     Work work(in.device());
     work.compute(compute_dtype(in.dtype())).tensor("x", in).tensor("y", out);
+    if (row.n >= 256) work.large_items();
     row.describe(work).define("L", 16).define("NEXT", row.inner == 1 ? "1" : "g.inner");
     std::string text = std::string(RowShape::begin) + R"(    T lane[L], sum = (T)0;
     UNROLL for (int l = 0; l < L; l++) lane[l] = -INF;
@@ -157,6 +158,7 @@ bool run_softmax_backward(const Tensor& g, const Tensor& y, const Tensor& out, i
     RowShape row(y, dim);
     Work work(y.device());
     work.compute(compute_dtype(y.dtype())).tensor("x", g).tensor("y", y).tensor("to", out);
+    if (row.n >= 256) work.large_items();
     row.describe(work).define("L", 16).define("NEXT", row.inner == 1 ? "1" : "g.inner");
     std::string one =
         logarithm ? "LOAD_x(at + (i + l) * NEXT)" : "LOAD_x(at + (i + l) * NEXT) * LOAD_y(at + (i + l) * NEXT)";

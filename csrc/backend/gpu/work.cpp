@@ -107,7 +107,7 @@ bool Work::run(const std::string& body, int64_t items) {
     };
     std::string params = "typedef struct {";
     for (const Field& field : fields_) {
-        static constexpr const char* types[] = {" ix ", " u64 ", " f32 ", " f64 "};
+        static constexpr const char* types[] = {" px ", " u64 ", " f32 ", " f64 "};
         params += types[static_cast<int>(field.type)] + field.name;
         if (field.count) params.append("[").append(std::to_string(field.count)).append("]");
         params += ";";
@@ -120,9 +120,9 @@ bool Work::run(const std::string& body, int64_t items) {
     }
     end = (end + largest - 1) / largest * largest;  // the compiler's sizeof
     // The key has all that the program is made of.
-    std::string text = wide_ ? "typedef i64 ix;\n" : "typedef i32 ix;\n";
+    std::string text = wide_ ? "typedef i64 ix;\ntypedef i64 px;\n" : "typedef narrow_ix ix;\ntypedef i32 px;\n";
     text += text_ + params + " } Params;\n" + functions_;
-    std::string key = std::to_string(device_.index) + (typed_ ? name(compute_) : "") + text;
+    std::string key = std::to_string(device_.index) + (typed_ ? name(compute_) : "") + std::to_string(size_) + text;
     for (size_t i = 0; i < names_.size(); i++) key += types_[i] + names_[i] + ",";
     key += body;
     Programs& all = programs();
@@ -139,9 +139,10 @@ bool Work::run(const std::string& body, int64_t items) {
     }
     if (!known) {
         Program program{std::string(common_words()) + (typed_ ? words_of(compute_) : "") + text, {}};
-        KernelText own{"run_items", {}, "    const ix item = (ix)GID;\n    if (item >= g.items) return;\n" + body, 128};
+        KernelText own{"run_items", {}, "    const ix item = (ix)GID;\n" + body, size_, false};
         for (size_t i = 0; i < names_.size(); i++) own.pointers.push_back("GLOBAL " + types_[i] + "* " + names_[i]);
         program.kernels.push_back(std::move(own));
+        program.fuses = fuses_;
         std::vector<const Kernel*> built = on_host ? build_on_host(program, found.why) : driver(device_).build(program);
         if (!built.empty()) found.kernel = built[0];
         else if (!on_host) found.why = driver(device_).why();

@@ -51,6 +51,17 @@ class Work {
         fault_numbers_[1] = b;
         return *this;
     }
+    // Each item has much to do: on a processor it is a group by itself, and its inner loops become vectors.
+    Work& large_items() {
+        if (driver(device_).is_processor()) size_ = 1;
+        return *this;
+    }
+    // The same where an item has vectors of its own (blocks.h); a * b + c may then be rounded once.
+    Work& in_blocks() {
+        size_ = 1;
+        fuses_ = true;
+        return *this;
+    }
     // False, and nothing done, where kernels cannot be built; why() has the compiler's words.
     bool run(const std::string& body, int64_t items);
     const std::string& why() const { return why_; }
@@ -74,6 +85,8 @@ class Work {
     int64_t fault_numbers_[2] = {};
     int codes_ = 0;
     std::string why_;
+    int size_ = 128;
+    bool fuses_ = false;
 };
 
 // Every program that was built, without the head of a dialect: for tests.

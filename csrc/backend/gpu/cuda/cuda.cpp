@@ -100,6 +100,7 @@ class Cuda final : public Driver {
     }
     const char* name() const override { return report_.name.c_str(); }
     Device device() const override { return {DeviceType::CUDA, static_cast<int8_t>(index_)}; }
+    bool is_processor() const override { return false; }
     CachingAllocator& allocator() override { return allocator_; }
 
     int create_stream() override {

@@ -71,10 +71,12 @@ class Opencl final : public Driver {
         control_ = new_queue();
         uint64_t floats = 0;
         api_.GetDeviceInfo(found.id, 0x101B, sizeof floats, &floats, nullptr);
-        options_ = floats >> 7 & 1 ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+        if (floats >> 7 & 1) options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
+        if (is_processor()) options_ += " -DON_PROCESSOR";
     }
     const char* name() const override { return found_.name.c_str(); }
     Device device() const override { return {DeviceType::OpenCL, static_cast<int8_t>(index_)}; }
+    bool is_processor() const override { return found_.type == "cpu"; }
     CachingAllocator& allocator() override { return allocator_; }
 
     int create_stream() override {
@@ -285,7 +287,7 @@ class Opencl final : public Driver {
         int32_t status = 0;
         cl::Program program = api_.CreateProgramWithSource(context_, 1, &text, nullptr, &status);
         cl::check(status, "CreateProgramWithSource");
-        status = api_.BuildProgram(program, 1, &found_.id, options_, nullptr, nullptr);
+        status = api_.BuildProgram(program, 1, &found_.id, options_.c_str(), nullptr, nullptr);
         if (status == 0) return program;
         size_t size = 0;
         api_.GetProgramBuildInfo(program, found_.id, cl::build_log, 0, nullptr, &size);
@@ -303,7 +305,7 @@ class Opencl final : public Driver {
         int32_t valid = 0, status = 0;
         cl::Program program = api_.CreateProgramWithBinary(context_, 1, &found_.id, &size, &data, &valid, &status);
         if (!program || status != 0 || valid != 0) return nullptr;
-        if (api_.BuildProgram(program, 1, &found_.id, options_, nullptr, nullptr) == 0) return program;
+        if (api_.BuildProgram(program, 1, &found_.id, options_.c_str(), nullptr, nullptr) == 0) return program;
         api_.ReleaseProgram(program);
         return nullptr;
     }
@@ -324,7 +326,7 @@ class Opencl final : public Driver {
     CachingAllocator allocator_;
     cl::Context context_ = nullptr;
     cl::CommandQueue control_ = nullptr;  // for reads of what is there already
-    const char* options_;
+    std::string options_ = "-cl-std=CL1.2";
     mutable Mutex lock_;
     Stream streams_[most_streams];
     std::atomic<int> shared_{0};

@@ -21,9 +21,19 @@ namespace fb::gpu {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* options[] = {
-    "-std=c++17",      "-O2",     "-shared", "-fPIC", "-march=native", "-ffp-contract=off",
-    "-fno-math-errno", "-fwrapv", "-x",      "c++"};
+constexpr const char* options[] = {"-std=c++17",
+                                   "-O3",
+                                   "-shared",
+                                   "-fPIC",
+                                   "-march=native",
+                                   "-fno-math-errno",
+                                   "-fno-trapping-math",
+                                   "-fwrapv",
+#ifdef __x86_64__
+                                   "-mprefer-vector-width=512",
+#endif
+                                   "-x",
+                                   "c++"};
 
 std::string compiler() {
     const char* given = std::getenv("CXX");
@@ -73,13 +83,16 @@ void* load(const fs::path& library, std::string& why) {
     return handle;
 }
 
-void* compile(const std::string& source, std::string& why) {
+void* compile(const std::string& source, bool fuses, std::string& why) {
     if (compiler_version().empty()) {
         why = "there is no C++ compiler: '" + compiler() + "' does not run; install one, or name it in CXX";
         return nullptr;
     }
+    std::vector<std::string> words{compiler()};
+    words.insert(words.end(), std::begin(options), std::end(options));
+    words.emplace_back(fuses ? "-ffp-contract=fast" : "-ffp-contract=off");
     std::string all = compiler_version() + processor();
-    for (const char* option : options) all += std::string(option) + " ";
+    for (const std::string& word : words) all += word + " ";
     fs::path folder = cache_folder(), library = folder / (hash(all + source) + ".so");
     if (fs::exists(library)) {
         if (void* handle = load(library, why)) return handle;
@@ -87,8 +100,6 @@ void* compile(const std::string& source, std::string& why) {
     std::string own = library.string() + "." + std::to_string(getpid());
     fs::path text = own + ".cpp", made = own + ".tmp", output = own + ".log";
     std::ofstream(text) << source;
-    std::vector<std::string> words{compiler()};
-    words.insert(words.end(), std::begin(options), std::end(options));
     words.insert(words.end(), {text.string(), "-o", made.string()});
     int code = run(words, output);
     void* handle = nullptr;
@@ -105,9 +116,9 @@ void* compile(const std::string& source, std::string& why) {
 
 }  // namespace
 
-void* compile_program(const std::string& source, std::string& why) {
+void* compile_program(const std::string& source, bool fuses, std::string& why) {
     try {
-        return compile(source, why);
+        return compile(source, fuses, why);
     } catch (const fs::filesystem_error& error) {
         why = std::string("kernels cannot be kept on disk: ") + error.what();
         return nullptr;

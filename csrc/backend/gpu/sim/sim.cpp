@@ -39,6 +39,7 @@ class Sim final : public Driver {
     }
     const char* name() const override { return "simulated accelerator"; }
     Device device() const override { return {DeviceType::Sim, 0}; }
+    bool is_processor() const override { return true; }
     CachingAllocator& allocator() override { return allocator_; }
 
     int create_stream() override {
@@ -157,7 +158,7 @@ Sim& sim() {
 
 std::vector<const Kernel*> load_kernels(const Program& program, std::string& why) {
     std::vector<const Kernel*> all;
-    void* library = compile_program(assemble(program, Dialect::Cpp), why);
+    void* library = compile_program(assemble(program, Dialect::Cpp), program.fuses, why);
     if (!library) return all;
     bool barriers = program.text.find("BARRIER") != std::string::npos;
     for (const KernelText& text : program.kernels) {

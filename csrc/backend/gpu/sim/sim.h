@@ -33,8 +33,8 @@ struct SimKernel final : Kernel {
 };
 std::vector<const Kernel*> load_kernels(const Program& program, std::string& why);
 
-// Compiles a program (compiler.cpp): its library, or nullptr and the reason.
-void* compile_program(const std::string& source, std::string& why);
+// Compiles a program (compiler.cpp): its library, or nullptr and the reason. `fuses` as in Program.
+void* compile_program(const std::string& source, bool fuses, std::string& why);
 
 // Runs the items of a group in turns, each until its next barrier (fibers.cpp). False when some items came by a barrier
 // that others did not.
