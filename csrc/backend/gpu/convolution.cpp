@@ -2,6 +2,7 @@
 // block of pixels by channels in registers. Also convolutions channel by channel, and unfolding.
 #include <algorithm>
 
+#include "backend/gpu/blocks.h"
 #include "backend/gpu/elements.h"
 #include "backend/gpu/families.h"
 
@@ -52,6 +53,15 @@ FN ix seen_from(ix c0, ix c1, ix c2, ix t0, ix t1, ix t2, Params g) {
 }
 )";
 
+// Words for the side that is made and the side it is made from.
+void describe_direction(Work& work, bool backward) {
+    work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
+    work.define("FROM_PIXELS", backward ? "g.places" : "g.pixels")
+        .define("TO_PIXELS", backward ? "g.pixels" : "g.places");
+    work.define("FROM_ALL", backward ? "g.co" : "g.ci").define("FROM_GROUP", backward ? "g.go" : "g.gi");
+    work.define("TO_ALL", backward ? "g.ci" : "g.co").define("TO_GROUP", backward ? "g.gi" : "g.go");
+}
+
 // Rows are pixels of `to`, columns its channels. `from` has pixels that a tap leads to, or none; `w` has shape (groups,
 // taps, channels of a group of `from`, channels of a group of `to`).
 bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor& w, const Tensor& bias,
@@ -64,11 +74,7 @@ bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Te
     work.compute(compute_dtype(to.dtype())).tensor("to", to).tensor("from", from).tensor("w", w).tensor("bias", bias);
     describe(work, s).number("rows", rows).number("row_blocks", row_blocks).number("column_blocks", column_blocks);
     work.define("R", block_rows).define("C", width);
-    work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
-    work.define("FROM_PIXELS", backward ? "g.places" : "g.pixels")
-        .define("TO_PIXELS", backward ? "g.pixels" : "g.places");
-    work.define("FROM_ALL", backward ? "g.co" : "g.ci").define("FROM_GROUP", backward ? "g.go" : "g.gi");
-    work.define("TO_ALL", backward ? "g.ci" : "g.co").define("TO_GROUP", backward ? "g.gi" : "g.go");
+    describe_direction(work, backward);
     work.functions(geometry);
     std::string text = R"(    ix left = item / g.row_blocks;
     const ix r0 = (item - left * g.row_blocks) * R, group = left / g.column_blocks;
@@ -122,25 +128,152 @@ bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Te
     return work.run(text + "    }", row_blocks * column_blocks * s.groups);
 }
 
-// A weight (out, in / groups, taps) with its dimensions (groups, out, in, taps) in another order.
-Tensor reordered(const ConvShape& s, const Tensor& weight, bool backward) {
+// ---- on processors -------------------------------------------------------------------------------------------------
+
+// A tensor that is dense in memory, as the compute type.
+Tensor as_computed(const Tensor& t, DType compute) {
+    if (t.dtype() == compute) return t;
+    Tensor made = empty_strided(t.shape(), t.strides(), compute, t.device());
+    return run_copy(made, t) ? made : Tensor();
+}
+// A weight (out, in / groups, taps) as (groups, taps, channels of `from`, channels of `to`).
+Tensor weight_view(const ConvShape& s, const Tensor& weight, bool backward) {
     int64_t go = s.out_channels / s.groups, gi = s.per_group(), taps = s.taps();
     Dims shape = backward ? Dims{s.groups, taps, go, gi} : Dims{s.groups, taps, gi, go};
     Dims strides = backward ? Dims{go * gi * taps, 1, gi * taps, taps} : Dims{go * gi * taps, 1, taps, gi * taps};
-    Tensor made = empty(shape, weight.dtype(), weight.device());
-    return run_copy(made, view_of(weight, shape, strides, weight.offset())) ? made : Tensor();
+    return view_of(weight, shape, strides, weight.offset());
+}
+
+// As `gathered`, in blocks. Pixels beyond the border are read from a row of zeros.
+bool gathered_in_blocks(const ConvShape& s, const Tensor& to, const Tensor& given, const Tensor& weight,
+                        const Tensor& bias, bool backward) {
+    DType compute = compute_dtype(to.dtype());
+    int64_t to_group = backward ? s.per_group() : s.out_channels / s.groups,
+            from_group = backward ? s.out_channels / s.groups : s.per_group();
+    int64_t rows = s.batch * (backward ? s.pixels() : s.places());
+    BlockShape block = block_for(compute, rows, to_group);
+    Tensor w = in_panels(weight_view(s, weight, backward), compute, block.width()), from = as_computed(given, compute);
+    if (!w.defined() || !from.defined()) return false;
+    Tensor zeros = empty({from_group}, compute, to.device());
+    static constexpr char nothing[8] = {};
+    fill(zeros, nothing);
+    int64_t row_blocks = (rows + block.height - 1) / block.height,
+            column_blocks = (to_group + block.width() - 1) / block.width();
+    Work work(to.device());
+    work.in_blocks().compute(compute).tensor("to", to).tensor("from", from).tensor("w", w).tensor("zeros", zeros);
+    work.tensor("bias", bias);
+    describe(work, s).number("rows", rows).number("row_blocks", row_blocks).number("column_blocks", column_blocks);
+    block.define(work);
+    describe_direction(work, backward);
+    work.functions(geometry);
+    std::string text = R"(    ix left = item / g.row_blocks;
+    const ix r0 = (item - left * g.row_blocks) * R, group = left / g.column_blocks, panel = left - group * g.column_blocks;
+    const ix c0 = panel * W, width = TO_GROUP - c0 < W ? TO_GROUP - c0 : W;
+    const ix height = g.rows - r0 < R ? g.rows - r0 : R;
+    ix image[R], z[R], y_[R], x[R];
+    for (int r = 0; r < R; r++) {
+        const ix row = r0 + (r < height ? r : 0), place = row % TO_PIXELS, line = place / TO[2];
+        image[r] = row / TO_PIXELS * FROM_PIXELS;
+        x[r] = place - line * TO[2];
+        z[r] = line / TO[1];
+        y_[r] = line - z[r] * TO[1];
+    }
+    T row[W];
+)" + block_sums(block) +
+                       R"(    ix tap = 0;
+    for (ix t0 = 0; t0 < g.window[0]; t0++)
+    for (ix t1 = 0; t1 < g.window[1]; t1++)
+    for (ix t2 = 0; t2 < g.window[2]; t2++, tap++) {
+        int some = 0;
+)";
+    for (int64_t r = 0; r < block.height; r++) {
+        std::string n = std::to_string(r), at = "[" + n + "]";
+        text += "        const ix at" + n + " = SEEN(z" + at + ", y_" + at + ", x" + at + ", t0, t1, t2, g);\n" +
+                "        some |= at" + n + " >= 0;\n        GLOBAL const T* const x" + n + " = at" + n +
+                " < 0 ? zeros : from + ((image" + at + " + at" + n + ") * FROM_ALL + group * FROM_GROUP);\n";
+    }
+    text +=
+        R"(        if (!some) continue;
+        GLOBAL const T* y = w + ((group * g.taps + tap) * g.column_blocks + panel) * FROM_GROUP * W;
+        for (ix k = 0; k < FROM_GROUP; k++, y += W) {
+)" + block_products(block) +
+        "        }\n    }\n" +
+        block_ends(block, std::string("const ix channel = group * TO_GROUP + c0 + j; STORE_to((r0 + ROW) * TO_ALL + "
+                                      "channel, row[j]") +
+                              (bias.defined() ? " + LOAD_bias(channel));" : ");"));
+    return work.run(text, row_blocks * column_blocks * s.groups);
+}
+
+// Rows are output channels, columns input channels: for every tap, along lines of pixels.
+bool weight_in_blocks(const ConvShape& s, const Tensor& sums, const Tensor& gy, const Tensor& x, int64_t chunks,
+                      int64_t length) {
+    DType compute = compute_dtype(x.dtype());
+    int64_t go = s.out_channels / s.groups, gi = s.per_group(), lines = s.batch * s.out[0] * s.out[1];
+    BlockShape block = block_for(compute, go, gi);
+    while (gi % block.width()) block.vectors /= 2;
+    Tensor grads = as_computed(gy, compute), from = as_computed(x, compute);
+    if (!grads.defined() || !from.defined()) return false;
+    int64_t row_blocks = (go + block.height - 1) / block.height, column_blocks = gi / block.width();
+    Work work(x.device());
+    work.in_blocks().compute(compute).tensor("to", sums).tensor("grad", grads).tensor("x", from);
+    describe(work, s).number("lines", lines).number("length", length).number("size", s.groups * go * gi * s.taps());
+    work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
+    block.define(work);
+    std::string text = R"(    ix left = item / g.column_blocks;
+    const ix c0 = (item - left * g.column_blocks) * W;
+    ix next = left / g.row_blocks;
+    const ix r0 = (left - next * g.row_blocks) * R, height = g.go - r0 < R ? g.go - r0 : R, width = W;
+    left = next / g.taps;
+    const ix tap = next - left * g.taps, chunk = left / g.groups, group = left - chunk * g.groups;
+    const ix row_of = tap / g.window[2], t2 = tap - row_of * g.window[2], t0 = row_of / g.window[1], t1 = row_of - t0 * g.window[1];
+    const ix begin = chunk * g.length, end = begin + g.length < g.lines ? begin + g.length : g.lines;
+    // The places of a line whose windows see a pixel through this tap.
+    const ix shift = t2 * g.dilation[2] - g.padding[2];
+    const ix low = shift < 0 ? (-shift + g.stride[2] - 1) / g.stride[2] : 0;
+    const ix most = g.in[2] - 1 - shift < 0 ? 0 : (g.in[2] - 1 - shift) / g.stride[2] + 1;
+    const ix high = most < g.out[2] ? most : g.out[2];
+    T row[W];
+)" + block_sums(block) +
+                       R"(    for (ix line = begin; line < end; line++) {
+        const ix upper = line / g.out[1], b1 = line - upper * g.out[1], image = upper / g.out[0], b0 = upper - image * g.out[0];
+        const ix z = b0 * g.stride[0] + t0 * g.dilation[0] - g.padding[0], y_ = b1 * g.stride[1] + t1 * g.dilation[1] - g.padding[1];
+        if (z < 0 || z >= g.in[0] || y_ < 0 || y_ >= g.in[1]) continue;
+        GLOBAL const T* y = x + ((image * g.pixels + (z * g.in[1] + y_) * g.in[2] + low * g.stride[2] + shift) * g.ci + group * g.gi + c0);
+)";
+    for (int64_t r = 0; r < block.height; r++) {
+        std::string n = std::to_string(r);
+        text += "        GLOBAL const T* const x" + n + " = grad + ((line * g.out[2]) * g.co + group * g.go + r0 + (" +
+                n + " < height ? " + n + " : 0));\n";
+    }
+    text +=
+        R"(        for (ix k = low * g.co; k < high * g.co; k += g.co, y += g.stride[2] * g.ci) {
+)" + block_products(block) +
+        "        }\n    }\n" +
+        block_ends(block,
+                   "STORE_to(chunk * g.size + ((group * g.go + r0 + ROW) * g.gi + c0 + j) * g.taps + tap, row[j]);");
+    return work.run(text, column_blocks * row_blocks * s.taps() * s.groups * chunks);
+}
+
+// ---- on any device -------------------------------------------------------------------------------------------------
+
+// The same, with memory in this order.
+Tensor reordered(const ConvShape& s, const Tensor& weight, bool backward) {
+    Tensor from = weight_view(s, weight, backward), made = empty(from.shape(), weight.dtype(), weight.device());
+    return run_copy(made, from) ? made : Tensor();
 }
 
 }  // namespace
 
 bool run_conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (!computes(x.dtype())) return false;
+    if (has_blocks(x.device(), x.dtype())) return gathered_in_blocks(s, y, x, weight, bias, false);
     Tensor w = reordered(s, weight, false);
     return w.defined() && gathered(s, y, x, w, bias, false);
 }
 
 bool run_conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
     if (!computes(gy.dtype())) return false;
+    if (has_blocks(gy.device(), gy.dtype())) return gathered_in_blocks(s, gx, gy, weight, Tensor(), true);
     Tensor w = reordered(s, weight, true);
     return w.defined() && gathered(s, gx, gy, w, Tensor(), true);
 }
@@ -149,12 +282,20 @@ bool run_conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor&
 bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     if (!computes(x.dtype())) return false;
     int64_t go = s.out_channels / s.groups, gi = s.per_group(), rows = s.batch * s.places();
-    int64_t width = std::min(block_columns, (gi + 3) / 4 * 4), row_blocks = (go + block_rows - 1) / block_rows,
-            column_blocks = (gi + width - 1) / width;
-    int64_t chunks = std::clamp<int64_t>(rows / 512, 1, 16), length = (rows + chunks - 1) / chunks;
-    chunks = (rows + length - 1) / length;
+    bool blocks = has_blocks(x.device(), x.dtype()) && gi % block_for(compute_dtype(x.dtype()), 1, 1).lanes == 0;
+    int64_t pieces = blocks ? s.batch * s.out[0] * s.out[1] : rows;  // lines of pixels, or pixels
+    int64_t chunks = std::clamp<int64_t>(std::min(rows / 512, pieces), 1, 16), length = (pieces + chunks - 1) / chunks;
+    chunks = (pieces + length - 1) / length;
     Tensor sums =
         chunks == 1 ? gweight : empty({chunks, gweight.numel()}, compute_dtype(gweight.dtype()), gweight.device());
+    auto join = [&] {
+        if (chunks == 1) return true;
+        Tensor flat = view_of(gweight, {gweight.numel()}, {1}, gweight.offset());
+        return run_reduction(device::Reduction::Sum, sums.dtype(), sums, {1, 0}, &flat, nullptr);
+    };
+    if (blocks) return weight_in_blocks(s, sums, gy, x, chunks, length) && join();
+    int64_t width = std::min(block_columns, (gi + 3) / 4 * 4), row_blocks = (go + block_rows - 1) / block_rows,
+            column_blocks = (gi + width - 1) / width;
     Work work(x.device());
     work.compute(compute_dtype(x.dtype())).tensor("to", sums).tensor("grad", gy).tensor("x", x);
     describe(work, s).number("rows", rows).number("length", length).number("size", gweight.numel());
@@ -199,10 +340,7 @@ bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const T
         std::string n = std::to_string(r);
         text += "        if (" + n + " < height) STORE_to(put + " + n + " * g.gi * g.taps, s" + n + "[j]);\n";
     }
-    if (!work.run(text + "    }", column_blocks * row_blocks * s.taps() * s.groups * chunks)) return false;
-    if (chunks == 1) return true;
-    Tensor flat = view_of(gweight, {gweight.numel()}, {1}, gweight.offset());
-    return run_reduction(device::Reduction::Sum, sums.dtype(), sums, {1, 0}, &flat, nullptr);
+    return work.run(text + "    }", column_blocks * row_blocks * s.taps() * s.groups * chunks) && join();
 }
 
 // ---- channel by channel --------------------------------------------------------------------------------------------

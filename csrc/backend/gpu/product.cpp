@@ -1,9 +1,10 @@
 // Products of matrices: one item of the kernel makes a block of one result in registers. Where neither operand's
-// columns lie side by side, an item takes one scalar product along both.
+// columns lie side by side, an item takes one scalar product along both. On processors large products go another way:
+// b is brought into panels as wide as a block, so that an item reads it from front to end.
 #include <algorithm>
 
+#include "backend/gpu/blocks.h"
 #include "backend/gpu/families.h"
-#include "backend/gpu/work.h"
 #include "device/formula.h"
 
 namespace fb::gpu {
@@ -53,13 +54,9 @@ std::string store(Work& work, const Problem& p, DType compute, const std::string
     return "STORE_c(" + at + ", (T)(" + value + "));";
 }
 
-bool launch(const Problem& p) {
-    const Tensor &c = p.c.tensor, &a = p.a.tensor, &b = p.b.tensor;
-    DType compute = compute_dtype(c.dtype());
-    int64_t batch = c.dim() - 2, matrices = 1;
-    Work work(c.device());
-    work.compute(compute).tensor("c", c).tensor("a", a).tensor("b", b);
-    int64_t shape[max_dims], strides[3][max_dims];
+// Dimensions before the last two, which are walked by `rest`; adds to pc, pa and pb.
+int64_t describe_batch(Work& work, const Tensor& c, const Tensor& a, const Tensor& b, int64_t batch) {
+    int64_t shape[max_dims], strides[3][max_dims], matrices = 1;
     const Tensor* operands[] = {&c, &a, &b};
     for (int64_t i = 0; i < batch; i++) {
         int64_t d = batch - 1 - i;
@@ -69,6 +66,152 @@ bool launch(const Problem& p) {
     }
     work.numbers("shape", shape, batch).numbers("sc", strides[0], batch).numbers("sa", strides[1], batch);
     work.numbers("sb", strides[2], batch).define("NB", batch);
+    return matrices;
+}
+constexpr const char* walk_batch = R"(    for (int d = 0; d < NB; d++) {
+        const ix next = rest / g.shape[d], place = rest - next * g.shape[d];
+        rest = next;
+        pa += place * g.sa[d];
+        pb += place * g.sb[d];
+        pc += place * g.sc[d];
+    }
+)";
+
+// ---- on processors -------------------------------------------------------------------------------------------------
+
+// The numbers of `t` in rows of the compute type, one after the other.
+Tensor in_rows(const Matrix& m, int64_t rows, int64_t columns, DType compute) {
+    Dims shape = m.tensor.shape(), strides = m.tensor.strides();
+    int64_t batch = m.tensor.dim() - 2;
+    shape[batch] = rows;  // what is given may be its transposed
+    shape[batch + 1] = columns;
+    strides[batch] = m.row;
+    strides[batch + 1] = m.column;
+    Tensor from = view_of(m.tensor, shape, strides, m.tensor.offset());
+    if (m.column == 1 && m.tensor.dtype() == compute) return from;
+    Tensor made = empty(shape, compute, m.tensor.device());
+    return run_copy(made, from) ? made : Tensor();
+}
+
+// Blocks. Where b is used by few rows, or small, it is read as it lies; otherwise it comes in panels.
+bool launch_blocks(const Problem& p, bool in_place) {
+    const Tensor& c = p.c.tensor;
+    DType compute = compute_dtype(c.dtype());
+    BlockShape block = block_for(compute, p.rows, p.columns);
+    int64_t batch = c.dim() - 2;
+    Tensor b = p.b.tensor, a = in_rows(p.a, p.rows, p.length, compute);
+    if (!in_place) {
+        Dims shape = b.shape(), strides = b.strides();
+        shape[batch] = p.length;
+        shape[batch + 1] = p.columns;
+        strides[batch] = p.b.row;
+        strides[batch + 1] = p.b.column;
+        b = in_panels(view_of(b, shape, strides, b.offset()), compute, block.width());
+    }
+    if (!a.defined() || !b.defined()) return false;
+    Work work(c.device());
+    work.in_blocks().compute(compute).tensor("c", c).tensor("a", a).tensor("b", b);
+    int64_t matrices = describe_batch(work, c, a, b, batch);
+    int64_t row_blocks = (p.rows + block.height - 1) / block.height,
+            column_blocks = (p.columns + block.width() - 1) / block.width();
+    work.number("rows", p.rows).number("columns", p.columns).number("length", p.length);
+    work.number("cr", p.c.row).number("cc", p.c.column).number("ar", a.strides()[batch]);
+    work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
+    block.define(work);
+    if (in_place) work.number("bk", p.b.row);
+    std::string text =
+        std::string(R"(    ix left = item / g.row_blocks;
+    const ix r0 = (item - left * g.row_blocks) * R;
+    ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
+    const ix panel = left - rest * g.column_blocks, c0 = panel * W;
+)") + walk_batch +
+        R"(    const ix height = g.rows - r0 < R ? g.rows - r0 : R, width = g.columns - c0 < W ? g.columns - c0 : W;
+    T row[W];
+    GLOBAL const T* y = b + pb + )" +
+        (in_place ? "c0" : "panel * g.length * W") + ";\n";
+    for (int64_t r = 0; r < block.height; r++) {
+        std::string n = std::to_string(r);
+        // Rows beyond the last are computed as the first, and not stored.
+        text += "    GLOBAL const T* x" + n + " = a + pa + (r0 + (" + n + " < height ? " + n + " : 0)) * g.ar;\n";
+    }
+    text += block_sums(block) + "    for (ix k = 0; k < g.length; k++, y += " + (in_place ? "g.bk" : "W") + ") {\n" +
+            block_products(block) + "    }\n" +
+            block_ends(block, store(work, p, compute, "row[j]", "(r0 + ROW)", "(c0 + j)"));
+    return work.run(text, matrices * row_blocks * column_blocks);
+}
+
+// Scalar products along rows of a and columns of b, four by four.
+bool launch_dots(const Problem& p) {
+    const Tensor& c = p.c.tensor;
+    DType compute = compute_dtype(c.dtype());
+    int64_t height = std::min<int64_t>(p.rows, 4), width = std::min<int64_t>(p.columns, 4),
+            row_blocks = (p.rows + height - 1) / height, column_blocks = (p.columns + width - 1) / width;
+    BlockShape block = block_for(compute, 1, 1);
+    std::string v = block.vector();
+    Work work(c.device());
+    work.in_blocks().compute(compute).tensor("c", c).tensor("a", p.a.tensor).tensor("b", p.b.tensor);
+    int64_t matrices = describe_batch(work, c, p.a.tensor, p.b.tensor, c.dim() - 2);
+    work.number("rows", p.rows).number("columns", p.columns).number("length", p.length);
+    work.number("cr", p.c.row).number("cc", p.c.column).number("ar", p.a.row).number("bn", p.b.column);
+    work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
+    work.define("R", height).define("C", width).define("LANES", block.lanes);
+    std::string text = std::string(R"(    ix left = item / g.row_blocks;
+    const ix r0 = (item - left * g.row_blocks) * R;
+    ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
+    const ix c0 = (left - rest * g.column_blocks) * C;
+)") + walk_batch + "    const ix height = g.rows - r0, width = g.columns - c0;\n    ix k = 0;\n";
+    std::string loop, tail, ends, sum = store(work, p, compute, "SUM", "(r0 + ROW)", "(c0 + COLUMN)");
+    for (int64_t r = 0; r < height; r++) {
+        std::string n = std::to_string(r);
+        text += "    GLOBAL const T* x" + n + " = a + pa + (r0 + (" + n + " < height ? " + n + " : 0)) * g.ar;\n";
+    }
+    for (int64_t i = 0; i < width; i++) {
+        std::string m = std::to_string(i);
+        text += "    GLOBAL const T* y" + m + " = b + pb + (c0 + (" + m + " < width ? " + m + " : 0)) * g.bn;\n";
+        loop += "        const " + v + " b" + m + " = " + v + "_load(y" + m + " + k);\n";
+    }
+    for (int64_t r = 0; r < height; r++) {
+        std::string n = std::to_string(r);
+        loop += "        { const " + v + " x = " + v + "_load(x" + n + " + k);";
+        for (int64_t i = 0; i < width; i++) {
+            std::string m = std::to_string(i), s = "s" + n + "_" + m, one = sum;
+            text += "    " + v + " " + s + " = " + v + "_of((T)0);\n";
+            loop += " " + s + " = " + v + "_fma(x, b" + m + ", " + s + ");";
+            tail += "    T t" + n + "_" + m + " = " + v + "_sum(" + s + ");\n    for (ix i = k; i < g.length; i++) t" +
+                    n + "_" + m + " += x" + n + "[i] * y" + m + "[i];\n";
+            one.replace(one.find("SUM"), 3, "t" + n + "_" + m);
+            for (size_t at; (at = one.find("ROW")) != std::string::npos;) one.replace(at, 3, n);
+            for (size_t at; (at = one.find("COLUMN")) != std::string::npos;) one.replace(at, 6, m);
+            ends += "    if (" + n + " < height && " + m + " < width) " + one + "\n";
+        }
+        loop += " }\n";
+    }
+    text += "    for (; k + LANES <= g.length; k += LANES) {\n" + loop + "    }\n" + tail + ends;
+    return work.run(text, matrices * row_blocks * column_blocks);
+}
+
+// Nothing where the product is too small for more than one kernel.
+std::optional<bool> solve_on_processor(const Problem& p) {
+    DType compute = compute_dtype(p.c.tensor.dtype());
+    if (!has_blocks(p.c.tensor.device(), compute)) return std::nullopt;
+    bool plain = p.a.tensor.dtype() == compute && p.b.tensor.dtype() == compute;
+    BlockShape block = block_for(compute, p.rows, p.columns);
+    if (plain && p.b.row == 1 && p.a.column == 1 && p.length >= 2 * block.lanes && std::min(p.rows, p.columns) <= 64)
+        return launch_dots(p);
+    if (plain && p.b.column == 1 && p.columns % block.width() == 0 && (p.rows < 48 || p.length * p.columns <= 16384))
+        return launch_blocks(p, true);
+    if (p.rows < 4 || p.columns < 4 || p.rows * p.columns * p.length < 32768) return std::nullopt;
+    return launch_blocks(p, false);
+}
+
+// ---- on any device -------------------------------------------------------------------------------------------------
+
+bool launch(const Problem& p) {
+    const Tensor &c = p.c.tensor, &a = p.a.tensor, &b = p.b.tensor;
+    DType compute = compute_dtype(c.dtype());
+    Work work(c.device());
+    work.compute(compute).tensor("c", c).tensor("a", a).tensor("b", b);
+    int64_t matrices = describe_batch(work, c, a, b, c.dim() - 2);
     work.number("rows", p.rows).number("columns", p.columns).number("length", p.length);
     work.number("cr", p.c.row).number("cc", p.c.column).number("ar", p.a.row).number("ak", p.a.column);
     work.number("bk", p.b.row).number("bn", p.b.column);
@@ -76,18 +219,11 @@ bool launch(const Problem& p) {
     int64_t height = dots ? 1 : p.rows >= most_rows ? most_rows : p.rows, width = dots ? 1 : block_columns;
     int64_t row_blocks = (p.rows + height - 1) / height, column_blocks = (p.columns + width - 1) / width;
     work.number("row_blocks", row_blocks).number("column_blocks", column_blocks);
-    std::string text = R"(    ix left = item / g.row_blocks;
+    std::string text = std::string(R"(    ix left = item / g.row_blocks;
     const ix r0 = (item - left * g.row_blocks) * R;
     ix rest = left / g.column_blocks, pa = 0, pb = 0, pc = 0;
     const ix c0 = (left - rest * g.column_blocks) * C;
-    for (int d = 0; d < NB; d++) {
-        const ix next = rest / g.shape[d], place = rest - next * g.shape[d];
-        rest = next;
-        pa += place * g.sa[d];
-        pb += place * g.sb[d];
-        pc += place * g.sc[d];
-    }
-    pa += r0 * g.ar;
+)") + walk_batch + R"(    pa += r0 * g.ar;
     pb += c0 * g.bn;
 )";
     work.define("R", height).define("C", width).define("L", lanes);
@@ -149,6 +285,7 @@ bool solve(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alph
         p.bias_row = bias->strides()[0];
         p.bias_column = bias->strides()[1];
     }
+    if (std::optional<bool> done = solve_on_processor(p)) return *done;
     // A stride of a dimension with one element can be any.
     if (p.columns == 1 && p.b.column != 1 && p.rows > 1 && p.a.row == 1) return launch(p.transposed());
     if (p.b.column == 1 || (p.b.row == 1 && p.a.column == 1 && std::min(p.rows, p.columns) < 8)) return launch(p);
@@ -167,6 +304,97 @@ bool solve(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alph
 }
 
 }  // namespace
+
+BlockShape block_for(DType compute, int64_t rows, int64_t columns) {
+    // Six rows of four long vectors and what they are made from fill 32 registers.
+    int64_t lanes = compute == DType::F64 ? 8 : 16;
+    return {std::min<int64_t>(rows, 6), columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1, lanes};
+}
+bool has_blocks(Device device, DType dtype) {
+    return uses_kernels() && is_floating(dtype) && driver(device).is_processor();
+}
+
+Tensor in_panels(const Tensor& b, DType compute, int64_t width) {
+    int64_t batch = b.dim() - 2, length = b.shape()[batch], columns = b.shape()[batch + 1],
+            panels = (columns + width - 1) / width;
+    Dims once, strides;
+    for (int64_t d = 0; d < batch; d++) {
+        once.push_back(b.strides()[d] == 0 ? 1 : b.shape()[d]);
+        strides.push_back(b.strides()[d]);
+    }
+    for (int64_t n : {panels, length * width}) {
+        once.push_back(n);
+        strides.push_back(0);
+    }
+    Tensor made = empty(once, compute, b.device());
+    Work work(b.device());
+    work.compute(compute).tensor("c", made).tensor("b", b);
+    int64_t matrices = describe_batch(work, made, made, view_of(b, once, strides, b.offset()), batch);
+    work.number("panels", panels).number("length", length).number("columns", columns);
+    work.number("bk", b.strides()[batch]).number("bn", b.strides()[batch + 1]).define("W", width);
+    work.define("NEXT", b.strides()[batch + 1] == 1 ? "1" : "g.bn");
+    // A row of a panel for each item.
+    std::string text = std::string(R"(    ix left = item / g.length, pa = 0, pb = 0, pc = 0;
+    const ix k = item - left * g.length;
+    ix rest = left / g.panels;
+    const ix c0 = (left - rest * g.panels) * W;
+)") + walk_batch + R"(    (void)pa; (void)pc;
+    const ix width = g.columns - c0 < W ? g.columns - c0 : W;
+    GLOBAL T* const to = c + item * W;
+    pb += k * g.bk + c0 * g.bn;
+    if (width == W) {
+        for (int j = 0; j < W; j++) to[j] = (T)LOAD_b(pb + j * NEXT);
+    } else {
+        for (int j = 0; j < W; j++) to[j] = j < width ? (T)LOAD_b(pb + j * NEXT) : (T)0;
+    })";
+    if (!work.run(text, matrices * panels * length)) return Tensor();
+    Dims shape = b.shape();
+    strides = made.strides();
+    for (int64_t d = 0; d < batch; d++) {
+        if (once[d] != shape[d]) strides[d] = 0;
+    }
+    shape[batch] = panels;
+    shape[batch + 1] = length * width;
+    return view_of(made, shape, strides, made.offset());
+}
+
+static std::string sum_of(int64_t row, int64_t vector) {
+    return "s" + std::to_string(row) + "_" + std::to_string(vector);
+}
+std::string block_sums(const BlockShape& block) {
+    std::string text, v = block.vector();
+    for (int64_t r = 0; r < block.height; r++) {
+        for (int64_t i = 0; i < block.vectors; i++)
+            text += "    " + v + " " + sum_of(r, i) + " = " + v + "_of((T)0);\n";
+    }
+    return text;
+}
+std::string block_products(const BlockShape& block) {
+    std::string text = "       ", v = block.vector();
+    for (int64_t i = 0; i < block.vectors; i++) {
+        std::string n = std::to_string(i);
+        text += " const " + v + " y" + n + " = " + v + "_load(y + " + n + " * LANES);";
+    }
+    for (int64_t r = 0; r < block.height; r++) {
+        text += "\n        { const " + v + " x = " + v + "_of(x" + std::to_string(r) + "[k]);";
+        for (int64_t i = 0; i < block.vectors; i++)
+            text += " " + sum_of(r, i) + " = " + v + "_fma(x, y" + std::to_string(i) + ", " + sum_of(r, i) + ");";
+        text += " }";
+    }
+    return text + "\n";
+}
+std::string block_ends(const BlockShape& block, const std::string& store) {
+    std::string text, v = block.vector();
+    for (int64_t r = 0; r < block.height; r++) {
+        std::string n = std::to_string(r), one = store;
+        for (size_t at; (at = one.find("ROW")) != std::string::npos;) one.replace(at, 3, n);
+        text += "    if (" + n + " < height) {\n        ";
+        for (int64_t i = 0; i < block.vectors; i++)
+            text += v + "_store(row + " + std::to_string(i) + " * LANES, " + sum_of(r, i) + "); ";
+        text += "for (int j = 0; j < width; j++) { " + one + " }\n    }\n";
+    }
+    return text;
+}
 
 bool run_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta) {
     return solve(c, a, b, alpha, beta, nullptr);

@@ -1,0 +1,33 @@
+// Products on processors: blocks of a result in registers, by vectors, from panels that are read from front to end.
+#pragma once
+#include <string>
+
+#include "backend/gpu/work.h"
+
+namespace fb::gpu {
+
+// A block of `height` rows by `vectors` vectors of `lanes` elements.
+struct BlockShape {
+    int64_t height, vectors, lanes;
+    int64_t width() const { return vectors * lanes; }
+    const char* vector() const { return lanes == 8 ? "v8d" : "v16"; }
+    void define(Work& work) const { work.define("R", height).define("W", width()).define("LANES", lanes); }
+};
+// For results of so many columns.
+BlockShape block_for(DType compute, int64_t rows, int64_t columns);
+
+// Whether a device works in blocks, with numbers of this dtype.
+bool has_blocks(Device device, DType dtype);
+
+// b (…, length, columns) as (…, panels, length * width) of the compute type, with zeros behind the last column.
+// Undefined where there is no kernel.
+Tensor in_panels(const Tensor& b, DType compute, int64_t width);
+
+// Text: sums s<row>_<vector>, which begin at zero.
+std::string block_sums(const BlockShape& block);
+// Text: adds column `k` of rows x0, x1 … times the vectors at `y`.
+std::string block_products(const BlockShape& block);
+// Text: for each row below `height`, its sums in row[0 … W), then `store`, where ROW stands for the number of the row.
+std::string block_ends(const BlockShape& block, const std::string& store);
+
+}  // namespace fb::gpu
