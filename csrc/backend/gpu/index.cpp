@@ -68,6 +68,9 @@ std::string joined(Meet meet, const std::string& old, const std::string& value) 
     return value;
 }
 
+// Offsets lead anywhere in a tensor's memory: as a number of a launch this makes its indices wide enough.
+int64_t extent(const Tensor& t) { return static_cast<int64_t>(t.storage().bytes()) / t.itemsize(); }
+
 constexpr Fault out_of_range{ErrorKind::Index, "index {index} is out of bounds for dimension {a} with size {b}"};
 
 Tensor on_device_dense(const Tensor& t) {
@@ -121,6 +124,7 @@ bool run_gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets
     Work work(to.device());
     work.compute(w.dtype()).tensor("to", w).tensor("from", r, r.raw()).tensor("offsets", offsets);
     work.number("n", n).number("block", block).number("chunk", chunk).number("chunks", chunks).number("bytes", size);
+    work.number("extent", extent(r));
     bool flat = inner.ndim == 0 ||
                 (inner.ndim == 1 && inner.operands[0].strides[0] == size && inner.operands[1].strides[0] == size);
     std::string text = R"(    ix left = item / g.chunks, first = (item - left * g.chunks) * g.chunk, rest = left / g.n;
@@ -159,6 +163,7 @@ bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offs
         .tensor("offsets", offsets);
     work.number("n", offsets.numel()).number("block", block).number("chunk", chunk).number("chunks", chunks);
     work.number("bytes", size).number("step", r.strides()[before]);
+    work.number("extent", extent(w));
     bool flat = inner.ndim == 0 ||
                 (inner.ndim == 1 && inner.operands[0].strides[0] == size && inner.operands[1].strides[0] == size);
     std::string value = moves ? "from[source]" : "(T)LOAD_from(source)", old = "(T)LOAD_to(target)";
