@@ -183,22 +183,22 @@ std::string cpp_kernel(const KernelText& k) {
         auto [type, name] = parts(k.pointers[i]);
         parameters += ", " + k.pointers[i];
         names += ", " + name;
-        loads += "    " + type + " const " + name + " = (" + type + ")first->data[" + std::to_string(i) + "];\n";
+        loads += "    " + type + " const " + name + " = (" + type + ")first_->data[" + std::to_string(i) + "];\n";
     }
     const std::string exported = "extern \"C\" __attribute__((visibility(\"default\"))) ";
-    loads += "    const Params g = *(const Params*)first->params;\n";
+    loads += "    const Params g = *(const Params*)first_->params;\n";
     return "static inline __attribute__((always_inline)) void " + k.name + "_item(const Item_& it_" + parameters +
            ", const Params& g) {\n" + k.body + "\n}\n" + exported + "void " + k.name +
-           "(const Item_* first, i64 begin, i64 end) {\n" + loads +
-           "    for (i64 group_ = begin; group_ < end; group_++) {\n        const i32 count_ = " +
+           "(const Item_* first_, i64 begin_, i64 end_) {\n" + loads +
+           "    for (i64 group_ = begin_; group_ < end_; group_++) {\n        const i32 count_ = " +
            (k.whole ? "SIZE" : "g.items - group_ * SIZE < SIZE ? (i32)(g.items - group_ * SIZE) : SIZE") +
            ";\n        _Pragma(\"GCC ivdep\") for (i32 lid_ = 0; lid_ < count_; lid_++) {\n            Item_ it_ = "
-           "*first; "
+           "*first_; "
            "it_.group = group_; it_.lid = lid_;\n            " +
            k.name + "_item(it_" + names + ", g);\n        }\n    }\n}\n" + exported + "void " + k.name +
-           "_one(const Item_* first) {\n" + loads +
-           (k.whole ? "" : "    if (first->group * SIZE + first->lid >= g.items) return;\n") + "    " + k.name +
-           "_item(*first" + names + ", g);\n}\n";
+           "_one(const Item_* first_) {\n" + loads +
+           (k.whole ? "" : "    if (first_->group * SIZE + first_->lid >= g.items) return;\n") + "    " + k.name +
+           "_item(*first_" + names + ", g);\n}\n";
 }
 
 std::string device_kernel(const KernelText& k, Dialect dialect) {
