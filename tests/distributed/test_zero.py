@@ -136,3 +136,32 @@ def test_batch_norm_with_an_empty_batch_and_16_bits():
     assert half.dtype == fb.bfloat16
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         nn.SyncBatchNorm(2)(fb.ones(1 - dist.get_rank(), 2))
+
+
+@on_ranks(2)
+def test_a_process_without_data_steps_with_the_gradients_of_the_others():
+    from flambeau.distributed.algorithms.join import Join
+
+    def build():
+        fb.manual_seed(0)
+        return nn.Linear(4, 2)
+
+    fb.manual_seed(1)
+    batches = [[fb.randn(5, 4) for _ in range(3 + rank)] for rank in range(2)]
+    whole = build()
+    reference = fb.optim.Adam(whole.parameters(), lr=0.01)
+    for i in range(4):
+        reference.zero_grad()
+        for own in batches:
+            if i < len(own):
+                (whole(own[i]).square().sum() / 2).backward()
+        reference.step()
+    model = nn.parallel.DistributedDataParallel(build())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=fb.optim.Adam, lr=0.01)
+    with Join([model, optimizer]):
+        for x in batches[dist.get_rank()]:
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    for p, q in zip(model.module.parameters(), whole.parameters(), strict=True):
+        fb.testing.assert_close(p, q)

@@ -376,7 +376,10 @@ class Reducer:
     # ---- processes without data of their own (join) ------------------------------------------------------------------
 
     def shadow(self) -> None:
-        """Takes part in the collectives of one backward with zeros, for a process that has no more data."""
+        """Takes part in the collectives of one backward with zeros, for a process that has no more data.
+
+        It gets the average of the others, for which a ZeroRedundancyOptimizer has its part of the state.
+        """
         self.prepare_for_backward()
         self.armed = False
         self.used = [False] * len(self.params)
@@ -387,9 +390,7 @@ class Reducer:
                 bucket.flat = None
             for index in range(len(self.buckets)):
                 self._send(index)
-            self._globally_used()
-            for bucket in self.buckets:
-                bucket.future.wait()
+            self._set_gradients(self._globally_used())
         self.pending = False
         self.steps += 1
         self.order = list(range(len(self.params)))[::-1]
