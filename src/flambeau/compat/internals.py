@@ -209,6 +209,8 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     "torch.distributed": {
         "_get_default_group": lambda: fb.distributed._group.member(None, "_get_default_group"),
+        "_object_to_tensor": lambda obj, *_: ((message := fb.distributed._objects._pickled(obj)), fb.tensor([message.numel()])),
+        "_tensor_to_object": lambda message, size, *_: fb.distributed._objects._unpickled(message[: int(size)]),
         "_rank_not_in_group": lambda group: group is fb.distributed.GroupMember.NON_GROUP_MEMBER,
         "constants": _holder("torch.distributed.constants", default_pg_timeout=datetime.timedelta(minutes=30)),
     },
