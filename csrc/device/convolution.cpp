@@ -8,18 +8,5 @@ bool ConvShape::is_patches() const {
     }
     return groups == 1 && taps() > 1;
 }
-bool ConvShape::skips_pixels() const {
-    bool skips = false;
-    for (int i = 0; i < 3; i++) {
-        if (kernel[i] != 1 || padding[i] != 0) return false;
-        skips = skips || stride[i] > 1;
-    }
-    return skips;
-}
-ConvShape ConvShape::without_gaps() const {
-    ConvShape s = *this;
-    for (int i = 0; i < 3; i++) s.in[i] = s.out[i], s.stride[i] = 1;
-    return s;
-}
 
 }  // namespace fb::device

@@ -16,10 +16,6 @@ struct ConvShape {
     int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
     // Windows that touch but do not overlap, as the patches of vision transformers.
     bool is_patches() const;
-    // Windows of one pixel that skip others.
-    bool skips_pixels() const;
-    // The same convolution of an input of which only the used pixels are left.
-    ConvShape without_gaps() const;
 };
 
 enum class ConvPass { Forward, BackwardInput, BackwardWeight };

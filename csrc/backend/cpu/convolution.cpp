@@ -4,20 +4,20 @@
 // - float32, 3 x 3 windows with stride 1: Winograd's F(4 x 4, 3 x 3) where it is faster (winograd*.cpp). It
 //   needs a quarter of the multiplications, and its points are chosen so that the error stays near that of the direct
 //   sum. A result that is not finite is computed again directly. Groups of channels are computed one after the other.
-// - Windows of one pixel with large weights, or in row-major images: matrix products. The same holds for the gradients
+// - Windows of one pixel: matrix products over all pixels, or for each row-major image. The same holds for the
+// gradients
 //   of windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
-// - Gradients of depthwise weights, and of the weights of first layers: kernels of our own (depthwise.cpp,
-//   conv_few.cpp). Row-major images stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
-// - Other convolutions of float32, and of bfloat16 where the processor has instructions for it: oneDNN, channels-last.
-// It never frees the code of some of its kernels, so after 2048
-//   shapes other kernels are used (onednn.cpp).
-// - Other dtypes: unfolded columns and matrix products, for half types in float32.
+// - Channels one by one or in small groups: sums over taps for a vector of channels (conv_groups.cpp). Row-major images
+//   stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
+// - Gradients of depthwise weights, and of the weights of first layers, in float32: depthwise.cpp, conv_few.cpp.
+// - All others of floating dtypes: matrix products, channels-last, whose left factor is what the windows see, read
+// where
+//   it lies or gathered some rows at a time (conv_gemm.cpp, conv_gemm_weight.cpp).
+// - Other dtypes: unfolded columns and matrix products.
 #include "backend/cpu/convolution.h"
 
-#include "backend/cpu/onednn.h"
 #include "backend/cpu/winograd.h"
 #include "base/bool.h"
-#include "base/cpu_level.h"
 #include "base/parallel.h"
 #include "tensor/layout.h"
 
@@ -29,20 +29,9 @@ using device::ConvPass;
 
 // ---- the choice ----------------------------------------------------------------------------------------------------
 
-// oneDNN wants the result to have every window that fits.
-bool fits_direct(const ConvShape& s, DType d) {
-    if (d != DType::F32 && !(d == DType::BF16 && cpu_has(CpuLevel::AVX512_BF16))) return false;
-    for (int i = 0; i < 3; i++) {
-        int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1;
-        if ((s.in[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.out[i]) return false;
-    }
-    return true;
-}
-
-// Windows of one pixel make a convolution one product of matrices. oneDNN is quicker at it while the weight is small.
-constexpr int64_t large_weight = 512 * 1024, large_weight_gradient = 128 * 256;
-bool is_product(const ConvShape& s, int64_t least) {
-    bool pixel = s.groups == 1 && s.in_channels * s.out_channels >= least && s.batch * s.pixels() > 1;
+// Windows of one pixel make a convolution one product of matrices.
+bool is_product(const ConvShape& s) {
+    bool pixel = s.groups == 1 && s.batch * s.pixels() > 1;
     for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
     return pixel;
 }
@@ -50,42 +39,37 @@ bool is_product(const ConvShape& s, int64_t least) {
 // Row-major, also by the strides of dimensions of size 1, which could have any: they say which order the caller meant.
 bool is_planes(const Tensor& t) { return t.is_contiguous() && t.strides() != channels_last_strides(t.shape()); }
 
-// Row-major images stay as they are where every channel has its own weight; so do those that Direct does not take.
-bool stays_planes(const ConvShape& s, const Tensor& t) {
-    return depthwise_planes_fit(s, t.dtype()) && (is_planes(t) || t.dtype() != DType::F32);
-}
+// Row-major images stay as they are where every channel has its own weight.
+bool stays_planes(const ConvShape& s, const Tensor& t) { return depthwise_planes_fit(s, t.dtype()) && is_planes(t); }
 
 // This is the only place where that is decided.
 ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes) {
     using enum ConvAlgorithm;
-    bool forward = pass == ConvPass::Forward, direct = fits_direct(s, given.dtype());
+    bool forward = pass == ConvPass::Forward, floating = is_floating(given.dtype());
     // Row-major inputs need no reordering.
-    if (forward && direct && is_product(s, 0) && is_planes(given) && s.pixels() >= 64) return ProductByImage;
-    // Our products of half types are as quick as oneDNN's.
-    if (is_half(given.dtype()) && is_product(s.skips_pixels() ? s.without_gaps() : s, 0)) return Product;
-    // oneDNN does patches of float32 forward as quickly.
-    if (s.is_patches() && !(forward && direct)) return Patches;
+    if (floating && is_product(s)) return forward && is_planes(given) && s.pixels() >= 64 ? ProductByImage : Product;
+    // Forward, windows are gathered as quickly.
+    if (s.is_patches() && !(forward && floating)) return Patches;
     if (planes && stays_planes(s, given)) return Planes;
-    if (!direct) return Columns;
-    int64_t least = pass == ConvPass::BackwardWeight ? large_weight_gradient : large_weight;
-    return is_product(s.skips_pixels() ? s.without_gaps() : s, least) ? Product : Direct;
+    return floating ? Direct : Columns;
 }
 
 // ---- direct --------------------------------------------------------------------------------------------------------
 
 void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    if (x.dtype() == DType::BF16 || !winograd_forward(s, y, x, weight, bias)) onednn_forward(s, y, x, weight, bias);
+    if (x.dtype() == DType::F32 && winograd_forward(s, y, x, weight, bias)) return;
+    if (!grouped_forward(s, y, x, weight, bias)) implicit_forward(s, y, x, weight, bias);
 }
 void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    if (gy.dtype() == DType::BF16 || !winograd_backward_input(s, gx, gy, weight))
-        onednn_backward_input(s, gx, gy, weight);
+    if (gy.dtype() == DType::F32 && winograd_backward_input(s, gx, gy, weight)) return;
+    if (!grouped_backward_input(s, gx, gy, weight)) implicit_backward_input(s, gx, gy, weight);
 }
 void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     if (x.dtype() == DType::F32 &&
         (winograd_backward_weight(s, gweight, gy, x) || depthwise_backward_weight(s, gweight, gy, x) ||
          few_channels_backward_weight(s, gweight, gy, x)))
         return;
-    onednn_backward_weight(s, gweight, gy, x);
+    if (!grouped_backward_weight(s, gweight, gy, x)) implicit_backward_weight(s, gweight, gy, x);
 }
 
 // ---- columns -------------------------------------------------------------------------------------------------------

@@ -18,4 +18,15 @@ bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight,
 bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
+// For small groups of channels (conv_groups.cpp).
+bool grouped_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
+bool grouped_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
+bool grouped_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+
+// Kernels of Direct for all shapes, of floating dtypes: products of gathered windows (conv_gemm.cpp,
+// conv_gemm_weight.cpp).
+void implicit_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
+void implicit_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
+void implicit_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+
 }  // namespace fb::cpu

@@ -57,27 +57,59 @@ class RightFactor {
     Tensor b_, panels_;
 };
 
-// float32 products whose caller keeps the operands packed, on the calling thread. b lies in panels of panel_wide
-// columns, one behind the other, k rows each; what is left over may be one panel of half that width. n is a multiple of
-// the half.
+// Products whose caller keeps the operands packed, on the calling thread. b lies in panels of panel_columns<T> columns,
+// one behind the other, k rows each; what is left over may be one panel of half that width. n is a multiple of the
+// half.
 #ifdef __AVX512F__
-inline constexpr int64_t panel_wide = 32, panel_depth = 512;
+inline constexpr int64_t panel_bytes = 128, panel_depth = 512, panel_tall = 14;
 #else
-inline constexpr int64_t panel_wide = 16, panel_depth = 256;
+inline constexpr int64_t panel_bytes = 64, panel_depth = 256, panel_tall = 6;
 #endif
-inline constexpr int64_t panel_row = panel_depth + 16;
-struct PanelGemm {
+template <class T>
+inline constexpr int64_t panel_columns = panel_bytes / sizeof(T);
+template <class T>
+inline constexpr int64_t panel_pitch = panel_depth + 64 / sizeof(T);
+inline constexpr int64_t panel_wide = panel_columns<float>, panel_row = panel_pitch<float>;
+template <class T>
+struct PanelProduct {
     int64_t m, n, k;
-    const float *a, *b;
-    float* c;
+    const T *a, *b;
+    T* c;
     int64_t c_row;
-    bool add = false;    // to what c holds
-    int64_t b_step = 0;  // between panels of b, where they are longer than k rows
+    bool add = false;         // to what c holds
+    int64_t b_step = 0;       // between panels of b, where they are longer than k rows
+    const T* bias = nullptr;  // added to every row, where c is not
 };
-// Row i of a begins at a + i * panel_row.
-void panel_gemm(const PanelGemm& g);
+using PanelGemm = PanelProduct<float>;
+// Row i of a begins at a + i * panel_pitch<T>. T is float or double.
+template <class T>
+void panel_product(const PanelProduct<T>& g);
+inline void panel_gemm(const PanelGemm& g) { panel_product(g); }
 // a is transposed: its k rows of m numbers are a_row apart.
-void panel_gemm_transposed(const PanelGemm& g, int64_t a_row);
+template <class T>
+void panel_product_transposed(const PanelProduct<T>& g, int64_t a_row);
+inline void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panel_product_transposed(g, a_row); }
+
+// Up to panel_tall rows of a times one panel. a lies in pieces along k: elements at, at + 1 … of row i of a piece begin
+// at a + i * a_step.
+template <class T>
+struct LeftPiece {
+    const T* a;
+    int64_t a_step, at, k;
+};
+template <class T>
+struct PiecedTile {
+    int64_t m;
+    bool narrow;  // the panel has half the width
+    const LeftPiece<T>*first, *last;
+    const T* b;
+    T* c;
+    int64_t c_row;
+    bool add;
+    const T* bias;
+};
+template <class T>
+void pieced_tile(const PiecedTile<T>& g);
 
 // Integers and bool.
 void own_gemm(const OwnGemm& g);

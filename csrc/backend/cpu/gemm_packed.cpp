@@ -60,23 +60,17 @@ __attribute__((noinline, optimize("fp-contract=off"))) T finish_one(T sum, Store
     return store.alpha * sum + store.beta * old;
 }
 
-// Element p of row r of a is a[p + r * a_step], or a[p * a_step + r] when transposed.
-template <class T, int rows, int Wide, bool Transposed = false>
-void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store,
-            int64_t a_step) {
+// sum += rows of a times a panel of b, k deep. Element p of row r of a is a[p + r * a_step], or a[p * a_step + r] when
+// transposed.
+template <bool Transposed, class T, int rows, int Wide>
+__attribute__((always_inline)) inline void add_products(typename Lanes<T>::type (&sum)[rows][Wide], int64_t k,
+                                                        const T* __restrict a, const T* __restrict b, int64_t a_step) {
     using V = typename Lanes<T>::type;
-    using Loose = typename Lanes<T>::loose;
     constexpr int64_t width = Lanes<T>::width;
     // Four rows to an address, the others at multiples of the step from it: all of them fit the registers.
     const T* at[(rows + 3) / 4];
 #pragma GCC unroll 4
     for (int i = 0; i < (rows + 3) / 4; i++) at[i] = a + 4 * i * (Transposed ? 1 : a_step);
-    V sum[rows][Wide] = {};
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
-        for (int v = 0; v < Wide; v++) __builtin_prefetch(c + r * c_row + v * width, 1);
-    }
 #pragma GCC unroll 1
     for (int64_t p = 0; p < k; p++) {
         V line[Wide];
@@ -95,6 +89,23 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
             for (auto& row : at) row++;
         }
     }
+}
+
+template <class T, int rows, int Wide>
+__attribute__((always_inline)) inline void expect_block(T* c, int64_t c_row) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < Wide; v++) __builtin_prefetch(c + r * c_row + v * Lanes<T>::width, 1);
+    }
+}
+
+template <class T, int rows, int Wide>
+__attribute__((always_inline)) inline void store_block(typename Lanes<T>::type (&sum)[rows][Wide], T* c, int64_t c_row,
+                                                       const Store<T>& store) {
+    using V = typename Lanes<T>::type;
+    using Loose = typename Lanes<T>::loose;
+    constexpr int64_t width = Lanes<T>::width;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
@@ -113,6 +124,32 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
             *at = value;
         }
     }
+}
+
+template <class T, int rows, int Wide, bool Transposed = false>
+void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64_t c_row, Store<T> store,
+            int64_t a_step) {
+    typename Lanes<T>::type sum[rows][Wide] = {};
+    expect_block<T, rows, Wide>(c, c_row);
+    add_products<Transposed>(sum, k, a, b, a_step);
+    store_block(sum, c, c_row, store);
+}
+
+// The left factor lies in pieces along k.
+template <class T, int rows, int Wide>
+void kernel_of_pieces(const PiecedTile<T>& g, Store<T> store) {
+    typename Lanes<T>::type sum[rows][Wide] = {};
+    expect_block<T, rows, Wide>(g.c, g.c_row);
+    for (const LeftPiece<T>* piece = g.first; piece < g.last; piece++)
+        add_products<false>(sum, piece->k, piece->a, g.b + piece->at * Wide * Lanes<T>::width, piece->a_step);
+    store_block(sum, g.c, g.c_row, store);
+}
+template <class T>
+using KernelOfPieces = void (*)(const PiecedTile<T>&, Store<T>);
+template <class T, int Wide, size_t... i>
+KernelOfPieces<T> pick_of_pieces(int64_t rows, std::index_sequence<i...>) {
+    static constexpr KernelOfPieces<T> table[] = {kernel_of_pieces<T, i + 1, Wide>...};
+    return table[rows - 1];
 }
 
 template <class T>
@@ -366,21 +403,23 @@ Packed<T> typed(const OwnGemm& g, const char* packed = nullptr) {
             reinterpret_cast<const T*>(packed)};
 }
 
-static_assert(panel_wide == Lanes<float>::wide && panel_depth == depth && panel_row == Lanes<float>::row);
+static_assert(panel_tall == tall && panel_bytes == 2 * vector_bytes && panel_depth == depth &&
+              panel_row == Lanes<float>::row);
 
-template <bool Transposed>
-void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
+template <class T, bool Transposed>
+void panels(const PanelProduct<T>& g, int64_t a_row, int64_t a_step) {
     constexpr auto heights = std::make_index_sequence<tall>();
-    constexpr int64_t width = Lanes<float>::width;
-    Store<float> store{1, g.add ? 1.0f : 0.0f};
-    int64_t blocks = (g.m + tall - 1) / tall, step = g.b_step ? g.b_step : g.k * panel_wide;
-    for (int64_t j = 0; j < g.n; j += panel_wide) {
-        const float* panel = g.b + j / panel_wide * step;
+    constexpr int64_t width = Lanes<T>::width, wide = Lanes<T>::wide;
+    Store<T> store{1, g.add ? T(1) : T(0)};
+    int64_t blocks = (g.m + tall - 1) / tall, step = g.b_step ? g.b_step : g.k * wide;
+    for (int64_t j = 0; j < g.n; j += wide) {
+        const T* panel = g.b + j / wide * step;
         bool narrow = g.n - j <= width;
+        if (g.bias) store.bias = g.bias + j;
         for (int64_t q = 0; q < blocks; q++) {
             int64_t r = g.m * q / blocks, rows = g.m * (q + 1) / blocks - r;
-            Kernel<float> tile_kernel =
-                narrow ? pick<float, 1, Transposed>(rows, heights) : pick<float, 2, Transposed>(rows, heights);
+            Kernel<T> tile_kernel =
+                narrow ? pick<T, 1, Transposed>(rows, heights) : pick<T, 2, Transposed>(rows, heights);
             tile_kernel(g.k, g.a + r * a_row, panel, g.c + r * g.c_row + j, g.c_row, store, a_step);
         }
     }
@@ -388,8 +427,27 @@ void panels(const PanelGemm& g, int64_t a_row, int64_t a_step) {
 
 }  // namespace
 
-void panel_gemm(const PanelGemm& g) { panels<false>(g, panel_row, panel_row); }
-void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panels<true>(g, 1, a_row); }
+template <class T>
+void pieced_tile(const PiecedTile<T>& g) {
+    constexpr auto heights = std::make_index_sequence<tall>();
+    Store<T> store{1, g.add ? T(1) : T(0), g.bias};
+    (g.narrow ? pick_of_pieces<T, 1>(g.m, heights) : pick_of_pieces<T, 2>(g.m, heights))(g, store);
+}
+template void pieced_tile(const PiecedTile<float>& g);
+template void pieced_tile(const PiecedTile<double>& g);
+
+template <class T>
+void panel_product(const PanelProduct<T>& g) {
+    panels<T, false>(g, panel_pitch<T>, panel_pitch<T>);
+}
+template <class T>
+void panel_product_transposed(const PanelProduct<T>& g, int64_t a_row) {
+    panels<T, true>(g, 1, a_row);
+}
+template void panel_product(const PanelProduct<float>& g);
+template void panel_product(const PanelProduct<double>& g);
+template void panel_product_transposed(const PanelProduct<float>& g, int64_t a_row);
+template void panel_product_transposed(const PanelProduct<double>& g, int64_t a_row);
 
 void packed_gemm(const OwnGemm& g) {
     if (g.dtype == DType::F32) typed<float>(g).multiply();

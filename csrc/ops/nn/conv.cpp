@@ -114,22 +114,11 @@ Tensor grouped(const ConvShape& s, const Tensor& g) {
 
 // ---- the three operations ------------------------------------------------------------------------------------------
 
-// Half types are computed in float32 where there is no better algorithm than columns.
-bool through_float(ConvPass pass, const ConvShape& s, const Tensor& given) {
-    return is_half(given.dtype()) && device::convolving(given).choose(pass, s, given, false) == ConvAlgorithm::Columns;
-}
 // (batch, channels, pixels).
 Tensor by_image(const Tensor& t) { return view(t, {t.size(0), t.size(1), t.numel() / t.size(0) / t.size(1)}); }
 
 Tensor as_matrix(const Tensor& w) { return view(w, {w.size(0), w.size(1)}); }
 
-// Windows of one pixel that skip others: those in between are left out before, or put in afterwards. oneDNN 3.2 does
-// the same inside, but writes past its scratch memory where channels do not fill a vector.
-Tensor used_pixels(const ConvShape& s, const Tensor& x) {
-    Tensor used = x;
-    for (int64_t d = 2; d < x.dim(); d++) used = slice(used, d, 0, x.size(d), s.stride[3 - s.spatial + d - 2]);
-    return used;
-}
 void check_types(const Tensor& x, const Tensor& w) {
     check(x.dtype() == w.dtype(), "Input type (", x.dtype(), ") and weight type (", w.dtype(),
           ") should be the same; convert one with .to(dtype)");
@@ -169,10 +158,6 @@ Tensor add_bias(Tensor y, const Tensor& bias) {
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& o) {
     Dims shape = out_shape(x.shape(), w.shape(), o);
     ConvShape s = conv_shape(x.shape(), w.shape(), shape, o);
-    if (through_float(ConvPass::Forward, s, x))
-        return to_dtype(
-            forward(to_dtype(x, DType::F32), to_dtype(w, DType::F32), bias ? to_dtype(bias, DType::F32) : bias, o),
-            x.dtype());
     if (x.numel() == 0 || w.numel() == 0) return add_bias(zeros(shape, x.dtype(), x.device()), bias);
     bool promised = wants_last(x) && !x.impl()->free_layout;
     for (bool planes = true;; planes = false) {
@@ -191,15 +176,13 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvW
             }
             case ConvAlgorithm::Product: {
                 Tensor y = last_result(shape, x, promised), weight = as_matrix(contiguous(w));
-                Tensor from = in_order(s.skips_pixels() ? used_pixels(s, x) : x, true);
-                multiply_add(by_pixel(y), by_pixel(from), transpose(weight, 0, 1), bias ? contiguous(bias) : bias);
+                multiply_add(by_pixel(y), by_pixel(in_order(x, true)), transpose(weight, 0, 1),
+                             bias ? contiguous(bias) : bias);
                 return y;
             }
             case ConvAlgorithm::Direct: {
                 Tensor y = last_result(shape, x, promised), plus = bias ? contiguous(bias) : bias;
-                bool skips = s.skips_pixels();
-                Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
-                device::convolving(x).forward(skips ? s.without_gaps() : s, y, from, contiguous(w), plus);
+                device::convolving(x).forward(s, y, in_order(x, true), contiguous(w), plus);
                 return y;
             }
             case ConvAlgorithm::Patches: {
@@ -215,8 +198,6 @@ Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvW
 
 Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const ConvWindow& o, bool promised) {
     ConvShape s = conv_shape(x, w.shape(), g.shape(), o);
-    if (through_float(ConvPass::BackwardInput, s, g))
-        return to_dtype(input_gradient(to_dtype(g, DType::F32), to_dtype(w, DType::F32), x, o, promised), g.dtype());
     if (g.numel() == 0 || w.numel() == 0) return zeros(x, g.dtype(), g.device());
     for (bool planes = true;; planes = false) {
         ConvAlgorithm algorithm = device::convolving(g).choose(ConvPass::BackwardInput, s, g, planes);
@@ -234,14 +215,6 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Con
             case ConvAlgorithm::Product:
             case ConvAlgorithm::Direct: {
                 Tensor gx = last_result(x, g, promised);
-                if (s.skips_pixels()) {
-                    device::moving(gx).copy(gx, scalar_tensor(Scalar(0), gx.dtype()));
-                    ConvWindow close = o;
-                    close.stride = Dims(o.stride.size(), 1);
-                    Tensor places = used_pixels(s, gx);
-                    device::moving(places).copy(places, input_gradient(g, w, places.shape(), close, true));
-                    return gx;
-                }
                 Tensor from = in_order(g, true), weight = contiguous(w);
                 if (algorithm == ConvAlgorithm::Product)
                     multiply_add(by_pixel(gx), by_pixel(from), as_matrix(weight), Tensor());
@@ -256,10 +229,7 @@ Tensor input_gradient(const Tensor& g, const Tensor& w, const Dims& x, const Con
 
 Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const ConvWindow& o) {
     ConvShape s = conv_shape(x.shape(), w, g.shape(), o);
-    if (through_float(ConvPass::BackwardWeight, s, x))
-        return to_dtype(weight_gradient(to_dtype(g, DType::F32), to_dtype(x, DType::F32), w, o), g.dtype());
     if (g.numel() == 0 || x.numel() == 0) return zeros(w, g.dtype(), g.device());
-    bool skips = s.skips_pixels();
     for (bool planes = true;; planes = false) {
         switch (device::convolving(x).choose(ConvPass::BackwardWeight, s, x, planes)) {
             case ConvAlgorithm::Patches: {
@@ -274,14 +244,12 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const Dims& w, const Co
             }
             case ConvAlgorithm::Product: {
                 Tensor gw = empty(w, g.dtype(), g.device()), grad = in_order(g, true);
-                Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
-                multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(from), Tensor());
+                multiply_add(as_matrix(gw), transpose(by_pixel(grad), 0, 1), by_pixel(in_order(x, true)), Tensor());
                 return gw;
             }
             case ConvAlgorithm::Direct: {
                 Tensor gw = empty(w, g.dtype(), g.device()), grad = in_order(g, true);
-                Tensor from = in_order(skips ? used_pixels(s, x) : x, true);
-                device::convolving(g).backward_weight(skips ? s.without_gaps() : s, gw, grad, from);
+                device::convolving(g).backward_weight(s, gw, grad, in_order(x, true));
                 return gw;
             }
             default: {
@@ -358,7 +326,7 @@ OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_W
 OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
     const Tensor& g = a.tensor(0);
     if (a.flag(1)) return contiguous(g);
-    if ((g.dtype() != DType::F32 && g.dtype() != DType::BF16) || g.numel() == 0 || is_last(g)) return g;
+    if (!is_floating(g.dtype()) || g.numel() == 0 || is_last(g)) return g;
     Tensor result = last_result(g.shape(), g, false);
     device::moving(result).copy(result, g);
     return result;
