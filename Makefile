@@ -121,7 +121,7 @@ guard: build
 	@echo "caught"
 	FLAMBEAU_GUARD=1 FLAMBEAU_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q -n $(JOBS) --max-worker-restart 1000 tests/adversarial tests/ops
 
-# The same with ThreadSanitizer. Python, NumPy, OpenBLAS and oneDNN are not instrumented: tools/tsan.supp names them.
+# The same with ThreadSanitizer. Python, NumPy, and OpenBLAS are not instrumented: tools/tsan.supp names them.
 TSAN := build-tsan
 THREAD_TESTS = $(if $(filter tests,$(TESTS)),tests/threads,$(TESTS))
 TSAN_FLAGS = suppressions=$(CURDIR)/tools/tsan.supp:exitcode=66:report_signal_unsafe=0:die_after_fork=0

@@ -1,6 +1,5 @@
 #include "base/parallel.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 
 #include <atomic>
@@ -55,19 +54,12 @@ int choose() {
 
 std::atomic<int> threads{0};
 
-// Where an OpenMP runtime is loaded for everybody, oneDNN has found that one instead of ours (gomp.cpp).
-void tell_runtime(int n) {
-    static const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-    if (set) set(n);
-}
-
 // Worker threads do not survive fork(), and a child is seldom alone: it computes on one thread unless told otherwise.
 [[maybe_unused]] const bool registered = [] {
     after_fork_in_child([] {
         pool::forget();
         if (threads == 0) return;  // nobody has asked for threads yet
         threads = 1;
-        tell_runtime(1);
         set_reason("forked child: worker threads do not survive fork()");
     });
     return true;
@@ -80,7 +72,6 @@ int num_threads() {
     if (n == 0) [[unlikely]] {
         n = choose();
         threads = n;
-        tell_runtime(n);
     }
     return n;
 }
@@ -89,7 +80,6 @@ void set_num_threads(int n) {
     check(n >= 1 && n <= 1024, "number of threads must be from 1 to 1024, got ", n);
     num_threads();
     threads = n;
-    tell_runtime(n);
     set_reason("set by set_num_threads");
 }
 

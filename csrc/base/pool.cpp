@@ -3,8 +3,7 @@
 // process delays nothing. A product of two 256 x 256 matrices on two threads, with twenty other busy processes on two
 // CPUs, took 0.23 ms at the median where OpenMP's barriers took 22 ms (on a quiet machine: 0.15 ms). Idle workers look
 // for work for ten milliseconds, yielding the CPU, and then sleep. With half a millisecond they slept between the ops
-// of a loop, and an idle CPU of a virtual machine took up to 15 ms to wake. oneDNN's OpenMP teams (base/gomp.cpp) need
-// every member on a thread of its own, as their barriers wait for each other.
+// of a loop, and an idle CPU of a virtual machine took up to 15 ms to wake.
 #include "base/pool.h"
 
 #include <linux/futex.h>
@@ -69,7 +68,7 @@ void wake(std::atomic<uint32_t>& word, int count) {
 // What is left of a thread's run of chunks. The job's number makes the words of every job different, so that one who
 // was slow to take a chunk cannot take it from a later job: only who has taken one may look at the job.
 struct Run {
-    uint32_t number;  // of the job; that of a team is odd, and its chunks are for their own threads only
+    uint32_t number;  // of the job
     uint16_t next, end;
 };
 static_assert(sizeof(Run) == sizeof(uint64_t));
@@ -81,15 +80,11 @@ struct alignas(64) Slot {
 struct Job {
     int64_t chunks = 0;
     void (*body)(void*, int64_t) = nullptr;
-    void (*member)(void*) = nullptr;  // of a team, instead of body
     void* context = nullptr;
     const char* op = nullptr;
-    int size = 1;
 };
 
 thread_local bool working = false;
-thread_local Place here;
-thread_local std::exception_ptr team_error;
 
 struct Pool {
     std::mutex owner;  // held by the thread whose job it is
@@ -100,7 +95,6 @@ struct Pool {
     std::atomic<int> cpu{-1};                     // where its owner was then
     alignas(64) std::atomic<uint32_t> done{0};
     std::atomic<bool> waiting{false};  // the owner sleeps on `done`
-    alignas(64) std::atomic<uint32_t> arrived{0}, passed{0};
     std::mutex error_mutex;
     std::exception_ptr error;
     Slot slots[most];
@@ -117,9 +111,9 @@ Pool& pool() {
     return *p;
 }
 
-bool take(Slot& slot, bool own, int64_t& chunk) {
+bool take(Slot& slot, int64_t& chunk) {
     Run run = slot.run.load(std::memory_order_acquire);
-    while (run.next < run.end && (own || run.number % 2 == 0)) {
+    while (run.next < run.end) {
         Run rest{run.number, static_cast<uint16_t>(run.next + 1), run.end};
         if (slot.run.compare_exchange_weak(run, rest, std::memory_order_acq_rel)) {
             chunk = run.next;
@@ -133,13 +127,7 @@ void work(Pool& p, int64_t chunk) {
     OpScope scope(p.job.op);
     working = true;
     try {
-        if (p.job.member) {
-            here = {static_cast<int>(chunk), p.job.size};
-            p.job.member(p.job.context);
-            here = {};
-        } else {
-            p.job.body(p.job.context, chunk);
-        }
+        p.job.body(p.job.context, chunk);
     } catch (...) {
         std::lock_guard lock(p.error_mutex);
         if (!p.error) p.error = std::current_exception();
@@ -154,7 +142,7 @@ void help(Pool& p, int rank, F finished) {
     if (rank >= width) return;
     int64_t chunk;
     for (int i = 0; i < width; i++) {
-        while (take(p.slots[(rank + i) % width], i == 0, chunk)) {
+        while (take(p.slots[(rank + i) % width], chunk)) {
             work(p, chunk);
             finished();
         }
@@ -221,13 +209,13 @@ void start_workers(Pool& p, int wanted) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void publish(Pool& p, const Job& job, int first, int width) {
+void publish(Pool& p, const Job& job, int width) {
     p.job = job;
     p.done.store(0, std::memory_order_relaxed);
     p.width.store(width, std::memory_order_relaxed);
     p.cpu.store(sched_getcpu(), std::memory_order_relaxed);
-    uint32_t number = (p.number.load(std::memory_order_relaxed) / 2 + 1) * 2 + (job.member ? 1 : 0);
-    for (int r = first; r < width; r++) {
+    uint32_t number = p.number.load(std::memory_order_relaxed) + 1;
+    for (int r = 0; r < width; r++) {
         int64_t begin = job.chunks * r / width, end = job.chunks * (r + 1) / width;
         p.slots[r].run.store({number, static_cast<uint16_t>(begin), static_cast<uint16_t>(end)},
                              std::memory_order_release);
@@ -253,7 +241,6 @@ void await(Pool& p, uint32_t all) {
 
 }  // namespace
 
-Place place() { return here; }
 bool inside() { return working; }
 
 bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void* context) {
@@ -263,7 +250,7 @@ bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void*
     start_workers(p, std::min(threads, most) - 1);
     int width = static_cast<int>(std::min<int64_t>(chunks, p.workers + 1));
     width = std::min(width, threads);
-    publish(p, {chunks, body, nullptr, context, current_op, 1}, 0, width);
+    publish(p, {chunks, body, context, current_op}, width);
     uint32_t mine = 0;
     help(p, 0, [&] { mine++; });
     await(p, static_cast<uint32_t>(chunks) - mine);
@@ -275,54 +262,9 @@ bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void*
     return true;
 }
 
-void enter(int size, void (*body)(void*), void* context) {
-    Pool& p = pool();
-    std::unique_lock lock(p.owner);
-    start_workers(p, std::min(size, most) - 1);
-    size = std::min(size, p.workers + 1);
-    here = {0, size};
-    working = true;
-    p.arrived = 0;
-    publish(p, {size, nullptr, body, context, current_op, size}, 1, size);
-    lock.release();  // until leave()
-}
-
-void leave() {
-    Pool& p = pool();
-    await(p, static_cast<uint32_t>(here.size) - 1);
-    here = {};
-    working = false;
-    std::exception_ptr error = std::exchange(p.error, nullptr);
-    p.owner.unlock();
-    if (error && !team_error) team_error = error;
-}
-
-void keep_team_error() {
-    if (!team_error) team_error = std::current_exception();
-}
-
-void rethrow_team_error() {
-    if (team_error) [[unlikely]]
-        std::rethrow_exception(std::exchange(team_error, nullptr));
-}
-
-void barrier() {
-    uint32_t size = static_cast<uint32_t>(here.size);
-    if (size == 1) return;
-    Pool& p = pool();
-    uint32_t turn = p.passed.load();
-    if (p.arrived.fetch_add(1) + 1 == size) {
-        p.arrived = 0;
-        p.passed.fetch_add(1);
-    } else {
-        while (!spin(idle_ns, [&] { return p.passed.load(std::memory_order_acquire) != turn; })) sched_yield();
-    }
-}
-
 void forget() {
     current = nullptr;  // the old one is left as it is: its mutex may be held by a thread that is gone
     working = false;
-    here = {};
 }
 
 }  // namespace fb::pool

@@ -1,7 +1,6 @@
 // Threads, memory and defaults as Python functions.
 #include <sys/utsname.h>
 
-#include "backend/cpu/onednn.h"
 #include "base/cpu_level.h"
 #include "base/parallel.h"
 #include "base/pool.h"
@@ -9,8 +8,6 @@
 #include "bindings/python.h"
 #include "memory/allocator.h"
 #include "memory/exact.h"
-
-extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace fb {
 extern Tensor (*pin_result)(const Tensor&);  // ops/table/dispatch.cpp
@@ -122,40 +119,15 @@ PyObject* config(PyObject*, PyObject*) {
                          "cpu_features", features.c_str() + !features.empty(), "sanitizers", exact_blocks_name());
 }
 
-// For tests: what is kept for convolutions, and a team of threads of which one throws.
-PyObject* convolution_plans(PyObject*, PyObject*) {
-    cpu::ConvPlans p = cpu::conv_plans();
-    return Py_BuildValue("{s:n,s:n,s:n,s:n}", "plans", static_cast<Py_ssize_t>(p.plans), "most_plans",
-                         static_cast<Py_ssize_t>(p.most_plans), "kernels", static_cast<Py_ssize_t>(p.kernels),
-                         "most_kernels", static_cast<Py_ssize_t>(p.most_kernels));
-}
-PyObject* run_team(PyObject*, PyObject* args) {
-    int size, failing;
-    if (!PyArg_ParseTuple(args, "ii", &size, &failing)) return nullptr;
-    return guarded([&]() -> PyObject* {
-        OpScope scope("run_team");
-        auto member = [](void* context) {
-            if (pool::place().rank == *static_cast<int*>(context))
-                fail_state("member ", pool::place().rank, " of ", pool::place().size, " has failed");
-        };
-        {
-            Unlocked unlocked;
-            GOMP_parallel(member, &failing, static_cast<unsigned>(size), 0);
-        }
-        pool::rethrow_team_error();
-        Py_RETURN_NONE;
-    });
-}
-
 #ifdef FLAMBEAU_THREAD_SANITIZE
 // A bug on purpose, as below: two threads write one variable without a lock.
 PyObject* deliberate_race(PyObject*, PyObject*) {
     int counter = 0;
-    auto member = [](void* context) {
+    auto chunk = [](void* context, int64_t) {
         volatile int* counter = static_cast<volatile int*>(context);
         for (int i = 0; i < 1000; i++) *counter = *counter + 1;
     };
-    GOMP_parallel(member, &counter, 2, 0);
+    pool::run_chunks(2, 2, chunk, &counter);
     return PyLong_FromLong(counter);
 }
 #endif
@@ -214,9 +186,6 @@ PyMethodDef functions[] = {
      "can_cast(from_, to)\n\nWhether values of one dtype may be stored in another without leaving their "
      "kind.\n\nExample:\n    >>> fb.can_cast(fb.double, fb.float)\n    True\n"},
     {"config", config, METH_NOARGS, "config(): how the core was compiled."},
-    {"convolution_plans", convolution_plans, METH_NOARGS,
-     "convolution_plans(): how many plans and kernels are kept for convolutions, and how many may be."},
-    {"run_team", run_team, METH_VARARGS, "run_team(size, failing): a team of threads whose member `failing` throws."},
 #ifdef FLAMBEAU_THREAD_SANITIZE
     {"deliberate_race", deliberate_race, METH_NOARGS,
      "Two threads write one variable without a lock; the sanitizer must report it."},

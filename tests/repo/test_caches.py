@@ -6,36 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import flambeau as fb
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.slow_sanitized
-def test_plans_of_convolutions():
-    """oneDNN never frees the code of some kernels: after a number of shapes others are used, with the same results."""
-    F = fb.nn.functional
-    bounds = fb._C.convolution_plans()
-    w = fb.ones(8, 16, 1, 3)
-
-    def shape(n):
-        return 1, 16, 1 + n // 40, 4 + n % 40
-
-    for n in range(bounds["most_kernels"] + bounds["most_plans"] // 4):
-        F.conv2d(fb.ones(shape(n)), w, stride=2)
-    filled = fb._C.convolution_plans()
-    assert filled["plans"] == bounds["most_plans"]
-    assert filled["kernels"] <= bounds["most_kernels"]
-    x, w = fb.randn(3, 16, 21, 33, requires_grad=True), fb.randn(8, 16, 3, 3, requires_grad=True)
-    y = F.conv2d(x, w, stride=2)
-    y.sum().backward()
-    z = F.conv2d(x.double(), w.double(), stride=2)
-    gx, gw = fb.autograd.grad(z.sum(), (x, w))
-    fb.testing.assert_close(y.double(), z, rtol=1e-4, atol=1e-4)
-    fb.testing.assert_close(x.grad, gx, rtol=1e-4, atol=1e-4)
-    fb.testing.assert_close(w.grad, gw, rtol=1e-4, atol=1e-3)
 
 
 def test_places_of_compiled_code():

@@ -41,7 +41,7 @@ def run(program):
 
 
 def test_locks_that_other_threads_hold_are_free_in_the_child():
-    """The allocator's, the generators', the recorder's, that of convolutions, and oneDNN's own."""
+    """The allocator's, the generators', the recorder's, and memory that convolutions keep."""
     run("""
 from flambeau.profiler import profile, record_function
 F = fb.nn.functional

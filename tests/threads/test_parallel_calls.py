@@ -111,7 +111,7 @@ def test_an_error_on_a_worker_thread_reaches_the_caller():
 
 
 def test_threads_share_the_workers():
-    """Loops, convolutions with teams inside, and changes of the thread count, from several threads at once."""
+    """Loops, convolutions, and changes of the thread count, from several threads at once."""
     x, image, weight = fb.randn(400, 500), fb.randn(4, 32, 20, 20), fb.randn(32, 32, 1, 1)
 
     def work():

@@ -1,4 +1,4 @@
-"""oneDNN, under the name it had before: used for convolutions."""
+"""oneDNN, under the name it had before: PyTorch's switches for it, without effect, as flambeau has kernels of its own."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """True: oneDNN is part of this build.
+    """False: flambeau has kernels of its own.
 
     Example:
         >>> fb.backends.mkldnn.is_available()
-        True
+        False
     """
-    return True
+    return False
 
 
 @contextlib.contextmanager

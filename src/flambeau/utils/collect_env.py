@@ -42,7 +42,7 @@ def _memory() -> str:
 
 
 def _packages() -> str:
-    wanted = ("numpy", "flambeau", "torch", "onednn", "openblas", "safetensors", "scipy", "tensorboard")
+    wanted = ("numpy", "flambeau", "torch", "openblas", "safetensors", "scipy", "tensorboard")
     found = {f"{d.metadata['Name']}=={d.version}" for d in metadata.distributions() if d.metadata["Name"]}
     return "\n".join(sorted(one for one in found if any(name in one.lower() for name in wanted)))
 
