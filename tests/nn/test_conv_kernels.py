@@ -125,3 +125,22 @@ def test_nothing_to_sum(dtype):
     y = F.conv2d(x, w, stride=3, padding=1)
     y.sum().backward()
     assert (y == 0).all() and (x.grad == 0).all() and (w.grad == 0).all()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 32])
+@pytest.mark.parametrize("dtype", list(ROUNDING), ids=str)
+def test_padding_is_not_multiplied(dtype, groups):
+    """Zero times infinity would be NaN."""
+    for stride in (1, 2):
+        x = fb.ones(2, 32, 9, 7, dtype=dtype, requires_grad=True)
+        w = fb.ones(32, 32 // groups, 3, 3, dtype=dtype)
+        w[:, :, 0, 0] = float("inf")
+        w.requires_grad_()
+        y = F.conv2d(x, w, padding=1, stride=stride, groups=groups)
+        assert y[:, :, 0].isfinite().all() and y[:, :, :, 0].isfinite().all() and y[:, :, 1:, 1:].isinf().all()
+        grad = fb.ones_like(y).detach()
+        (gx,) = fb.autograd.grad(y, x, grad, retain_graph=True)
+        assert not gx.isnan().any() and gx[:, :, -1].isfinite().all() and gx[:, :, 1, 1].isinf().all()
+        grad[:, :, 0, 0] = float("inf")
+        (gw,) = fb.autograd.grad(y, w, grad)
+        assert gw[:, :, 0].isfinite().all() and gw[:, :, :, 0].isfinite().all() and gw[:, :, 1:, 1:].isinf().all()

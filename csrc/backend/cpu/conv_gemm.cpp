@@ -1,6 +1,10 @@
-// Convolutions as products of matrices whose left factor is gathered from the image, some rows at a time: a row for
-// each position, with the pixels of its window side by side. The right factor is the weight, packed once. Forward, and
-// the gradient of the input, which is a convolution with the weight turned around for each remainder of the strides.
+// Convolutions as products of matrices whose left factor is gathered from the
+// image, some rows at a time: a row for each position, with the pixels of its
+// window side by side. The right factor is the weight, packed once. Forward,
+// and the gradient of the input, which is a convolution with the weight turned
+// around for each remainder of the strides.
+#include <atomic>
+
 #include "backend/cpu/conv_format.h"
 #include "backend/cpu/conv_window.h"
 #include "base/parallel.h"
@@ -8,7 +12,8 @@
 namespace fb::cpu {
 namespace {
 
-// The weight of a group as panels, all columns of a block of the sum behind each other.
+// The weight of a group as panels, all columns of a block of the sum behind
+// each other.
 template <class S, class F>
 class WeightPacker {
     using Cell = typename F::Cell;
@@ -23,7 +28,10 @@ class WeightPacker {
           lanes_((w.terms() + F::per - 1) / F::per),
           high_(F::block(lanes_)) {}
 
-    // One panel: columns from `first` on, which lie from `place` on among those packed.
+    bool finite() const { return bad_ == 0; }
+
+    // One panel: columns from `first` on, which lie from `place` on among those
+    // packed.
     void pack(Cell* to, int64_t group, int64_t first, int64_t place) {
         from_ = weight_ + group * w_.weight_group + first * w_.weight_out;
         cols_ = std::min(F::wide, w_.out - first);
@@ -49,13 +57,15 @@ class WeightPacker {
                 if (k >= w_.terms()) break;
                 const S* from = from_ + w_.taps[static_cast<size_t>(k / w_.in)] + k % w_.in * w_.weight_in;
                 for (int64_t o = 0; o < cols_; o++) {
+                    bad_ += 0 * Sum(from[o * w_.weight_out]);
                     if constexpr (std::is_same_v<S, Cell>) lane[o * F::per + i] = from[o * w_.weight_out];
                     else lane[o * F::per + i] = Cell(from[o * w_.weight_out]);
                 }
             }
         }
     }
-    // Some channels with all their taps at a time are turned over: rows of (channel, tap), columns of the panel.
+    // Some channels with all their taps at a time are turned over: rows of
+    // (channel, tap), columns of the panel.
     void turned() {
         const int64_t kernel = w_.kernel, taps = static_cast<int64_t>(w_.taps.size());
         const int64_t some = std::max<int64_t>(288 / kernel, 1) * F::per;
@@ -70,6 +80,10 @@ class WeightPacker {
                 for (int64_t c = 0; c < count; c++)
                     turn(rows_.data() + c * kernel * F::wide, from + c * w_.weight_in, w_.weight_out, kernel);
             }
+            Sum bad = 0;
+#pragma omp simd reduction(+ : bad)
+            for (int64_t k = 0; k < count * kernel * F::wide; k++) bad += 0 * rows_[static_cast<size_t>(k)];
+            bad_ += bad;
             for (int64_t t = 0; t < taps; t++) {
                 const Sum* row = rows_.data() + w_.taps[static_cast<size_t>(t)] * F::wide;
                 int64_t p = (t * w_.in + i) / F::per, end = p + count / F::per;
@@ -107,6 +121,7 @@ class WeightPacker {
     Cell* to_ = nullptr;
     int64_t cols_ = 0, across_ = 0, place_ = 0;
     std::vector<Sum> rows_, lines_;
+    Sum bad_ = 0;  // NaN where a weight is not finite
 };
 
 template <class S, class F>
@@ -126,8 +141,9 @@ struct ImplicitProduct {
     // Sums go to their places at once.
     bool straight = plain && w.covers() && w.out % F::narrow == 0;
 
-    // Tiles of positions, as many as a register block has rows. Where the rows of the image are long, tiles do not
-    // cross their ends, and what they see is multiplied where it lies.
+    // Tiles of positions, as many as a register block has rows. Where the rows of
+    // the image are long, tiles do not cross their ends, and what they see is
+    // multiplied where it lies.
     static constexpr int64_t tall = panel_tall;
     bool in_place = plain && w.axis[2].count >= 8 * ((w.axis[2].count + tall - 1) / tall) * tall / 14;
     int64_t line = in_place ? w.axis[2].count : w.positions(), line_tiles = (line + tall - 1) / tall;
@@ -138,7 +154,8 @@ struct ImplicitProduct {
     int64_t packed_columns() const { return F::padded(w.out); }
     int64_t packed_group() const { return packed_columns() * lanes * F::per; }
 
-    // Tiles at hand, and what they see of some lanes, in pieces: where it lies, or gathered.
+    // Tiles at hand, and what they see of some lanes, in pieces: where it lies,
+    // or gathered.
     struct Tiles {
         std::vector<int64_t> starts;  // one more than there are tiles
         std::vector<LeftPiece<Sum>> pieces;
@@ -167,9 +184,13 @@ struct ImplicitProduct {
                 if (!near || left_most < 0 || right_most >= source) {
                     piece.a = gathered + piece.at, piece.a_step = F::row;
                     typename Windows<S>::Seen each = seen;
+                    each.inside = false;
                     for (int64_t r = 0; r < rows; r++) {
-                        each.inside = false;
-                        windows.copy(gathered + r * F::row - p, each, run, low, stop);
+                        Sum* row = gathered + r * F::row - p;
+                        int64_t c = each.x + run.x;
+                        if (c >= 0 && c + pixels <= source)
+                            copy_cells(row + low, each.base + run.delta + low - run.at, stop - low);
+                        else windows.copy(row, each, run, low, stop);
                         each.x += step, each.base += step * x_pitch;
                     }
                 }
@@ -188,8 +209,8 @@ struct ImplicitProduct {
         }
     }
 
-    // Tiles [from, to) of channels [first, last), on the calling thread. `packed` has `columns` columns, these from
-    // `place` on.
+    // Tiles [from, to) of channels [first, last), on the calling thread. `packed`
+    // has `columns` columns, these from `place` on.
     void part(int64_t group, int64_t from, int64_t to, int64_t first, int64_t last, const Cell* packed, int64_t columns,
               int64_t place) const {
         thread_local Scratch for_left, for_sums;
@@ -211,14 +232,22 @@ struct ImplicitProduct {
             if constexpr (plain) {
                 if (in_place) {
                     find_pieces(all, left, group * w.in, from, p, height);
-                    for (int64_t j = 0; j < width; j += F::wide)
-                        for (size_t t = 0; t + 1 < all.starts.size(); t++) {
-                            int64_t i = all.starts[t] - top, rows = all.starts[t + 1] - all.starts[t];
-                            pieced_tile<Sum>({rows, width - j <= F::narrow,
-                                              all.pieces.data() + (t ? all.ends[t - 1] : 0),
-                                              all.pieces.data() + all.ends[t], panels + j * height,
-                                              sums + i * sums_row + j, sums_row, p > 0, added ? added + j : nullptr});
-                        }
+                    const size_t count = all.ends.size();
+                    auto tile = [&](size_t t, int64_t j) {
+                        int64_t i = all.starts[t] - top, rows = all.starts[t + 1] - all.starts[t];
+                        pieced_tile<Sum>({rows, width - j <= F::narrow, all.pieces.data() + (t ? all.ends[t - 1] : 0),
+                                          all.pieces.data() + all.ends[t], panels + j * height, sums + i * sums_row + j,
+                                          sums_row, p > 0, added ? added + j : nullptr});
+                    };
+                    // A panel stays in the cache for all tiles, unless all panels do:
+                    // results are then written in order.
+                    if (F::padded(width) * height * int64_t(sizeof(Cell)) <= 40960) {
+                        for (size_t t = 0; t < count; t++)
+                            for (int64_t j = 0; j < width; j += F::wide) tile(t, j);
+                    } else {
+                        for (int64_t j = 0; j < width; j += F::wide)
+                            for (size_t t = 0; t < count; t++) tile(t, j);
+                    }
                     continue;
                 }
             }
@@ -257,9 +286,10 @@ struct ImplicitProduct {
     // No window reaches the image.
     void run_empty() const {
         std::vector<Sum> none(static_cast<size_t>(y_pitch));
-        for (int64_t i = 0; i < w.positions(); i++) {
+        Position at(w, 0);
+        for (int64_t i = 0; i < w.positions(); i++, at.next()) {
             std::fill(none.begin(), none.end(), Sum(0));
-            finish(y + i * y_pitch, none.data(), bias, y_pitch);
+            finish(y + at.pixel() * y_pitch, none.data(), bias, y_pitch);
         }
     }
 
@@ -268,10 +298,13 @@ struct ImplicitProduct {
         return reinterpret_cast<Cell*>((reinterpret_cast<uintptr_t>(memory.raw()) + 63) / 64 * 64);
     }
 
-    void run() const {
+    // False where windows reach out of the image and a weight is not finite.
+    bool run() const {
         int64_t positions = w.positions(), threads = in_parallel_region() ? 1 : num_threads();
-        if (positions == 0) return;
-        if (lanes == 0) return run_empty();
+        if (positions == 0) return true;
+        if (lanes == 0) return run_empty(), true;
+        std::atomic<bool> finite{true};
+        const bool reaches_out = w.reaches_out();
         bool alone = threads == 1 || positions * w.terms() * y_pitch < (int64_t(1) << 19);
         int64_t panels = (w.out + F::wide - 1) / F::wide;
         if (positions < few_rows) {
@@ -290,10 +323,11 @@ struct ImplicitProduct {
                     Cell* own = aligned(memory, columns * lanes * F::per);
                     WeightPacker<S, F> packer(w, weight, columns);
                     for (int64_t j = first; j < last; j += F::wide) packer.pack(own, group, j, j - first);
+                    if (reaches_out && !packer.finite()) finite = false;
                     part(group, 0, tiles, first, last, own, columns, 0);
                 }
             });
-            return;
+            return finite;
         }
         Tensor memory;
         Cell* packed = aligned(memory, w.groups * packed_group());
@@ -303,10 +337,12 @@ struct ImplicitProduct {
             for (int64_t t = begin; t < end; t++)
                 packer.pack(packed + t / panels * packed_group(), t / panels, t % panels * F::wide,
                             t % panels * F::wide);
+            if (reaches_out && !packer.finite()) finite = false;
         });
         // Small products are made of more positions at a time.
         int64_t together = std::clamp<int64_t>((int64_t(1) << 21) / (lanes * F::per * w.out), rows_together,
                                                in_place ? 4 * rows_together : rows_together);
+        if (!finite) return false;
         int64_t rounds = (tiles * tall + together - 1) / together;
         if (rounds < 8 * threads) rounds = std::min(tiles, (rounds + threads - 1) / threads * threads);
         int64_t wholes = (panels * F::wide + columns_together - 1) / columns_together;
@@ -320,12 +356,18 @@ struct ImplicitProduct {
                      packed_columns(), first);
             }
         });
+        return true;
     }
 };
 
 template <class S, class F>
 void run(const WindowSum& w, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias, F) {
-    ImplicitProduct<S, F>{w, x.data<S>(), weight.data<S>(), bias ? bias.data<S>() : nullptr, y.data<S>()}.run();
+    auto once = [&](const WindowSum& sum) {
+        return ImplicitProduct<S, F>{sum, x.data<S>(), weight.data<S>(), bias ? bias.data<S>() : nullptr, y.data<S>()}
+            .run();
+    };
+    if (once(w)) return;
+    for (const WindowSum& part : split_at_edges(w)) once(part);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Gradients of weights as products of matrices: sums over positions of the gradient's channels times the windows of the
 // image, which are gathered some positions at a time. Long sums are cut into parts where the shape says, so results do
 // not depend on the threads.
+#include <atomic>
+
 #include "backend/cpu/conv_format.h"
 #include "backend/cpu/conv_window.h"
 #include "base/parallel.h"
@@ -21,6 +23,7 @@ struct WeightProduct {
     S* gweight;
     Windows<S> windows{w, x, w.groups* w.in, true};
     int64_t g_pitch = w.groups * w.out;
+    bool covers = w.covers();  // else F::per is 1
     int64_t positions = w.positions(), lanes = (positions + F::per - 1) / F::per;
     int64_t terms = w.terms(), across = (terms + columns_together - 1) / columns_together;
     int64_t down = (w.out + rows_together - 1) / rows_together;
@@ -45,7 +48,11 @@ struct WeightProduct {
         for (int64_t p = from; p < to; p += high) {
             int64_t height = std::min(high, to - p);
             const S* slopes = gy + p * F::per * g_pitch + group * w.out + top;
-            for (int64_t q = 0; q < height; q++)
+            Position at_slope(w, covers ? 0 : p * F::per);
+            for (int64_t q = 0; q < height && !covers; q++, at_slope.next())
+                F::lane(left + q * left_row * F::per, gy + at_slope.pixel() * g_pitch + group * w.out + top, 0, true,
+                        rows);
+            for (int64_t q = 0; q < height && covers; q++)
                 F::lane(left + q * left_row * F::per, slopes + q * F::per * g_pitch, g_pitch,
                         (p + q) * F::per + 1 >= positions, rows);
             if (int64_t rest = columns % F::wide; rest != 0 && rest != F::narrow) {
@@ -66,8 +73,12 @@ struct WeightProduct {
         }
     }
 
-    void run() const {
-        if (terms == 0) return std::fill(gweight, gweight + w.groups * w.weight_group, S(0.0f));
+    // Adds to `total`, where it is given. False where windows reach out of the image and a sum is not finite.
+    bool run(Sum* total) const {
+        if (terms == 0) {
+            if (!total) std::fill(gweight, gweight + w.groups * w.weight_group, S(0.0f));
+            return true;
+        }
         int64_t count = parts(), tasks = count * w.groups * across * down;
         Tensor memory = empty({count * table_size}, dtype_of<Sum>(), cpu_device);
         Sum* table = memory.data<Sum>();
@@ -81,8 +92,10 @@ struct WeightProduct {
                      a * columns_together, std::min(terms, (a + 1) * columns_together), table + q * table_size);
             }
         });
+        std::atomic<bool> finite{true};
         int64_t taps = static_cast<int64_t>(w.taps.size()), channels = w.groups * w.out;
         parallel_for(channels, std::max<int64_t>(1, parallel_grain / (terms * count)), [&](int64_t begin, int64_t end) {
+            Sum bad = 0;
             std::vector<Sum> row(static_cast<size_t>(w.in * w.kernel), Sum(0));
             for (int64_t o = begin; o < end; o++) {
                 Sum* sums = table + o * table_row;
@@ -91,11 +104,18 @@ struct WeightProduct {
                 for (int64_t t = 0; t < taps; t++)
                     for (int64_t c = 0; c < w.in; c++)
                         row[static_cast<size_t>(c * w.kernel + w.taps[static_cast<size_t>(t)])] = sums[t * w.in + c];
+                if (total) {
+                    for (size_t k = 0; k < row.size(); k++) total[static_cast<size_t>(o) * row.size() + k] += row[k];
+                    continue;
+                }
+                for (Sum value : row) bad += 0 * value;
                 S* to = gweight + o * w.in * w.kernel;
                 if constexpr (std::is_same_v<S, Sum>) std::memcpy(to, row.data(), row.size() * sizeof(S));
                 else narrow_to(to, row.data(), w.in * w.kernel);
             }
+            if (bad != 0) finite = false;
         });
+        return finite || !w.reaches_out();
     }
 };
 
@@ -105,7 +125,12 @@ void implicit_backward_weight(const ConvShape& s, const Tensor& gweight, const T
     WindowSum w = forward_sum(s);
     with_format(x.dtype(), [&](auto format, auto tag) {
         using S = decltype(tag);
-        WeightProduct<S, decltype(format)>{w, x.data<S>(), gy.data<S>(), gweight.data<S>()}.run();
+        if (WeightProduct<S, decltype(format)>{w, x.data<S>(), gy.data<S>(), gweight.data<S>()}.run(nullptr)) return;
+        using Sum = Computed<S>;
+        std::vector<Sum> sums(static_cast<size_t>(gweight.numel()));
+        for (const WindowSum& part : split_at_edges(w))
+            WeightProduct<S, ConvFormat<S>>{part, x.data<S>(), gy.data<S>(), nullptr}.run(sums.data());
+        for (int64_t i = 0; i < gweight.numel(); i++) gweight.data<S>()[i] = S(sums[static_cast<size_t>(i)]);
     });
 }
 

@@ -308,7 +308,9 @@ struct Grouped {
         return table[alike][count - 1];
     }
 
-    void backward_weight(S* gweight, const S* gy, const S* from) const {
+    // False where a sum is not finite: what lies outside of the image was multiplied as zeros.
+    bool backward_weight(S* gweight, const S* gy, const S* from) const {
+        bool finite = true;
         constexpr auto counts = std::make_index_sequence<sums_at_once>();
         // (part, block, term, lane): joined in this order.
         Tensor memory = empty({parts() * blocks * terms + 1, lanes}, dtype_of<T>(), cpu_device);
@@ -353,8 +355,10 @@ struct Grouped {
                     for (int64_t part = 0; part < parts(); part++)
                         sum += double(table[(part * blocks + b) * terms + n][l]);
                     int64_t o = channel(b) + l;
+                    finite = finite && sum - sum == 0;
                     gweight[o * w.weight_out + n % w.in * w.kernel + w.taps[static_cast<size_t>(n / w.in)]] = S(T(sum));
                 }
+        return finite;
     }
 };
 
@@ -396,8 +400,7 @@ bool grouped_backward_weight(const ConvShape& s, const Tensor& gweight, const Te
         using S = typename decltype(tag)::type;
         Grouped<S> g(w);
         if (!g.fits()) return false;
-        g.backward_weight(gweight.data<S>(), gy.data<S>(), x.data<S>());
-        return true;
+        return g.backward_weight(gweight.data<S>(), gy.data<S>(), x.data<S>());
     });
 }
 

@@ -11,10 +11,11 @@ void add_tap(Axis& a, int64_t offset, int64_t tap) {
     a.tap.push_back(tap);
 }
 
-void list_taps(WindowSum& w, const ConvShape& s) {
+void list_taps(WindowSum& w) {
+    w.taps.clear();
     for (int64_t a : w.axis[0].tap)
         for (int64_t b : w.axis[1].tap)
-            for (int64_t c : w.axis[2].tap) w.taps.push_back((a * s.kernel[1] + b) * s.kernel[2] + c);
+            for (int64_t c : w.axis[2].tap) w.taps.push_back((a * w.window[1] + b) * w.window[2] + c);
 }
 
 Axis remainder(const ConvShape& s, int i, int64_t r) {
@@ -34,6 +35,48 @@ bool WindowSum::covers() const {
     return true;
 }
 
+bool WindowSum::reaches_out() const {
+    for (const Axis& a : axis)
+        if (!a.offset.empty() && (a.offset.front() < 0 || (a.count - 1) * a.step + a.offset.back() >= a.source))
+            return true;
+    return false;
+}
+
+std::vector<WindowSum> split_at_edges(const WindowSum& w) {
+    std::vector<Axis> parts[3];
+    for (int i = 0; i < 3; i++) {
+        const Axis& a = w.axis[i];
+        auto inside = [&](int64_t j, int64_t offset) {
+            return j * a.step + offset >= 0 && j * a.step + offset < a.source;
+        };
+        for (int64_t low = 0, high; low < a.count; low = high) {
+            auto like_low = [&](int64_t j) {
+                for (int64_t offset : a.offset)
+                    if (inside(j, offset) != inside(low, offset)) return false;
+                return true;
+            };
+            for (high = low + 1; high < a.count && like_low(high);) high++;
+            Axis part{a.source, a.step, {}, {}, high - low, a.result, a.first + low * a.spread, a.spread};
+            for (size_t t = 0; t < a.tap.size(); t++)
+                if (inside(low, a.offset[t])) {
+                    part.offset.push_back(a.offset[t] + low * a.step);
+                    part.tap.push_back(a.tap[t]);
+                }
+            parts[i].push_back(std::move(part));
+        }
+    }
+    std::vector<WindowSum> all;
+    for (const Axis& z : parts[0])
+        for (const Axis& y : parts[1])
+            for (const Axis& x : parts[2]) {
+                WindowSum part = w;
+                part.axis[0] = z, part.axis[1] = y, part.axis[2] = x;
+                list_taps(part);
+                all.push_back(std::move(part));
+            }
+    return all;
+}
+
 WindowSum forward_sum(const ConvShape& s) {
     WindowSum w{};
     w.batch = s.batch, w.groups = s.groups, w.in = s.per_group(), w.out = s.out_channels / s.groups,
@@ -44,7 +87,8 @@ WindowSum forward_sum(const ConvShape& s) {
         a.source = s.in[i], a.step = s.stride[i], a.count = a.result = s.out[i];
         for (int64_t t = 0; t < s.kernel[i]; t++) add_tap(a, t * s.dilation[i] - s.padding[i], t);
     }
-    list_taps(w, s);
+    std::copy(s.kernel, s.kernel + 3, w.window);
+    list_taps(w);
     return w;
 }
 
@@ -58,7 +102,8 @@ std::vector<WindowSum> backward_sums(const ConvShape& s) {
                 w.kernel = s.taps();
                 w.weight_out = w.kernel, w.weight_in = w.out * w.kernel, w.weight_group = w.in * w.weight_in;
                 w.axis[0] = remainder(s, 0, a), w.axis[1] = remainder(s, 1, b), w.axis[2] = remainder(s, 2, c);
-                list_taps(w, s);
+                std::copy(s.kernel, s.kernel + 3, w.window);
+                list_taps(w);
                 if (!w.taps.empty()) all.push_back(std::move(w));
             }
     return all;

@@ -23,16 +23,21 @@ struct Axis {
 struct WindowSum {
     int64_t batch, groups, in, out;  // channels of a group
     Axis axis[3];
+    int64_t window[3];
     std::vector<int64_t> taps;      // of the kernel, in the order in which they are summed
     int64_t weight_in, weight_out;  // distances between neighbouring channels in the weight
     int64_t weight_group, kernel;   // between groups; how many taps the kernel has
     int64_t terms() const { return static_cast<int64_t>(taps.size()) * in; }
     int64_t positions() const { return batch * axis[0].count * axis[1].count * axis[2].count; }
-    bool covers() const;  // positions lie side by side in the result
+    bool covers() const;       // positions lie side by side in the result
+    bool reaches_out() const;  // some window is partly outside of the source
 };
 WindowSum forward_sum(const ConvShape& s);
 // Positions whose distance is the stride have the same taps: one sum for each remainder, unless it has no taps.
 std::vector<WindowSum> backward_sums(const ConvShape& s);
+// The same as sums whose windows do not reach out. Zeros in place of what lies outside would make NaN of factors that
+// are not finite.
+std::vector<WindowSum> split_at_edges(const WindowSum& w);
 
 // A position of a sum.
 struct Position {
