@@ -2,6 +2,7 @@
 // cost as much as the product: here both sides are read along k where they lie, and vectors of partial sums are added
 // up at the end.
 #pragma GCC optimize("fp-contract=fast")
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,31 @@ void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, typen
         for (int c = 0; c < columns; c++) sums[r * across + c] = sum[r][c];
 }
 
+// One step of adding up the lanes of several vectors at once: of x and of y, the halves of every `block` lanes are
+// added, those of x into the lower half of the block and those of y into the upper one.
+template <class T, int block, size_t... lane>
+typename Lanes<T>::type fold(typename Lanes<T>::type x, typename Lanes<T>::type y, std::index_sequence<lane...>) {
+    using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    typedef Place Places __attribute__((vector_size(vector_bytes)));
+    constexpr int half = block / 2, width = sizeof...(lane);
+    constexpr Places low{Place(lane % block < half ? lane : lane - half + width)...};
+    constexpr Places high{Place(lane % block < half ? lane + half : lane + width)...};
+    return __builtin_shuffle(x, y, low) + __builtin_shuffle(x, y, high);
+}
+
+// The sums of the lanes of as many vectors as a vector has lanes: lane i becomes that of v[i].
+template <class T, int block = int(Lanes<T>::width)>
+typename Lanes<T>::type add_up(typename Lanes<T>::type* v) {
+    if constexpr (block == 1) {
+        return v[0];
+    } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < block / 2; i++)
+            v[i] = fold<T, block>(v[i], v[i + block / 2], std::make_index_sequence<Lanes<T>::width>());
+        return add_up<T, block / 2>(v);
+    }
+}
+
 template <class T>
 using Meet = void (*)(const T*, int64_t, const T*, int64_t, int64_t, typename Lanes<T>::type*);
 template <class T, size_t... i>
@@ -71,27 +97,29 @@ void multiply_rows(const OwnGemm& g) {
     int64_t whole = g.k / width * width, groups = (g.n + across - 1) / across;
     int64_t grain = std::max<int64_t>(1, (int64_t(1) << 19) / (across * g.m * g.k));
     parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
-        struct Sums {
-            V row[across];
+        struct Sum {
+            V lanes;
         };
-        std::vector<Sums> sums(static_cast<size_t>(g.m));
+        std::vector<Sum> sums(
+            static_cast<size_t>((g.m * across + width - 1) / width * width));  // whole groups of lanes
         for (int64_t group = begin; group < end; group++) {
             int64_t j = group * across, columns = std::min<int64_t>(across, g.n - j);
             const T* column = b + j * g.b_col;
-            std::fill(sums.begin(), sums.end(), Sums{});
+            std::fill(sums.begin(), sums.end(), Sum{});
             for (int64_t p = 0; p < whole; p += step)
                 for (int64_t i = 0; i < g.m; i += tall) {
                     int64_t rows = std::min<int64_t>(tall, g.m - i);
                     pick<T>(rows, columns, std::make_index_sequence<tall * across>())(
-                        a + i * g.a_row + p, g.a_row, column + p, g.b_col, std::min(step, whole - p), sums[i].row);
+                        a + i * g.a_row + p, g.a_row, column + p, g.b_col, std::min(step, whole - p),
+                        &sums[static_cast<size_t>(i * across)].lanes);
                 }
+            // The sums of a group of vectors take the place of the first of them.
+            for (size_t first = 0; first < sums.size(); first += width)
+                sums[first].lanes = add_up<T>(&sums[first].lanes);
             for (int64_t i = 0; i < g.m; i++)
                 for (int64_t c = 0; c < columns; c++) {
-                    V lanes = sums[static_cast<size_t>(i)].row[c];
-                    T sum = 0;
-                    for (int64_t half = width / 2; half > 0; half /= 2)
-                        for (int64_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
-                    sum = lanes[0];
+                    int64_t place = i * across + c;
+                    T sum = sums[static_cast<size_t>(place / width * width)].lanes[place % width];
                     for (int64_t p = whole; p < g.k; p++) sum += a[i * g.a_row + p] * column[c * g.b_col + p];
                     T& to = reinterpret_cast<T*>(g.c)[i * g.c_row + j + c];
                     T scaled = alpha * sum;
