@@ -415,3 +415,8 @@ def test_a_subclass_with_a_repr_of_its_own_prints_by_it():
 def test_printing_asks_a_class_once():
     Counting.calls.clear()
     assert str(fb.ones(2).as_subclass(Counting)) == "Counting([1., 1.])" and Counting.calls == [fb.Tensor.__repr__]
+
+
+def test_numbers_on_the_meta_device_format_as_they_print():
+    x = fb.empty((), device="meta")
+    assert format(x) == f"{x}" == repr(x)

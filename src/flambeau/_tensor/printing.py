@@ -151,7 +151,7 @@ def tensor_repr(t):
 
 def tensor_format(t, spec):
     """`format(t, spec)`: a 0-d tensor formats as the number it holds, any other takes only the empty spec."""
-    if t.dim() == 0:
+    if t.dim() == 0 and t.device.type != "meta":
         return format(t.item(), spec)
     if spec:
         raise TypeError(
