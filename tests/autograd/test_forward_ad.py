@@ -220,3 +220,14 @@ def test_a_jvp_gives_no_tangent_to_a_constant_result():
         x = fwd.make_dual(fb.ones(2), fb.ones(2))
         with pytest.raises(RuntimeError, match="You should return None at that position instead"):
             Constant.apply(x, fb.ones(2))
+
+
+def test_several_tangents_of_one_gradient():
+    """retain_graph=False frees nothing that tangents still need."""
+    a, b = fb.randn(2, 2, requires_grad=True), fb.randn(2, 2, requires_grad=True)
+    u, v = fb.randn(2, 2), fb.randn(2, 2)
+    with fwd.dual_level():
+        x, y = fwd.make_dual(a, u), fwd.make_dual(b, v)
+        gx, gy = fb.autograd.grad((x @ y).sum(), (x, y), retain_graph=False)
+        fb.testing.assert_close(fwd.unpack_dual(gx).tangent, fb.ones(2, 2) @ v.mT)
+        fb.testing.assert_close(fwd.unpack_dual(gy).tangent, u.mT @ fb.ones(2, 2))

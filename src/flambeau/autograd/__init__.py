@@ -232,7 +232,8 @@ def grad(
             allow_unused=allow_unused, is_grads_batched=is_grads_batched, materialize_grads=materialize_grads,
         )  # fmt: skip
         return sparse.results(found)
-    create_graph = create_graph or _with_tangents()
+    if _with_tangents():
+        create_graph = retain_graph = True
     options: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
     if not is_grads_batched and _inside_vmap((*outs, *wanted, *given)):
         from flambeau.func._batching.function import grad_of_examples
