@@ -293,10 +293,8 @@ PyObject* generator_device(PyObject* self, void*) {
 PyObject* generator_reduce(PyObject* self, PyObject*) {
     Owned state(generator_get_state(self, nullptr));
     if (!state) return nullptr;
-    return guarded([&] {
-        Owned device(generator_device(self, nullptr));
-        return ok(Py_BuildValue("O(O)O", generator_type, device.get(), state.get()));
-    });
+    Device device = canonical(reinterpret_cast<PyGenerator*>(self)->device);
+    return Py_BuildValue("O(s)O", generator_type, to_string(device).c_str(), state.get());
 }
 PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O,

@@ -39,7 +39,7 @@ def test_a_file_of_a_device_that_is_not_there(tmp_path):
         fb.load(tmp_path / "x.pt", map_location={"cpu": "sim:3"})
 
 
-def test_pickles_and_copies_stay_on_the_device():
+def test_pickles_and_copies_stay_on_the_device(tmp_path):
     x = fb.arange(4.0, device=DEVICE, requires_grad=True)
     for made in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
         assert made.device == DEVICE and made.requires_grad and fb.equal(made, x)
@@ -50,6 +50,9 @@ def test_pickles_and_copies_stay_on_the_device():
     assert model(fb.ones(2, device=DEVICE)).device == DEVICE
     generator = pickle.loads(pickle.dumps(fb.Generator(DEVICE).manual_seed(3)))
     assert generator.device == DEVICE and generator.initial_seed() == 3
+    fb.save({"here": fb.Generator().manual_seed(4), "there": generator}, tmp_path / "generators.pt")
+    loaded = fb.load(tmp_path / "generators.pt", weights_only=False)
+    assert (loaded["here"].device.type, loaded["there"].device) == ("cpu", DEVICE) and loaded["here"].initial_seed() == 4
 
 
 def test_pinned_memory(monkeypatch):

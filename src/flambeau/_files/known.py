@@ -250,8 +250,10 @@ def _plain(function: Any, *allowed: type):
     return make
 
 
-def _generator(budget, keys):
-    return fb.Generator()
+def _generator(budget, keys, device="cpu"):
+    if not isinstance(device, str):
+        raise FileError(f"a generator's device is {device!r}, expected its name")
+    return fb.Generator(device)
 
 
 def _set_generator(budget, made, state):
