@@ -275,11 +275,11 @@ class Reducer:
             if bucket.sparse:
                 bucket.future = self._send_sparse(bucket.members[0])
                 return
-            flat = self._fill(bucket)
             if self.hook is None:
-                flat.div_(self.divisor)
+                flat = self._fill(bucket, self.divisor)
                 bucket.future = future_of(dist.all_reduce(flat, group=self.group, async_op=True), flat)
             else:
+                flat = self._fill(bucket)
                 params = [self.params[i] for i in bucket.members]
                 bucket.future = self.hook(GradBucket(index, flat, params, index == len(self.buckets) - 1))
                 if not callable(getattr(bucket.future, "wait", None)):
@@ -288,18 +288,21 @@ class Reducer:
                         "work.get_future() or a Future with set_result(buffer)"
                     )
 
-    def _fill(self, bucket: _Bucket) -> Tensor:
-        """The gradients of a bucket in one tensor; those that are views of it already stay where they are."""
+    def _fill(self, bucket: _Bucket, divisor: float = 1) -> Tensor:
+        """The gradients of a bucket, divided, in one tensor; those that are views of it already stay where they are."""
         params = [self.params[i] for i in bucket.members]
         grads = [self._gradient(i) for i in bucket.members]
         if self.keep and bucket.flat is not None:
             for place, grad in zip(views(bucket.flat, params), grads, strict=True):
                 if grad.data_ptr() != place.data_ptr():
                     place.copy_(grad)
-            return bucket.flat
+            return bucket.flat.div_(divisor) if divisor != 1 else bucket.flat
         first = params[0]
-        bucket.flat = fb.cat([grad.detach().reshape(-1).to(first.dtype) for grad in grads])
-        return bucket.flat
+        flat = fb.empty(sum(p.numel() for p in params), dtype=first.dtype, device=first.device)
+        for place, grad in zip(views(flat, params), grads, strict=True):
+            fb.div(grad.detach().to(first.dtype), divisor, out=place)  # copied and divided in one pass
+        bucket.flat = flat
+        return flat
 
     def _send_sparse(self, i: int) -> Any:
         grad = self._gradient(i)
