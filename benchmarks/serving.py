@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 WORDS = "the cat sits on a mat while small dogs run along roads and people read long papers about weather trade law".split()
-NEEDS = {"flambeau": ("flambeau", "scipy-openblas32", "onednn-cpu-gomp"), "torch": ("torch",), "onnxruntime": ("onnxruntime",)}
+NEEDS = {"flambeau": ("flambeau",), "torch": ("torch",), "onnxruntime": ("onnxruntime",)}
 
 
 def texts(count: int) -> list[str]:
