@@ -133,12 +133,16 @@ struct Grouped {
             return (V)_mm512_maskz_slli_epi32(
                 0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))),
                 16);
+#elif defined(__AVX2__)
+        else if constexpr (std::is_same_v<S, Half>)
+            return (V)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+        else
+            return (V)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
+                                        16);
 #else
-        else {
-            V value;
-            for (int64_t l = 0; l < lanes; l++) value[l] = T(from[l]);
-            return value;
-        }
+        V value = {};
+        for (int64_t l = 0; l < lanes; l++) value[l] = T(from[l]);
+        return value;
 #endif
     }
 
