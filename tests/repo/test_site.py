@@ -140,7 +140,7 @@ def test_charts_show_the_figures_of_the_results():
     found = charts.charts(text)
     assert set(found) == set(charts.SECTIONS)
     told = charts.sections(text)
-    assert set(told) == set(charts.SECTIONS) | set(charts.PICTURES)
+    assert set(told) >= set(charts.SECTIONS) | set(charts.PICTURES)
     page = charts.pages()["benchmarks/index.md"]
     for key, title in charts.PICTURES.items():
         assert f"## {title}" in page and f"({key}.png)" in page and (charts.RESULTS.parent / f"{key}.png").exists()
