@@ -16,6 +16,7 @@ import shutil
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 from sklearn.datasets import load_digits
 from tqdm import tqdm
@@ -80,7 +81,7 @@ def main():
     dist.barrier()
 
     fb.manual_seed(arguments.seed)
-    digits = load_digits()
+    digits: Any = load_digits()
     data = TensorDataset(fb.tensor(digits.data, dtype=fb.float32) / 16, fb.tensor(digits.target))
     sampler = DistributedSampler(data, seed=arguments.seed, drop_last=True)
     # A generator of its own: what a loader draws when an epoch begins shall not change the numbers for dropout.

@@ -32,6 +32,8 @@ def rebuilt(layout: Any, data: Any) -> fb.Tensor:
     dense = [t for t in data if isinstance(t, fb.Tensor)] if isinstance(data, (tuple, list)) else []
     if any(is_sparse(t) for t in dense) or len(dense) != (2 if known == "sparse_coo" else 3) or len(data) not in (3, 4):
         raise FileError("a sparse tensor that is not made of its indices, values and size")
+    if any(t.dtype not in (fb.int32, fb.int64) for t in dense[:-1]):
+        raise FileError(f"a sparse tensor with indices of {', '.join(str(t.dtype) for t in dense[:-1])}")
     if any(t.numel() * t.itemsize > t.untyped_storage().nbytes() for t in dense):
         raise FileError("a sparse tensor with more indices or values than the file has bytes for")
     size = data[len(dense)]

@@ -31,7 +31,8 @@ class ExceptionWrapper:
         error = (sys.exc_info() if exc_info is None else exc_info)[1]
         if error is None:
             raise ValueError("ExceptionWrapper: no exception is being handled; pass exc_info=sys.exc_info() inside of except")
-        self._error, self.exc_type, self.where = WorkerError(error, where), type(error), where
+        self._error, self.where = WorkerError(error, where), where
+        self.exc_type: type[BaseException] = type(error)
         self.exc_msg = self._error.text
 
     def reraise(self) -> None:
