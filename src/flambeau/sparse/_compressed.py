@@ -78,7 +78,7 @@ def block_size(x: SparseTensor) -> tuple[int, int]:
 def repeated(x: SparseTensor, batch: tuple[int, ...]) -> SparseTensor:
     """A batch of the same matrix."""
     count, n = math.prod(batch), x._value.shape[0]
-    lead = unflatten(fb.arange(count).repeat_interleave(n), batch)
+    lead = unflatten(fb.arange(count, device=x.device).repeat_interleave(n), batch)
     value = x._value.repeat(count, *(1,) * (x._value.ndim - 1))
     return make(fb.cat([lead, x._index.repeat(1, count)]), value, (*batch, *x.shape), x._ordered, x._layout, x._index_dtype)
 
@@ -92,8 +92,8 @@ def elements(x: SparseTensor) -> SparseTensor:
         return make(x._index, x._value, tuple(x.shape), layout.main == 0 and x._ordered, fb.sparse_coo)
     height, width = block_size(x)
     *batch, rows, columns = (row.view(-1, 1, 1) for row in x._index)
-    rows = rows * height + fb.arange(height).view(1, -1, 1)
-    columns = columns * width + fb.arange(width).view(1, 1, -1)
+    rows = rows * height + fb.arange(height, device=x.device).view(1, -1, 1)
+    columns = columns * width + fb.arange(width, device=x.device).view(1, 1, -1)
     shape = (x._value.shape[0], height, width)
     index = fb.stack([places.expand(shape).reshape(-1) for places in (*batch, rows, columns)])
     return make(index, x._value.flatten(0, 2), tuple(x.shape), index.shape[1] < 2, fb.sparse_coo)
@@ -209,7 +209,8 @@ def sparse_compressed_tensor(
 
 def _built(op: str, target: Any, starts: Any, plain: Any, values: Any, size: Any, options: dict[str, Any]) -> SparseTensor:
     layout = LAYOUTS[target]
-    starts, plain = fb.as_tensor(starts), fb.as_tensor(plain)
+    values = fb.as_tensor(values, dtype=options["dtype"], device=options["device"])
+    starts, plain = fb.as_tensor(starts, device=values.device), fb.as_tensor(plain, device=values.device)
     kept = fb.int32 if starts.dtype == plain.dtype == fb.int32 else fb.int64
     starts, plain = starts.to(fb.int64), plain.to(fb.int64)
     shapes = f"{tuple(starts.shape)} and {tuple(plain.shape)}"
@@ -221,10 +222,9 @@ def _built(op: str, target: Any, starts: Any, plain: Any, values: Any, size: Any
     counts = starts.diff()
     if bool((starts[..., 0] != 0).any()) or bool((starts[..., -1] != count).any()) or bool((counts < 0).any()):
         raise ArgumentError(f"{op}: {layout.starts} must rise from 0 to {count}, the number of {layout.plain} given")
-    along, plain = fb.arange(counts.numel()).repeat_interleave(counts.reshape(-1)), plain.reshape(-1)
+    along, plain = fb.arange(counts.numel(), device=values.device).repeat_interleave(counts.reshape(-1)), plain.reshape(-1)
     *lead, line = unflatten(along, (*batch, lines))
     index = fb.stack([*lead, line, plain] if layout.main == 0 else [*lead, plain, line])
-    values = fb.as_tensor(values, dtype=options["dtype"])
     n, inner = len(batch), 2 if layout.blocks else 0
     if values.ndim < n + 1 + inner:
         raise ArgumentError(

@@ -79,7 +79,7 @@ def _setitem(input, index, value):
 @rule("index_select")
 def _index_select(input, dim, index):
     dim, rank = _wrapped("index_select", input, dim), input.sparse_dim()
-    places = fb.arange(input.shape[dim])[index]  # checks the range, and a bool mask becomes places
+    places = fb.arange(input.shape[dim], device=input.device)[index]  # checks the range, and a bool mask becomes places
     shape = (*input.shape[:dim], places.shape[0], *input.shape[dim + 1 :])
     if dim >= rank:
         values = input._value.index_select(dim - rank + 1, places)
@@ -89,9 +89,9 @@ def _index_select(input, dim, index):
     order = x._index[dim].argsort(stable=True)
     counts = fb.bincount(x._index[dim], minlength=input.shape[dim])
     starts, wanted = counts.cumsum(0) - counts, counts[places]
-    to = fb.arange(places.shape[0]).repeat_interleave(wanted)
+    to = fb.arange(places.shape[0], device=places.device).repeat_interleave(wanted)
     before = (wanted.cumsum(0) - wanted).repeat_interleave(wanted)
-    chosen = order[starts[places].repeat_interleave(wanted) + fb.arange(to.shape[0]) - before]
+    chosen = order[starts[places].repeat_interleave(wanted) + fb.arange(to.shape[0], device=to.device) - before]
     kept = x._index[:, chosen]
     kept[dim] = to
     return make(kept, x._value[chosen], shape, False, fb.sparse_coo).coalesce()

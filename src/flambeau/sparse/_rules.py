@@ -118,9 +118,9 @@ def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
     counts = fb.bincount(b_rows, minlength=b.shape[0])
     starts = counts.cumsum(0) - counts
     meetings = counts[columns]
-    left = fb.arange(columns.shape[0]).repeat_interleave(meetings)
+    left = fb.arange(columns.shape[0], device=columns.device).repeat_interleave(meetings)
     before = (meetings.cumsum(0) - meetings).repeat_interleave(meetings)
-    right = starts[columns].repeat_interleave(meetings) + fb.arange(left.shape[0]) - before
+    right = starts[columns].repeat_interleave(meetings) + fb.arange(left.shape[0], device=left.device) - before
     indices = fb.stack([rows[left], b_columns[right]])
     return make(indices, values[left] * b_values[right], (a.shape[0], b.shape[1]), False, fb.sparse_coo).coalesce()
 
@@ -337,6 +337,12 @@ def _convert(input, dtype):
     return input._with(input._value.to(dtype))
 
 
+@rule("_to_device")
+def _to_device(input, device):
+    index, value = input._index.to(device), input._value.to(device)
+    return make(index, value, tuple(input.shape), input._ordered, input._layout, input._index_dtype)
+
+
 @rule("clone")
 def _clone(input, memory_format=None):
     return make(input._index.clone(), input._value.clone(), tuple(input.shape), input._ordered, input._layout, input._index_dtype)
@@ -368,23 +374,23 @@ for _name in ("rand_like", "randn_like"):
 
 
 @rule("zeros_like")
-def _zeros_like(input, dtype=None, layout=None, requires_grad=False, **options):
+def _zeros_like(input, dtype=None, layout=None, device=None, requires_grad=False, **options):
     """Nothing is kept; rows and columns, of elements or of blocks, may take each other's places, and coordinates theirs."""
-    dtype = dtype or input.dtype
+    made = {"dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
     if layout is fb.strided:
-        return fb.zeros(tuple(input.shape), dtype=dtype, requires_grad=requires_grad)
+        return fb.zeros(tuple(input.shape), **made)
     if layout is fb.sparse_coo and input._layout in LAYOUTS:
         rank = input._index.shape[0]
-        values = fb.zeros((0, *input.shape[rank:]), dtype=dtype, requires_grad=requires_grad)
-        return make(input._index[:, :0], values, tuple(input.shape), True, layout)
+        values = fb.zeros((0, *input.shape[rank:]), **made)
+        return make(input._index[:, :0].to(values.device), values, tuple(input.shape), True, layout)
     turned = getattr(fb, LAYOUTS[input._layout].turned) if input._layout in LAYOUTS else None
     if layout not in (None, input._layout, turned):
         raise ArgumentError(
             f"zeros_like with different sparse layout is not supported (self is {torch_name(input._layout)} but you requested "
             f"{torch_name(layout)}); convert with .to_sparse(layout=...)"
         )
-    values = fb.zeros((0, *input._value.shape[1:]), dtype=dtype, requires_grad=requires_grad)
-    return make(input._index[:, :0], values, tuple(input.shape), True, layout or input._layout, input._index_dtype)
+    values = fb.zeros((0, *input._value.shape[1:]), **made)
+    return make(input._index[:, :0].to(values.device), values, tuple(input.shape), True, layout or input._layout, input._index_dtype)
 
 
 @rule("empty_like")
@@ -558,7 +564,7 @@ def softmax(op: str, x: SparseTensor, dim: int, dtype: Any, log: bool) -> Sparse
     groups, inverse = groups.unique(return_inverse=True)
     shape = (groups.shape[0], *x._value.shape[1:])
     index = inverse.view(-1, *(1,) * x.dense_dim()).expand(x._value.shape)
-    high = fb.full(shape, -fb.inf, dtype=x.dtype).scatter_reduce(0, index, x._value.detach(), "amax")
+    high = fb.full(shape, -fb.inf, dtype=x.dtype, device=x.device).scatter_reduce(0, index, x._value.detach(), "amax")
     shifted = x._value - high[inverse]
     total = x._value.new_zeros(shape).index_add(0, inverse, shifted.exp())
     return x._with(shifted - total.log()[inverse] if log else shifted.exp() / total[inverse])
@@ -609,7 +615,7 @@ def diagonals(values: Tensor, offsets: Tensor, shape: Any) -> SparseTensor:
     """A sparse matrix with rows of `values` on its diagonals."""
     rows_of, columns_of, parts = [], [], []
     for row, offset in zip(fb.atleast_2d(values), offsets.reshape(-1).tolist(), strict=True):
-        columns = fb.arange(max(offset, 0), max(max(offset, 0), min(shape[1], row.shape[0], shape[0] + offset)))
+        columns = fb.arange(max(offset, 0), max(max(offset, 0), min(shape[1], row.shape[0], shape[0] + offset)), device=values.device)
         rows_of.append(columns - offset)
         columns_of.append(columns)
         parts.append(row[columns])

@@ -326,14 +326,16 @@ def make(
     """A sparse tensor of parts that are known to fit; `index_dtype` is what compressed layouts show their indices in."""
     # Any op that a rule missed would read this stand-in: nan, so that a mistake shows.
     inert = _C.tensor_from_data(float("nan") if values.dtype.is_floating_point else 0, values.dtype)
+    if values.device.type != "cpu":
+        inert = inert._to_device(values.device)
     result = inert.expand(size).as_subclass(SparseTensor)
     result._index, result._value, result._ordered, result._layout = indices, values, ordered, layout
     result._index_dtype = index_dtype or fb.int64
     return result
 
 
-def _parts(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    values = fb.as_tensor(values, dtype=dtype)
+def _parts(op: str, values: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    values = fb.as_tensor(values, dtype=dtype, device=device)
     values = values.reshape(1) if values.ndim == 0 else values
     return values.detach().requires_grad_() if requires_grad else values
 
@@ -374,16 +376,14 @@ def sparse_coo_tensor(
                 [4., 0.]])
     """
     op = "sparse_coo_tensor"
-    if device is not None and fb.device(device).type != "cpu":
-        raise RuntimeError(f"{op}: device '{device}' has no backend in this build; use device='cpu'")
     if pin_memory:
-        raise RuntimeError(f"{op}: pin_memory=True needs an accelerator, and none is available")
+        raise RuntimeError(f"{op}: pin_memory=True is not available for sparse tensors")
     if values is None:
         size = tuple(size if size is not None else indices)
-        empty = fb.zeros(0, dtype=dtype, requires_grad=requires_grad)
-        return make(fb.zeros((len(size), 0), dtype=fb.int64), empty, size, True, fb.sparse_coo)
-    values = _parts(op, values, dtype, requires_grad)
-    index = fb.as_tensor(indices)
+        empty = fb.zeros(0, dtype=dtype, device=device, requires_grad=requires_grad)
+        return make(fb.zeros((len(size), 0), dtype=fb.int64, device=empty.device), empty, size, True, fb.sparse_coo)
+    values = _parts(op, values, dtype, device, requires_grad)
+    index = fb.as_tensor(indices, device=values.device)
     if index.numel() == 0 and index.ndim == 1:
         index = index.reshape(0, values.shape[0])
     if index.ndim == 0:
