@@ -8,8 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases
-
-import compare
+import same_numbers
 
 PACKAGES = sorted({package for package, _ in cases.register_all().values()})
 
@@ -18,7 +17,7 @@ PACKAGES = sorted({package for package, _ in cases.register_all().values()})
 def test_numbers_are_those_of_pytorch(package):
     if not cases.installed(package):
         pytest.skip(f"{package} is not installed")
-    command = [sys.executable, str(Path(compare.__file__)), package]
+    command = [sys.executable, str(Path(same_numbers.__file__)), package]
     result = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stdout + result.stderr
     assert ": same" in result.stdout
@@ -29,8 +28,8 @@ def test_differences_are_found():
     from record import summary
 
     value = np.arange(30.0).reshape(5, 6)
-    assert compare.differences({"x": value}, {"x": summary(value)}) == []
+    assert same_numbers.differences({"x": value}, {"x": summary(value)}) == []
     swapped = value[[0, 1, 2, 4, 3]]  # beyond the elements that are kept
-    assert compare.differences({"x": swapped}, {"x": summary(value)})
-    assert compare.differences({"x": value.T}, {"x": summary(value)})
-    assert compare.differences({}, {"x": summary(value)})
+    assert same_numbers.differences({"x": swapped}, {"x": summary(value)})
+    assert same_numbers.differences({"x": value.T}, {"x": summary(value)})
+    assert same_numbers.differences({}, {"x": summary(value)})

@@ -122,3 +122,14 @@ def test_text_of_a_str_is_checked():
         for call in re.findall(r"(?:string|parse_\w+|set_cast|find_op)\(\s*PyUnicode_AsUTF8\(", path.read_text("utf-8")):
             wrong.append(f"{path.name}: {call}; use text_of()")
     assert not wrong, "\n".join(wrong)
+
+
+def test_modules_of_tests_have_names_of_their_own():
+    """In folders without __init__.py a module is known by its file's name alone, and the first one would stand for all."""
+    places = {}
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")} | {ROOT / "benchmarks"}
+    for path in [path for folder in folders for path in folder.glob("*.py")]:
+        if path.name != "conftest.py" and not (path.parent / "__init__.py").exists():
+            places.setdefault(path.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 100
+    assert not [paths for paths in places.values() if len(paths) > 1]

@@ -1,6 +1,6 @@
 """Runs cases under flambeau and prints those whose numbers are not PyTorch's.
 
-    python tests/packages/compare.py [names of packages or cases]
+    python tests/packages/same_numbers.py [names of packages or cases]
 """
 
 from __future__ import annotations

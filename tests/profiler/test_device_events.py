@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_memory_at_the_peak_by_op_and_line():
     first, second = peak.holders[:2]
     assert (first.bytes, first.tensors, first.op) == (12000, 3, "zeros") and (second.bytes, second.op) == (4000, "add")
     line = hold.__code__.co_firstlineno + 1
-    assert first.line.endswith(f"test_devices.py:{line}") and first.line in str(peak)
+    assert first.line.endswith(f"{Path(__file__).name}:{line}") and first.line in str(peak)
     assert profile.peak_memory().device == "sim:0"
     with pytest.raises(ValueError, match="nothing was allocated on 'opencl:0'"):
         profile.peak_memory("opencl")
