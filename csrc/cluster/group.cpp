@@ -37,6 +37,11 @@ bool reached(const std::atomic<uint32_t>& word, uint32_t target) {
     return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
 }
 
+// An empty tensor may have no address, which memcpy does not take even for no bytes.
+void copy_bytes(void* to, const void* from, size_t bytes) {
+    if (bytes) std::memcpy(to, from, bytes);
+}
+
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 // Piece i of `count` elements cut for `size` ranks, at cache lines.
@@ -212,7 +217,7 @@ void Group::all_reduce_small(bool everywhere) {
     Span x = q.out[0];
     size_t count = x.bytes / static_cast<size_t>(itemsize(q.dtype));
     begin_epoch();
-    std::memcpy(slot(rank_), x.data, x.bytes);
+    copy_bytes(slot(rank_), x.data, x.bytes);
     post(1);
     await_all(1);
     if (everywhere || rank_ == q.root) {
@@ -240,8 +245,8 @@ void Group::all_reduce(bool everywhere) {
         begin_epoch();
         for (int r = 0; r < size_; r++)
             if (r != rank_)
-                std::memcpy(slot(rank_) + pieces.begin(r) * item, data + pieces.begin(r) * item,
-                            pieces.length(r) * item);
+                copy_bytes(slot(rank_) + pieces.begin(r) * item, data + pieces.begin(r) * item,
+                           pieces.length(r) * item);
         post(1);
         await_all(1);
         size_t from = pieces.begin(rank_), length = pieces.length(rank_), step = block / item;
@@ -252,14 +257,14 @@ void Group::all_reduce(bool everywhere) {
             join(q.dtype, q.op, out, source(0), source(1), n);
             for (int r = 2; r < size_; r++) join(q.dtype, q.op, out, out, source(r), n);
             if (q.op == Join::Average) divide(q.dtype, out, n, size_);
-            if (keeps) std::memcpy(data + at * item, out, n * item);
+            if (keeps) copy_bytes(data + at * item, out, n * item);
         }
         post(2);
         if (keeps)
             for (int turn = 1; turn < size_; turn++) {
                 int r = (rank_ + turn) % size_;
                 await_post(r, 2);
-                std::memcpy(data + pieces.begin(r) * item, slot(r) + pieces.begin(r) * item, pieces.length(r) * item);
+                copy_bytes(data + pieces.begin(r) * item, slot(r) + pieces.begin(r) * item, pieces.length(r) * item);
             }
         end_epoch();
     }
@@ -272,12 +277,12 @@ void Group::broadcast() {
     do {  // one epoch even for nothing: the calls are compared in it
         size_t bytes = std::min(slot_, x.bytes - start);
         begin_epoch();
-        if (rank_ == q.root) std::memcpy(slot(rank_), x.data + start, bytes);
+        if (rank_ == q.root) copy_bytes(slot(rank_), x.data + start, bytes);
         post(1);
         if (first_) await_all(1);
         if (rank_ != q.root) {
             await_post(q.root, 1);
-            std::memcpy(x.data + start, slot(q.root), bytes);
+            copy_bytes(x.data + start, slot(q.root), bytes);
         }
         end_epoch();
         start += bytes;
@@ -295,7 +300,7 @@ void Group::all_gather() {
     };
     do {
         begin_epoch();
-        std::memcpy(slot(rank_), q.in[0].data + start, length(rank_));
+        copy_bytes(slot(rank_), q.in[0].data + start, length(rank_));
         post(1);
         if (first_) await_all(1);
         if (size_t n = length(rank_); n && q.out[static_cast<size_t>(rank_)].data != q.in[0].data)
@@ -303,7 +308,7 @@ void Group::all_gather() {
         for (int turn = 1; turn < size_; turn++) {
             int r = (rank_ + turn) % size_;
             await_post(r, 1);
-            if (size_t n = length(r)) std::memcpy(q.out[static_cast<size_t>(r)].data + start, slot(r), n);
+            copy_bytes(q.out[static_cast<size_t>(r)].data + start, slot(r), length(r));
         }
         end_epoch();
         start += slot_;
@@ -322,7 +327,7 @@ void Group::reduce_scatter() {
         begin_epoch();
         for (int r = 0; r < size_; r++)
             if (size_t n = length(r); n && r != rank_)
-                std::memcpy(slot(rank_) + static_cast<size_t>(r) * part, q.in[static_cast<size_t>(r)].data + start, n);
+                copy_bytes(slot(rank_) + static_cast<size_t>(r) * part, q.in[static_cast<size_t>(r)].data + start, n);
         post(1);
         await_all(1);
         size_t bytes = length(rank_);
@@ -350,13 +355,13 @@ void Group::gather() {
     do {
         size_t bytes = std::min(slot_, x.bytes - start);
         begin_epoch();
-        if (rank_ != q.root) std::memcpy(slot(rank_), x.data + start, bytes);
+        if (rank_ != q.root) copy_bytes(slot(rank_), x.data + start, bytes);
         post(1);
         if (first_) await_all(1);
         if (rank_ == q.root)
             for (int r = 0; r < size_; r++) {
                 if (r != rank_) await_post(r, 1);
-                std::memcpy(q.out[static_cast<size_t>(r)].data + start, r == rank_ ? x.data + start : slot(r), bytes);
+                copy_bytes(q.out[static_cast<size_t>(r)].data + start, r == rank_ ? x.data + start : slot(r), bytes);
             }
         end_epoch();
         start += bytes;
@@ -373,13 +378,13 @@ void Group::scatter() {
         if (rank_ == q.root)
             for (int r = 0; r < size_; r++) {
                 char* to = r == rank_ ? x.data + start : slot(rank_) + static_cast<size_t>(r) * part;
-                std::memcpy(to, q.in[static_cast<size_t>(r)].data + start, bytes);
+                copy_bytes(to, q.in[static_cast<size_t>(r)].data + start, bytes);
             }
         post(1);
         if (first_) await_all(1);
         if (rank_ != q.root) {
             await_post(q.root, 1);
-            std::memcpy(x.data + start, slot(q.root) + static_cast<size_t>(rank_) * part, bytes);
+            copy_bytes(x.data + start, slot(q.root) + static_cast<size_t>(rank_) * part, bytes);
         }
         end_epoch();
         start += bytes;
@@ -411,14 +416,13 @@ void Group::all_to_all() {
     for (size_t start = 0; start < longest; start += part) {
         auto length = [&](const Span& span) { return std::min(part, span.bytes - std::min(start, span.bytes)); };
         begin_epoch();
-        for (size_t r = 0; r < count; r++)
-            if (size_t n = length(q.in[r])) std::memcpy(slot(rank_) + r * part, q.in[r].data + start, n);
+        for (size_t r = 0; r < count; r++) copy_bytes(slot(rank_) + r * part, q.in[r].data + start, length(q.in[r]));
         post(1);
         for (int turn = 0; turn < size_; turn++) {
             int r = (rank_ + turn) % size_;
             if (r != rank_) await_post(r, 1);
             const Span& out = q.out[static_cast<size_t>(r)];
-            if (size_t n = length(out)) std::memcpy(out.data + start, slot(r) + static_cast<size_t>(rank_) * part, n);
+            copy_bytes(out.data + start, slot(r) + static_cast<size_t>(rank_) * part, length(out));
         }
         end_epoch();
     }

@@ -203,7 +203,7 @@ def test_interrupts_reach_a_rank_that_waits():
                 process.stdout.readline()
             time.sleep(0.5)
             processes[0].send_signal(signal.SIGINT)
-            output, _ = processes[0].communicate(timeout=10)
+            output, _ = processes[0].communicate(timeout=30)
             assert "KeyboardInterrupt" in output, output
 
 
