@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def started(size, code, *, init=True, **more):
             process = subprocess.Popen(
                 [sys.executable, "-c", text], env=environment(rank, size, port, **more), stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, text=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore Ctrl-C
             )  # fmt: skip
             processes.append(process)
         yield processes
