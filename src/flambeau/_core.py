@@ -32,7 +32,7 @@ def _flags() -> set[str]:
 
 
 def load() -> None:
-    """Makes the core for AVX-512 ``flambeau._C``, if there is one and the processor can run it."""
+    """Makes the core for AVX-512 what ``from flambeau import _C`` finds, if there is one and the processor can run it."""
     if not os.path.isdir(_FOLDER) or os.environ.get("FLAMBEAU_CPU_LEVEL") in ("baseline", "avx2") or not _flags() >= _NEEDED:
         return
     path = next((p for s in EXTENSION_SUFFIXES if os.path.exists(p := os.path.join(_FOLDER, "_C" + s))), None)
@@ -44,4 +44,3 @@ def load() -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules[name] = module
-    sys.modules["flambeau"]._C = module  # type: ignore[attr-defined]

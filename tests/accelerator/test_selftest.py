@@ -35,8 +35,12 @@ def test_wrong_values_and_errors_are_reported(monkeypatch):
     def fails(x):
         raise ValueError("broken here")
 
-    inputs = lambda n: [fb.zeros(n)]  # noqa: E731
-    nan = lambda x: x / (x.device.type != "sim")  # noqa: E731
+    def inputs(n):
+        return [fb.zeros(n)]
+
+    def nan(x):
+        return x / (x.device.type != "sim")
+
     families = {"wrong": (1e-6, inputs, wrong), "fails": (1e-6, inputs, fails), "nan": (1e-6, inputs, nan)}
     monkeypatch.setattr(selftest, "_families", lambda: families)
     report = fb.accelerator.selftest("sim", path=None, size=10)

@@ -25,7 +25,10 @@ from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
 
 def values(model, optimizer):
     """What decides how training goes on: parameters and averages, whole."""
-    full = lambda t: t.detach().full_tensor() if hasattr(t, "full_tensor") else t.detach()  # noqa: E731
+
+    def full(t):
+        return t.detach().full_tensor() if hasattr(t, "full_tensor") else t.detach()
+
     return [full(t) for p in model.parameters() for t in (p, *(optimizer.state[p][k] for k in sorted(optimizer.state[p])))]
 
 

@@ -333,7 +333,7 @@ def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta, 
             # The store was that of rank 0's last group, which has just ended.
             if rank == 0 or not _rendezvous.reconnect(store) or time.monotonic() > end:
                 raise
-            time.sleep(0.05)
+            time.sleep(0.05)  # until rank 0 serves the next store, of which there is no sign but that it answers
     World.store = PrefixStore("user", World.network.store)
     engine = World.network.engine("default_pg", list(range(world_size)), limit, mpi)
     World.network.settle()

@@ -257,7 +257,7 @@ class Mesh:
             if rank >= len(states) or states[rank]:
                 self._event[1]()
                 break
-            time.sleep(0.005)
+            time.sleep(0.005)  # the watch writes its word in memory and wakes nobody
         return self.failed or self.gone.get(rank) or self.lost(rank, seen)
 
     def _ready(self, rank: int) -> _Outgoing:

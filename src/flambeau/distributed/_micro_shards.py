@@ -9,7 +9,7 @@ per slice, which adds the rest in the same order, and all gather the slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flambeau as fb
@@ -146,7 +146,7 @@ class MicroShards:
     def _totals(self, nodes: list[Node]) -> list[Tensor]:
         kinds = len(_kinds(self._params))
         if self._size == 1:
-            return [self._climb(lambda node, k=k: self._nodes[node][k], nodes) for k in range(kinds)]  # type: ignore[misc]
+            return [self._climb({node: self._nodes[node][k] for node in nodes}) for k in range(kinds)]
         results = []
         for k in range(kinds):
             flat = self._nodes[nodes[0]][k]
@@ -159,19 +159,18 @@ class MicroShards:
             known = {
                 node: part for one, got in zip(theirs, take, strict=True) for node, part in zip(one, got.chunk(len(one)), strict=False)
             }
-            mine = self._climb(known.__getitem__, list(known)) if slices[self._rank] else flat[:0]
+            mine = self._climb(known) if slices[self._rank] else flat[:0]
             whole = fb.empty_like(flat)
             all_gather(list(whole.split(slices)), mine.contiguous(), self._group)
             results.append(whole)
         return results
 
-    def _climb(self, known: Callable[[Node], Tensor], nodes: list[Node]) -> Tensor:
+    def _climb(self, known: dict[Node, Tensor]) -> Tensor:
         """The root of the tree from the nodes there are."""
-        have = set(nodes)
 
         def value(level: int, place: int) -> Tensor:
-            if (level, place) in have:
-                return known((level, place))
+            if (level, place) in known:
+                return known[level, place]
             left, right = 2 * place, 2 * place + 1
             first = value(level - 1, left)
             return first if right << (level - 1) >= self.count else first + value(level - 1, right)

@@ -127,6 +127,7 @@ class MpiEngine(Engine):
                 raise
 
     def _wait(self, text: str, request: Any, end: float, limit: float) -> None:
+        # MPI's own wait knows neither a limit nor lost ranks, so this one looks again and again, with growing pauses.
         spin, pause = time.monotonic() + _SPIN, 1e-5
         try:
             while not request.Test():
@@ -341,7 +342,7 @@ class _Progress:
                     self._open = [entry for entry in self._open if all(entry[-1] is not other[-1] for other in done)]
                 pause = 1e-5
             else:
-                time.sleep(pause)
+                time.sleep(pause)  # MPI makes progress only when somebody looks, and tells nobody
                 pause = min(pause * 1.2, 1e-3)
 
     def _look(

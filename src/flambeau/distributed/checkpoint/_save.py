@@ -217,7 +217,7 @@ def _write_and_wait(plan: _Plan) -> Metadata:
                     raise CheckpointException(f"async_save: the checkpoint in {plan.folder} was not written: {file.read()}")
             if time.monotonic() > end:
                 raise CheckpointException(f"async_save: {what} did not appear in {plan.folder} within {_PATIENCE:.0f} s")
-            time.sleep(0.02)
+            time.sleep(0.02)  # ranks may share nothing but the folder, which tells of no changes
 
     if plan.rank == 0:
         wait_for(lambda: all(os.path.exists(os.path.join(plan.folder, name)) for name in plan.files), "the files of other ranks")

@@ -83,7 +83,7 @@ class PipelineStage:
         """Forgets the parts of the last batch."""
         self.inputs: dict[int, list[Tensor]] = {}
         self.outputs: dict[int, Any] = {}
-        self.here: dict[tuple[str, int], list[Tensor | None]] = {}  # from a stage in this process
+        self.here: dict[tuple[str, int], list[Tensor]] = {}  # from a stage in this process
         self.sending: list[tuple[Any, Tensor]] = []
 
     # ---- messages ----------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class PipelineStage:
     def receive(self, kind: str, source: int, part: int) -> list[Tensor]:
         """Waits for tensors from another stage."""
         if (kind, part) in self.here:
-            return self.here.pop((kind, part))  # type: ignore[return-value]
+            return self.here.pop((kind, part))
         rank, tag = source % self.group_size, self._tag(kind, self.stage_index)
         head = fb.empty(_HEAD, dtype=fb.int64)
         dist.recv(head, group=self.group, group_src=rank, tag=tag)
