@@ -11,14 +11,14 @@
 
 #include "backend/gpu/cache.h"
 #include "backend/gpu/probe.h"
+#include "backend/gpu/stream_numbers.h"
 
 namespace fb::gpu {
 namespace {
 
 using cuda::Address;
-constexpr int most_streams = 64;
 // Streams have the same numbers on all devices; one is made where it is used.
-std::atomic<int> stream_count{1};
+StreamNumbers stream_numbers;
 
 Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
 
@@ -103,13 +103,8 @@ class Cuda final : public Driver {
     bool is_processor() const override { return false; }
     CachingAllocator& allocator() override { return allocator_; }
 
-    int create_stream() override {
-        int id = stream_count.fetch_add(1);
-        if (id < most_streams) return id;
-        stream_count.store(most_streams);  // beyond that they share streams
-        return 1 + shared_.fetch_add(1) % (most_streams - 1);
-    }
-    int streams() const override { return std::min(stream_count.load(), most_streams); }
+    int create_stream() override { return stream_numbers.take(); }
+    int streams() const override { return stream_numbers.count(); }
 
     Mark mark(int number) override {
         std::lock_guard guard(lock_);
@@ -353,7 +348,6 @@ class Cuda final : public Driver {
     std::string architecture_;
     mutable Mutex lock_;
     Stream streams_[most_streams];
-    std::atomic<int> shared_{0};
     std::string why_;
 };
 

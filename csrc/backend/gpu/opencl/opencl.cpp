@@ -11,14 +11,14 @@
 #include "backend/gpu/opencl/memory.h"
 #include "backend/gpu/probe.h"
 #include "backend/gpu/progress.h"
+#include "backend/gpu/stream_numbers.h"
 #include "base/fork.h"
 
 namespace fb::gpu {
 namespace {
 
-constexpr int most_streams = 64;
 // Streams have the same numbers on all devices; a queue is made where one is used.
-std::atomic<int> stream_count{1};
+StreamNumbers stream_numbers;
 
 struct OpenclKernel final : Kernel {
     cl::Kernel kernel;
@@ -79,13 +79,8 @@ class Opencl final : public Driver {
     bool is_processor() const override { return found_.type == "cpu"; }
     CachingAllocator& allocator() override { return allocator_; }
 
-    int create_stream() override {
-        int id = stream_count.fetch_add(1);
-        if (id < most_streams) return id;
-        stream_count.store(most_streams);  // beyond that they share queues
-        return 1 + shared_.fetch_add(1) % (most_streams - 1);
-    }
-    int streams() const override { return std::min(stream_count.load(), most_streams); }
+    int create_stream() override { return stream_numbers.take(); }
+    int streams() const override { return stream_numbers.count(); }
 
     Mark mark(int number) override {
         std::lock_guard guard(lock_);
@@ -329,7 +324,6 @@ class Opencl final : public Driver {
     std::string options_ = "-cl-std=CL1.2";
     mutable Mutex lock_;
     Stream streams_[most_streams];
-    std::atomic<int> shared_{0};
     std::string why_;
 };
 
