@@ -13,6 +13,7 @@ import importlib.util
 import math
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from statistics import quantiles
@@ -33,6 +34,9 @@ def parse(suite: Suite, argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=suite.title)
     parser.add_argument(
         "--libs", default=",".join(suite.libs), help="columns, comma separated (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--before", metavar="TREE", help="add a column for another work tree of flambeau, built by `make build` there"
     )
     parser.add_argument(
         "--tuned", action="store_true", help="add PyTorch in inference mode on a malloc that keeps memory"
@@ -79,12 +83,16 @@ def open_seats(suite: Suite, options: argparse.Namespace) -> tuple[list[Seat], l
     names = [name.strip() for name in options.libs.split(",") if name.strip()]
     if options.tuned and "torch" in names:
         names.insert(names.index("torch") + 1, "torch-tuned")
+    if options.before and "flambeau" in names:
+        names.insert(names.index("flambeau") + 1, "before")
     torch_python = options.torch_python or sys.executable
     seats, notes = [], []
     for name in names:
         if name == "flambeau":
             module = options.flambeau_module
             seat = Seat(name, module, torch_python if module == "torch" else sys.executable)
+        elif name == "before" and options.before:
+            seat = Seat(name, "flambeau", tree=os.path.abspath(options.before))
         elif name == "torch-jemalloc" and jemalloc() is None:
             notes.append("jemalloc not found: install it, or set FLAMBEAU_JEMALLOC to the library's file")
             continue
@@ -210,7 +218,15 @@ def about(seats: list[Seat], notes: list[str], options: argparse.Namespace) -> l
         lines.append(
             "- PyTorch tuned: `inference_mode` and a malloc that never returns memory (`MALLOC_MMAP_MAX_=0` …)"
         )
+    if any(seat.name == "before" for seat in seats):
+        lines.append(f"- before: flambeau at {commit(options.before)}")
     return lines + [f"- {note}" for note in notes]
+
+
+def commit(tree: str) -> str:
+    """The commit of a work tree, for the record."""
+    shown = subprocess.run(["git", "-C", tree, "log", "-1", "--format=%h, %cs"], capture_output=True, text=True)
+    return shown.stdout.strip() or tree
 
 
 def select(suite: Suite, options: argparse.Namespace) -> list[Row]:

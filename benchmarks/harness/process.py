@@ -17,6 +17,7 @@ TUNED_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 <<
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TITLES = {
     "flambeau": "flambeau",
+    "before": "before",
     "torch": "PyTorch",
     "torch-tuned": "PyTorch tuned",
     "torch-channels-last": "channels_last",
@@ -43,6 +44,7 @@ class Seat:
     module: str
     python: str = sys.executable
     threads: int = 1
+    tree: str = ""  # of flambeau, where it is not the one this interpreter finds
     version: str = ""
     python_version: str = ""
     process: subprocess.Popen | None = field(default=None, repr=False)
@@ -55,6 +57,8 @@ class Seat:
         env = dict(os.environ, **{name: str(self.threads) for name in THREAD_VARIABLES})
         if self.python != sys.executable:
             env.pop("PYTHONPATH", None)  # it belongs to this interpreter's packages
+        if self.tree:
+            env["PYTHONPATH"] = os.path.join(self.tree, "src")
         if self.name == "torch-tuned":
             env.update(TUNED_ENVIRONMENT)
         if self.name == "torch-jemalloc":
