@@ -9,7 +9,7 @@
 //   of windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
 // - Channels one by one or in small groups: sums over taps for a vector of channels (conv_groups.cpp). Row-major images
 //   stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
-// - Gradients of depthwise weights, and of the weights of first layers, in float32: depthwise.cpp, conv_few.cpp.
+// - Gradients of depthwise weights, and of layers with few channels, in float32: depthwise.cpp, conv_few.cpp.
 // - All others of floating dtypes: matrix products, channels-last, whose left factor is what the windows see, read
 // where
 //   it lies or gathered some rows at a time (conv_gemm.cpp, conv_gemm_weight.cpp).
@@ -61,7 +61,9 @@ void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Te
     if (!grouped_forward(s, y, x, weight, bias)) implicit_forward(s, y, x, weight, bias);
 }
 void conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight) {
-    if (gy.dtype() == DType::F32 && winograd_backward_input(s, gx, gy, weight)) return;
+    if (gy.dtype() == DType::F32 &&
+        (winograd_backward_input(s, gx, gy, weight) || few_channels_backward_input(s, gx, gy, weight)))
+        return;
     if (!grouped_backward_input(s, gx, gy, weight)) implicit_backward_input(s, gx, gy, weight);
 }
 void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {

@@ -14,8 +14,9 @@ bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
 // Kernels of Direct that fit some shapes only; false where they do not. Our own where every channel has its own weight
-// (depthwise.cpp), and for few input channels (conv_few.cpp).
+// (depthwise.cpp), and for few channels (conv_few.cpp).
 bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
+bool few_channels_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
 // For small groups of channels (conv_groups.cpp).

@@ -1,5 +1,6 @@
 #include "device/move.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -34,6 +35,28 @@ struct Piece {
     const char* from;
     int64_t bytes, to_step, from_step;
 };
+// Row i of `to` has one element of each source.
+template <class T, size_t N>
+void zip(T* __restrict to, const std::array<const T*, N>& from, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        for (size_t k = 0; k < N; k++) to[i * static_cast<int64_t>(N) + static_cast<int64_t>(k)] = from[k][i];
+}
+// Whether N pieces of one element fill the rows of a contiguous result; if so they are copied in one pass.
+template <class T, size_t N>
+bool zip_pieces(const std::vector<Piece>& pieces, int64_t count) {
+    std::array<const T*, N> from;
+    if (pieces.size() != N) return false;
+    for (size_t k = 0; k < N; k++) {
+        const Piece& p = pieces[k];
+        if (p.to != pieces[0].to + k * sizeof(T) || p.to_step != sizeof(T) * N || p.from_step != sizeof(T))
+            return false;
+        from[k] = reinterpret_cast<const T*>(p.from);
+    }
+    T* to = reinterpret_cast<T*>(pieces[0].to);
+    parallel_for(count, parallel_grain / static_cast<int64_t>(N),
+                 [&](int64_t begin, int64_t end) { zip<T, N>(to, from, begin, end); });
+    return true;
+}
 static void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
     if (pieces.empty()) return;
     int64_t bytes = 0, largest = 0;
@@ -59,6 +82,8 @@ static void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
     if (single) {
         dispatch_bytes(largest, [&](auto tag) {
             using T = typename decltype(tag)::type;
+            if (zip_pieces<T, 2>(pieces, count) || zip_pieces<T, 3>(pieces, count) || zip_pieces<T, 4>(pieces, count))
+                return;
             parallel_for(count, std::max<int64_t>(1, parallel_grain / static_cast<int64_t>(pieces.size())),
                          [&](int64_t begin, int64_t end) {
                              for (int64_t block = begin; block < end; block += 512) {

@@ -142,7 +142,8 @@ struct KernelOf {
                 const S* __restrict p = reinterpret_cast<const S*>(x + (first + r) * stride);
                 L* __restrict to = lanes + r * few;
                 if (n > 16 * few) {
-                    gather_line<Op, std::max<int64_t>(128 / sizeof(L), few), few>(to, p, n);
+                    gather_line<Op, std::max<int64_t>((sizeof(S) < sizeof(L) ? 256 : 128) / sizeof(L), few), few>(to, p,
+                                                                                                                  n);
                     continue;
                 }
 #pragma omp simd
