@@ -63,13 +63,18 @@ def test_attention_with_shared_heads(second):
 
 @pytest.mark.parametrize("kind", ["none", "bool", "causal"])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2)])
-@pytest.mark.parametrize("length, source, width, value_width", [(16, 16, 16, 16), (71, 33, 64, 48), (141, 530, 48, 80), (300, 257, 32, 64)])
+@pytest.mark.parametrize(
+    "length, source, width, value_width",
+    [
+        (1, 530, 64, 64), (3, 257, 20, 33), (15, 6, 7, 9), (16, 16, 16, 16), (71, 33, 64, 48), (141, 530, 48, 80), (300, 257, 32, 64),
+    ],
+)  # fmt: skip
 def test_attention_in_float32(length, source, width, value_width, heads, kind):
     """Heads as wide as vectors go another way than float64."""
     exact = leaves((2, heads[0], length, width), (2, heads[1], source, width), (2, heads[1], source, value_width))
     mask = fb.rand(2, 1, length, source) > 0.3 if kind == "bool" else None
     if mask is not None:
-        mask[0, 0, 3] = False
+        mask[0, 0, length // 4] = False
     results = []
     for dtype in (fb.float32, fb.float64):
         inputs = [x.detach().to(dtype).requires_grad_() for x in exact]
@@ -231,3 +236,34 @@ def test_attention_keeps_the_memory_order_of_query(shape, dtype):
     again = F.scaled_dot_product_attention(turned, turned, turned)
     assert again.transpose(-3, -2).is_contiguous()
     fb.testing.assert_close(again, y.detach())
+
+
+@pytest.mark.parametrize("dtype", [fb.float64, fb.float32, fb.bfloat16, fb.float16])
+def test_few_queries_share_keys(dtype):
+    """Heads that share keys are computed together, in groups that depend on the threads: the bits do not."""
+    fb.manual_seed(0)
+    q, k, v = (fb.randn(2, heads, n, 48).to(dtype) for heads, n in ((36, 2), (1, 300), (1, 300)))
+    wide = [x.double().expand(-1, 36, -1, -1) for x in (q, k, v)]
+    threads, results = fb.get_num_threads(), []
+    try:
+        for count in (1, 2, 40):
+            fb.set_num_threads(count)
+            results.append(F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    finally:
+        fb.set_num_threads(threads)
+    assert all(other.equal(results[0]) for other in results[1:])
+    tolerance = {fb.float64: 1e-12, fb.float32: 1e-5, fb.bfloat16: 1e-2, fb.float16: 2e-3}[dtype]
+    fb.testing.assert_close(results[0].double(), composed_attention(*wide, None), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [fb.float64, fb.float32, fb.bfloat16, fb.float16])
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 16, 33])
+def test_linear_of_a_few_rows(rows, dtype):
+    """Weights are read where they lie, as far as the last element of the last row and no further."""
+    fb.manual_seed(0)
+    for inputs, outputs in ((384, 96), (1100, 131), (2304, 64)):
+        x, w, b = (fb.randn(*shape).to(dtype) for shape in ((rows, inputs), (outputs, inputs), (outputs,)))
+        for bias in (None, b):
+            exact = x.double() @ w.double().T + (0 if bias is None else b.double())
+            tolerance = {fb.float64: 1e-11, fb.float32: 1e-3, fb.bfloat16: 0.5, fb.float16: 0.1}[dtype]
+            fb.testing.assert_close(F.linear(x, w, bias).double(), exact, rtol=0, atol=tolerance)

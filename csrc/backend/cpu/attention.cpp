@@ -84,7 +84,8 @@ Attention as_float(Attention p) {
 }
 
 void attention_forward(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
-    if (fits_half(p, false)) return forward_half(p, output, logsumexp);
+    if (fits_few(p)) return forward_few(p, output, logsumexp);
+    if (fits_half(p)) return forward_half(p, output, logsumexp);
     if (is_half(p.q.dtype())) {
         Tensor wide = as_float(output);
         attention_forward(as_float(p), wide, logsumexp);
@@ -112,7 +113,7 @@ void attention_forward(const Attention& p, const Tensor& output, const Tensor& l
 
 void attention_backward(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                         const Tensor& dq, const Tensor& dk, const Tensor& dv) {
-    if (fits_half(p, true)) return backward_half(p, grad, output, logsumexp, dq, dk, dv);
+    if (fits_half(p)) return backward_half(p, grad, output, logsumexp, dq, dk, dv);
     if (is_half(p.q.dtype())) {
         Tensor wide[] = {as_float(dq), as_float(dk), as_float(dv)};
         attention_backward(as_float(p), as_float(grad), as_float(output), logsumexp, wide[0], wide[1], wide[2]);

@@ -1,7 +1,8 @@
-// What the two ways of computing attention share: the arguments, and what happens to a tile of scores.
+// What the ways of computing attention share: the arguments, and what happens to a tile of scores.
 #pragma once
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "backend/cpu/vector_exp.h"
 #include "base/bool.h"
@@ -25,6 +26,18 @@ template <class T>
 Matrix<T> matrix(const Tensor& t, int64_t n, int64_t h) {
     return {t.data<T>() + n * t.strides()[0] + h * t.strides()[1], t.strides()[2], t.strides()[3]};
 }
+
+// One chunk of memory, cut up.
+template <class T>
+class Scratch {
+  public:
+    explicit Scratch(int64_t size) : all_(empty({size}, dtype_of<T>(), cpu_device)), next_(all_.template data<T>()) {}
+    T* take(int64_t size) { return std::exchange(next_, next_ + size); }
+
+  private:
+    Tensor all_;
+    T* next_;
+};
 
 // The scores of queries [i, i + m) and keys [j, j + n) that are not to be seen become -∞; an added mask is added.
 template <class T>
@@ -138,9 +151,13 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
 void backward_panels(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                      const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
-// float16 and bfloat16; shapes that do not fit are computed as float32.
+// A few queries, of any floating dtype.
 inline constexpr int64_t few_queries = 15;
-bool fits_half(const Attention& p, bool backward);
+bool fits_few(const Attention& p);
+void forward_few(const Attention& p, const Tensor& output, const Tensor& logsumexp);
+
+// float16 and bfloat16; shapes that do not fit are computed as float32.
+bool fits_half(const Attention& p);
 void forward_half(const Attention& p, const Tensor& output, const Tensor& logsumexp);
 void backward_half(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv);

@@ -1,8 +1,5 @@
 // Attention of float16 and bfloat16: operands are arranged from where they lie, as floats or as pairs for the bfloat16
 // instruction; scores, sums and gradients that grow over tiles are float32.
-#include <utility>
-#include <vector>
-
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_half.h"
@@ -20,17 +17,6 @@ struct Tile {
     int64_t begin, end;
     Tile(int64_t length, int64_t t) : begin(length * t / tiles_of(length)), end(length * (t + 1) / tiles_of(length)) {}
     int64_t rows() const { return end - begin; }
-};
-
-// One chunk of memory, cut up.
-class Scratch {
-  public:
-    explicit Scratch(int64_t size) : all_(empty({size}, DType::F32, cpu_device)), next_(all_.data<float>()) {}
-    float* take(int64_t size) { return std::exchange(next_, next_ + size); }
-
-  private:
-    Tensor all_;
-    float* next_;
 };
 
 template <class H, bool Pairs>
@@ -121,8 +107,8 @@ struct HalfTiles {
 
     void forward(const Tensor& output, const Tensor& logsumexp, int64_t begin, int64_t end) const {
         int64_t tiles = tiles_of(p.length), source = padded(p.source), value = p.value_features;
-        Scratch scratch(2 * most_queries * panel_row + source * (p.features + value) +
-                        most_queries * (value + tile_row));
+        Scratch<float> scratch(2 * most_queries * panel_row + source * (p.features + value) +
+                               most_queries * (value + tile_row));
         float *queries = scratch.take(most_queries * panel_row), *scores = scratch.take(most_queries * panel_row);
         float *keys = scratch.take(source * p.features), *values = scratch.take(source * value);
         float* sums = scratch.take(most_queries * value);
@@ -164,8 +150,8 @@ struct HalfTiles {
                   const Tensor& dq, const Tensor& dk, const Tensor& dv) const {
         int64_t source = padded(p.source), tile_size = most_queries * panel_row, value = p.value_features;
         int64_t across = p.features + value;
-        Scratch scratch(6 * tile_size + most_queries * (tile_row + 2 * across) + 2 * padded(p.length) +
-                        source * (2 * p.features + value) + p.source * across + 2 * across);
+        Scratch<float> scratch(6 * tile_size + most_queries * (tile_row + 2 * across) + 2 * padded(p.length) +
+                               source * (2 * p.features + value) + p.source * across + 2 * across);
         float *queries = scratch.take(tile_size), *grads = scratch.take(tile_size), *scores = scratch.take(tile_size);
         float *slopes = scratch.take(tile_size), *turned = scratch.take(tile_size);
         auto* halves = reinterpret_cast<H*>(scratch.take(most_queries * tile_row));
@@ -231,60 +217,6 @@ struct HalfTiles {
     }
 };
 
-// Few queries, as in the generation of text: keys and values are read where they lie.
-template <class H>
-void forward_few(const Attention& p, const Tensor& output, const Tensor& logsumexp, int64_t b, int64_t h) {
-    constexpr int64_t most = few_queries, tile = 1024;
-    int64_t value = p.value_features, last = p.visible(p.length), m = p.length;
-    Scratch scratch(most * (2 * tile + value));
-    float *scores = scratch.take(most * tile), *sums = scratch.take(most * value);
-    auto* weights = reinterpret_cast<H*>(scratch.take(most * tile));
-    std::fill_n(sums, m * value, 0.0f);
-    Matrix<H> q = matrix<H>(p.q, b, h), k = matrix<H>(p.k, b, h / p.shared()), v = matrix<H>(p.v, b, h / p.shared());
-    Softmax<float, most> running;
-    auto bytes = [](auto* x) { return reinterpret_cast<const char*>(x); };
-    for (int64_t j = 0; j < last; j += tile) {
-        int64_t n = std::min(tile, last - j);
-        HalfGemm first{dtype_of<H>(),
-                       m,
-                       n,
-                       p.features,
-                       bytes(q.data),
-                       q.row,
-                       1,
-                       bytes(k.from(j).data),
-                       1,
-                       k.row,
-                       reinterpret_cast<char*>(scores),
-                       tile,
-                       float(p.scale)};
-        first.wide = true;
-        half_gemm(first);
-        hide(p, b, h, 0, m, j, n, scores, tile);
-        running.add(scores, tile, m, n, {sums, value}, value);
-        for (int64_t r = 0; r < m; r++) narrow_to(weights + r * tile, scores + r * tile, n);
-        HalfGemm second{dtype_of<H>(),
-                        m,
-                        value,
-                        n,
-                        bytes(weights),
-                        tile,
-                        1,
-                        bytes(v.from(j).data),
-                        v.row,
-                        1,
-                        reinterpret_cast<char*>(sums),
-                        value,
-                        1,
-                        1};
-        second.wide = true;
-        half_gemm(second);
-    }
-    running.finish(m, {sums, value}, value, logsumexp.data<float>() + (b * p.heads + h) * p.length);
-    Matrix<H> to = matrix<H>(output, b, h);
-    for (int64_t r = 0; r < m; r++) narrow_to(to.data + r * to.row, sums + r * value, value);
-}
-
 // f of the type that fits dtype and processor.
 template <class F>
 void with_lanes(const Attention& p, F f) {
@@ -294,21 +226,13 @@ void with_lanes(const Attention& p, F f) {
 
 }  // namespace
 
-bool fits_half(const Attention& p, bool backward) {
-    if (!is_half(p.q.dtype()) || p.features == 0 || p.value_features == 0) return false;
-    if (!backward && p.length <= few_queries) return true;
-    return p.length > few_queries && p.source > few_queries && p.features % 16 == 0 && p.value_features % 16 == 0 &&
+bool fits_half(const Attention& p) {
+    return is_half(p.q.dtype()) && p.features > 0 && p.value_features > 0 && p.length > few_queries &&
+           p.source > few_queries && p.features % 16 == 0 && p.value_features % 16 == 0 &&
            std::max(p.features, p.value_features) <= panel_depth;
 }
 
 void forward_half(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
-    if (p.length <= few_queries)
-        return parallel_for(p.batch * p.heads, 1, [&](int64_t begin, int64_t end) {
-            dispatch<Half, BFloat16>(p.q.dtype(), "float16 or bfloat16", [&](auto tag) {
-                for (int64_t at = begin; at < end; at++)
-                    forward_few<typename decltype(tag)::type>(p, output, logsumexp, at / p.heads, at % p.heads);
-            });
-        });
     with_lanes(p, [&](auto half) {
         parallel_for(p.batch * p.heads * tiles_of(p.length), 1,
                      [&](int64_t begin, int64_t end) { half.forward(output, logsumexp, begin, end); });

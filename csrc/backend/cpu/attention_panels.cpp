@@ -1,7 +1,5 @@
 // Attention in float32 on the panel kernels: the operands of its products are arranged once, by hand, and a tile of
 // scores lies where the next product reads it.
-#include <utility>
-
 #include "backend/cpu/attention.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
@@ -75,17 +73,6 @@ int64_t hide_rest(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m
     return whole;
 }
 
-// One chunk of memory, cut up.
-class Scratch {
-  public:
-    explicit Scratch(int64_t size) : all_(empty({size}, DType::F32, cpu_device)), next_(all_.data<float>()) {}
-    float* take(int64_t size) { return std::exchange(next_, next_ + size); }
-
-  private:
-    Tensor all_;
-    float* next_;
-};
-
 }  // namespace
 
 bool fits_panels(const Attention& p) {
@@ -97,7 +84,7 @@ bool fits_panels(const Attention& p) {
 void forward_panels(const Attention& p, const Tensor& output, const Tensor& logsumexp) {
     int64_t tiles = tiles_of(p.length), source = padded(p.source);
     parallel_for(p.batch * p.heads * tiles, 1, [&](int64_t begin, int64_t end) {
-        Scratch scratch(2 * most_queries * panel_row + source * (p.features + p.value_features));
+        Scratch<float> scratch(2 * most_queries * panel_row + source * (p.features + p.value_features));
         float *queries = scratch.take(most_queries * panel_row), *scores = scratch.take(most_queries * panel_row);
         float *keys = scratch.take(source * p.features), *values = scratch.take(source * p.value_features);
         int64_t arranged = -1;
@@ -133,8 +120,8 @@ void forward_panels(const Attention& p, const Tensor& output, const Tensor& logs
 static void backward_head(const Attention& p, int64_t b, int64_t kh, const Tensor& grad, const Tensor& output,
                           const Tensor& logsumexp, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
     int64_t source = padded(p.source), left = most_queries * panel_row;
-    Scratch scratch(4 * left + most_queries * (p.features + p.value_features) + padded(p.length) +
-                    source * (2 * p.features + p.value_features));
+    Scratch<float> scratch(4 * left + most_queries * (p.features + p.value_features) + padded(p.length) +
+                           source * (2 * p.features + p.value_features));
     float *queries = scratch.take(left), *grads = scratch.take(left), *scores = scratch.take(left);
     float *slopes = scratch.take(left), *keys_t = scratch.take(source * p.features);
     float *values_t = scratch.take(source * p.value_features), *keys = scratch.take(source * p.features);
