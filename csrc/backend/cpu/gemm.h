@@ -31,7 +31,7 @@ struct OwnGemm {
     char* c;
     int64_t c_row;
     Scalar alpha, beta;
-    const char* bias = nullptr;  // packed_gemm adds it to every row; alpha must be 1 and beta 0
+    const char* bias = nullptr;  // large_gemm adds it to every row; alpha must be 1 and beta 0
 };
 // Large ones of float32 and float64, on several threads where that pays.
 void packed_gemm(const OwnGemm& g);
@@ -42,6 +42,8 @@ bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
 // Few rows of a, adjacent along k, and columns of b that are too: nothing is packed.
 void rows_gemm(const OwnGemm& g);
 bool rows_gemm_fits(const OwnGemm& g);
+// One of packed_gemm and rows_gemm.
+void large_gemm(const OwnGemm& g);
 // The best of the three.
 void float_gemm(const OwnGemm& g);
 // A float matrix that many others are multiplied with from the left, one after the other: arranged for that only once.

@@ -11,9 +11,10 @@ namespace {
 constexpr int tall = 2, across = 4;
 constexpr int64_t rows_together = 16;
 
-// sums[r][c] += row r of a times column c of b over n elements, a whole number of pairs of vectors.
+// sums[r][c] += row r of a times column c of b over n elements, a whole number of pairs of vectors. What lies `ahead`
+// of them is fetched meanwhile.
 template <class H, int rows, int columns>
-void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, Floats8* sums) {
+void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, int64_t ahead, Floats8* sums) {
     typedef float Loose __attribute__((vector_size(32), aligned(4), may_alias));
     Floats8 sum[rows][columns];
 #pragma GCC unroll 2
@@ -26,6 +27,7 @@ void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, F
         for (int c = 0; c < columns; c++) {
             Floats8 low, high;
             load_pair(b + c * b_col + p, low, high);
+            __builtin_prefetch(b + c * b_col + p + ahead);
 #pragma GCC unroll 2
             for (int r = 0; r < rows; r++) {
                 const float* x = a + r * a_row + p;
@@ -41,7 +43,7 @@ void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, F
 }
 
 template <class H>
-using Meet = void (*)(const float*, int64_t, const H*, int64_t, int64_t, Floats8*);
+using Meet = void (*)(const float*, int64_t, const H*, int64_t, int64_t, int64_t, Floats8*);
 template <class H, size_t... i>
 Meet<H> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
     static constexpr Meet<H> table[] = {meet<H, int(i) / across + 1, int(i) % across + 1>...};
@@ -59,10 +61,13 @@ void half_rows(const float* a, int64_t a_row, int64_t m, const H* b, int64_t b_c
     for (int64_t j = 0; j < n; j += across) {
         int64_t columns = std::min<int64_t>(across, n - j);
         for (int64_t i = 0; i < m * across; i++) parts[i] = Floats8{};
-        for (int64_t p = 0; p < whole; p += depth)
+        for (int64_t p = 0; p < whole; p += depth) {
+            int64_t next = p + depth < whole ? depth : across * b_col - p;
             for (int64_t i = 0; i < m; i += tall)
-                pick<H>(std::min<int64_t>(tall, m - i), columns, all)(
-                    a + i * a_row + p, a_row, b + j * b_col + p, b_col, std::min(depth, whole - p), parts + i * across);
+                pick<H>(std::min<int64_t>(tall, m - i), columns, all)(a + i * a_row + p, a_row, b + j * b_col + p,
+                                                                      b_col, std::min(depth, whole - p),
+                                                                      i == 0 ? next : 0, parts + i * across);
+        }
         for (int64_t i = 0; i < m; i++)
             for (int64_t c = 0; c < columns; c++) {
                 Floats8 lanes = parts[i * across + c];

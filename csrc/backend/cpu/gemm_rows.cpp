@@ -27,9 +27,11 @@ struct Lanes {
     static constexpr int64_t width = vector_bytes / sizeof(T);
 };
 
-// sums[r][c] += a row r * b column c over n elements, a whole number of vectors.
+// sums[r][c] += a row r * b column c over n elements, a whole number of vectors. What lies `ahead` of them is fetched
+// meanwhile: columns are too short for the processor to see where they lead.
 template <class T, int rows, int columns>
-void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, typename Lanes<T>::type* sums) {
+void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, int64_t ahead,
+          typename Lanes<T>::type* sums) {
     using V = typename Lanes<T>::type;
     using Loose = typename Lanes<T>::loose;
     V sum[rows][columns];
@@ -41,7 +43,10 @@ void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, typen
     for (int64_t p = 0; p < n; p += Lanes<T>::width) {
         V line[columns];
 #pragma GCC unroll 6
-        for (int c = 0; c < columns; c++) line[c] = *reinterpret_cast<const Loose*>(b + c * b_col + p);
+        for (int c = 0; c < columns; c++) {
+            line[c] = *reinterpret_cast<const Loose*>(b + c * b_col + p);
+            __builtin_prefetch(b + c * b_col + p + ahead);
+        }
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
             V x = *reinterpret_cast<const Loose*>(a + r * a_row + p);
@@ -81,7 +86,7 @@ typename Lanes<T>::type add_up(typename Lanes<T>::type* v) {
 }
 
 template <class T>
-using Meet = void (*)(const T*, int64_t, const T*, int64_t, int64_t, typename Lanes<T>::type*);
+using Meet = void (*)(const T*, int64_t, const T*, int64_t, int64_t, int64_t, typename Lanes<T>::type*);
 template <class T, size_t... i>
 Meet<T> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
     static constexpr Meet<T> table[] = {meet<T, int(i) / across + 1, int(i) % across + 1>...};
@@ -94,6 +99,7 @@ void multiply_rows(const OwnGemm& g) {
     constexpr int64_t width = Lanes<T>::width, step = depth / int64_t(sizeof(T));
     const T *a = reinterpret_cast<const T*>(g.a), *b = reinterpret_cast<const T*>(g.b);
     T alpha = g.alpha.to<T>(), beta = g.beta.to<T>();
+    const T* bias = reinterpret_cast<const T*>(g.bias);
     int64_t whole = g.k / width * width, groups = (g.n + across - 1) / across;
     int64_t grain = std::max<int64_t>(1, (int64_t(1) << 19) / (across * g.m * g.k));
     parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
@@ -106,13 +112,15 @@ void multiply_rows(const OwnGemm& g) {
             int64_t j = group * across, columns = std::min<int64_t>(across, g.n - j);
             const T* column = b + j * g.b_col;
             std::fill(sums.begin(), sums.end(), Sum{});
-            for (int64_t p = 0; p < whole; p += step)
+            for (int64_t p = 0; p < whole; p += step) {
+                int64_t next = p + step < whole ? step : across * g.b_col - p;
                 for (int64_t i = 0; i < g.m; i += tall) {
                     int64_t rows = std::min<int64_t>(tall, g.m - i);
                     pick<T>(rows, columns, std::make_index_sequence<tall * across>())(
-                        a + i * g.a_row + p, g.a_row, column + p, g.b_col, std::min(step, whole - p),
+                        a + i * g.a_row + p, g.a_row, column + p, g.b_col, std::min(step, whole - p), i == 0 ? next : 0,
                         &sums[static_cast<size_t>(i * across)].lanes);
                 }
+            }
             // The sums of a group of vectors take the place of the first of them.
             for (size_t first = 0; first < sums.size(); first += width)
                 sums[first].lanes = add_up<T>(&sums[first].lanes);
@@ -122,7 +130,7 @@ void multiply_rows(const OwnGemm& g) {
                     T sum = sums[static_cast<size_t>(place / width * width)].lanes[place % width];
                     for (int64_t p = whole; p < g.k; p++) sum += a[i * g.a_row + p] * column[c * g.b_col + p];
                     T& to = reinterpret_cast<T*>(g.c)[i * g.c_row + j + c];
-                    T scaled = alpha * sum;
+                    T scaled = bias ? sum + bias[j + c] : alpha * sum;
                     to = beta == T(0) ? scaled : scaled + beta * to;
                 }
         }

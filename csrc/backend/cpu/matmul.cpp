@@ -17,8 +17,8 @@ bool gemm_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor
     bool together = row && m > 1 && n > 1 && (out.dtype() == DType::F32 || out.dtype() == DType::F64) &&
                     !direct_gemm_fits(out.dtype(), n, k, b.strides()[1]);
     if (!together) return false;
-    packed_gemm({out.dtype(), m, n, k, a.raw(), a.strides()[0], a.strides()[1], b.raw(), b.strides()[0], b.strides()[1],
-                 out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
+    large_gemm({out.dtype(), m, n, k, a.raw(), a.strides()[0], a.strides()[1], b.raw(), b.strides()[0], b.strides()[1],
+                out.raw(), n, Scalar(1), Scalar(0), bias.raw()});
     return true;
 }
 
