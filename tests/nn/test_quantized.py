@@ -64,6 +64,16 @@ def test_int8_rows_of_any_length(columns):
             assert error.max() < (2e-2 if dynamic else 1e-4)
 
 
+@pytest.mark.parametrize("group, columns", [(32, 32), (32, 96), (32, 2208), (64, 64), (64, 2112), (64, 320), (128, 2176)])
+def test_int4_rows_of_any_length(group, columns):
+    """128 numbers are multiplied at a time, and scales prepared for 2048 of them."""
+    weight = weight_of("int4", group, 9, columns)
+    for m in (1, 2, 3, 4, 5):
+        x = fb.randn(m, columns)
+        size = x.abs() @ weight.dequantize().abs().T
+        assert ((weight.linear(x) - x @ weight.dequantize().T).abs() / size).max() < 1e-4
+
+
 def test_shapes_of_inputs_and_results():
     weight = weight_of("q4_0", 0, 6, 64)
     for shape in ((64,), (0, 64), (2, 3, 64), (2, 0, 64)):
@@ -110,10 +120,11 @@ sys.path.insert(0, "tests")
 from nn.test_quantized import KINDS, weight_of
 import flambeau as fb
 for format, group in KINDS:
-    w = weight_of(format, group, 21, 512)
+    columns = 2304 if format == "int4" else 512
+    w = weight_of(format, group, 21, columns)
     wide = w.dequantize().double()
     for m in (1, 2, 3, 4, 9, 30):
-        x = fb.randn(m, 512)
+        x = fb.randn(m, columns)
         error = (w.linear(x).double() - x.double() @ wide.T).abs() / (x.double().abs() @ wide.abs().T + 1)
         assert error.max() < 3e-5, (format, group, m, error.max())
     if (format, group) == ("int8", 0):

@@ -52,6 +52,8 @@ struct Weight {
             groups = columns / w.group;
         }
     }
+    // int4: how many numbers follow each other that are the low halves of bytes.
+    int64_t nibbles() const { return kernel == 2 ? 16 : kernel == 3 || kernel == 4 ? 32 : 0; }
     static size_t kernel_of(const QuantWeight& w) {
         if (w.format == QuantFormat::Int8) return w.group ? 1 : 0;
         if (w.format == QuantFormat::Int4) return w.group == 32 ? 2 : w.group == 64 ? 3 : 4;
@@ -89,10 +91,12 @@ float largest(const T* x, int64_t n) {
 class LeftRows {
   public:
     template <class T>
-    LeftRows(const T* x, int64_t rows, int64_t k)
+    LeftRows(const T* x, int64_t rows, int64_t k, int64_t nibbles)
         : parts_((k + 127) / 128 * 4),
           rows_(rows),
+          nibbles_(nibbles),
           values_(static_cast<size_t>(rows * parts_ * 32)),
+          bytes_(nibbles ? values_.size() * 2 : 0),
           sums_(static_cast<size_t>(rows * parts_ * 4)) {
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t i = 0; i < k && finite; i += 128)
@@ -102,7 +106,12 @@ class LeftRows {
     QuantLeft from(int64_t r) const {
         const float* scale = sums_.data();
         int64_t all = rows_ * parts_;
-        return {values_.data() + r * parts_ * 32, parts_ * 32, parts_, scale + r * parts_, scale + all + r * parts_,
+        return {values_.data() + r * parts_ * 32,
+                bytes_.data() + (nibbles_ ? r * parts_ * 64 : 0),
+                parts_ * 32,
+                parts_,
+                scale + r * parts_,
+                scale + all + r * parts_,
                 scale + 2 * (all + r * parts_)};
     }
     bool finite = true;
@@ -116,21 +125,41 @@ class LeftRows {
         finite &= most <= std::numeric_limits<float>::max();
         if (!finite) return;
         // The inverse of what is smaller would overflow.
-        float scale = most / 32767, inverse = most > 1e-30f ? 32767 / most : 0;
+        constexpr float top = 127 << 8;  // the high byte of no sum of this and a signed byte overflows
+        float scale = most / top, inverse = most > 1e-30f ? top / most : 0;
         int16_t* to = values_.data() + at * 32;
-        for (int i = 0; i < 128; i++) to[i] = static_cast<int16_t>(std::nearbyint(given[i] * inverse));
+        // In two steps, which the compiler vectorises: there is no conversion from float to int16.
+        int32_t whole[128];
+        for (int i = 0; i < 128; i++) whole[i] = static_cast<int32_t>(std::nearbyint(given[i] * inverse));
+        for (int i = 0; i < 128; i++) to[i] = static_cast<int16_t>(whole[i]);
+        if (nibbles_) split(whole, bytes_.data() + at * 64);
         size_t all = values_.size() / 32;
-        for (size_t p = static_cast<size_t>(at); p < static_cast<size_t>(at) + 4; p++, to += 32) {
+        for (size_t p = static_cast<size_t>(at); p < static_cast<size_t>(at) + 4; p++) {
+            const int32_t* from = whole + (p - static_cast<size_t>(at)) * 32;
             int32_t halves[2] = {};
-            for (int i = 0; i < 16; i++) halves[0] += to[i], halves[1] += to[16 + i];
+            for (int i = 0; i < 16; i++) halves[0] += from[i], halves[1] += from[16 + i];
             sums_[p] = scale;
             sums_[all + p] = scale * static_cast<float>(halves[0] + halves[1]);
             sums_[2 * (all + p)] = scale * static_cast<float>(halves[0]);
             sums_[2 * (all + p) + 1] = scale * static_cast<float>(halves[1]);
         }
     }
-    int64_t parts_, rows_;
+    void split(const int32_t* whole, int8_t* to) const {
+        int8_t low[128], high[128];
+        for (int i = 0; i < 128; i++) {
+            int32_t rest = static_cast<int8_t>(whole[i]);
+            low[i] = static_cast<int8_t>(rest);
+            high[i] = static_cast<int8_t>((whole[i] - rest) >> 8);
+        }
+        auto n = static_cast<size_t>(nibbles_);
+        for (size_t i = 0; i < 128; i += n, to += i / n % 2 ? 64 : static_cast<int64_t>(n) - 64) {
+            std::memcpy(to, high + i, n);
+            std::memcpy(to + 128, low + i, n);
+        }
+    }
+    int64_t parts_, rows_, nibbles_;
     std::vector<int16_t> values_;
+    std::vector<int8_t> bytes_;
     std::vector<float> sums_;  // scales, sums of 32, sums of 16
 };
 
@@ -193,7 +222,8 @@ bool round_rows(const T* x, int64_t m, int64_t k, int64_t stride, int8_t* to, fl
             float inverse = most > 1e-30f ? 127 / most : 0;
             scale[r] = most / 127;
             for (int64_t i = 0; i < k; i++)
-                to[r * stride + i] = static_cast<int8_t>(std::nearbyint(static_cast<float>(from[i]) * inverse));
+                to[r * stride + i] =
+                    static_cast<int8_t>(static_cast<int32_t>(std::nearbyint(static_cast<float>(from[i]) * inverse)));
         }
     });
     return finite;
@@ -236,7 +266,7 @@ void multiply_as(const Tensor& out, const Tensor& x, const Weight& w, const floa
     int64_t m = x.size(0), k = w.columns, n = w.rows;
     if (dynamic && in_bytes(out.data<T>(), x.data<T>(), m, w, bias)) return;
     if (m <= few_rows) {
-        LeftRows left(x.data<T>(), m, k);
+        LeftRows left(x.data<T>(), m, k, w.nibbles());
         if (left.finite) return few(out.data<T>(), left, m, w, bias);
     }
     if constexpr (std::is_same_v<T, float>) many(out.data<float>(), x.data<float>(), m, w, bias);

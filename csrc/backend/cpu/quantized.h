@@ -11,9 +11,11 @@ struct QuantRow {
 };
 
 // Rows of int16 (Note [Activations as int16]): `parts` parts of 32 numbers each, four of which share a scale. What is
-// missing from the last four is zero.
+// missing from the last four is zero. For int4 also as bytes: of 128 numbers first the high bytes of those that meet
+// low halves of the weight's bytes, then of those that meet high ones, then the low bytes in the same order.
 struct QuantLeft {
     const int16_t* values;
+    const int8_t* bytes;
     int64_t stride, parts;
     const float *scale, *sum, *half_sum;  // of each part; sums are those of the numbers, of 32 or 16 of them
 };

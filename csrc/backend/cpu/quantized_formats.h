@@ -4,6 +4,7 @@
 // Note [Activations as int16]: a product of integers is quicker than one of floats, because nothing has to be converted
 // for each weight. The rows of the left operand are therefore rounded to int16 with one scale per 128 numbers: an error
 // of 2^-16 of the largest of them, far below that of the weights and of half types. Sums of 128 products are exact.
+// int4 meets their two bytes one by one (quantized_int4.h).
 
 #ifdef FB_WIDE
 constexpr int word_parts = 1;
@@ -204,6 +205,10 @@ struct Int4 {  // of the bytes of 64 numbers (32 where the group is no larger), 
         else return unsigned_bytes(at + i / 2 * 32) >> (i % 2 * 4) & 15;
     }
 };
+template <class F>
+inline constexpr bool is_int4 = false;
+template <int group>
+inline constexpr bool is_int4<Int4<group>> = true;
 template <int size>
 struct Small {  // GGUF's blocks of 32, whose d comes first
     static constexpr int parts = 1, count = 1, bytes = size;
@@ -361,6 +366,12 @@ struct Dot {
     void run(const QuantRow* row, int64_t k, const QuantLeft& x, float* out) {
         int64_t blocks = k / (32 * F::parts);
         for (int64_t b = 0; b < blocks; b++) {
+            if constexpr (columns > 1) {  // the next rows, of which the processor would see nothing before they begin
+                for (int c = 0; c < columns; c++) {
+                    const uint8_t* next = row[c].data + (columns * blocks + b) * F::bytes;
+                    for (int i = 0; i < F::bytes; i += 64) __builtin_prefetch(next + i);
+                }
+            }
 #pragma GCC unroll 4
             for (int c = 0; c < columns; c++) block(row[c], b, x, b * F::parts, c);
         }
@@ -382,14 +393,21 @@ struct Dot {
     }
 };
 
+#include "backend/cpu/quantized_int4.h"
+
+template <class F, int rows, int columns>
+void dot_of(const QuantRow* row, int64_t k, const QuantLeft& x, float* out) {
+    if constexpr (is_int4<F>) dot_int4<F::parts * 32, rows, columns>(row, k, x, out);
+    else Dot<F, rows, columns>().run(row, k, x, out);
+}
 template <class F>
 void dot(const QuantRow* row, int columns, int64_t k, const QuantLeft& x, int rows, float* out) {
-    if (rows == 1 && columns == 4) return Dot<F, 1, 4>().run(row, k, x, out);
+    if (rows == 1 && columns == 4) return dot_of<F, 1, 4>(row, k, x, out);
     for (int c = 0; c < columns; c++, row++, out += 4) {
-        if (rows == 1) Dot<F, 1, 1>().run(row, k, x, out);
-        else if (rows == 2) Dot<F, 2, 1>().run(row, k, x, out);
-        else if (rows == 3) Dot<F, 3, 1>().run(row, k, x, out);
-        else Dot<F, 4, 1>().run(row, k, x, out);
+        if (rows == 1) dot_of<F, 1, 1>(row, k, x, out);
+        else if (rows == 2) dot_of<F, 2, 1>(row, k, x, out);
+        else if (rows == 3) dot_of<F, 3, 1>(row, k, x, out);
+        else dot_of<F, 4, 1>(row, k, x, out);
     }
 }
 
