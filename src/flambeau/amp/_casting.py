@@ -15,13 +15,15 @@ def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     """The function, run under autocast as the lists say for its name; the function itself if they say nothing."""
     if name not in _lists.LOW and name not in _lists.FLOAT32:
         return function
+    here = _state._state
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        for kind in _state.enabled_kinds():
-            dtype = _state.get_autocast_dtype(kind) if name in _lists.LOW else fb.float32
-            with autocast(kind, enabled=False):
-                return run(*_cast(args, kind, dtype), **_cast(kwargs, kind, dtype))
+        if here.enabled:  # asked at every call
+            for kind in _state.enabled_kinds():
+                dtype = _state.get_autocast_dtype(kind) if name in _lists.LOW else fb.float32
+                with autocast(kind, enabled=False):
+                    return run(*_cast(args, kind, dtype), **_cast(kwargs, kind, dtype))
         return function(*args, **kwargs)
 
     return run

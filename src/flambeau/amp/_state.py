@@ -31,7 +31,7 @@ def exists(device_type: str) -> bool:
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.enabled: dict[str, bool] = {}
+        self.enabled: set[str] = set()
         self.dtype: dict[str, Any] = {}
         self.cache_enabled = True
         self.nesting = 0
@@ -50,7 +50,7 @@ def _check(device_type: str) -> str:
 
 def enabled_kinds() -> list[str]:
     """The kinds of devices where autocast is on in this thread."""
-    return [kind for kind, on in _state.enabled.items() if on and exists(kind)]
+    return [kind for kind in sorted(_state.enabled) if exists(kind)]
 
 
 def _tell_core() -> None:
@@ -94,7 +94,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
         >>> fb.is_autocast_enabled("cpu")
         False
     """
-    return _state.enabled.get(_check(device_type), False)
+    return _check(device_type) in _state.enabled
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -110,7 +110,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
     name = _check(str(device_type))
-    _state.enabled[name] = enabled
+    (_state.enabled.add if enabled else _state.enabled.discard)(name)
     _tell_core()
 
 

@@ -59,6 +59,9 @@ def scaled_dot_product_attention(
         tensor([[[2.]]])
     """
     op = "scaled_dot_product_attention"
+    if attn_mask is None and dropout_p == 0 and cut_sequence is None and _plain(query, key, value, enable_gqa):
+        scale = 1 / math.sqrt(query.shape[3]) if scale is None else scale
+        return private.attention(query, key, value, None, is_causal, scale).output
     if isinstance(attn_mask, CausalBias):
         if is_causal:
             raise ArgumentError(f"{op}: give either attn_mask or is_causal=True, not both")
@@ -85,6 +88,19 @@ def scaled_dot_product_attention(
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     weights = dropout(weights, dropout_p) if dropout_p > 0 else weights
     return narrow_back(weights @ wide(value), query)
+
+
+def _plain(query: Tensor, key: Tensor, value: Tensor, gqa: bool) -> bool:
+    """Whether these are what models mostly have, four dims that fit each other: nothing else has to be asked then."""
+    if not (type(query) is type(key) is type(value) is Tensor):
+        return False
+    dtype, shape, keys = query.dtype, query.shape, key.shape
+    return (
+        dtype in _FLOATS and key.dtype == dtype and value.dtype == dtype
+        and len(shape) == len(keys) == 4 and value.shape[:3] == keys[:3]
+        and shape[0] == keys[0] and shape[3] == keys[3] and 0 not in shape and 0 not in keys
+        and (shape[1] == keys[1] or (gqa and shape[1] % keys[1] == 0))
+    )  # fmt: skip
 
 
 def _tiles(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, shared: int) -> bool:

@@ -77,7 +77,10 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)
+        # Looked up directly where they are parameters, which parametrizations need not leave them: this runs most often.
+        kept = self._parameters
+        weight = kept.get("weight")
+        return F.linear(input, self.weight if weight is None else weight, kept["bias"] if "bias" in kept else self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
