@@ -55,6 +55,7 @@ class Seat:
 
     def environment(self) -> dict[str, str]:
         env = dict(os.environ, **{name: str(self.threads) for name in THREAD_VARIABLES})
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # packages that were installed have their bytecode: so shall this tree
         if self.python != sys.executable:
             env.pop("PYTHONPATH", None)  # it belongs to this interpreter's packages
         if self.tree:
