@@ -17,6 +17,7 @@ constexpr size_t text_size = 480;
 constexpr size_t small = 16 << 10;   // bytes that every rank reduces by itself, which saves an exchange
 constexpr size_t block = 16 << 10;   // bytes that stay in the first-level cache between two steps of a reduction
 constexpr int64_t nap = 20'000'000;  // nanoseconds between two looks at whether the others are still there
+constexpr int64_t short_wait = 50'000, long_turn = 1'000'000;  // nanoseconds, see Note [Waiting for a rank]
 
 int64_t now() {
     timespec t;
@@ -53,6 +54,31 @@ struct Pieces {
     size_t length(int i) const { return begin(i + 1) - begin(i); }
 };
 
+// Tensors that are worked on as if one lay behind the other.
+class Chain {
+  public:
+    explicit Chain(const std::vector<Span>& spans) : spans_(spans) {
+        for (auto& span : spans) ends_.push_back(bytes_ += span.bytes);
+    }
+    size_t bytes() const { return bytes_; }
+    // Calls f(data, at, length) for each stretch of memory in a range of bytes; `at` counts from the begin of the
+    // chain.
+    template <class F>
+    void each(size_t from, size_t bytes, F f) const {
+        auto i = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), from) - ends_.begin());
+        for (; bytes; i++) {
+            size_t length = std::min(bytes, ends_[i] - from);
+            if (length) f(spans_[i].data + (spans_[i].bytes - (ends_[i] - from)), from, length);
+            from += length, bytes -= length;
+        }
+    }
+
+  private:
+    const std::vector<Span>& spans_;
+    std::vector<size_t> ends_;
+    size_t bytes_ = 0;
+};
+
 }  // namespace
 
 struct alignas(128) Group::Seat {
@@ -77,8 +103,8 @@ Group::Group(char* memory, int rank, std::vector<int> ranks, size_t slot)
       slot_(slot),
       peers_(peers()) {
     cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    spins_ = size_ <= cores ? 2000 : 0;  // a rank that spins keeps another one from what it is waited for
+    cores_ = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    patience_ = spins_ = size_ <= cores_ ? 2000 : 0;
 }
 
 Group::Seat& Group::seat(int rank) const { return reinterpret_cast<Seat*>(memory_)[rank]; }
@@ -122,17 +148,27 @@ void Group::end_epoch() {
     if (mine.waiting.load()) futex_wake(mine.done);
 }
 
+// Note [Waiting for a rank]: where each rank has a core, the other one mostly answers within microseconds, sooner than
+// a sleep would begin. Where it has none at the moment, because another program has taken it, looking on only delays
+// things: whoever sleeps is preferred later, and leaves its core to those it waits for. So a wait first looks on for as
+// long as that has helped lately. Ranks that share cores hand them to each other, unless others would take them for
+// long.
 void Group::await(int rank, const std::atomic<uint32_t>& word, uint32_t target) {
     if (reached(word, target)) return;
-    for (int i = 0; i < spins_; i++) {
+    for (int i = 0; i < patience_; i++) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
         if (reached(word, target)) return;
     }
-    for (int i = 0; i < 4; i++) {
-        sched_yield();
-        if (reached(word, target)) return;
+    patience_ /= 2;
+    int64_t begin = now();
+    if (size_ > cores_ && --detour_ < 0) {
+        for (int i = 0; i < 4; i++) {
+            sched_yield();
+            if (reached(word, target)) return;
+        }
+        if (now() - begin > long_turn) detour_ = 256;
     }
     Seat& theirs = seat(rank);
     for (;;) {
@@ -141,7 +177,10 @@ void Group::await(int rank, const std::atomic<uint32_t>& word, uint32_t target) 
         bool there = static_cast<int32_t>(seen - target) >= 0;
         if (!there) futex_wait(word, seen);
         theirs.waiting.fetch_sub(1);
-        if (there || reached(word, target)) return;
+        if (there || reached(word, target)) {
+            if (now() - begin < short_wait) patience_ = spins_;
+            return;
+        }
         Outcome outcome = Outcome::Done;
         int who = rank;
         if (peers_ && peers_->lost.load() >= 0) outcome = Outcome::Lost, who = peers_->lost.load();
@@ -214,57 +253,59 @@ Answer Group::run(const Request& request) {
 
 void Group::all_reduce_small(bool everywhere) {
     const Request& q = *request_;
-    Span x = q.out[0];
-    size_t count = x.bytes / static_cast<size_t>(itemsize(q.dtype));
+    Chain x(q.out);
+    size_t item = static_cast<size_t>(itemsize(q.dtype));
     begin_epoch();
-    copy_bytes(slot(rank_), x.data, x.bytes);
+    x.each(0, x.bytes(), [&](char* data, size_t at, size_t n) { std::memcpy(slot(rank_) + at, data, n); });
     post(1);
     await_all(1);
-    if (everywhere || rank_ == q.root) {
-        join(q.dtype, q.op, x.data, slot(0), slot(1), count);
-        for (int r = 2; r < size_; r++) join(q.dtype, q.op, x.data, x.data, slot(r), count);
-        if (q.op == Join::Average) divide(q.dtype, x.data, count, size_);
-    }
+    if (everywhere || rank_ == q.root)
+        x.each(0, x.bytes(), [&](char* data, size_t at, size_t n) {
+            size_t count = n / item;
+            join(q.dtype, q.op, data, slot(0) + at, slot(1) + at, count);
+            for (int r = 2; r < size_; r++) join(q.dtype, q.op, data, data, slot(r) + at, count);
+            if (q.op == Join::Average) divide(q.dtype, data, count, size_);
+        });
     end_epoch();
 }
 
 void Group::all_reduce(bool everywhere) {
     const Request& q = *request_;
-    Span x = q.out[0];
-    if (x.bytes <= std::min(small, slot_)) return all_reduce_small(everywhere);
+    Chain x(q.out);
+    if (x.bytes() <= std::min(small, slot_)) return all_reduce_small(everywhere);
     size_t item = static_cast<size_t>(itemsize(q.dtype));
     bool keeps = everywhere || rank_ == q.root;
-    size_t total = x.bytes / item, per_chunk = slot_ / item;
+    size_t total = x.bytes() / item, per_chunk = slot_ / item;
     // Chunks of nearly equal size, so that no short one is left at the end.
     size_t chunks = (total + per_chunk - 1) / per_chunk;
     per_chunk = std::min(per_chunk, round_up((total + chunks - 1) / chunks, 64));
     for (size_t start = 0; start < total; start += per_chunk) {
-        size_t count = std::min(per_chunk, total - start);
-        char* data = x.data + start * item;
+        size_t count = std::min(per_chunk, total - start), first = start * item;
         Pieces pieces(count, size_, item);
+        auto each = [&](int r, auto f) { x.each(first + pieces.begin(r) * item, pieces.length(r) * item, f); };
         begin_epoch();
         for (int r = 0; r < size_; r++)
             if (r != rank_)
-                copy_bytes(slot(rank_) + pieces.begin(r) * item, data + pieces.begin(r) * item,
-                           pieces.length(r) * item);
+                each(r, [&](char* data, size_t at, size_t n) { std::memcpy(slot(rank_) + (at - first), data, n); });
         post(1);
         await_all(1);
-        size_t from = pieces.begin(rank_), length = pieces.length(rank_), step = block / item;
-        for (size_t at = from; at < from + length; at += step) {
-            size_t n = std::min(step, from + length - at);
-            auto source = [&](int r) { return (r == rank_ ? data : slot(r)) + at * item; };
-            char* out = slot(rank_) + at * item;
-            join(q.dtype, q.op, out, source(0), source(1), n);
-            for (int r = 2; r < size_; r++) join(q.dtype, q.op, out, out, source(r), n);
-            if (q.op == Join::Average) divide(q.dtype, out, n, size_);
-            if (keeps) copy_bytes(data + at * item, out, n * item);
-        }
+        each(rank_, [&](char* data, size_t at, size_t length) {
+            for (size_t done = 0; done < length; done += block) {
+                size_t place = at - first + done, n = std::min(block, length - done);
+                auto source = [&](int r) { return r == rank_ ? data + done : slot(r) + place; };
+                char* out = slot(rank_) + place;
+                join(q.dtype, q.op, out, source(0), source(1), n / item);
+                for (int r = 2; r < size_; r++) join(q.dtype, q.op, out, out, source(r), n / item);
+                if (q.op == Join::Average) divide(q.dtype, out, n / item, size_);
+                if (keeps) std::memcpy(data + done, out, n);
+            }
+        });
         post(2);
         if (keeps)
             for (int turn = 1; turn < size_; turn++) {
                 int r = (rank_ + turn) % size_;
                 await_post(r, 2);
-                copy_bytes(data + pieces.begin(r) * item, slot(r) + pieces.begin(r) * item, pieces.length(r) * item);
+                each(r, [&](char* data, size_t at, size_t n) { std::memcpy(data, slot(r) + (at - first), n); });
             }
         end_epoch();
     }

@@ -33,7 +33,7 @@ struct Request {
     int root = 0;
     std::string text;  // describes the call; the same on all ranks
     double seconds = 0;
-    std::vector<Span> in, out;          // in calls that change a tensor in place, out[0]
+    std::vector<Span> in, out;          // in calls that change a tensor in place, out[0]; all_reduce takes several
     std::function<bool()> interrupted;  // asked now and then; true ends the call
 };
 
@@ -82,8 +82,9 @@ class Group {
     std::vector<int> ranks_;
     size_t slot_;
     uint32_t epoch_ = 0;
-    bool first_ = true;  // epoch of a call, in which the calls are compared
-    int spins_;
+    bool first_ = true;             // epoch of a call, in which the calls are compared
+    int cores_, spins_, patience_;  // see Note [Waiting for a rank]
+    int detour_ = 0;                // so many waits do without handing over the core
     const Request* request_ = nullptr;
     int64_t end_ = 0;  // of the call, in nanoseconds
     std::shared_ptr<Peers> peers_;

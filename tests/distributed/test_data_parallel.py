@@ -1,6 +1,7 @@
 """DistributedDataParallel on several ranks against one process that has the data of all."""
 
 import copy
+import os
 import warnings
 
 import numpy as np
@@ -95,8 +96,42 @@ def test_options_change_nothing(options):
 
 
 @on_ranks(2)
-def test_gradients_are_sent_while_backward_runs():
-    """The bucket of the last layer is on its way before the first layer's gradient exists."""
+def test_gradients_are_averaged_where_they_are():
+    """No buffer where none is needed: the tensors that backward made hold the mean."""
+    model = DDP(network())
+    made = {}
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(lambda p: made.update({id(p): p.grad.data_ptr()}))
+    model(halves(batches()[0][0])).sum().backward()
+    assert all(p.grad.data_ptr() == made[id(p)] for p in model.parameters())
+    assert all(bucket.flat is None for bucket in model.reducer.buckets)
+    # A value that two parameters' gradients might share is not averaged twice.
+    both = nn.ParameterList([nn.Parameter(fb.zeros(3)), nn.Parameter(fb.zeros(3))])
+
+    class Sum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.both = both
+
+        def forward(self, x):
+            return (self.both[0] + self.both[1]) * x
+
+    DDP(Sum())(float(dist.get_rank() + 1)).sum().backward()
+    assert [p.grad.tolist() for p in both] == [[1.5] * 3] * 2
+
+
+@on_ranks(2)
+def test_gradients_are_sent_while_backward_runs_where_a_core_is_free():
+    """The bucket of the last layer is on its way before the first layer's gradient exists; else all follow backward."""
+    engine = dist.group.WORLD._engine
+    assert engine.overlaps == (len(os.sched_getaffinity(0)) >= 4)
+    before = engine.overlaps
+    for engine.overlaps in (True, False):
+        check_order(engine.overlaps)
+    engine.overlaps = before
+
+
+def check_order(free):
     model = network()
     wrapped = DDP(model, bucket_cap_mb=0.0001)
     events = []
@@ -106,7 +141,8 @@ def test_gradients_are_sent_while_backward_runs():
     for _ in range(2):
         events.clear()
         wrapped(fb.ones(2, 8)).sum().backward()
-        assert events.index("send 0") < events.index("first layer") < len(events) - 1, events
+        first, layer = events.index("send 0"), events.index("first layer")
+        assert first < layer < len(events) - 1 if free else layer == 0, events
     assert wrapped.reducer.rebuilt and len(wrapped.reducer.buckets) > 2
 
 

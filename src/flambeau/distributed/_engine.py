@@ -20,10 +20,18 @@ class Engine(abc.ABC):
 
     rank: int
     size: int
+    overlaps = True  # whether calls of another thread leave the cores to those who compute
 
     @abc.abstractmethod
     def all_reduce(self, text: str, x: Tensor, op: ReduceOp) -> None:
         """x becomes the reduction of all ranks' x."""
+
+    def all_reduce_many(self, text: str, xs: list[Tensor], op: ReduceOp) -> None:
+        """Each of xs, of one dtype, becomes the reduction of all ranks' tensors in its place."""
+        flat = fb.cat(xs)
+        self.all_reduce(text, flat, op)
+        for x, part in zip(xs, flat.split([x.numel() for x in xs]), strict=True):
+            x.copy_(part)
 
     @abc.abstractmethod
     def reduce(self, text: str, x: Tensor, op: ReduceOp, root: int) -> None:
@@ -81,6 +89,10 @@ class Alone(Engine):
     def all_reduce(self, text: str, x: Tensor, op: ReduceOp) -> None:
         if op.name == "PREMUL_SUM":
             premultiply(x, op)
+
+    def all_reduce_many(self, text: str, xs: list[Tensor], op: ReduceOp) -> None:
+        for x in xs:
+            self.all_reduce(text, x, op)
 
     def reduce(self, text: str, x: Tensor, op: ReduceOp, root: int) -> None:
         self.all_reduce(text, x, op)

@@ -7,6 +7,11 @@ those before them are full. Backward goes on meanwhile. Before the first backwar
 gradients become complete, and buckets hold the parameters from last to first; afterwards they are made again in the order
 that was seen in rank 0. When backward is done, the results are awaited and become the parameters' .grad.
 
+Where no core is free (several processes on one host, each computing on its share of the cores), a collective beside
+backward only takes time from it, and processes wait for each other more often. There all buckets are sent when backward is
+done. Gradients that need no buffer (no hook, gradients not kept in buckets) are averaged where they are, as one chain of
+memory, so that nothing is copied.
+
 A backward that cannot reach a parameter (the engine knows from the graph) sends zeros for it. Without
 find_unused_parameters that is an error, raised by the next forward with the names of the parameters, because a process
 that always sends zeros usually means a mistake in the model.
@@ -22,6 +27,7 @@ import flambeau as fb
 from flambeau import _C, Tensor
 from flambeau import distributed as dist
 from flambeau.distributed._futures import WorkFuture, future_of
+from flambeau.distributed._together import reduce_together
 from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["GradBucket"]
@@ -98,6 +104,7 @@ class _Bucket:
         self.members, self.sparse = members, sparse
         self.missing = len(members)
         self.flat: Tensor | None = None
+        self.places: list[Tensor] | None = None  # gradients that are averaged where they are
         self.future: Any = None
 
 
@@ -197,7 +204,7 @@ class Reducer:
         self.complete = set()
         self.counts = [0] * len(self.params)
         for bucket in self.buckets:
-            bucket.missing, bucket.future = len(bucket.members), None
+            bucket.missing, bucket.future, bucket.places = len(bucket.members), None, None
 
     def check_finished(self) -> None:
         """Raises if the backward before left gradients that were never averaged."""
@@ -260,6 +267,11 @@ class Reducer:
         self.order.append(i)
         self.complete.add(i)
         self.bucket_of[i].missing -= 1
+        if self.hook is not None or self.group._engine.overlaps:
+            self._send_full()
+
+    def _send_full(self) -> None:
+        """Starts the collectives of the buckets that are full, up to the first that is not."""
         while self.next < len(self.buckets) and self.buckets[self.next].missing == 0:
             self._send(self.next)
             self.next += 1
@@ -268,6 +280,24 @@ class Reducer:
         p = self.params[i]
         return fb.zeros_like(p) if p.grad is None else p.grad
 
+    def _places(self, bucket: _Bucket) -> list[Tensor] | None:
+        """The gradients of a bucket, if they can be averaged where they are."""
+        if self.hook is not None or self.keep or self.divisor != self.size:
+            return None
+        grads = []
+        for i in bucket.members:
+            p = self.params[i]
+            grad = p.grad
+            if grad is None:
+                grad = fb.zeros_like(p)
+            elif not self.used[i]:
+                grad = grad.clone()  # nobody may have used it, and then it keeps its value
+            # The sum of float16 gradients may be too large where their mean is not.
+            if grad.dtype != p.dtype or grad.dtype == fb.float16 or grad.layout is not fb.strided:
+                return None
+            grads.append(grad)
+        return grads
+
     def _send(self, index: int) -> None:
         """Starts the collective of a full bucket."""
         bucket = self.buckets[index]
@@ -275,7 +305,11 @@ class Reducer:
             if bucket.sparse:
                 bucket.future = self._send_sparse(bucket.members[0])
                 return
-            if self.hook is None:
+            bucket.places = self._places(bucket)
+            if bucket.places is not None:
+                works = reduce_together(bucket.places, dist.ReduceOp.AVG, self.group, self.group._engine.overlaps)
+                bucket.future = future_of(works, None)
+            elif self.hook is None:
                 flat = self._fill(bucket, self.divisor)
                 bucket.future = future_of(dist.all_reduce(flat, group=self.group, async_op=True), flat)
             else:
@@ -327,6 +361,7 @@ class Reducer:
             return
         if self.static and self.firings is None:
             self._learn_static()
+        self._send_full()
         if self.next < len(self.buckets):
             return  # the loss of another output may bring the rest; prepare_for_backward() complains if none does
         self.armed = self.pending = False
@@ -362,6 +397,12 @@ class Reducer:
         with fb.no_grad():
             for bucket in self.buckets:
                 value = bucket.future.wait()
+                if bucket.places is not None:
+                    for i, grad in zip(bucket.members, bucket.places, strict=True):
+                        if used[i] and self.params[i].grad is not grad:
+                            self.params[i].grad = grad
+                    bucket.places = None
+                    continue
                 if bucket.sparse:
                     if used[bucket.members[0]]:
                         self.params[bucket.members[0]].grad = value

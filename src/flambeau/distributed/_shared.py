@@ -58,6 +58,8 @@ class SharedEngine(Engine):
         self.rank, self.size, self._ranks, self._seconds = tcp.rank, tcp.size, tcp.ranks, tcp.timeout
         self._lock = threading.Lock()
         self._broken: DistError | None = None
+        # Ranks of one host communicate by copying: on a core that computes, or on one that nobody else needs.
+        self.overlaps = len(os.sched_getaffinity(0)) >= 2 * self.size
 
     def _call(
         self, call: str, text: str, ins: list[Tensor], outs: list[Tensor], root: int = 0, op: str = "SUM",
@@ -107,6 +109,14 @@ class SharedEngine(Engine):
         if op.name == "PREMUL_SUM":
             premultiply(x, op)
         self._call("all_reduce", text, [], [x], 0, _join(op))
+
+    def all_reduce_many(self, text: str, xs: list[Tensor], op: ReduceOp) -> None:
+        if not self._direct(xs[0], op):
+            return super().all_reduce_many(text, xs, op)
+        if op.name == "PREMUL_SUM":
+            for x in xs:
+                premultiply(x, op)
+        self._call("all_reduce", text, [], xs, 0, _join(op))
 
     def reduce(self, text: str, x: Tensor, op: ReduceOp, root: int) -> None:
         if not self._direct(x, op):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import flambeau as fb
 from flambeau import Tensor
-from flambeau.distributed._collectives import all_gather, all_reduce, inside
+from flambeau.distributed._collectives import all_gather, inside
 from flambeau.distributed._futures import future_of
 from flambeau.distributed._group import member
-from flambeau.distributed._staging import check_tensor
-from flambeau.distributed._types import Collected, ReduceOp, Work
+from flambeau.distributed._staging import Staged, check_reduction, check_tensor, describe
+from flambeau.distributed._types import Collected, ReduceOp
 from flambeau.errors import ArgumentError
 
 __all__ = ["all_gather_coalesced", "all_reduce_coalesced"]
@@ -37,37 +36,29 @@ def all_reduce_coalesced(
     name = "all_reduce_coalesced"
     if not inside(name, group):
         return None
+    works = reduce_together(_list(name, "tensors", tensors), op, group, async_op)
+    return future_of(works, tensors) if async_op else None
+
+
+def reduce_together(tensors: list[Tensor], op: ReduceOp, group: Any, async_op: bool) -> Collected:
+    """all_reduce_coalesced() without a Future."""
+    name, chosen = "all_reduce_coalesced", member(group, "all_reduce_coalesced")
     kinds: dict[Any, list[Tensor]] = {}
-    for tensor in _list(name, "tensors", tensors):
+    for tensor in tensors:
+        check_reduction(name, tensor, op)
         kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    sent = []
-    for members in kinds.values():
-        flat = fb.cat([tensor.detach().reshape(-1) for tensor in members])
-        sent.append((all_reduce(flat, op, group, async_op=True), flat, members))
-
-    def finish() -> list[Tensor]:
-        with fb.no_grad():
-            for work, flat, members in sent:
-                assert work is not None
-                work.wait()
-                for tensor, part in zip(members, flat.split([tensor.numel() for tensor in members]), strict=True):
-                    tensor.copy_(part.view(tensor.shape))
-        return tensors
-
-    if not async_op:
-        finish()
-        return None
-    return _Finishing(sent[-1][0] if sent else Work([]), finish).get_future()
+    works = Collected()
+    for (dtype, _), members in kinds.items():
+        text, staged = describe(name, f"{len(members)} tensors", dtype, f"{sum(t.numel() for t in members)} elements", op), Staged()
+        flats = [staged.write(t) for t in members]
+        work = staged.run(chosen, text, _many(chosen, text, flats, op), members, async_op)
+        if work is not None:
+            works.append(work)
+    return works
 
 
-class _Finishing:
-    """A call that copies its results when somebody waits for them."""
-
-    def __init__(self, work: Any, finish: Any) -> None:
-        self._work, self._finish = work, finish
-
-    def get_future(self) -> Any:
-        return future_of(self._work, None).then(lambda _: self._finish())
+def _many(chosen: Any, text: str, flats: list[Tensor], op: ReduceOp) -> Callable[[], None]:
+    return lambda: chosen._engine.all_reduce_many(text, flats, op)
 
 
 def all_gather_coalesced(

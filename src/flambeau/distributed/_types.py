@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.distributed._group_calls import GroupCalls
 from flambeau.errors import (
     ArgumentError,
     CollectiveMismatch,
@@ -177,6 +178,10 @@ class Collected(list[Work]):
             work.wait()
         return True
 
+    def is_completed(self) -> bool:
+        """Whether all have ended."""
+        return all(work.is_completed() for work in self)
+
 
 class _Queue:
     """A thread that runs the asynchronous calls of a group in their order."""
@@ -216,7 +221,7 @@ class _Queue:
             del call, work
 
 
-class ProcessGroup:
+class ProcessGroup(GroupCalls):
     """Processes that communicate.
 
     Example:

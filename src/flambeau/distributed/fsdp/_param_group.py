@@ -50,9 +50,9 @@ class ShardedParameter:
         self.row_size = moved[:1].numel() if self.moved_shape[0] else 0
         self.padded_shape = (self.rows, *self.moved_shape[1:])
         self.padded = moved.new_zeros(self.padded_shape)
-        start = min(rank * self.rows, self.moved_shape[0])
-        self.length = min(self.rows, self.moved_shape[0] - start)
-        self.padded[: self.length].copy_(moved[start : start + self.length])
+        self.start = min(rank * self.rows, self.moved_shape[0])
+        self.length = min(self.rows, self.moved_shape[0] - self.start)
+        self.padded[: self.length].copy_(moved[self.start : self.start + self.length])
         placements: list[Placement] = [Replicate()] * (mesh.ndim - 1) + [Shard(dim)]
         shape = tuple(param.shape)
         if self.outer is not None:
@@ -64,6 +64,15 @@ class ShardedParameter:
         self.outer = None
         for module, key in places:
             module.register_parameter(key, self.sharded)
+
+    def follow(self) -> None:
+        """Takes the parameter that stands in the module, if to_empty() or load_state_dict(assign=True) has put another one there."""
+        module, key = self.places[0]
+        found = module._parameters.get(key)
+        if found is not self.sharded and isinstance(found, DTensor) and found._placements == self.sharded._placements:
+            self.sharded = found
+            for module, key in self.places[1:]:
+                module._parameters[key] = found
 
     def piece(self, dtype: fb.dtype | None) -> Tensor:
         """This process's piece with padding, in a dtype, ready to be sent."""
@@ -79,6 +88,10 @@ class ShardedParameter:
     def whole(self, rows: Tensor) -> Tensor:
         """The parameter from all pieces, one after another."""
         return rows[: self.moved_shape[0]].view(self.moved_shape).movedim(0, self.dim).contiguous()
+
+    def own_part(self, whole: Tensor) -> Tensor:
+        """This process's piece of a whole tensor."""
+        return whole.narrow(self.dim, self.start, self.length)
 
     def local_grad(self, rows: Tensor) -> Tensor:
         """The gradient of this process's piece, from padded rows."""
@@ -128,6 +141,11 @@ class ParamGroup:
         """Begins to gather, if that has not begun."""
         if self.gathering is not None or self.is_whole():
             return
+        for p in self.params:
+            if p.sharded._local.is_meta:
+                raise StateError(
+                    f"fully_shard: parameter {p.name} is on the meta device; call to_empty() on the model and give parameters values first"
+                )
         self.gathering = []
         with fb.no_grad():
             together: dict[Any, list[ShardedParameter]] = {}
@@ -145,7 +163,7 @@ class ParamGroup:
 
     def _send(self, params: list[ShardedParameter], piece: Tensor) -> None:
         rows = piece.new_empty(params[0].count, piece.numel())
-        work = dist.all_gather_into_tensor(rows, piece.view(1, -1), group=self.group, async_op=True)
+        work = dist.all_gather_into_tensor(rows, piece.view(1, -1), group=self.group, async_op=self.group._engine.overlaps)
         self.gathering.append((work, (params, rows, piece)))  # type: ignore[union-attr]  # set by start()
 
     def gather(self) -> list[Tensor]:
@@ -171,6 +189,8 @@ class ParamGroup:
 
     def is_whole(self) -> bool:
         """Whether the whole parameters are there, and no piece has changed since they were gathered."""
+        for p in self.params:
+            p.follow()
         return self.wholes is not None and self.versions == [p.sharded._local._version for p in self.params]
 
     def show(self) -> None:
@@ -268,6 +288,8 @@ class ParamGroup:
             whole_grads = {i: self.unsynced[i] for i in learned}
             self.unsynced = [None] * len(self.params)
             self.context.pending.append(self._start_reduction(whole_grads))
+            if not self.group._engine.overlaps:
+                self.context.finish_reductions()
 
     def _start_reduction(self, grads: dict[int, Tensor | None]) -> Callable[[], None]:
         together: dict[Any, list[tuple[ShardedParameter, Tensor]]] = {}
@@ -313,7 +335,7 @@ class ParamGroup:
 
     def _reduce(self, params: list[ShardedParameter], rows: Tensor) -> Any:
         mine = rows.new_empty(rows.numel() // params[0].count)
-        work = dist.reduce_scatter_tensor(mine, rows.view(-1), group=self.group, async_op=True)
+        work = dist.reduce_scatter_tensor(mine, rows.view(-1), group=self.group, async_op=self.group._engine.overlaps)
         return params, work, mine, rows
 
 
@@ -366,6 +388,8 @@ class Context:
         """A group is about to be used in backward; the one used before it in forward is next, and begins."""
         group.start()
         following = self.backward_prefetch.get(id(group))
+        if following is None and not group.group._engine.overlaps:
+            return  # it would take the same time, and memory earlier
         if following is None:
             at = next((i for i, g in enumerate(self.used) if g is group), 0)
             following = self.used[at - 1 : at] if at else []
