@@ -16,6 +16,8 @@ from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributed import (
     _collectives,
     _group,
+    _group_calls,
+    _levels,
     _micro_shards,
     _objects,
     _p2p,
@@ -28,6 +30,8 @@ from flambeau.distributed import (
 )
 from flambeau.distributed._collectives import *  # each module lists its names
 from flambeau.distributed._group import *
+from flambeau.distributed._group_calls import *
+from flambeau.distributed._levels import *
 from flambeau.distributed._micro_shards import *
 from flambeau.distributed._objects import *
 from flambeau.distributed._p2p import *
@@ -41,7 +45,8 @@ from flambeau.distributed.device_mesh import *
 
 __all__ = sorted(
     [
-        *_collectives.__all__, *_group.__all__, *_micro_shards.__all__, *_objects.__all__, *_p2p.__all__, *_reducer.__all__,
+        *_collectives.__all__, *_group.__all__, *_group_calls.__all__, *_levels.__all__, *_micro_shards.__all__,
+        *_objects.__all__, *_p2p.__all__, *_reducer.__all__,
         *_store.__all__, *_subgroups.__all__, *_together.__all__, *_types.__all__, *device_mesh.__all__,
     ]
 )  # fmt: skip

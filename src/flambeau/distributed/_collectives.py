@@ -26,8 +26,9 @@ from flambeau.distributed._types import GroupMember, ReduceOp, Work
 from flambeau.errors import ArgumentError
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single", "barrier", "broadcast",
-    "gather", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
+    "all_gather", "all_gather_into_tensor", "all_gather_single", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
+    "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
+    "scatter",
 ]  # fmt: skip
 
 
@@ -477,3 +478,7 @@ def monitored_barrier(
     seconds = (timeout or chosen._timeout).total_seconds()
     call = ranged("monitored_barrier()", lambda: chosen._engine.monitored_barrier(seconds, wait_all_ranks))
     chosen._run(call, [], False)
+
+
+all_gather_single = all_gather_into_tensor  # as newer versions of PyTorch call them
+reduce_scatter_single = reduce_scatter_tensor

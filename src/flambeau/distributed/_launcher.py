@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import IO, Any
 
 from flambeau.distributed import _rendezvous
 from flambeau.distributed._store import TCPStore
+from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 from flambeau.errors import DistError, DistNetworkError
 
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL
@@ -47,12 +49,12 @@ class _Ended(Exception):
 
 def run(plan: Plan) -> int:
     """Runs the processes of this host to their end, with restarts; returns the exit code."""
-    with _Signals():
+    with _Signals(), tempfile.TemporaryDirectory(prefix="flambeau-run-") as folder:
         store, node, counts = _join(plan)
         for attempt in range(plan.restarts + 1):
-            processes = _start(plan, store, node, counts, attempt)
+            processes = _start(plan, store, node, counts, attempt, folder)
             try:
-                failed = _watch(plan, store, node, processes, attempt)
+                failed = _watch(plan, store, node, processes, attempt, folder)
             except _Ended as ended:
                 print(f"flambeau.distributed.run: {ended}, ending all processes", file=sys.stderr)
                 store.set(f"failed/{attempt}", f"node {node}: {ended}")
@@ -114,7 +116,14 @@ def _is_here(address: str) -> bool:
         return False
 
 
-def _start(plan: Plan, store: TCPStore, node: int, counts: list[int], attempt: int) -> list[subprocess.Popen[Any]]:
+def _error_file(folder: str, attempt: int, local: int) -> str:
+    """Where a process may write the error that ends it; see elastic.multiprocessing.errors.record()."""
+    return os.path.join(folder, f"{attempt}-{local}.json")
+
+
+def _start(
+    plan: Plan, store: TCPStore, node: int, counts: list[int], attempt: int, folder: str
+) -> list[subprocess.Popen[Any]]:
     libc = ctypes.CDLL(None)
     parent = os.getpid()
 
@@ -135,6 +144,7 @@ def _start(plan: Plan, store: TCPStore, node: int, counts: list[int], attempt: i
                 "MASTER_ADDR": plan.address, "MASTER_PORT": str(store.port),
                 "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": plan.run_id,
                 "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(plan.restarts),
+                "TORCHELASTIC_ERROR_FILE": _error_file(folder, attempt, local),
             }  # fmt: skip
             if plan.processes > 1 and "OMP_NUM_THREADS" not in environment:
                 # Threads of several processes that share cores wait for each other.
@@ -177,7 +187,9 @@ def _files(plan: Plan, attempt: int, rank: int) -> tuple[IO[bytes] | None, IO[by
     return files[0], files[1]
 
 
-def _watch(plan: Plan, store: TCPStore, node: int, processes: list[subprocess.Popen[Any]], attempt: int) -> str | None:
+def _watch(
+    plan: Plan, store: TCPStore, node: int, processes: list[subprocess.Popen[Any]], attempt: int, folder: str
+) -> str | None:
     """Waits until all processes of all hosts have ended; None, or what failed."""
     key, told = f"failed/{attempt}", False
     looked = time.monotonic()
@@ -185,7 +197,7 @@ def _watch(plan: Plan, store: TCPStore, node: int, processes: list[subprocess.Po
         codes = [process.poll() for process in processes]
         failed = [local for local, code in enumerate(codes) if code]
         if failed:
-            text = _describe(processes, failed, node, plan)
+            text = _describe(processes, failed, node, plan, [_error_file(folder, attempt, local) for local in failed])
             store.compare_set(key, "", text)
             end = time.monotonic() + _DYING
             while time.monotonic() < end and any(process.poll() is None for process in processes):
@@ -206,12 +218,14 @@ def _watch(plan: Plan, store: TCPStore, node: int, processes: list[subprocess.Po
         time.sleep(plan.interval if plan.interval < 1 or told else 0.2)
 
 
-def _describe(processes: list[subprocess.Popen[Any]], failed: list[int], node: int, plan: Plan) -> str:
+def _describe(processes: list[subprocess.Popen[Any]], failed: list[int], node: int, plan: Plan, files: list[str]) -> str:
     parts = []
-    for local in failed:
+    for local, file in zip(failed, files, strict=True):
         code = processes[local].returncode
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        parts.append(f"local rank {local} (process {processes[local].pid}) {how}")
+        wrote = ProcessFailure(local, processes[local].pid, code, file)
+        why = f": {wrote.message}" if wrote.error_file_data else ""
+        parts.append(f"local rank {local} (process {processes[local].pid}) {how}{why}")
     where = f" on host {socket.gethostname()}, node {node}" if plan.nodes > 1 else ""
     return "; ".join(parts) + where
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from flambeau.distributed import _launcher
 from flambeau.errors import ArgumentError
 
-__all__ = ["get_args_parser", "main", "parse_args"]
+__all__ = ["get_args_parser", "main", "parse_args", "run"]
 __dir__ = __all__.copy
 
 
@@ -89,7 +89,20 @@ def main(args: Sequence[str] | None = None) -> None:
         >>> from flambeau.distributed import run
         >>> run.main(["--no-python", "true"])
     """
-    options = parse_args(args)
+    run(parse_args(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Starts what parsed options say, and ends as it ends.
+
+    Args:
+        args: what parse_args() returned.
+
+    Example:
+        >>> from flambeau.distributed import run
+        >>> run.run(run.parse_args(["--no-python", "true"]))
+    """
+    options = args
     try:
         code = _hosts(options) if options.hostfile else _launcher.run(_plan(options))
     except (ArgumentError, _launcher.DistError) as error:
@@ -101,9 +114,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _plan(options: argparse.Namespace) -> _launcher.Plan:
     """What this host does."""
-    nodes = _nodes(options.nnodes)
-    conf = dict(part.split("=", 1) for part in options.rdzv_conf.split(",") if "=" in part)
-    address, port = options.master_addr, options.master_port
+    nodes = _nodes(str(options.nnodes))
+    conf = dict(part.split("=", 1) for part in (options.rdzv_conf or "").split(",") if "=" in part)
+    address, port = options.master_addr, int(options.master_port)
     if options.rdzv_endpoint:
         host, _, number = options.rdzv_endpoint.rpartition(":")
         address, port = (host, int(number)) if host else (number, port)
@@ -120,7 +133,7 @@ def _plan(options: argparse.Namespace) -> _launcher.Plan:
         command = [sys.executable, "-u", "-m", "flambeau", *(["-m"] if options.module else []), *script]
     return _launcher.Plan(
         command=command,
-        processes=_processes(options.nproc_per_node),
+        processes=_processes(str(options.nproc_per_node)),
         nodes=nodes,
         node=int(conf.get("rank", options.node_rank)) if options.rdzv_backend == "static" else None,
         address=address,

@@ -234,6 +234,14 @@ class DistributedDataParallel(Module, Joinable):
         self._comm_hooks.append((hook, state))
         self.reducer.hook = lambda bucket: hook(state, bucket)
 
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """Registers a hook by its name in fb.distributed.BuiltinCommHookType."""
+        from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+        hooks = {dist.BuiltinCommHookType.ALLREDUCE: default_hooks.allreduce_hook}
+        hooks[dist.BuiltinCommHookType.FP16_COMPRESS] = default_hooks.fp16_compress_hook
+        self.register_comm_hook(self.process_group, hooks[dist.BuiltinCommHookType(comm_hook_type)])
+
     def _set_static_graph(self) -> None:
         """Says after construction that every step uses the same graph."""
         if self.reducer.steps:

@@ -1,0 +1,7 @@
+"""What scripts use of the launcher's side: records of errors. The launcher is flambeau.distributed.run."""
+
+from flambeau._registry.names import package_dir as _package_dir
+from flambeau.distributed.elastic import multiprocessing
+
+__all__ = ["multiprocessing"]
+__dir__ = _package_dir(__name__)
