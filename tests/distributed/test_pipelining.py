@@ -10,13 +10,22 @@ from flambeau.distributed.pipelining import (
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+    SplitPoint,
+    pipe_split,
+    pipeline,
 )
+from flambeau.distributed.pipelining._zero_bubble import simulated
 from flambeau.distributed.pipelining.microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
 
 dist = fb.distributed
 CPU = fb.device("cpu")
-SCHEDULES = {"GPipe": ScheduleGPipe, "1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "LoopedBFS": ScheduleLoopedBFS}
+SCHEDULES = {
+    "GPipe": ScheduleGPipe, "1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "LoopedBFS": ScheduleLoopedBFS,
+    "InterleavedZeroBubble": ScheduleInterleavedZeroBubble, "ZBVZeroBubble": ScheduleZBVZeroBubble,
+}  # fmt: skip
 
 
 class Two(nn.Module):
@@ -55,29 +64,48 @@ def whole_step(model, x, counts, y):
 
 @pytest.mark.parametrize(("name", "stages", "parts"), [
     ("GPipe", 1, 4), ("GPipe", 1, 1), ("1F1B", 1, 4), ("1F1B", 1, 2), ("Interleaved1F1B", 2, 4), ("Interleaved1F1B", 3, 6),
-    ("LoopedBFS", 2, 3),
+    ("LoopedBFS", 2, 3), ("InterleavedZeroBubble", 2, 4), ("InterleavedZeroBubble", 1, 3), ("ZBVZeroBubble", 2, 4),
 ])  # fmt: skip
 @on_ranks(2)
 def test_gradients_are_those_of_the_whole_model(name, stages, parts):
     rank, total = dist.get_rank(), 2 * stages
     whole, model = build(total), build(total)
     x, y, counts = fb.randn(12, 6), fb.randn(12, 6), fb.arange(12)
-    own = [PipelineStage(model[i], i, total, CPU) for i in range(rank, total, 2)]
-    multi = name in ("Interleaved1F1B", "LoopedBFS")
-    schedule = SCHEDULES[name](own if multi else own[0], parts, loss_fn=nn.functional.mse_loss)
+    v = name == "ZBVZeroBubble"  # the first and the last stage are in one process
+    own = [PipelineStage(model[i], i, total, CPU) for i in ((rank, total - 1 - rank) if v else range(rank, total, 2))]
+    single = name in ("GPipe", "1F1B")
+    schedule = SCHEDULES[name](own[0] if single else own, parts, loss_fn=nn.functional.mse_loss)
     for _ in range(2):  # gradients add up
         expected, expected_loss = whole_step(whole, x, counts, y)
-        if rank == 0:
-            assert schedule.step(x, counts) is None
+        losses = ["old"]
+        has_last = rank == (0 if v else 1)
+        more = {"target": y, "losses": losses} if has_last else {}
+        result = schedule.step(*((x, counts) if rank == 0 else ()), **more)
+        if not has_last:
+            assert result is None
         else:
-            losses = ["old"]
-            result = schedule.step(target=y, losses=losses)
             assert fb.allclose(result, expected, atol=1e-6) and not result.requires_grad
             assert len(losses) == parts and fb.allclose(fb.stack(losses).mean(), expected_loss)
     for stage in own:
         for p, q in zip(stage.submod.parameters(), whole[stage.stage_index].parameters(), strict=True):
             assert fb.allclose(p.grad, q.grad, atol=1e-6)
-        assert not stage.inputs and not stage.outputs and not stage.sending
+        assert not stage.inputs and not stage.outputs and not stage.sending and not stage.later
+
+
+@pytest.mark.parametrize("owner", [[0, 1, 1, 0], [0, 1, 0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 3, 2, 1, 0]], ids=str)
+def test_orders_of_split_backwards(owner):
+    """Every action once, parts in their order, and no more of them held than there are stages."""
+    parts, ranks = 10, max(owner) + 1
+    for rank, order in enumerate(simulated(ranks, owner, parts)):
+        own = [stage for stage, r in enumerate(owner) if r == rank]
+        assert len(order) == len(set(order)) == 3 * parts * len(own)
+        for kind in "FIW":
+            for stage in own:
+                assert [a.part for a in order if a.kind == kind and a.stage == stage] == list(range(parts))
+        held = 0
+        for action in order:
+            held += (action.stage == own[0]) * {"F": 1, "I": 0, "W": -1}[action.kind]
+            assert held <= len(owner)
 
 
 @on_ranks(2)
@@ -150,3 +178,69 @@ def test_errors():
             ScheduleGPipe(stage, 2, nn.MSELoss()).step()
         with pytest.raises(ValueError, match="positional arguments go to the first stage"):
             ScheduleGPipe(stage, 2, nn.MSELoss()).step(fb.ones(2, 1), target=fb.ones(2, 1))
+
+
+class Tower(nn.Module):
+    """A loop over layers, with a cut that forward names itself."""
+
+    def __init__(self, mark=False):
+        super().__init__()
+        self.first, self.mark = nn.Linear(4, 6), mark
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(3)])
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        for number, layer in enumerate(self.layers):
+            if self.mark and number == 1:
+                pipe_split()
+            x = layer(x)
+        return self.head(x)
+
+
+CUTS = [{"layers.1": SplitPoint.BEGINNING}, {"layers.0": SplitPoint.END}, {"layers.1.0": SplitPoint.END}, None]
+
+
+@pytest.mark.parametrize("cuts", CUTS, ids=str)
+@on_ranks(2)
+def test_a_model_is_cut_at_modules(cuts):
+    fb.manual_seed(3)
+    whole = Tower()
+    model = Tower(mark=cuts is None)
+    model.load_state_dict(whole.state_dict())
+    pipe = pipeline(model, (fb.ones(1, 4),), split_spec=cuts)
+    names = [list(pipe.get_stage_module(i).state_dict()) for i in range(pipe.num_stages)]
+    assert len(names) == 2 and names[0] + names[1] == list(whole.state_dict())
+    stage = pipe.build_stage(dist.get_rank(), CPU)
+    schedule = ScheduleGPipe(stage, 2, loss_fn=nn.functional.mse_loss)
+    x, y = fb.randn(4, 4), fb.randn(4, 2)
+    nn.functional.mse_loss(whole(x), y).backward()
+    schedule.step(*([x] if dist.get_rank() == 0 else []), **({"target": y} if dist.get_rank() == 1 else {}))
+    own = dict(stage.submod.named_parameters())
+    for name, p in whole.named_parameters():
+        if name in own:
+            assert fb.allclose(own[name].grad, p.grad, atol=1e-6), name
+
+
+def test_what_cannot_be_cut():
+    class Glue(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.b(self.a(x).relu())
+
+    x = (fb.ones(1, 2),)
+    with pytest.raises(ValueError, match="'b' does not get just what the module before it gives"):
+        pipeline(Glue(), x, split_spec={"b": SplitPoint.BEGINNING})
+    assert pipeline(nn.Sequential(Glue(), Glue()), x, split_spec={"1": SplitPoint.BEGINNING}).num_stages == 2
+    layer = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="used in two stages"):
+        pipeline(nn.Sequential(layer, nn.ReLU(), layer), x, split_spec={"1": SplitPoint.BEGINNING})
+    with pytest.raises(ValueError, match="names 'c', which the model does not have"):
+        pipeline(Glue(), x, split_spec={"c": SplitPoint.END})
+    with pytest.raises(ValueError, match="stage 1 would be empty"):
+        pipeline(nn.Sequential(Glue()), x, split_spec={"0": SplitPoint.END})
+    with pytest.raises(ValueError, match="split_policy is not supported"):
+        pipeline(Glue(), x, split_policy=lambda graph: graph)

@@ -15,6 +15,8 @@ Example:
 """
 
 from flambeau._registry.names import package_dir as _package_dir
+from flambeau.distributed.pipelining._pipe import Pipe, SplitPoint, build_stage, pipe_split, pipeline
+from flambeau.distributed.pipelining._zero_bubble import ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble
 from flambeau.distributed.pipelining.schedules import (
     Schedule1F1B,
     ScheduleGPipe,
@@ -23,5 +25,8 @@ from flambeau.distributed.pipelining.schedules import (
 )
 from flambeau.distributed.pipelining.stage import PipelineStage
 
-__all__ = ["PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+__all__ = [
+    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble",
+    "ScheduleLoopedBFS", "ScheduleZBVZeroBubble", "SplitPoint", "build_stage", "pipe_split", "pipeline",
+]  # fmt: skip
 __dir__ = _package_dir(__name__)

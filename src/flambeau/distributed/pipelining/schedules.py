@@ -25,7 +25,7 @@ __dir__ = __all__.copy
 
 
 class _Action(NamedTuple):
-    kind: str  # "F" or "B"
+    kind: str  # "F", "B", or of a backward that is split, "I" and "W"
     stage: int
     part: int
 
@@ -108,6 +108,9 @@ class _Schedule:
                 if not learn:
                     stage.outputs.pop(part)
                     stage.inputs.pop(part, None)
+            elif action.kind == "W":
+                if learn:
+                    stage.weights(part)
             elif learn:
                 left[action.stage] -= 1
                 loss = own_losses[part] / (count if self._scale else 1) if stage.is_last else None
@@ -225,7 +228,7 @@ class PipelineScheduleMulti(_Schedule):
         args_chunk_spec: a TensorChunkSpec per positional argument; dimension 0 if not given.
         kwargs_chunk_spec: TensorChunkSpecs by name.
         output_merge_spec: how results are put together: TensorChunkSpecs; dimension 0 if not given.
-        use_full_backward: accepted if True: backward computes all gradients at once.
+        use_full_backward: accepted if True: backward computes all gradients at once, but in zero-bubble schedules.
         scale_grads: whether gradients are means over the parts, as those of a mean over the batch are; else sums.
 
     Example:
@@ -241,7 +244,7 @@ class PipelineScheduleMulti(_Schedule):
     ) -> None:  # fmt: skip
         name = type(self).__name__
         if use_full_backward is False:
-            raise ArgumentError(f"{name}: use_full_backward=False is not supported; backward computes all gradients at once")
+            raise ArgumentError(f"{name}: use_full_backward=False is not supported; take a zero-bubble schedule")
         if not stages:
             raise ArgumentError(f"{name}: expected a list of stages, got an empty one")
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads)
@@ -319,7 +322,7 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
 
 
 def get_schedule_class(schedule_name: str) -> Any:
-    """A schedule by its name: "GPipe", "1F1B", "Interleaved1F1B" or "LoopedBFS".
+    """A schedule by its name: "GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble" or "ZBVZeroBubble".
 
     Args:
         schedule_name: with or without "Schedule" in front, in any case.
@@ -329,7 +332,11 @@ def get_schedule_class(schedule_name: str) -> Any:
         >>> get_schedule_class("gpipe").__name__
         'ScheduleGPipe'
     """
-    known = {c.__name__.lower(): c for c in (ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B, ScheduleLoopedBFS)}
+    from flambeau.distributed.pipelining import _zero_bubble
+
+    plain = (ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B, ScheduleLoopedBFS)
+    splitting = (_zero_bubble.ScheduleInterleavedZeroBubble, _zero_bubble.ScheduleZBVZeroBubble)
+    known = {c.__name__.lower(): c for c in (*plain, *splitting)}
     name = schedule_name.lower()
     found = known.get(name) or known.get(f"schedule{name}")
     if found is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flambeau as fb
@@ -38,7 +39,8 @@ class PipelineStage:
     Args:
         submodule: the layers.
         stage_index: the number of this stage.
-        num_stages: how many there are. Stage i is in the process of rank i modulo the number of processes.
+        num_stages: how many there are. Stage i is in the process of rank i modulo the number of processes; for
+            ScheduleZBVZeroBubble, the second half of the stages is in the opposite order.
         device: where the layers are.
         input_args: accepted; shapes travel with the tensors.
         output_args: accepted.
@@ -68,12 +70,14 @@ class PipelineStage:
         self.group_rank, self.group_size = dist.get_rank(self.group), dist.get_world_size(self.group)
         if num_stages < self.group_size:
             raise ArgumentError(f"PipelineStage: {num_stages} stages are fewer than the group's {self.group_size} processes")
-        if stage_index % self.group_size != self.group_rank:
+        if self.group_rank not in (stage_index % self.group_size, 2 * self.group_size - 1 - stage_index):
             raise ArgumentError(
                 f"PipelineStage: stage {stage_index} belongs to rank {stage_index % self.group_size} of the group, this is rank "
                 f"{self.group_rank}"
             )
         submodule.to(self.device)
+        self.owner = [stage % self.group_size for stage in range(num_stages)]  # the rank of each stage
+        self.part: int | None = None  # the one that runs
         self.clear()
 
     is_first = property(lambda self: self.stage_index == 0, doc="Whether this stage takes the batch.")
@@ -83,6 +87,7 @@ class PipelineStage:
         """Forgets the parts of the last batch."""
         self.inputs: dict[int, list[Tensor]] = {}
         self.outputs: dict[int, Any] = {}
+        self.later: dict[int, list[Callable[[], None]]] = {}  # gradients of weights to compute, see Note [Splitting backward]
         self.here: dict[tuple[str, int], list[Tensor]] = {}  # from a stage in this process
         self.sending: list[tuple[Any, Tensor]] = []
 
@@ -96,7 +101,7 @@ class PipelineStage:
         if isinstance(to, PipelineStage):
             to.here[kind, part] = list(tensors)
             return
-        rank, tag = to % self.group_size, self._tag(kind, to)
+        rank, tag = self.owner[to], self._tag(kind, to)
         for message in (_described(tensors), *(t.detach().contiguous() for t in tensors)):
             work = dist.isend(message, group=self.group, group_dst=rank, tag=tag)
             self.sending.append((work, message))
@@ -106,7 +111,7 @@ class PipelineStage:
         """Waits for tensors from another stage."""
         if (kind, part) in self.here:
             return self.here.pop((kind, part))
-        rank, tag = source % self.group_size, self._tag(kind, self.stage_index)
+        rank, tag = self.owner[source], self._tag(kind, self.stage_index)
         head = fb.empty(_HEAD, dtype=fb.int64)
         dist.recv(head, group=self.group, group_src=rank, tag=tag)
         numbers = iter(head.tolist())
@@ -141,7 +146,7 @@ class PipelineStage:
             received = [t.detach().requires_grad_(t.requires_grad and learn) for t in received]
             self.inputs[part] = received
             args = tuple(received)
-        module = self.submod
+        module, self.part = self.submod, part
         with fb.set_grad_enabled(learn):
             if isinstance(module, DistributedDataParallel) and learn:
                 with module.no_sync():  # the last backward of the batch sends the sums
@@ -163,6 +168,7 @@ class PipelineStage:
     def backward(self, part: int, loss: Tensor | None, last: bool) -> list[Tensor]:
         """Runs backward for a part; gives the gradients of what arrived."""
         self._synchronize(last)
+        self.part = part  # for layers that checkpointing runs again
         if loss is not None:
             loss.backward()
         else:
@@ -174,6 +180,11 @@ class PipelineStage:
         self.outputs.pop(part)
         inputs = [t for t in self.inputs.pop(part, []) if t.requires_grad]
         return [fb.zeros_like(t) if t.grad is None else t.grad for t in inputs]
+
+    def weights(self, part: int) -> None:
+        """Computes what backward has left for later."""
+        for compute in self.later.pop(part, []):
+            compute()
 
     def _synchronize(self, last: bool) -> None:
         """Data parallel layers inside sum gradients in the last backward of a batch."""
