@@ -294,3 +294,22 @@ def test_bad_calls():
     optimizer.step()
     with pytest.raises(RuntimeError, match="changed after the forward"):
         y.sum().backward()
+
+
+@on_ranks(2)
+def test_a_model_on_the_meta_device_is_cut_before_it_has_memory():
+    with fb.device("meta"):
+        model = shard_all(network())
+    assert all(p.device.type == "meta" for p in model.parameters())
+    with pytest.raises(RuntimeError, match="weight is on the meta device; call to_empty"):
+        model(fb.ones(1, 8))
+    model.to_empty(device="cpu")
+    fb.manual_seed(5)
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            layer.reset_parameters()
+    fb.manual_seed(5)
+    alone = network()
+    train(model, batches(), 2, halves)
+    train(alone, batches(), 2)
+    check_equal(model, alone)

@@ -42,14 +42,12 @@ _MODULES = frozenset(
     torch.nn.qat torch.nn.quantized torch.onnx torch.package
     torch.quantization torch._custom_ops torch._dynamo torch._higher_order_ops
     torch._prims_common torch.backends.quantized torch.distributed.algorithms._comm_hooks
-    torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks
+    torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook
     torch.distributed.algorithms.ddp_comm_hooks.optimizer_overlap_hooks
     torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks
     torch.distributed.autograd torch.distributed.checkpoint.format_utils
     torch.distributed.checkpoint.hf_storage torch.distributed.checkpoint.optimizer
-    torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic
-    torch.distributed.fsdp.api torch.distributed.fsdp.fully_sharded_data_parallel torch.distributed.fsdp.sharded_grad_scaler
-    torch.distributed.fsdp.wrap torch.distributed.fsdp._common_utils
+    torch.distributed.checkpoint._consolidate_hf_safetensors torch.distributed.elastic torch.distributed.fsdp._common_utils
     torch.distributed.rpc torch.distributed.tensor.debug
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
@@ -60,7 +58,7 @@ _NAMES = {
     "torch.distributed.nn": frozenset({"RemoteModule"}),
     "torch.distributed.pipelining": frozenset(
         """
-        Pipe ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
+        ScheduleDualPipeV
         """.split()
     ),
     "torch.distributed.tensor.experimental": frozenset({"register_sharding"}),
@@ -70,13 +68,6 @@ _NAMES = {
         _load_state_dict
         AsyncCheckpointerType BytesStorageMetadata ChunkStorageMetadata HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan
         LoadPlanner MetadataIndex ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem
-        """.split()
-    ),
-    "torch.distributed.fsdp": frozenset(
-        """
-        BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig
-        LocalStateDictConfig MixedPrecision OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig
-        ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType
         """.split()
     ),
     "torch.jit": frozenset({"RecursiveScriptModule", "ScriptFunction", "TracerWarning", "load", "save"}),

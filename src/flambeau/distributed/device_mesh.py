@@ -36,7 +36,7 @@ class DeviceMesh:
         _root: DeviceMesh | None = None,
     ) -> None:  # fmt: skip
         self.device_type = fb.device(device_type).type
-        self.mesh: Tensor = mesh.detach().to(fb.int64) if isinstance(mesh, Tensor) else fb.tensor(mesh, dtype=fb.int64)
+        self.mesh: Tensor = mesh.detach().to(fb.int64) if isinstance(mesh, Tensor) else fb.tensor(mesh, dtype=fb.int64, device="cpu")
         self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         self._root = _root
         self._flattened: dict[str, DeviceMesh] = {}
@@ -252,4 +252,4 @@ def init_device_mesh(
         raise ArgumentError(
             f"init_device_mesh: Mesh should not be bigger than default world size {size}, but found {count} ranks, of shape {shape}"
         )
-    return DeviceMesh(device_type, fb.arange(count).reshape(shape), mesh_dim_names=mesh_dim_names)
+    return DeviceMesh(device_type, fb.arange(count, device="cpu").reshape(shape), mesh_dim_names=mesh_dim_names)

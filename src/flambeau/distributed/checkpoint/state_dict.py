@@ -160,11 +160,12 @@ def _optimizers(op: str, optimizers: Any) -> list[Optimizer]:
     return found
 
 
-def _names(model: Module) -> dict[int, str]:
+def parameter_names(model: Module) -> dict[int, str]:
+    """The names of parameters, by their id()."""
     return {id(p): clean_name(model, name) for name, p in model.named_parameters()}
 
 
-def _begin(optimizer: Optimizer) -> None:
+def _init_optim_state(optimizer: Optimizer) -> None:
     """Gives an optimizer that has made no step the state it would have, so that there is something to load into."""
     if optimizer.state or any(p.grad is not None for group in optimizer.param_groups for p in group["params"]):
         return
@@ -206,11 +207,11 @@ def get_optimizer_state_dict(
         ['bias', 'weight']
     """
     _no_submodules("get_optimizer_state_dict", submodules)
-    options, names = options or StateDictOptions(), _names(model)
+    options, names = options or StateDictOptions(), parameter_names(model)
     state: dict[str, Any] = {}
     groups: list[Any] = []
     for optimizer in _optimizers("get_optimizer_state_dict", optimizers):
-        _begin(optimizer)
+        _init_optim_state(optimizer)
         for group in optimizer.param_groups:
             unknown = [p for p in group["params"] if id(p) not in names]
             if unknown:
@@ -233,7 +234,7 @@ def get_optimizer_state_dict(
 
 
 def _unflattened(model: Module, optimizers: list[Optimizer], flat: dict[str, Any]) -> dict[str, Any]:
-    names, state, groups = _names(model), {}, []
+    names, state, groups = parameter_names(model), {}, []
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             members = [names[id(p)] for p in group["params"]]
@@ -265,30 +266,40 @@ def set_optimizer_state_dict(
         >>> optimizer = fb.optim.Adam(model.parameters())
         >>> state_dict.set_optimizer_state_dict(model, optimizer, state_dict.get_optimizer_state_dict(model, optimizer))
     """
-    options, names = options or StateDictOptions(), _names(model)
+    options = options or StateDictOptions()
     found = _optimizers("set_optimizer_state_dict", optimizers)
     if options.broadcast_from_rank0:
-        targets = get_optimizer_state_dict(model, found, options=StateDictOptions(flatten_optimizer_state_dict=True))
-        given: dict[str, Any] = {}
-        if dist.get_rank() == 0:
-            given = optim_state_dict if "state" not in optim_state_dict else _flat(optim_state_dict)
-        optim_state_dict = _unflattened(model, found, _from_rank0(given, targets))
+        optim_state_dict = from_rank0(model, found, optim_state_dict)
     if "state" not in optim_state_dict and "param_groups" not in optim_state_dict:
         optim_state_dict = _unflattened(model, found, optim_state_dict)
     for optimizer in found:
-        own_state, own_groups, number = {}, [], 0
-        for group in optimizer.param_groups:
-            members = [names[id(p)] for p in group["params"]]
-            saved = next((g for g in optim_state_dict["param_groups"] if set(g["params"]) & set(members)), None)
-            if saved is None and members:
-                raise ArgumentError(f"set_optimizer_state_dict: the state has no group with the parameter {members[0]}")
-            for p, name in zip(group["params"], members, strict=True):
-                if name in optim_state_dict["state"]:
-                    own_state[number] = {k: _like_state(v, p) for k, v in optim_state_dict["state"][name].items()}
-                number += 1
-            kept = {k: v for k, v in (saved or {}).items() if k != "params"}
-            own_groups.append(kept | {"params": list(range(number - len(members), number))})
-        optimizer.load_state_dict({"state": own_state, "param_groups": own_groups})
+        optimizer.load_state_dict(loadable(model, optimizer, optim_state_dict))
+
+
+def from_rank0(model: Module, optimizers: list[Optimizer], optim_state_dict: dict[str, Any]) -> dict[str, Any]:
+    """The state that rank 0 was given, with whole tensors, in every process."""
+    targets = get_optimizer_state_dict(model, optimizers, options=StateDictOptions(flatten_optimizer_state_dict=True))
+    given: dict[str, Any] = {}
+    if dist.get_rank() == 0:
+        given = optim_state_dict if "state" not in optim_state_dict else _flat(optim_state_dict)
+    return _unflattened(model, optimizers, _from_rank0(given, targets))
+
+
+def loadable(model: Module, optimizer: Optimizer, optim_state_dict: dict[str, Any]) -> dict[str, Any]:
+    """What load_state_dict() of an optimizer takes, from a state by names; whole tensors are cut as the parameters are."""
+    names, own_state, own_groups, number = parameter_names(model), {}, [], 0
+    for group in optimizer.param_groups:
+        members = [names[id(p)] for p in group["params"]]
+        saved = next((g for g in optim_state_dict["param_groups"] if set(g["params"]) & set(members)), None)
+        if saved is None and members:
+            raise ArgumentError(f"set_optimizer_state_dict: the state has no group with the parameter {members[0]}")
+        for p, name in zip(group["params"], members, strict=True):
+            if name in optim_state_dict["state"]:
+                own_state[number] = {k: _like_state(v, p) for k, v in optim_state_dict["state"][name].items()}
+            number += 1
+        kept = {k: v for k, v in (saved or {}).items() if k != "params"}
+        own_groups.append(kept | {"params": list(range(number - len(members), number))})
+    return {"state": own_state, "param_groups": own_groups}
 
 
 def _like_state(value: Any, param: Tensor) -> Any:

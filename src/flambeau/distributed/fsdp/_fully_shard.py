@@ -199,7 +199,7 @@ class _State:
             _share_context(module)
         policy = self.policy
         if policy.param_dtype is not None and policy.cast_forward_inputs:
-            args, kwargs = _cast((args, kwargs), policy.param_dtype)
+            args, kwargs = cast_inputs((args, kwargs), policy.param_dtype)
         _running.depth += 1
         try:
             if self.group is None:
@@ -213,7 +213,7 @@ class _State:
                     _before_backward(result, self.group.begin_backward)
         finally:
             _running.depth -= 1
-        return result if policy.output_dtype is None else _cast(result, policy.output_dtype)
+        return result if policy.output_dtype is None else cast_inputs(result, policy.output_dtype)
 
 
 def _before_backward(result: Any, begin: Callable[[], None]) -> None:
@@ -241,15 +241,16 @@ def _share_context(root: Any) -> None:
             group.context = shared
 
 
-def _cast(value: Any, dtype: fb.dtype) -> Any:
+def cast_inputs(value: Any, dtype: fb.dtype) -> Any:
+    """A structure of lists, tuples and dictionaries with all floating tensors converted."""
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cast(item, dtype) for item in value))
+        return type(value)(*(cast_inputs(item, dtype) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(_cast(item, dtype) for item in value)
+        return type(value)(cast_inputs(item, dtype) for item in value)
     if isinstance(value, dict):
-        changed = {key: _cast(item, dtype) for key, item in value.items()}
+        changed = {key: cast_inputs(item, dtype) for key, item in value.items()}
         if type(value) is dict:
             return changed
         value.update(changed)
@@ -343,8 +344,6 @@ def _sharded(modules: list[Any], mesh: Any, placement: Any, ignored: set[Paramet
         collect(module, "")
     result = []
     for name, p, where in places.values():
-        if p.is_meta:
-            raise ArgumentError(f"fully_shard: parameter {name} is on the meta device; load or initialize it before, with to_empty()")
         if p.ndim == 0:
             raise ArgumentError(f"fully_shard: parameter {name} has no dimension to cut; give it one of size 1")
         wanted = placement(p) if placement is not None else None

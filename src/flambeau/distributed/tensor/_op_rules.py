@@ -486,3 +486,17 @@ def _fused(name: str, arguments: dict[str, Any]) -> Any:
         else value for key, value in arguments.items()
     }  # fmt: skip
     return call(name, called)
+
+
+@own("uniform_", "normal_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_", "random_")
+def _drawn(name: str, arguments: dict[str, Any]) -> Any:
+    """The piece of what one process would draw for the whole: the same for every number of processes with one seed."""
+    x = arguments["input"]
+    if x._local.is_meta:
+        return x
+    part = fb.empty(tuple(x.shape), dtype=x.dtype, device=x._local.device)
+    getattr(part, name)(**{key: value for key, value in arguments.items() if key != "input"})
+    for dim, (start, length) in enumerate(zip(*reversed(local_part(tuple(x.shape), x._mesh, x._placements)), strict=True)):
+        part = part.narrow(dim, start, length)
+    x._local.copy_(part)
+    return x
