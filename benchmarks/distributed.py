@@ -58,6 +58,14 @@ for ranks in (2, 4):
             stmt = f"against_mpi({op!r}, {nbytes}, {ranks})"
             against(f"{op}, {ranks} ranks, {text}", stmt, setup="from rows.ranks import against_mpi", check=False, skip=("torch",))
 
+link = suite.group("two hosts and a link of 1 Gbit/s between them, ResNet-18", kind="value")
+LINK = {
+    "hidden()": "share of the communication that backward hides",
+    "compressed()": "bytes sent with bfloat16 compression, in parts of those without",
+}
+for call, title in LINK.items():
+    link(title, call, setup=f"from rows.link import {call[:-2]}", check=False, skip=("torch",))
+
 
 def of(results, start):
     return [result for result in results if result.group.startswith(start)]
@@ -92,6 +100,8 @@ suite.budgets = [
     Budget("overhead of data-parallel steps, largest", over(max, lambda r: values(r, "time of a data")), at_most=0.05, unit=""),
     Budget("peak memory under fully_shard, 2 ranks", over(max, lambda r: named(r, "peak", "2 ranks")), at_most=0.6),
     Budget("peak memory under fully_shard, 4 ranks", over(max, lambda r: named(r, "peak", "4 ranks")), at_most=0.35),
+    Budget("communication hidden at 1 Gbit/s", over(min, lambda r: named(r, "two hosts", "hides")), at_least=0.5, unit=""),
+    Budget("bytes with bfloat16 compression", over(max, lambda r: named(r, "two hosts", "bytes")), at_most=0.52),
     Budget("raw MPI's time by ours, geometric mean", over(geomean, lambda r: values(r, "time of raw MPI")), at_least=0.9),
 ]
 

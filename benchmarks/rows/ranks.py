@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import gc
 import importlib
 import json
 import os
@@ -11,48 +14,34 @@ import sys
 import time
 from typing import Any
 
-_current: Any = None  # one default group per process
+_open: Any = None  # the processes of this one's library; one default group per process
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-class Ranks:
-    """Rank 0 of a group, and the processes of the other ranks, which run the same method whenever they get its name.
+class _Processes:
+    """Rank 0 of a group and the processes of the others, which make tasks and run their methods as they are told."""
 
-    Args:
-        lib: flambeau or torch, as a module.
-        ranks: how many processes.
-        task: a class of this module, which each process makes.
-        arguments: those of the class.
-    """
-
-    def __init__(self, lib: Any, ranks: int, task: str, *arguments: Any) -> None:
-        global _current
-        if _current is not None:
-            _current.end()
-        _current = self
+    def __init__(self, lib: Any, ranks: int) -> None:
+        self.lib, self.ranks = lib, ranks
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        order = json.dumps([lib.__name__, ranks, task, arguments, port])
-        code = f"import sys; sys.path.insert(0, {HERE!r}); from rows.ranks import follow; follow({order!r}, %d)"
+        code = f"import sys; sys.path.insert(0, {HERE!r}); from rows.ranks import follow; follow({lib.__name__!r}, {ranks}, {port}, %d)"
         self.others = [
             subprocess.Popen(
                 [sys.executable, "-c", code % rank], stdin=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
             )
             for rank in range(1, ranks)
         ]
-        self.task, self.dist = _prepare(lib, ranks, task, arguments, port, 0)
+        self.dist = _join(lib, ranks, port, 0)
 
-    def run(self, method: str) -> Any:
-        """Runs a method of the task on all ranks; returns what it gives here."""
+    def tell(self, *order: Any) -> None:
+        """What the others do next: make a task, or run a method of it."""
         for other in self.others:
-            other.stdin.write(f"{method}\n")
+            other.stdin.write(json.dumps(order) + "\n")
             other.stdin.flush()
-        return getattr(self.task, method)()
 
     def end(self) -> None:
         """Ends the other ranks."""
-        global _current
-        _current = None
         for other in self.others:
             other.stdin.close()
         self.dist.destroy_process_group()
@@ -64,20 +53,59 @@ class Ranks:
                 other.wait()
 
 
-def follow(order: str, rank: int) -> None:
+class Ranks:
+    """A task on several ranks; the processes stay for the next task on as many.
+
+    Args:
+        lib: flambeau or torch, as a module.
+        ranks: how many processes.
+        task: a class of this module, which each process makes.
+        arguments: those of the class.
+    """
+
+    def __init__(self, lib: Any, ranks: int, task: str, *arguments: Any) -> None:
+        global _open
+        if _open is not None and _open.ranks != ranks:
+            _open.end()
+            _open = None
+        if _open is None:
+            _open = _Processes(lib, ranks)
+            atexit.register(_end)
+        _open.tell("make", task, arguments)
+        self.task = globals()[task](lib, _open.dist, *arguments)
+
+    def run(self, method: str) -> Any:
+        """Runs a method of the task on all ranks; returns what it gives here."""
+        _open.tell("run", method)
+        return getattr(self.task, method)()
+
+
+def _end() -> None:
+    global _open
+    if _open is not None:
+        _open.end()
+        _open = None
+
+
+def follow(name: str, ranks: int, port: int, rank: int) -> None:
     """What the other ranks do."""
-    name, ranks, task, arguments, port = json.loads(order)
-    made, dist = _prepare(importlib.import_module(name), ranks, task, arguments, port, rank)
+    lib = importlib.import_module(name)
+    dist, made = _join(lib, ranks, port, rank), None
     for line in sys.stdin:
-        getattr(made, line.strip())()
+        what, *rest = json.loads(line)
+        if what == "make":
+            made = None  # its memory first
+            made = globals()[rest[0]](lib, dist, *rest[1])
+        else:
+            getattr(made, rest[0])()
     dist.destroy_process_group()
 
 
-def _prepare(lib: Any, ranks: int, task: str, arguments: Any, port: int, rank: int) -> tuple[Any, Any]:
+def _join(lib: Any, ranks: int, port: int, rank: int) -> Any:
     dist = importlib.import_module(f"{lib.__name__}.distributed")
     lib.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
-    return globals()[task](lib, dist, *arguments), dist
+    return dist
 
 
 # ---- tasks -----------------------------------------------------------------------------------------------------------
@@ -158,7 +186,8 @@ class Peak:
         from models.training import Training
 
         models.load("gpt").FULL = DEEP
-        before = self.lib.memory_allocated()  # of earlier rows
+        gc.collect()  # models of earlier rows
+        before = self.lib.memory_allocated()
         training = Training(self.lib, "gpt")
         if pieces:
             for block in training.net.blocks:
@@ -178,14 +207,21 @@ class Peak:
 
 def against_mpi(op: str, nbytes: int, ranks: int) -> float:
     """Time of mpi4py's call by that of the own engine's, both in the same processes, which mpirun starts."""
+    return _against_mpi(op, ranks)[nbytes]
+
+
+@functools.cache
+def _against_mpi(op: str, ranks: int) -> dict[int, float]:
+    """Those of all sizes, which one run of mpirun measures."""
     here = os.path.dirname(sys.executable)
-    command = [os.path.join(here, "mpirun"), "-n", str(ranks), sys.executable, "-c", _MPI, op, str(nbytes)]
+    command = [os.path.join(here, "mpirun"), "-n", str(ranks), sys.executable, "-c", _MPI, op, *map(str, MPI_SIZES)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    return float(done.stdout.split()[-1])
+    return dict(zip(MPI_SIZES, map(float, done.stdout.split()[-len(MPI_SIZES) :]), strict=True))
 
 
+MPI_SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 _MPI = """
 import sys, time
 import numpy as np
@@ -194,32 +230,33 @@ import flambeau as fb
 dist, world = fb.distributed, MPI.COMM_WORLD
 fb.set_num_threads(1)
 dist.init_process_group("gloo")
-op, count, ranks = sys.argv[1], int(sys.argv[2]) // 4, world.size
-whole, part = fb.ones(count), fb.ones(count // ranks)
-a, b = np.ones(count, dtype="f"), np.ones(count // ranks, dtype="f")
-ours = {
-    "all_reduce": lambda: dist.all_reduce(whole, op=dist.ReduceOp.MAX),
-    "broadcast": lambda: dist.broadcast(whole, src=0),
-    "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-    "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.MAX),
-}[op]
-theirs = {
-    "all_reduce": lambda: world.Allreduce(MPI.IN_PLACE, a, MPI.MAX),
-    "broadcast": lambda: world.Bcast(a, 0),
-    "all_gather": lambda: world.Allgather(b, a),
-    "reduce_scatter": lambda: world.Reduce_scatter_block(a, b, MPI.MAX),
-}[op]
-times = {ours: [], theirs: []}
-repeats = max(1, min(200, (8 << 20) // max(count * 4, 1)))
-for _ in range(7):
-    for call, found in times.items():
-        call()
-        world.Barrier()
-        begin = time.perf_counter()
-        for _ in range(repeats):
+ranks = world.size
+for count in (int(size) // 4 for size in sys.argv[2:]):
+    whole, part = fb.ones(count), fb.ones(count // ranks)
+    a, b = np.ones(count, dtype="f"), np.ones(count // ranks, dtype="f")
+    ours = {
+        "all_reduce": lambda: dist.all_reduce(whole, op=dist.ReduceOp.MAX),
+        "broadcast": lambda: dist.broadcast(whole, src=0),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.MAX),
+    }[sys.argv[1]]
+    theirs = {
+        "all_reduce": lambda: world.Allreduce(MPI.IN_PLACE, a, MPI.MAX),
+        "broadcast": lambda: world.Bcast(a, 0),
+        "all_gather": lambda: world.Allgather(b, a),
+        "reduce_scatter": lambda: world.Reduce_scatter_block(a, b, MPI.MAX),
+    }[sys.argv[1]]
+    times = {ours: [], theirs: []}
+    repeats = max(1, min(200, (8 << 20) // (count * 4)))
+    for _ in range(7):
+        for call, found in times.items():
             call()
-        found.append(time.perf_counter() - begin)
-if world.rank == 0:
-    print(sorted(times[theirs])[3] / sorted(times[ours])[3])
+            world.Barrier()
+            begin = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            found.append(time.perf_counter() - begin)
+    if world.rank == 0:
+        print(sorted(times[theirs])[3] / sorted(times[ours])[3])
 dist.destroy_process_group()
 """
