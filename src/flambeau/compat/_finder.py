@@ -199,10 +199,11 @@ class Finder(importlib.abc.MetaPathFinder):
             else:
                 module.__dict__["__getattr__"] = before
         self._undo.clear()
-        for name, module in self._known.items():
-            # `import torch.nn.quantized` has left the module that stands for it in flambeau.nn.
+        stand_ins = [(name, module) for name, module in self._known.items() if module.__name__ == name]
+        for name, module in stand_ins:
+            # `import torch.nn.quantized` has left the module that stands for it in flambeau.nn, under its own name.
             parent, _, last = name.rpartition(".")
-            if parent in self._known and vars(self._known[parent]).get(last) is module and absent.is_absent(name):
+            if parent in self._known and vars(self._known[parent]).get(last) is module:
                 delattr(self._known[parent], last)
         self._known.clear()
 
