@@ -128,7 +128,7 @@ class Run {
         if (!node || !wanted(node)) return;
         if (gradient.impl()->functorial) grad_modes.handed_over = true;
         if (!fits(edge, gradient)) {
-            Node::Output expected = node->expected(edge.output);
+            Node::Output expected = node->expected(edge.output, gradient);
             if (gradient.device() != expected.device && gradient.dim())
                 fail_state("an invalid gradient of shape ", gradient.shape(), " - expected device ",
                            to_string(expected.device), " but got ", to_string(gradient.device()),
@@ -218,8 +218,8 @@ class Run {
         const Node& node = *edge.node;
         if (node.accumulates) {
             const Tensor& leaf = static_cast<const AccumulateGrad&>(node).leaf;
-            return gradient.shape() == leaf.shape() && gradient.dtype() == leaf.dtype() &&
-                   gradient.device() == leaf.device();
+            return gradient.shape() == leaf.shape() && gradient.device() == leaf.device() &&
+                   gradient.dtype() == grad_dtype(leaf).value_or(gradient.dtype());
         }
         const Node::Output& expected = node.outputs[edge.output];
         return gradient.shape() == expected.shape && gradient.dtype() == expected.dtype &&

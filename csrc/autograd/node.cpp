@@ -12,10 +12,10 @@ static std::atomic<uint64_t> next_sequence{1};
 Node::Node(bool accumulates)
     : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)), accumulates(accumulates) {}
 
-Node::Output Node::expected(uint32_t output) const {
+Node::Output Node::expected(uint32_t output, const Tensor& gradient) const {
     if (!accumulates) return outputs[output];
     const Tensor& leaf = static_cast<const AccumulateGrad*>(this)->leaf;
-    return {leaf.shape(), leaf.dtype(), leaf.device()};
+    return {leaf.shape(), grad_dtype(leaf).value_or(gradient.dtype()), leaf.device()};
 }
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }

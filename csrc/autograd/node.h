@@ -3,6 +3,7 @@
 // A node's sequence number is larger than those of all nodes it points to, so backward is a heap on it: whatever is
 // popped has received all its gradients.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "autograd/mode.h"
@@ -77,8 +78,8 @@ class Node : public RefCounted {
     // To be called when the edges are known: their nodes may be younger than this object.
     void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype(), t.device()}); }
-    // What the gradient of an output must look like. That of a leaf follows the leaf, whose data may be replaced.
-    Output expected(uint32_t output) const;
+    // What a gradient of an output must look like. That of a leaf follows the leaf, whose data may be replaced.
+    Output expected(uint32_t output, const Tensor& gradient) const;
     NodeHooks& own_hooks() {
         if (!hooks) hooks = std::make_unique<NodeHooks>();
         return *hooks;
@@ -173,6 +174,10 @@ class GradMeta final : public AutogradMeta {
         if (accumulator_ == node) accumulator_ = nullptr;
     }
 
+    // Which dtype the gradients of a leaf have: its own, one that was set, or any (Tensor.grad_dtype).
+    static constexpr int own_dtype = -1, any_dtype = -2;
+    std::atomic<int> grad_dtype{own_dtype};
+
     std::unique_ptr<NodeHooks> hooks;  // of a leaf: `tensor` before, `after` once the gradient is accumulated
     SpinLock summing;                  // held while a gradient is added to `grad`
 
@@ -190,6 +195,14 @@ class GradMeta final : public AutogradMeta {
 
 inline GradMeta* grad_meta(const TensorImpl* t) { return static_cast<GradMeta*>(t->autograd.get()); }
 GradMeta& own_meta(const Tensor& t);
+// The dtype that gradients of a leaf are converted to, none where they keep their own.
+inline std::optional<DType> grad_dtype(const Tensor& leaf) {
+    const GradMeta* meta = grad_meta(leaf.impl());
+    int dtype = meta ? meta->grad_dtype.load(std::memory_order_relaxed) : GradMeta::own_dtype;
+    if (dtype == GradMeta::own_dtype) return leaf.dtype();
+    if (dtype == GradMeta::any_dtype) return std::nullopt;
+    return static_cast<DType>(dtype);
+}
 
 inline bool differentiable(DType d) { return kind(d) >= Kind::Floating; }
 

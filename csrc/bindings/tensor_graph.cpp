@@ -59,8 +59,9 @@ int set_grad(PyObject* o, PyObject* value, void*) {
                           Py_TYPE(value)->tp_name);
             g = tensor_of(value);
             check(!g.is_same(t), "can't assign Variable as its own grad");
-            check(g.dtype() == t.dtype(), "attempting to assign a gradient with dtype '", g.dtype(),
-                  "' to a tensor with grad_dtype '", t.dtype(), "'; convert it with .to(", t.dtype(), ")");
+            DType expected = grad_dtype(t).value_or(g.dtype());
+            check(g.dtype() == expected, "attempting to assign a gradient with dtype '", g.dtype(),
+                  "' to a tensor with grad_dtype '", expected, "'; convert it with .to(", expected, ")");
             check(g.device() == t.device(), "attempting to assign a gradient with device type '", to_string(g.device()),
                   "' to a tensor with device type '", to_string(t.device()), "'; move it with .to()");
             check(g.shape() == t.shape(), "attempting to assign a gradient of size '", g.shape(),
@@ -70,6 +71,33 @@ int set_grad(PyObject* o, PyObject* value, void*) {
             return 0;
         }
         own_meta(t).set_grad(std::move(g));
+        return 0;
+    });
+}
+PyObject* get_grad_dtype(PyObject* o, void*) {
+    return guarded([&]() -> PyObject* {
+        OpScope scope("grad_dtype");
+        Tensor t = tensor_of(o);
+        if (!is_leaf(t)) fail_state("grad_dtype can only be accessed on leaf tensors");
+        std::optional<DType> dtype = grad_dtype(t);
+        if (!dtype) Py_RETURN_NONE;
+        return wrap(*dtype);
+    });
+}
+int set_grad_dtype(PyObject* o, PyObject* value, void*) {
+    return guarded_int([&] {
+        OpScope scope("grad_dtype");
+        Tensor t = tensor_of(o);
+        if (!is_leaf(t)) fail_state("grad_dtype can only be set on leaf tensors");
+        if (!value || (value != Py_None && !is_dtype(value)))
+            fail_type("expected a dtype, or None for any, got ", value ? Py_TYPE(value)->tp_name : "nothing");
+        int dtype = value == Py_None ? GradMeta::any_dtype : static_cast<int>(dtype_of(value));
+        GradMeta& meta = own_meta(t);
+        Tensor grad = meta.grad();
+        if (grad && dtype != GradMeta::any_dtype && dtype != static_cast<int>(grad.dtype()))
+            fail_state("Cannot set grad_dtype to '", static_cast<DType>(dtype),
+                       "' because there is already a gradient, of dtype '", grad.dtype(), "'; set grad to None first");
+        meta.grad_dtype.store(dtype, std::memory_order_relaxed);
         return 0;
     });
 }
@@ -199,6 +227,8 @@ PyGetSetDef autograd_getset[] = {
      nullptr},
     {"grad", get_grad, set_grad, "The gradient that backward has summed up, or None.", nullptr},
     {"_grad", get_grad, set_grad, "Another name of grad.", nullptr},
+    {"grad_dtype", get_grad_dtype, set_grad_dtype,
+     "Which dtype gradients of this leaf are converted to: its own, another one, or None for none.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The recorded operation that made this tensor, or None.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this tensor is.", nullptr},

@@ -295,6 +295,7 @@ class Tensor:
     data: Tensor
     requires_grad: builtins.bool
     grad: Tensor | None
+    grad_dtype: _dtype | None
     def backward(
         self,
         gradient: Tensor | None = None,

@@ -321,3 +321,38 @@ def test_save_on_cpu_takes_pin_memory():
         y = x * x
     y.sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+def test_gradients_of_a_leaf_may_have_a_dtype_of_their_own():
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.double() * 2
+
+    x = fb.ones(2, requires_grad=True)
+    assert x.grad_dtype is fb.float32
+    for chosen, expected in ((None, fb.float64), (fb.float16, fb.float16), (fb.float32, fb.float32)):
+        x.grad, x.grad_dtype = None, chosen
+        assert x.grad_dtype is chosen
+        Doubled.apply(x).sum().backward()
+        assert x.grad.dtype is expected and x.grad.tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="Cannot set grad_dtype to 'float64' because there is already a gradient"):
+        x.grad_dtype = fb.float64
+    x.grad_dtype = None
+    x.grad = fb.ones(2, dtype=fb.float64)
+    Doubled.apply(x).sum().backward()
+    assert x.grad.dtype is fb.float64 and x.grad.tolist() == [3, 3]
+    x.grad, x.grad_dtype = None, fb.float16
+    with pytest.raises(RuntimeError, match="assign a gradient with dtype 'float32' to a tensor with grad_dtype"):
+        x.grad = fb.ones(2)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="grad_dtype can only be accessed on leaf tensors"):
+        _ = y.grad_dtype
+    with pytest.raises(RuntimeError, match="grad_dtype can only be set on leaf tensors"):
+        y.grad_dtype = fb.float16
+    with pytest.raises(TypeError, match="expected a dtype, or None for any, got str"):
+        x.grad_dtype = "float16"
