@@ -79,8 +79,8 @@ def test_aten_names(torch):
     assert torch.equal(torch.ops.aten.linalg_vector_norm.default(x, 2, [1]), torch.linalg.vector_norm(x, 2, [1]))
     assert torch.equal(torch.ops.aten.fft_rfft.default(x), torch.fft.rfft(x))
     assert torch.equal(torch.ops.aten.special_i0e.default(x), torch.special.i0e(x))
-    with pytest.raises(RuntimeError, match="torch.ops.aten.convolution_backward"):
-        torch.ops.aten.convolution_backward.default(x)
+    with pytest.raises(RuntimeError, match="torch.ops.aten.max_pool2d_with_indices_backward"):
+        torch.ops.aten.max_pool2d_with_indices_backward.default(x)
     assert not hasattr(torch.ops.aten, "linalg_no_such_name")
 
 
@@ -150,6 +150,43 @@ def test_flop_counter():
         fb.nn.functional.scaled_dot_product_attention(q, q, q)
         fb.bmm(fb.ones(2, 3, 4), fb.ones(2, 4, 5)), fb.ones(3, 4) @ fb.ones(4, 5)
     assert counter.get_total_flops() == 2 * 2 * 2 * 4 * 5 * 5 * 8 + 240 + 120
+
+
+def test_flop_counter_counts_products_inside_einsum_and_recurrent_layers():
+    from flambeau.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+    with FlopCounterMode(display=False) as counter:
+        fb.einsum("ab,bc->ac", fb.ones(6, 7), fb.ones(7, 8))
+        fb.einsum("...ab,cb", fb.ones(2, 3, 4, 5), fb.ones(6, 5))
+        fb.einsum("ab,bc,cd->d", fb.ones(2, 3), fb.ones(3, 4), fb.ones(4, 5))  # a is summed first
+        fb.einsum("ii", fb.ones(3, 3))
+    assert counter.get_total_flops() == 2 * (6 * 7 * 8 + 2 * 3 * 4 * 5 * 6 + 3 * 4 + 4 * 5)
+    for kind in (fb.nn.LSTM, fb.nn.GRU, fb.nn.RNN):
+        layer = kind(3, 5, num_layers=2, bidirectional=True)
+        with FlopCounterMode(display=False) as counter:
+            layer(fb.ones(6, 2, 3))
+        assert counter.get_total_flops() == sum(2 * 6 * 2 * w.numel() for w in layer.parameters() if w.dim() == 2), kind
+    assert sdpa_flop_count((2, 32, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64)) == 4 * 2 * 32 * 128 * 128 * 64
+    with pytest.raises(AssertionError, match="do not fit query"):
+        sdpa_flop_count((2, 32, 128, 64), (2, 5, 128, 64), (2, 5, 128, 64))
+    with pytest.warns(UserWarning, match="mods is not needed"):
+        FlopCounterMode(layer, display=False)
+
+
+def test_flop_counter_names_what_it_counts(torch):
+    aten, x = torch.ops.aten, fb.ones(1, 2, 4, 4, requires_grad=True)
+    w = fb.ones(3, 2, 2, 2, requires_grad=True)
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        (fb.conv2d(x, w).sum() + fb.conv_transpose2d(fb.conv2d(x, w), w).sum()).backward()
+        fb.nn.functional.linear(fb.ones(5, 2), fb.ones(3, 2), fb.ones(3))
+        fb.ones(2, 3) @ fb.ones(3, 4), fb.ones(5, 2, 3) @ fb.ones(5, 3, 4)
+    counts = counter.get_flop_counts()["Global"]
+    assert counts == {aten.convolution: 3 * 432, aten.convolution_backward: 6 * 432, aten.addmm: 60, aten.mm: 48, aten.bmm: 240}
+    g = fb.randn(1, 3, 3, 3)
+    asked = aten.convolution_backward(g, x, w, [3], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True])
+    expected = fb.autograd.grad(fb.conv2d(x, w, bias := fb.zeros(3, requires_grad=True)), (x, w, bias), g)
+    assert all(one.allclose(two) for one, two in zip(asked, expected, strict=True))
+    assert aten.convolution_backward(g, x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False])[0] is None
 
 
 def test_storage_is_the_class_of_the_default_dtype(torch):

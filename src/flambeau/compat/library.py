@@ -29,6 +29,7 @@ from flambeau import quantization
 from flambeau.autograd import Function
 from flambeau.compat import absent, foreach
 from flambeau.errors import ArgumentError, StateError
+from flambeau.nn.grad import convolution_backward
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "impl", "ops", "register_autocast", "register_autograd",
@@ -382,6 +383,7 @@ _INNER: dict[str, Callable[..., Any]] = {
     "_to_copy": _to_copy,
     "_weight_int8pack_mm": quantization._weight_int8pack_mm,
     "alias": lambda self: self.view_as(self),
+    "convolution_backward": convolution_backward,
     "index": lambda self, indices: self[tuple(slice(None) if i is None else i for i in indices)],
     "slice": _slice,
     "sym_constrain_range": _sym_constrain_range,

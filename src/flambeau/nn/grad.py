@@ -40,6 +40,22 @@ def _gradient(spatial: int, of: str, sizes: Sequence[int], other: Tensor, grad_o
     return fb.autograd.grad(result, place, grad_output, create_graph=record)[0]
 
 
+def convolution_backward(
+    grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """The gradients of convolution() with respect to input, weight and bias, None where output_mask says so (an op of `ops.aten`)."""
+    record = fb.is_grad_enabled() and any(t.requires_grad for t in (grad_output, input, weight))
+    with fb.enable_grad():
+        places = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in (input, weight)]
+        result = fb.convolution(places[0], places[1], None, stride, padding, dilation, transposed, output_padding, groups)
+    asked = [place for place, wanted in zip(places, output_mask[:2], strict=True) if wanted]
+    grads = iter(fb.autograd.grad(result, asked, grad_output, create_graph=record) if asked else ())
+    others = [d for d in range(grad_output.dim()) if d != grad_output.dim() - weight.dim() + 1]
+    bias = grad_output.sum(others) if output_mask[2] else None
+    return (next(grads) if output_mask[0] else None, next(grads) if output_mask[1] else None, bias)
+
+
 _ARGS = """
     Args:
         {first}

@@ -94,6 +94,7 @@ if _typing.TYPE_CHECKING:
     from flambeau.utils import flop_counter as flop_counter
     from flambeau.utils import hooks as hooks
     from flambeau.utils import model_zoo as model_zoo
+    from flambeau.utils import module_tracker as module_tracker
     from flambeau.utils import selftest as selftest
     from flambeau.utils import tensorboard as tensorboard
 else:

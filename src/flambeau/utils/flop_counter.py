@@ -10,14 +10,17 @@ Example:
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import flambeau as fb
 from flambeau import Tensor
 from flambeau._registry import private
+from flambeau.nn.grad import convolution_backward
 from flambeau.overrides import TorchFunctionMode, reopened
 
 __all__ = ["FlopCounterMode"]
@@ -25,6 +28,8 @@ __dir__ = __all__.copy
 
 
 # ---- formulas: the shapes of the arguments and of the result, one multiplication and one addition counted as two ---------
+
+Formula = Callable[..., int]
 
 
 def _matmul(result: Tensor, a: Tensor, b: Tensor, *rest: Any, **options: Any) -> int:
@@ -49,22 +54,92 @@ def _conv_transpose(result: Tensor, input: Tensor, weight: Tensor, *rest: Any, *
     return 2 * input.numel() * math.prod(weight.shape[1:])
 
 
+def _any_conv(
+    result: Tensor, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *rest: Any
+) -> int:
+    return (_conv_transpose if transposed else _conv)(result, input, weight)
+
+
 def _attention(result: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any) -> int:
     return 2 * math.prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
-def _formulas() -> dict[Callable[..., Any], Callable[..., int]]:
-    f = fb.nn.functional
-    table: dict[Callable[..., Any], Callable[..., int]] = {
-        f.linear: _linear, private.attention: _attention, Tensor.__matmul__: _matmul,
-    }  # fmt: skip
+def _recurrent(result: Any, gates: Tensor, weight: Tensor, *rest: Any) -> int:
+    """Each step's product of the state with the weight; that of the inputs is a linear map before."""
+    return 2 * gates.numel() * weight.shape[-1]
+
+
+def _einsum(result: Tensor, equation: str, *operands: Any) -> int:
+    """Products of two operands, from left to right; what only one of them has and nobody needs later is summed before."""
+    tensors = operands[0] if isinstance(operands[0], (list, tuple)) else operands
+    terms, _, wanted = equation.replace(" ", "").partition("->")
+    sizes: dict[Any, int] = {}
+    labels: list[set[Any]] = []
+    for term, tensor in zip(terms.split(","), tensors, strict=True):
+        before, dots, after = term.partition("...")
+        hidden = tensor.dim() - len(before + after) if dots else 0
+        own = [*before, *reversed(range(hidden)), *after]  # dimensions behind the dots by their distance from the last
+        for label, size in zip(own, tensor.shape, strict=True):
+            sizes[label] = max(size, sizes.get(label, 1))
+        labels.append(set(own))
+    letters = terms.replace(",", "")
+    kept: set[Any] = set(wanted) if "->" in equation else {letter for letter in letters if letters.count(letter) == 1}
+    kept |= {label for label in sizes if isinstance(label, int)}
+    total, left = 0, labels[0]
+    for i, right in enumerate(labels[1:], 2):
+        later = kept.union(*labels[i:])
+        total += 2 * math.prod(sizes[label] for label in (left & right) | ((left | right) & later))
+        left = (left | right) & later
+    return total
+
+
+def sdpa_flop_count(query_shape: Sequence[int], key_shape: Sequence[int], value_shape: Sequence[int]) -> int:
+    """The operations of scaled_dot_product_attention; heads of keys and values may each serve several of the queries.
+
+    Args:
+        query_shape, key_shape, value_shape: (batch, heads, length, features).
+
+    Example:
+        >>> fb.utils.flop_counter.sdpa_flop_count((1, 8, 16, 4), (1, 2, 32, 4), (1, 2, 32, 4))
+        65536
+    """
+    (batch, heads, queries, features), (_, key_heads, keys, _) = query_shape, key_shape
+    expected = (batch, key_heads, keys, features), (batch, key_heads, keys, value_shape[-1])
+    if (tuple(key_shape), tuple(value_shape)) != expected or heads % key_heads:
+        raise AssertionError(
+            f"sdpa_flop_count: key {tuple(key_shape)} and value {tuple(value_shape)} do not fit query {tuple(query_shape)}: batches, "
+            "features and lengths must agree, and the heads of the query be a multiple of those of key and value"
+        )
+    return 2 * batch * heads * queries * keys * (features + value_shape[-1])
+
+
+def _product_name(a: Tensor, b: Tensor, *rest: Any, **options: Any) -> Callable[..., Any]:
+    return fb.mm if b.dim() <= 2 else fb.bmm
+
+
+def _linear_name(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Callable[..., Any]:
+    return fb.mm if bias is None else fb.addmm
+
+
+def _formulas() -> dict[Callable[..., Any], tuple[Formula, Callable[..., Any]]]:
+    """For each function its formula, and the function that it counts as: one, or one that depends on the arguments."""
+    f, inner = fb.nn.functional, fb._C.namespaces["_nn"]
+    table: dict[Callable[..., Any], tuple[Formula, Callable[..., Any]]] = {
+        f.linear: (_linear, _linear_name),
+        private.attention: (_attention, f.scaled_dot_product_attention),
+        Tensor.__matmul__: (_matmul, _product_name),
+        inner["lstm"]: (_recurrent, fb.mm),
+        inner["gru"]: (_recurrent, fb.mm),
+        inspect.unwrap(fb.einsum): (_einsum, fb.bmm),
+        fb.convolution: (_any_conv, fb.convolution),
+    }
     for owner in (fb, Tensor):
-        table |= dict.fromkeys((owner.mm, owner.bmm, owner.matmul), _matmul)
-        table |= dict.fromkeys((owner.addmm, owner.baddbmm), _addmm)
+        table |= {owner.matmul: (_matmul, _product_name), owner.mm: (_matmul, fb.mm), owner.bmm: (_matmul, fb.bmm)}
+        table |= {owner.addmm: (_addmm, fb.addmm), owner.baddbmm: (_addmm, fb.baddbmm)}
     for dims in "123":
         for owner in (fb, f):
-            table[getattr(owner, f"conv{dims}d")] = _conv
-            table[getattr(owner, f"conv_transpose{dims}d")] = _conv_transpose
+            table[getattr(owner, f"conv{dims}d")] = (_conv, fb.convolution)
+            table[getattr(owner, f"conv_transpose{dims}d")] = (_conv_transpose, fb.convolution)
     return table
 
 
@@ -75,10 +150,11 @@ class FlopCounterMode(TorchFunctionMode):
     """A block whose floating point operations are counted, in all and by module.
 
     Counted are matrix products (mm, bmm, matmul, @, addmm, baddbmm), linear maps, convolutions and attention, and their
-    gradients when backward runs within the block. Recurrent layers and einsum are not counted.
+    gradients when backward runs within the block. Variants of a function count as one: x @ y as mm or bmm, linear maps
+    as mm or addmm, all convolutions as convolution and their gradients as convolution_backward.
 
     Args:
-        mods: not needed: the modules are found by themselves.
+        mods: not needed, and warned about: the modules are found by themselves.
         depth: how deep the printed table goes into modules.
         display: whether the table is printed at the end of the block.
         custom_mapping: further formulas: {function: formula(*args, out_val=result, **kwargs)}.
@@ -93,6 +169,8 @@ class FlopCounterMode(TorchFunctionMode):
     """
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None) -> None:
+        if mods is not None:
+            warnings.warn("FlopCounterMode: mods is not needed: modules are found by themselves", stacklevel=2)
         self.depth, self.display = depth, display
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self._custom = custom_mapping or {}
@@ -163,10 +241,14 @@ class FlopCounterMode(TorchFunctionMode):
         if func in self._custom:
             self._count(self._path, func, self._custom[func](*args, out_val=result, **kwargs))
         elif func in self._formulas:
-            operations = self._formulas[func](result, *args, **kwargs)
-            self._count(self._path, func, operations)
+            formula, name = self._formulas[func]
+            operations = formula(result, *args, **kwargs)
+            if name in (_product_name, _linear_name):
+                name = name(*args, **kwargs)
+            self._count(self._path, name, operations)
             first = result if isinstance(result, Tensor) else result[0]
-            self._count_backward(func, first, operations, [*args, *kwargs.values()])
+            backward = convolution_backward if name is fb.convolution else name
+            self._count_backward(backward, first, operations, [*args, *kwargs.values()])
         return result
 
     def _count(self, path: list[str], func: Callable[..., Any], operations: int) -> None:
