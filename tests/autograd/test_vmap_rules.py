@@ -86,6 +86,7 @@ def test_recurrent_layers_with_a_weight_per_example():
 @pytest.mark.parametrize("loss", [
     lambda x, y: F.mse_loss(x, y), lambda x, y: F.cross_entropy(x, (y > 0).long().argmax(-1)), lambda x, y: F.l1_loss(x, y),
     lambda x, y: F.ctc_loss(x[:, None].log_softmax(-1), fb.tensor([[1, 2]]), fb.tensor([4]), fb.tensor([2])),
+    lambda x, y: F.ctc_loss(x[:, None].log_softmax(-1), fb.tensor([1, 2]), fb.tensor([4]), fb.tensor([2])),
 ])  # fmt: skip
 def test_losses(loss):
     x, y = fb.randn(3, 4, 5), fb.randn(3, 4, 5)

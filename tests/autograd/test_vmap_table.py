@@ -15,11 +15,11 @@ from ops.spec import T
 
 # Refused for every call: the size of the result depends on values, or the op depends on memory layout or draws numbers.
 REFUSED = {
-    "argwhere", "bincount", "histc", "histogram", "masked_select", "matrix_exp", "nonzero", "nonzero_numpy", "pca_lowrank",
+    "argwhere", "bincount", "histc", "histogram", "masked_select", "nonzero", "nonzero_numpy", "pca_lowrank",
     "svd_lowrank", "unique", "unique_consecutive", "vander",
 }  # fmt: skip
 # Refused when certain arguments differ per example.
-PARTLY = {"cov", "index_put", "istft", "linalg.matrix_exp", "nanquantile", "quantile", "repeat_interleave", "segment_reduce"}
+PARTLY = {"cov", "index_put", "istft", "nanquantile", "quantile", "repeat_interleave", "segment_reduce"}
 # The samples are refused by the op itself once their tensors stand in one batch.
 NOT_COMPARED = {"histogramdd"}
 # Memory as it was found.

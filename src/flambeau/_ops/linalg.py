@@ -187,7 +187,10 @@ def _matrix_exp(name, a):
     if a.dtype != wide:
         # Squaring magnifies rounding errors; the wider type keeps the result exact to the narrow one.
         return _matrix_exp(name, a.to(wide)).to(a.dtype)
-    size = 0.0 if a.is_meta else float(fb.linalg.matrix_norm(a.detach(), 1).amax())
+    values = a.detach()
+    while hasattr(values, "physical"):  # inside vmap all examples are squared as often
+        values = values.physical.detach()
+    size = 0.0 if a.is_meta else float(fb.linalg.matrix_norm(values, 1).amax())
     if not math.isfinite(size):
         return a * math.nan
     squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 0 else 0

@@ -104,11 +104,8 @@ def attention_backward(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("_ctc_loss")
 def ctc_loss(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """log_probs (T, N, C), targets (N, S): the lengths are those of each example's batch, again for every example."""
-    scores, targets = frame.physical(arguments["log_probs"]), arguments["targets"]
-    if targets.ndim == 1:
-        raise fb.errors.StateError("ctc_loss: targets in one row are not supported inside vmap; pad them to (N, S)")
-    size = frame.size
+    """log_probs (T, N, C), targets (N, S) or in one row: the lengths are those of each example's batch, again for every example."""
+    scores, targets, size = frame.physical(arguments["log_probs"]), arguments["targets"], frame.size
     new = {
         **arguments, "log_probs": scores.movedim(0, 1).flatten(1, 2), "targets": frame.physical(targets).flatten(0, 1),
         "input_lengths": tuple(arguments["input_lengths"]) * size, "target_lengths": tuple(arguments["target_lengths"]) * size,
