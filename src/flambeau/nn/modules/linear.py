@@ -77,10 +77,13 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        # Looked up directly where they are parameters, which parametrizations need not leave them: this runs most often.
-        kept = self._parameters
+        # Looked up directly, as this runs most often; parametrizations take them away, and fully_shard puts others before them.
+        own = self.__dict__
+        kept = own["_parameters"]
         weight = kept.get("weight")
-        return F.linear(input, self.weight if weight is None else weight, kept["bias"] if "bias" in kept else self.bias)
+        if weight is None or "bias" not in kept or "weight" in own or "bias" in own:
+            return F.linear(input, self.weight, self.bias)
+        return F.linear(input, weight, kept["bias"])
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
