@@ -265,3 +265,16 @@ def test_distribute_module():
     )
     assert model[0].weight.placements == (Shard(0),) and model[2].weight.placements == (Replicate(),)
     close(model(x), expected)
+
+
+@on_ranks(2)
+def test_contiguous_and_random_numbers():
+    mesh = dist.init_device_mesh("cpu", (2,))
+    x = distribute_tensor(fb.arange(12.0).view(4, 3), mesh, [Shard(0)])
+    assert fb.equal(x.mT.contiguous().full_tensor(), fb.arange(12.0).view(4, 3).mT)
+    for fill in (fb.nn.init.normal_, fb.nn.init.xavier_uniform_, fb.nn.init.trunc_normal_):
+        fb.manual_seed(4)
+        with fb.no_grad():
+            fill(x)
+        fb.manual_seed(4)
+        assert fb.equal(x.full_tensor(), fill(fb.empty(4, 3)))

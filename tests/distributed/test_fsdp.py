@@ -9,6 +9,7 @@ from test_data_parallel import batches, close, halves, network, train
 import flambeau as fb
 from flambeau import distributed as dist
 from flambeau import nn
+from flambeau.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from flambeau.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from flambeau.distributed.tensor import DTensor, Replicate, Shard
 from flambeau.utils.checkpoint import checkpoint
@@ -313,3 +314,9 @@ def test_a_model_on_the_meta_device_is_cut_before_it_has_memory():
     train(model, batches(), 2, halves)
     train(alone, batches(), 2)
     check_equal(model, alone)
+    # Or with the values of a whole state, which the first process has.
+    with fb.device("meta"):
+        loaded = shard_all(network())
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(loaded, alone.state_dict() if dist.get_rank() == 0 else {}, options=options)
+    close(loaded(fb.ones(1, 8)), alone(fb.ones(1, 8)))

@@ -44,6 +44,7 @@ _ALIASES = {
     "torch.distributed.constants": "flambeau.distributed",
     "torch.distributed.launch": "flambeau.distributed.run",
     "torch.distributed._tensor": "flambeau.distributed.tensor",
+    "torch.distributed._tensor.device_mesh": "flambeau.distributed.device_mesh",
     "torch.distributed._tensor.placement_types": "flambeau.distributed.tensor.placement_types",
     "torch.distributed.tensor.device_mesh": "flambeau.distributed.device_mesh",
     "torch.jit.annotations": "flambeau.compat.annotations",

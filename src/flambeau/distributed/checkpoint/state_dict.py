@@ -150,7 +150,8 @@ def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, opt
         for name, p in model.named_parameters():
             if not p.requires_grad:
                 state.setdefault(name, own[name])
-    return model.load_state_dict(state, strict=options.strict)
+    without_memory = any(isinstance(t, Tensor) and t.device.type == "meta" for t in own.values())
+    return model.load_state_dict(state, strict=options.strict, assign=without_memory)
 
 
 def _optimizers(op: str, optimizers: Any) -> list[Optimizer]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._tensor import layouts
 from flambeau.errors import ArgumentError, OutOfRangeError, StateError
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -314,7 +315,11 @@ def call(name: str, arguments: dict[str, Any]) -> Any:
         return function(**arguments)
     rest = dict(arguments)
     rest.pop(next(iter(rest)))
+    if type(rest.get("memory_format")) is int:  # a default, which the table keeps as a number
+        formats = (layouts.contiguous_format, layouts.preserve_format, layouts.channels_last, layouts.channels_last_3d)
+        rest["memory_format"] = formats[rest["memory_format"]]
     return getattr(first, short)(**rest)
+
 
 
 def tensors_in(arguments: dict[str, Any]) -> list[Tensor]:
