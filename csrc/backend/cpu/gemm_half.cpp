@@ -50,6 +50,7 @@ struct PackedHalf {
     static constexpr int64_t depth = Pairs ? pair_depth : panel_depth, row = depth + 16;
     // Columns of b that are packed at a time, rows of a, and rows whose sums wait for the next block of k.
     static constexpr int64_t columns_packed = 256, rows_packed = 84, rows_waiting = 1008;
+    static constexpr int64_t left_size = rows_packed * row, most_left = 32;  // packed parts of a that are kept
 
     const HalfGemm& g;
     const H* a() const { return reinterpret_cast<const H*>(g.a); }
@@ -117,9 +118,14 @@ struct PackedHalf {
         thread_local std::vector<CacheLine> lines;
         int64_t high = block(), all = lanes();
         bool once = high == all;  // sums wait for nothing
-        float* panels = buffer(lines, columns_packed * depth + rows_packed * row + rows_waiting * columns_packed);
-        float *left = panels + columns_packed * depth, *sums = left + rows_packed * row;
         int64_t together = once ? bottom - top : rows_waiting;
+        // Where other columns follow, all of a stays packed for them.
+        int64_t parts_of_a =
+            (all + high - 1) / high * ((std::min(together, bottom - top) + rows_packed - 1) / rows_packed);
+        bool keep = last - first > columns_packed && parts_of_a <= most_left;
+        float* panels =
+            buffer(lines, columns_packed * depth + (keep ? parts_of_a : 1) * left_size + rows_waiting * columns_packed);
+        float *sums = panels + columns_packed * depth, *packed = sums + rows_waiting * columns_packed;
         for (int64_t upper = top; upper < bottom; upper += together) {
             int64_t lower = std::min(bottom, upper + together);
             for (int64_t j = first; j < last; j += columns_packed) {
@@ -133,7 +139,8 @@ struct PackedHalf {
                         int64_t i = upper + (lower - upper) * q / groups;
                         int64_t rows = upper + (lower - upper) * (q + 1) / groups - i;
                         float* here = once ? sums : sums + (i - upper) * columns_packed;
-                        pack_a(left, i, rows, p, height);
+                        float* left = packed + (keep ? (p / high * groups + q) * left_size : 0);
+                        if (!keep || j == first) pack_a(left, i, rows, p, height);
                         multiply(left, rows, panels, end - j, height, here, p > 0);
                         if (p + height < all) continue;
                         for (int64_t r = 0; r < rows; r++) finish<H>(g, here + r * columns_packed, i + r, j, end - j);
