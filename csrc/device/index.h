@@ -6,7 +6,7 @@
 namespace fb::device {
 
 // How a value meets the element it is written to.
-enum class Meet { Assign, Add, Multiply, Max, Min };
+enum class Combine { Assign, Add, Multiply, Max, Min };
 
 struct Indexing {
     // offsets[i] += index[i] * stride for a contiguous int64 `offsets` and any integer `indices` that broadcasts to it
@@ -21,12 +21,14 @@ struct Indexing {
     void (*gather_rows)(const Tensor& to, const Tensor& rows, const Tensor& offsets, int64_t before);
     // to[b, offsets[i], a] ∘= from[b, i, a]; `rows` is the written tensor without the indexed dimensions, `from` has
     // shape (before…, n, after…). The values that meet one element do so in the order of i.
-    void (*scatter_rows)(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Meet meet);
+    void (*scatter_rows)(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before,
+                         Combine combine);
     // to[…, i, …] = t[…, index[…, i, …], …]; checks the indices. All have one number of dimensions, at least one.
     void (*gather)(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
     // t[…, index[…, i, …], …] ∘= src[…, i, …]. Unless the indices are `checked`, a bad one is found when it is come to,
     // with some values written already; values meet one element in the order of i.
-    void (*scatter)(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked);
+    void (*scatter)(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Combine combine,
+                    bool checked);
     // view += from for a contiguous `from` of its shape, in order: elements of the view may be one in memory.
     void (*add_overlapping)(const Tensor& view, const Tensor& from);
     // 0 as often as the first count says, then 1, and so on, for contiguous int64 counts.

@@ -37,8 +37,8 @@ struct HalfTiles {
         else panel_gemm({m, n, lanes, left, right, c, c_row, add, step});
     }
     // c += leftᵀ @ right: lanes of m numbers, panel_row apart.
-    static void product_turned(int64_t m, int64_t n, int64_t lanes, const float* left, const float* right, float* c,
-                               int64_t c_row) {
+    static void product_transposed(int64_t m, int64_t n, int64_t lanes, const float* left, const float* right, float* c,
+                                   int64_t c_row) {
         if constexpr (Pairs)
             pair_panels({m, n, lanes, reinterpret_cast<const uint32_t*>(left), panel_row, true,
                          reinterpret_cast<const uint32_t*>(right), c, c_row, true, 0});
@@ -57,11 +57,11 @@ struct HalfTiles {
         }
     }
     // Panels of the transpose; what is missing to a panel's width is zero.
-    static void pack_right_turned(float* to, const Matrix<H>& from, int64_t rows, int64_t width) {
+    static void pack_right_transposed(float* to, const Matrix<H>& from, int64_t rows, int64_t width) {
         for (int64_t j = 0; j < rows; j += wide) {
             int64_t cols = std::min(wide, rows - j), across = padded(cols);
             if (cols < across) std::fill_n(to, across * lanes(width), 0.0f);
-            L::turned(to, across, from.data + j * from.row, from.row, cols, width);
+            L::transposed(to, across, from.data + j * from.row, from.row, cols, width);
             to += across * lanes(width);
         }
     }
@@ -70,14 +70,14 @@ struct HalfTiles {
     struct Left {
         const float* rows;
         int64_t row;
-        const float* turned;
+        const float* transposed;
     };
-    static Left left(const float* tile, int64_t m, int64_t whole, H* halves, float* turned) {
+    static Left left(const float* tile, int64_t m, int64_t whole, H* halves, float* transposed) {
         if constexpr (Pairs) {
             for (int64_t r = 0; r < m; r++) narrow_to(halves + r * tile_row, tile + r * panel_row, whole);
-            for (int64_t r = 0; turned && r < m; r += 2)
-                L::across(turned + r / 2 * panel_row, halves + r * tile_row, tile_row, r + 1 >= m, whole);
-            return {reinterpret_cast<const float*>(halves), tile_row / 2, turned};
+            for (int64_t r = 0; transposed && r < m; r += 2)
+                L::across(transposed + r / 2 * panel_row, halves + r * tile_row, tile_row, r + 1 >= m, whole);
+            return {reinterpret_cast<const float*>(halves), tile_row / 2, transposed};
         } else {
             return {tile, panel_row, tile};
         }
@@ -119,7 +119,7 @@ struct HalfTiles {
             if (b * p.key_heads + kh != arranged) {
                 Matrix<H> k = matrix<H>(p.k, b, kh), v = matrix<H>(p.v, b, kh);
                 for (Keys t{p.source, 0}; t.begin < p.source; t.begin += key_tile) {
-                    pack_right_turned(keys + t.begin * lanes(p.features), k.from(t.begin), t.rows(), p.features);
+                    pack_right_transposed(keys + t.begin * lanes(p.features), k.from(t.begin), t.rows(), p.features);
                     pack_right(values + lanes(t.begin) * value, v.from(t.begin), t.rows(), value);
                 }
                 arranged = b * p.key_heads + kh;
@@ -153,7 +153,7 @@ struct HalfTiles {
         Scratch<float> scratch(6 * tile_size + most_queries * (tile_row + 2 * across) + 2 * padded(p.length) +
                                source * (2 * p.features + value) + p.source * across + 2 * across);
         float *queries = scratch.take(tile_size), *grads = scratch.take(tile_size), *scores = scratch.take(tile_size);
-        float *slopes = scratch.take(tile_size), *turned = scratch.take(tile_size);
+        float *slopes = scratch.take(tile_size), *transposed = scratch.take(tile_size);
         auto* halves = reinterpret_cast<H*>(scratch.take(most_queries * tile_row));
         float *queries_r = scratch.take(most_queries * p.features), *grads_r = scratch.take(most_queries * value);
         float *keys_t = scratch.take(source * p.features), *keys = scratch.take(source * p.features);
@@ -165,8 +165,8 @@ struct HalfTiles {
         std::fill_n(sum_v, p.source * value, 0.0f);
         Matrix<H> k = matrix<H>(p.k, b, kh), v = matrix<H>(p.v, b, kh);
         for (Keys t{p.source, 0}; t.begin < p.source; t.begin += key_tile) {
-            pack_right_turned(keys_t + t.begin * lanes(p.features), k.from(t.begin), t.rows(), p.features);
-            pack_right_turned(values_t + t.begin * lanes(value), v.from(t.begin), t.rows(), value);
+            pack_right_transposed(keys_t + t.begin * lanes(p.features), k.from(t.begin), t.rows(), p.features);
+            pack_right_transposed(values_t + t.begin * lanes(value), v.from(t.begin), t.rows(), value);
             pack_right(keys + lanes(t.begin) * p.features, k.from(t.begin), t.rows(), p.features);
         }
         for (int64_t h = kh * p.shared(); h < (kh + 1) * p.shared(); h++) {
@@ -191,19 +191,19 @@ struct HalfTiles {
                             panel_row);
                     int64_t whole = score(b, h, i, m, j, n, scores);
                     weights_again(scores, panel_row, m, whole, lse + i);
-                    Left weights = left(scores, m, whole, halves, turned);
-                    product_turned(n, value, lanes(m), weights.turned, grads_r, sum_v + j * value, value);
+                    Left weights = left(scores, m, whole, halves, transposed);
+                    product_transposed(n, value, lanes(m), weights.transposed, grads_r, sum_v + j * value, value);
                     product(m, columns, lanes(value), grads, panel_row, values_t + j * lanes(value), slopes, panel_row);
                     score_slopes(slopes, scores, panel_row, m, whole, dots + i);
                     auto scale = float(p.scale);
                     for (int64_t r = 0; r < m; r++)
 #pragma omp simd
                         for (int64_t s = 0; s < whole; s++) slopes[r * panel_row + s] *= scale;
-                    Left slope = left(slopes, m, whole, halves, turned);
+                    Left slope = left(slopes, m, whole, halves, transposed);
                     product(m, p.features, lanes(n), slope.rows, slope.row, keys + lanes(j) * p.features, sum_q,
                             p.features, j > 0, t.step());
-                    product_turned(n, p.features, lanes(m), slope.turned, queries_r, sum_k + j * p.features,
-                                   p.features);
+                    product_transposed(n, p.features, lanes(m), slope.transposed, queries_r, sum_k + j * p.features,
+                                       p.features);
                 }
                 for (int64_t r = 0; r < m; r++)
                     narrow_to(to_q.data + (i + r) * to_q.row, sum_q + r * p.features, p.features);

@@ -48,8 +48,8 @@ struct ConvFormat {
         else panel_product<Sum>({rows, padded(columns), lanes, left, panels, sums, sums_row, add, 0, bias});
     }
     // left has columns: lanes lie left_row apart.
-    static void multiply_turned(const Cell* left, int64_t left_row, int64_t rows, const Cell* panels, int64_t columns,
-                                int64_t lanes, Sum* sums, int64_t sums_row, bool add) {
+    static void multiply_transposed(const Cell* left, int64_t left_row, int64_t rows, const Cell* panels,
+                                    int64_t columns, int64_t lanes, Sum* sums, int64_t sums_row, bool add) {
         if constexpr (Pairs)
             pair_panels({rows, padded(columns), lanes, reinterpret_cast<const uint32_t*>(left), left_row, true,
                          reinterpret_cast<const uint32_t*>(panels), sums, sums_row, add});

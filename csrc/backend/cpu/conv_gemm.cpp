@@ -39,7 +39,7 @@ class WeightPacker {
         to_ = to, place_ = place;
         bool few = 2 * static_cast<int64_t>(w_.taps.size()) < w_.kernel;
         if (few || w_.in % F::per) one_by_one();
-        else turned();
+        else pack_transposed();
     }
 
   private:
@@ -66,7 +66,7 @@ class WeightPacker {
     }
     // Some channels with all their taps at a time are turned over: rows of
     // (channel, tap), columns of the panel.
-    void turned() {
+    void pack_transposed() {
         const int64_t kernel = w_.kernel, taps = static_cast<int64_t>(w_.taps.size());
         const int64_t some = std::max<int64_t>(288 / kernel, 1) * F::per;
         rows_.resize(static_cast<size_t>(some * kernel * F::wide));
@@ -75,10 +75,11 @@ class WeightPacker {
             int64_t count = std::min(some, w_.in - i);
             const S* from = from_ + i * w_.weight_in;
             if (w_.weight_in == kernel) {
-                turn(rows_.data(), from, w_.weight_out, count * kernel);
+                transpose_lines(rows_.data(), from, w_.weight_out, count * kernel);
             } else {
                 for (int64_t c = 0; c < count; c++)
-                    turn(rows_.data() + c * kernel * F::wide, from + c * w_.weight_in, w_.weight_out, kernel);
+                    transpose_lines(rows_.data() + c * kernel * F::wide, from + c * w_.weight_in, w_.weight_out,
+                                    kernel);
             }
             Sum bad = 0;
 #pragma omp simd reduction(+ : bad)
@@ -95,7 +96,7 @@ class WeightPacker {
             }
         }
     }
-    void turn(Sum* to, const S* from, int64_t row, int64_t length) {
+    void transpose_lines(Sum* to, const S* from, int64_t row, int64_t length) {
         if constexpr (std::is_same_v<S, Sum>) {
             transpose_copy(to, F::wide, from, row, cols_, length);
         } else {

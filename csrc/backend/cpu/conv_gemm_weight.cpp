@@ -69,7 +69,7 @@ struct WeightProduct {
                                 at + r * F::per + 1 >= positions, std::min(F::wide, columns - j));
                 }
             }
-            F::multiply_turned(left, left_row, rows, panels, columns, height, sums, table_row, p > from);
+            F::multiply_transposed(left, left_row, rows, panels, columns, height, sums, table_row, p > from);
         }
     }
 

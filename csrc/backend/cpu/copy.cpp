@@ -62,7 +62,7 @@ void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from,
     convert_strided(to, to_dtype, to_stride, from, from_dtype, from_stride, n);
 }
 
-void copy_turned(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last) {
+void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last) {
     const auto &t = plan.operands[0], &f = plan.operands[1];
     int64_t inner = plan.shape[0], size = itemsize(t.dtype);
     bool adjacent =
@@ -71,12 +71,12 @@ void copy_turned(const LoopPlan& plan, char* to, const char* from, int64_t first
     const int64_t block = adjacent && (size == 4 || size == 8) ? 64 / size : 32;
     for (int64_t r = first; r < last; r += block) {
         int64_t r1 = std::min(last, r + block);
-        auto turn = [&]<class T>(TypeTag<T>) {
+        auto transpose_block = [&]<class T>(TypeTag<T>) {
             transpose_copy(reinterpret_cast<T*>(to + r * t.strides[1]), t.strides[1] / size,
                            reinterpret_cast<const T*>(from) + r, f.strides[0] / size, inner, r1 - r);
         };
-        if (adjacent && size == 4) turn(TypeTag<float>{});
-        else if (adjacent && size == 8) turn(TypeTag<double>{});
+        if (adjacent && size == 4) transpose_block(TypeTag<float>{});
+        else if (adjacent && size == 8) transpose_block(TypeTag<double>{});
         else
             dispatch_size(t.dtype, [&](auto tag) {
                 using T = typename decltype(tag)::type;
@@ -162,7 +162,7 @@ void copy(const Tensor& to, const Tensor& from) {
         std::abs(f.strides[1]) < std::abs(f.strides[0])) {
         bool runs = t.strides[0] == size && t.strides[1] == plan.shape[0] * size && f.strides[1] == size &&
                     f.strides[0] % size == 0;
-        if (plan.shape[0] >= 8) by_planes = copy_turned;
+        if (plan.shape[0] >= 8) by_planes = copy_transposed;
         else if (runs) by_planes = copy_interleaved;
     }
     if (by_planes) {

@@ -1,6 +1,6 @@
+#include "backend/cpu/combine.h"
 #include "backend/cpu/index.h"
 #include "backend/cpu/loops.h"
-#include "backend/cpu/meet.h"
 #include "backend/cpu/walk.h"
 
 namespace fb::cpu {
@@ -107,7 +107,7 @@ void check_run(const int64_t* index, int64_t n, const Line& line) {
 }
 
 // The part of a scatter whose targets lie in [low, high) along `dim`.
-template <class T, Meet M>
+template <class T, Combine M>
 void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, int64_t low, int64_t high,
                    bool checked) {
     Line line{dim, t.shape()[dim], t.strides()[dim] * t.itemsize()};
@@ -125,10 +125,10 @@ void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tens
         int64_t value_step = s1 / item, far = line.stride / item;
         if (!checked) check_run(k, n, line);
         if (s2 == 0) {
-            for (int64_t i = 0; i < n; i++) target[k[i]] = meet<M>(target[k[i]], value[i * value_step]);
+            for (int64_t i = 0; i < n; i++) target[k[i]] = combine<M>(target[k[i]], value[i * value_step]);
         } else {
             for (int64_t i = 0; i < n; i++)
-                target[i + k[i] * far] = meet<M>(target[i + k[i] * far], value[i * value_step]);
+                target[i + k[i] * far] = combine<M>(target[i + k[i] * far], value[i * value_step]);
         }
     };
     walk_runs(plan, 0, row_count(plan), [&](char** at, int64_t n) {
@@ -145,12 +145,12 @@ void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tens
             if (k < 0 || k >= line.size) fail_line(k, line);
             if (k < low || k >= high) continue;
             T* target = reinterpret_cast<T*>(at[2] + i * s2 + k * line.stride);
-            *target = meet<M>(*target, *reinterpret_cast<const T*>(at[1] + i * s1));
+            *target = combine<M>(*target, *reinterpret_cast<const T*>(at[1] + i * s1));
         }
     });
 }
 
-template <class T, Meet M>
+template <class T, Combine M>
 void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, bool checked) {
     int64_t size = t.shape()[dim], work = index.numel();
     if (work <= parallel_grain / 2 || num_threads() == 1) {
@@ -179,10 +179,10 @@ void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor&
 
 }  // namespace
 
-void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet how, bool checked) {
+void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Combine how, bool checked) {
     if (index.numel() == 0) return;
     if (t.shape()[dim] == 0) check_indices(index, dim, 0);  // always an error here: there is no line to look at
-    dispatch_meet(how, t.dtype(), [&](auto tag, auto m) {
+    dispatch_combine(how, t.dtype(), [&](auto tag, auto m) {
         using T = typename decltype(tag)::type;
         scatter_as<T, decltype(m)::value>(t, dim, index, src, checked);
     });

@@ -80,7 +80,8 @@ constexpr int across = 8;  // columns of b that meet all rows before the next on
 // sums[r * across + c] += row r of a times column c of b over n elements. What lies `ahead` of them is fetched
 // meanwhile: columns are too short for the processor to see where they lead.
 template <int rows, int columns>
-void meet(const BFloat16* a, int64_t a_row, const BFloat16* b, int64_t b_col, int64_t n, int64_t ahead, __m512* sums) {
+void dot_products(const BFloat16* a, int64_t a_row, const BFloat16* b, int64_t b_col, int64_t n, int64_t ahead,
+                  __m512* sums) {
     __m512 sum[rows][columns];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
@@ -113,20 +114,20 @@ void meet(const BFloat16* a, int64_t a_row, const BFloat16* b, int64_t b_col, in
         for (int c = 0; c < columns; c++) sums[r * across + c] = sum[r][c];
 }
 
-using Meet = void (*)(const BFloat16*, int64_t, const BFloat16*, int64_t, int64_t, int64_t, __m512*);
+using DotProducts = void (*)(const BFloat16*, int64_t, const BFloat16*, int64_t, int64_t, int64_t, __m512*);
 template <size_t... i>
-Meet pick_meet(int64_t rows, int64_t columns, std::index_sequence<i...>) {
-    static constexpr Meet table[] = {meet<int(i) / across + 1, int(i) % across % (i < 2 * across ? 8 : 4) + 1>...};
+DotProducts pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
+    static constexpr DotProducts table[] = {
+        dot_products<int(i) / across + 1, int(i) % across % (i < 2 * across ? 8 : 4) + 1>...};
     return table[(rows - 1) * across + columns - 1];
 }
 // Up to four rows with four columns, or two with eight: what the registers hold.
-void meet_group(const BFloat16* a, int64_t a_row, int64_t rows, const BFloat16* b, int64_t b_col, int64_t columns,
-                int64_t n, int64_t ahead, __m512* sums) {
+void dot_products_group(const BFloat16* a, int64_t a_row, int64_t rows, const BFloat16* b, int64_t b_col,
+                        int64_t columns, int64_t n, int64_t ahead, __m512* sums) {
     constexpr auto all = std::make_index_sequence<4 * across>();
     int64_t most = rows > 2 ? 4 : 8;
     for (int64_t c = 0; c < columns; c += most)
-        pick_meet(rows, columns - c < most ? columns - c : most, all)(a, a_row, b + c * b_col, b_col, n, ahead,
-                                                                      sums + c);
+        pick(rows, columns - c < most ? columns - c : most, all)(a, a_row, b + c * b_col, b_col, n, ahead, sums + c);
 }
 
 }  // namespace
@@ -158,8 +159,8 @@ void bf16_rows(const BFloat16* a, int64_t a_row, int64_t m, const BFloat16* b, i
             int64_t some = k - p < depth ? k - p : depth, next = p + depth < k ? depth : across * b_col - p;
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t i = m * t / tiles, rows = m * (t + 1) / tiles - i;
-                meet_group(a + i * a_row + p, a_row, rows, b + j * b_col + p, b_col, columns, some, t == 0 ? next : 0,
-                           parts + i * across);
+                dot_products_group(a + i * a_row + p, a_row, rows, b + j * b_col + p, b_col, columns, some,
+                                   t == 0 ? next : 0, parts + i * across);
             }
         }
         auto some = static_cast<__mmask16>((1u << columns) - 1);

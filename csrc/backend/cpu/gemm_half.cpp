@@ -77,8 +77,8 @@ struct PackedHalf {
             }
         } else {
             for (int64_t j = first; j < last; j += wide)
-                L::turned(to + (j - first) * height, across(j), b() + p * per + j * g.b_col, g.b_col,
-                          std::min(wide, last - j), steps(p, height));
+                L::transposed(to + (j - first) * height, across(j), b() + p * per + j * g.b_col, g.b_col,
+                              std::min(wide, last - j), steps(p, height));
         }
         int64_t left = (last - first) % wide;
         if (left == 0 || left == narrow) return;

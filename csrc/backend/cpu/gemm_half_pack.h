@@ -41,7 +41,7 @@ struct HalfLanes {
     }
     // to[p * to_row + j]: lane p of column j of at most `most_columns`, `col` apart and adjacent along k.
     static constexpr int64_t most_columns = 32;
-    static void turned(float* to, int64_t to_row, const H* from, int64_t col, int64_t columns, int64_t steps) {
+    static void transposed(float* to, int64_t to_row, const H* from, int64_t col, int64_t columns, int64_t steps) {
         constexpr int64_t block = 64, line = block + 8;
         int64_t lanes = (steps + per - 1) / per, p = 0;
         if (Pairs && col % 2 == 0 && columns % 8 == 0) {  // pairs as they lie

@@ -14,7 +14,7 @@ constexpr int64_t rows_together = 16;
 // sums[r][c] += row r of a times column c of b over n elements, a whole number of pairs of vectors. What lies `ahead`
 // of them is fetched meanwhile.
 template <class H, int rows, int columns>
-void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, int64_t ahead, Floats8* sums) {
+void dot_products(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, int64_t ahead, Floats8* sums) {
     typedef float Loose __attribute__((vector_size(32), aligned(4), may_alias));
     Floats8 sum[rows][columns];
 #pragma GCC unroll 2
@@ -43,10 +43,10 @@ void meet(const float* a, int64_t a_row, const H* b, int64_t b_col, int64_t n, i
 }
 
 template <class H>
-using Meet = void (*)(const float*, int64_t, const H*, int64_t, int64_t, int64_t, Floats8*);
+using DotProducts = void (*)(const float*, int64_t, const H*, int64_t, int64_t, int64_t, Floats8*);
 template <class H, size_t... i>
-Meet<H> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
-    static constexpr Meet<H> table[] = {meet<H, int(i) / across + 1, int(i) % across + 1>...};
+DotProducts<H> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
+    static constexpr DotProducts<H> table[] = {dot_products<H, int(i) / across + 1, int(i) % across + 1>...};
     return table[(rows - 1) * across + columns - 1];
 }
 

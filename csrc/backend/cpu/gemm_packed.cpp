@@ -323,7 +323,7 @@ struct Packed {
         return fits ? std::min<int64_t>(16, k / 2048) : 1;
     }
     void run_parts(int64_t count) const {
-        bool turned = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to arrange
+        bool swapped = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to arrange
         Tensor table = empty({count, m * n}, dtype_of<T>(), cpu_device);
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
             for (int64_t q = begin; q < end; q++) {
@@ -341,7 +341,7 @@ struct Packed {
                            n,
                            T(1),
                            T(0)};
-                if (turned) {
+                if (swapped) {
                     std::swap(one.m, one.n);
                     std::swap(one.a, one.b);
                     one.a_col = b_row;
@@ -358,7 +358,7 @@ struct Packed {
         }
         Store<T> store{alpha, beta, bias};
         for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) put(c[i * c_row + j], sums[turned ? j * m + i : i * n + j], store, j);
+            for (int64_t j = 0; j < n; j++) put(c[i * c_row + j], sums[swapped ? j * m + i : i * n + j], store, j);
     }
 
     // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is

@@ -30,8 +30,8 @@ struct Lanes {
 // sums[r][c] += a row r * b column c over n elements, a whole number of vectors. What lies `ahead` of them is fetched
 // meanwhile: columns are too short for the processor to see where they lead.
 template <class T, int rows, int columns>
-void meet(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, int64_t ahead,
-          typename Lanes<T>::type* sums) {
+void dot_products(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t n, int64_t ahead,
+                  typename Lanes<T>::type* sums) {
     using V = typename Lanes<T>::type;
     using Loose = typename Lanes<T>::loose;
     V sum[rows][columns];
@@ -86,10 +86,10 @@ typename Lanes<T>::type add_up(typename Lanes<T>::type* v) {
 }
 
 template <class T>
-using Meet = void (*)(const T*, int64_t, const T*, int64_t, int64_t, int64_t, typename Lanes<T>::type*);
+using DotProducts = void (*)(const T*, int64_t, const T*, int64_t, int64_t, int64_t, typename Lanes<T>::type*);
 template <class T, size_t... i>
-Meet<T> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
-    static constexpr Meet<T> table[] = {meet<T, int(i) / across + 1, int(i) % across + 1>...};
+DotProducts<T> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
+    static constexpr DotProducts<T> table[] = {dot_products<T, int(i) / across + 1, int(i) % across + 1>...};
     return table[(rows - 1) * across + columns - 1];
 }
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "backend/cpu/combine.h"
 #include "backend/cpu/loops.h"
-#include "backend/cpu/meet.h"
 #include "backend/cpu/walk.h"
 #include "base/parallel.h"
 
@@ -105,7 +105,7 @@ void part_plan(LoopPlan& plan, const Tensor& to, int64_t to_first, const Tensor&
 }
 
 // One (after…) block: read → written.
-template <class T, Meet M>
+template <class T, Combine M>
 struct BlockMover {
     const LoopPlan& plan;
     int64_t n, to_stride, from_stride, rows;
@@ -121,13 +121,13 @@ struct BlockMover {
     }
     void operator()(char* to, const char* from) const {
         if (run) {
-            if constexpr (M == Meet::Assign) {
+            if constexpr (M == Combine::Assign) {
                 std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
             } else {
                 T* __restrict w = reinterpret_cast<T*>(to);
                 const T* __restrict r = reinterpret_cast<const T*>(from);
 #pragma omp simd
-                for (int64_t i = 0; i < n; i++) w[i] = meet<M>(w[i], r[i]);
+                for (int64_t i = 0; i < n; i++) w[i] = combine<M>(w[i], r[i]);
             }
             return;
         }
@@ -136,7 +136,7 @@ struct BlockMover {
             char* w = at[0] + shift_to;
             const char* r = at[1] + shift_from;
             for (int64_t i = 0; i < count; i++, w += to_stride, r += from_stride) {
-                *reinterpret_cast<T*>(w) = meet<M>(*reinterpret_cast<T*>(w), *reinterpret_cast<const T*>(r));
+                *reinterpret_cast<T*>(w) = combine<M>(*reinterpret_cast<T*>(w), *reinterpret_cast<const T*>(r));
             }
         });
     }
@@ -174,7 +174,7 @@ void gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets, in
     dispatch_size(to.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         parallel_for(outer * n, grain, [&](int64_t begin, int64_t end) {
-            BlockMover<T, Meet::Assign> mover(plans.after);
+            BlockMover<T, Combine::Assign> mover(plans.after);
             each_before(plans.before, begin / n, (end - 1) / n + 1,
                         [&](int64_t b, int64_t shift_to, int64_t shift_from) {
                             int64_t i0 = std::max<int64_t>(begin - b * n, 0), i1 = std::min(end - b * n, n);
@@ -191,7 +191,7 @@ void gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets, in
     });
 }
 
-template <class T, Meet M>
+template <class T, Combine M>
 static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before) {
     int64_t n = offsets.numel(), after = rows.dim() - before;
     if (from.numel() == 0) return;
@@ -211,7 +211,7 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
                 for (int64_t i = 0; i < n; i++) {
                     if (!whole && (off[i] < low || off[i] > high)) continue;
                     T* target = reinterpret_cast<T*>(w + off[i]);
-                    *target = meet<M>(*target, *reinterpret_cast<const T*>(r + i * step));
+                    *target = combine<M>(*target, *reinterpret_cast<const T*>(r + i * step));
                 }
                 return;
             }
@@ -236,8 +236,8 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
     });
 }
 
-void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Meet how) {
-    dispatch_meet(how, rows.dtype(), [&](auto tag, auto m) {
+void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Combine how) {
+    dispatch_combine(how, rows.dtype(), [&](auto tag, auto m) {
         using T = typename decltype(tag)::type;
         scatter_rows_as<T, decltype(m)::value>(rows, from, offsets, before);
     });

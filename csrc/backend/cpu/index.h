@@ -4,15 +4,15 @@
 
 namespace fb::cpu {
 
-using device::Meet;
+using device::Combine;
 
 void add_offsets(const Tensor& offsets, const Tensor& indices, int64_t dim, int64_t size, int64_t stride, bool wrap,
                  bool set);
 void check_indices(const Tensor& indices, int64_t dim, int64_t size);
 void gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets, int64_t before);
-void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Meet meet);
+void scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Combine combine);
 void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool checked);
+void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool checked);
 void add_overlapping(const Tensor& view, const Tensor& from);
 Tensor repeat_indices(const Tensor& counts);
 void divide_by_counts(const Tensor& t, const Tensor& counts);

@@ -257,19 +257,19 @@ class Walk {
 // the input is turned over into memory of its own first, block by block, and is then like any other operand.
 constexpr int64_t band_rows = 16, band_columns = 1024;
 
-bool find_turned(const LoopPlan& plan, int outputs, bool* turned) {
+bool find_transposed(const LoopPlan& plan, int outputs, bool* transposed) {
     bool any = false;
     for (int k = 0; k < plan.count; k++) {
         const auto& o = plan.operands[k];
-        turned[k] = k >= outputs && o.strides[1] == itemsize(o.dtype) && std::abs(o.strides[0]) > o.strides[1];
-        any |= turned[k];
+        transposed[k] = k >= outputs && o.strides[1] == itemsize(o.dtype) && std::abs(o.strides[0]) > o.strides[1];
+        any |= transposed[k];
     }
     return any && plan.shape[0] >= band_rows && plan.shape[1] >= band_rows;
 }
 
 // Columns [c, c + width) of `height` rows, whose operands begin at `at`.
 void run_band(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context,
-              const bool* turned, char* const* at, int64_t c, int64_t width, int64_t height, Tile* scratch) {
+              const bool* transposed, char* const* at, int64_t c, int64_t width, int64_t height, Tile* scratch) {
     LoopPlan band;
     band.ndim = 2;
     band.count = plan.count;
@@ -280,28 +280,28 @@ void run_band(const LoopPlan& plan, const DType* compute, int outputs, const Til
         auto& o = band.operands[k];
         o = plan.operands[k];
         o.data = at[k] + c * o.strides[0];
-        if (!turned[k]) continue;
-        LoopPlan turn;
-        turn.ndim = turn.count = 2;
-        turn.shape[0] = width;
-        turn.shape[1] = height;
-        turn.operands[1] = o;
+        if (!transposed[k]) continue;
+        LoopPlan transposing;
+        transposing.ndim = transposing.count = 2;
+        transposing.shape[0] = width;
+        transposing.shape[1] = height;
+        transposing.operands[1] = o;
         char* to = scratch->bytes;
         scratch += band_rows;
         o.strides[0] = itemsize(o.dtype);
         o.strides[1] = width * o.strides[0];
-        turn.operands[0] = o;
-        copy_turned(turn, to, o.data, 0, height);
+        transposing.operands[0] = o;
+        copy_transposed(transposing, to, o.data, 0, height);
         o.data = to;
     }
     Walk(band, compute, outputs, fn, context).rows(0, height);
 }
 
 void run_bands(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context,
-               const bool* turned, int64_t grain) {
+               const bool* transposed, int64_t grain) {
     const int64_t per_plane = (plan.shape[1] + band_rows - 1) / band_rows;
     const int64_t planes = plan.numel / (plan.shape[0] * plan.shape[1]);
-    const auto count = static_cast<size_t>(std::count(turned, turned + plan.count, true));
+    const auto count = static_cast<size_t>(std::count(transposed, transposed + plan.count, true));
     parallel_for(planes * per_plane, std::max<int64_t>(1, grain / band_rows), [&](int64_t begin, int64_t end) {
         auto scratch = std::make_unique_for_overwrite<Tile[]>(count * band_rows);
         for (int64_t b = begin; b < end; b++) {
@@ -313,8 +313,9 @@ void run_bands(const LoopPlan& plan, const DType* compute, int outputs, const Ti
                 rest /= plan.shape[d];
             }
             for (int64_t c = 0; c < plan.shape[0]; c += band_columns)
-                run_band(plan, compute, outputs, fn, context, turned, at, c, std::min(band_columns, plan.shape[0] - c),
-                         std::min(band_rows, plan.shape[1] - first), scratch.get());
+                run_band(plan, compute, outputs, fn, context, transposed, at, c,
+                         std::min(band_columns, plan.shape[0] - c), std::min(band_rows, plan.shape[1] - first),
+                         scratch.get());
         }
     });
 }
@@ -359,9 +360,9 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, const Ti
     int64_t rows = plan.numel / plan.shape[0];
     int64_t grain =
         std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(parallel_grain) / cost) / plan.shape[0]);
-    bool turned[max_operands];
-    if (find_turned(plan, outputs, turned)) {
-        run_bands(plan, compute, outputs, fn, context, turned, grain);
+    bool transposed[max_operands];
+    if (find_transposed(plan, outputs, transposed)) {
+        run_bands(plan, compute, outputs, fn, context, transposed, grain);
         return;
     }
     parallel_for(rows, grain,

@@ -30,7 +30,7 @@ void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from,
 
 // Two-dimensional copy where the source runs fast along dimension 1: rows [first, last) of a plan of two operands of
 // one dtype, from and to these places.
-void copy_turned(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last);
+void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last);
 
 // Elementwise copy of `from` (broadcast) into `to`, any dtypes and strides; blocked when one side is transposed.
 void copy(const Tensor& to, const Tensor& from);

@@ -236,7 +236,7 @@ bool in_bytes(T* out, const T* x, int64_t m, const Weight& w, const float* bias)
     std::vector<float> scale(static_cast<size_t>(m));
     if (!round_rows(x, m, k, stride, left.data(), scale.data())) return false;
     const int8_t* weight = reinterpret_cast<const int8_t*>(w.data);
-    auto meet = kernels().bytes;
+    auto multiply_rows = kernels().bytes;
     parallel_for((n + 3) / 4, std::max<int64_t>(1, bytes_per_chunk / std::max<int64_t>(1, 4 * k * ((m + 3) / 4))),
                  [&](int64_t begin, int64_t end) {
                      for (int64_t j = begin * 4; j < std::min(end * 4, n); j += 4) {
@@ -247,7 +247,8 @@ bool in_bytes(T* out, const T* x, int64_t m, const Weight& w, const float* bias)
                          }
                          for (int64_t r = 0; r < m; r += 4) {
                              int rows = static_cast<int>(std::min<int64_t>(4, m - r));
-                             meet({left.data() + r * stride, stride, weight + j * k, k, sums}, rows, columns, products);
+                             multiply_rows({left.data() + r * stride, stride, weight + j * k, k, sums}, rows, columns,
+                                           products);
                              for (int i = 0; i < rows; i++) {
                                  for (int c = 0; c < columns; c++) {
                                      float value = static_cast<float>(products[i * 4 + c]) *

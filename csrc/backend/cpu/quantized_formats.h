@@ -436,7 +436,7 @@ void expand(const QuantRow& row, int64_t k, float* out) {
 
 // Products of int8 rows of x and w, at most four of each; x has whole steps of 64 bytes, with zeros behind the last.
 template <int rows, int columns>
-void meet_bytes(const QuantBytes& t, int32_t* out) {
+void multiply_bytes(const QuantBytes& t, int32_t* out) {
     IntPart sum[rows][columns] = {};
     auto step = [&](const int8_t* x, const int8_t* const* w) {
 #ifdef FB_WIDE
@@ -487,17 +487,17 @@ void meet_bytes(const QuantBytes& t, int32_t* out) {
     }
 }
 template <int columns>
-void meet_rows(const QuantBytes& t, int rows, int32_t* out) {
-    if (rows == 1) meet_bytes<1, columns>(t, out);
-    else if (rows == 2) meet_bytes<2, columns>(t, out);
-    else if (rows == 3) meet_bytes<3, columns>(t, out);
-    else meet_bytes<4, columns>(t, out);
+void multiply_rows(const QuantBytes& t, int rows, int32_t* out) {
+    if (rows == 1) multiply_bytes<1, columns>(t, out);
+    else if (rows == 2) multiply_bytes<2, columns>(t, out);
+    else if (rows == 3) multiply_bytes<3, columns>(t, out);
+    else multiply_bytes<4, columns>(t, out);
 }
 void bytes(const QuantBytes& t, int rows, int columns, int32_t* out) {
-    if (columns == 1) meet_rows<1>(t, rows, out);
-    else if (columns == 2) meet_rows<2>(t, rows, out);
-    else if (columns == 3) meet_rows<3>(t, rows, out);
-    else meet_rows<4>(t, rows, out);
+    if (columns == 1) multiply_rows<1>(t, rows, out);
+    else if (columns == 2) multiply_rows<2>(t, rows, out);
+    else if (columns == 3) multiply_rows<3>(t, rows, out);
+    else multiply_rows<4>(t, rows, out);
 }
 
 constexpr QuantKernels kernels_of_level = {

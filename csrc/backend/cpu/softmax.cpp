@@ -128,17 +128,17 @@ void softmax_columns(const T* x, T* y, int64_t n, int64_t stride, int64_t cols, 
 // Many short rows: turned into columns in a small buffer.
 template <class T>
 void softmax_short(const T* x, T* y, int64_t rows, int64_t n, bool logarithm) {
-    alignas(64) T turned[short_row * tile];
+    alignas(64) T columns[short_row * tile];
     for (int64_t first = 0; first < rows; first += tile) {
         int64_t m = std::min(tile, rows - first);
         const T* from = x + first * n;
         T* to = y + first * n;
         for (int64_t r = 0; r < m; r++) {
-            for (int64_t i = 0; i < n; i++) turned[i * tile + r] = from[r * n + i];
+            for (int64_t i = 0; i < n; i++) columns[i * tile + r] = from[r * n + i];
         }
-        softmax_columns<T>(turned, turned, n, tile, m, logarithm);
+        softmax_columns<T>(columns, columns, n, tile, m, logarithm);
         for (int64_t r = 0; r < m; r++) {
-            for (int64_t i = 0; i < n; i++) to[r * n + i] = turned[i * tile + r];
+            for (int64_t i = 0; i < n; i++) to[r * n + i] = columns[i * tile + r];
         }
     }
 }

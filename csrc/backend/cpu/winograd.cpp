@@ -30,7 +30,7 @@ struct Problem {
     int64_t pad_y, pad_x;
     const float *x, *weight, *bias;
     float* y;
-    bool turned;
+    bool flipped;
     Tiling tiling{out};
     int64_t channels = in.channels, out_channels = out.channels;
 
@@ -45,12 +45,13 @@ void transform_weights(const Problem& o, int64_t c, int64_t depth, int64_t k, in
     constexpr int64_t taps = window * window, together = 16;
     alignas(64) float rows[together * taps * panel_wide];  // (channel, tap, output channel)
     for (int64_t first = c; first < c + depth; first += together) {
-        if (o.turned) {
+        if (o.flipped) {
             for (int64_t i = 0; i < together; i++)
-                turn(rows + i * taps * wide, wide, o.weight + ((first + i) * o.out_channels + k) * taps, taps, wide,
-                     taps);
+                transpose_floats(rows + i * taps * wide, wide, o.weight + ((first + i) * o.out_channels + k) * taps,
+                                 taps, wide, taps);
         } else {
-            turn(rows, wide, o.weight + (k * o.channels + first) * taps, o.channels * taps, wide, together * taps);
+            transpose_floats(rows, wide, o.weight + (k * o.channels + first) * taps, o.channels * taps, wide,
+                             together * taps);
         }
         for (int64_t i = 0; i < together; i++) {
             for (int64_t v = 0; v < wide; v += lanes) {
@@ -59,7 +60,7 @@ void transform_weights(const Problem& o, int64_t c, int64_t depth, int64_t k, in
                 transform<Weight>(
                     [&](int y, int x) {
                         int64_t tap = y * window + x;
-                        return *reinterpret_cast<const Vec*>(from + (o.turned ? taps - 1 - tap : tap) * wide);
+                        return *reinterpret_cast<const Vec*>(from + (o.flipped ? taps - 1 - tap : tap) * wide);
                     },
                     [&](int y, int x, Vec value) { *reinterpret_cast<Vec*>(to + (y * inputs + x) * step) = value; });
             }
@@ -224,8 +225,8 @@ bool convolve_tiles(const Problem& o) {
 }  // namespace
 
 // Opaque: with the bounds known, the compiler warns of loops that never run.
-__attribute__((noipa)) void winograd::turn(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows,
-                                           int64_t cols) {
+__attribute__((noipa)) void winograd::transpose_floats(float* to, int64_t to_row, const float* from, int64_t from_row,
+                                                       int64_t rows, int64_t cols) {
     transpose_copy(to, to_row, from, from_row, rows, cols);
 }
 

@@ -159,7 +159,7 @@ inline bool all_zero(const Vec& v) {
 inline int64_t padded(int64_t floats) { return (floats + 63) / 64 * 64; }
 
 // to[j * to_row + p] = from[p * from_row + j]
-void turn(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t cols);
+void transpose_floats(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t cols);
 
 float* group_weights(const ConvShape& s, const Tensor& weight, int64_t group);
 

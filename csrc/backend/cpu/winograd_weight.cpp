@@ -109,8 +109,8 @@ void finish(const Problem& o, const Block& b, const float* sums, Vec& bad) {
                 });
             bad += 0.0f * all;
         }
-        turn(o.gweight + ((b.k + k) * o.in.channels + b.c) * taps, o.in.channels * taps, rows, lanes, b.cs * taps,
-             lanes);
+        transpose_floats(o.gweight + ((b.k + k) * o.in.channels + b.c) * taps, o.in.channels * taps, rows, lanes,
+                         b.cs * taps, lanes);
     }
 }
 

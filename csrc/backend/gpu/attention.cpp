@@ -20,7 +20,7 @@ Tensor for_sharing(const Attention& p, const Tensor& t) {
     return view_of(t, {shape[0], p.key_heads, p.shared(), shape[2], shape[3]},
                    {strides[0], strides[1], 0, strides[2], strides[3]}, t.offset());
 }
-Tensor turned(const Tensor& t) { return transpose(t, t.dim() - 2, t.dim() - 1); }
+Tensor transposed(const Tensor& t) { return transpose(t, t.dim() - 2, t.dim() - 1); }
 
 bool takes(const Attention& p) { return uses_kernels() && is_floating(p.q.dtype()); }
 DType computed(const Attention& p) { return compute_dtype(p.q.dtype()); }
@@ -28,8 +28,9 @@ DType computed(const Attention& p) { return compute_dtype(p.q.dtype()); }
 // Scores of shape (N, key heads, sharing, length, source), before masking.
 Tensor scores_of(const Attention& p) {
     Tensor scores = empty({p.batch, p.key_heads, p.shared(), p.length, p.source}, computed(p), p.q.device());
-    return run_product(scores, by_key_head(p, p.q), turned(for_sharing(p, p.k)), Scalar(p.scale), Scalar(0)) ? scores
-                                                                                                             : Tensor();
+    return run_product(scores, by_key_head(p, p.q), transposed(for_sharing(p, p.k)), Scalar(p.scale), Scalar(0))
+               ? scores
+               : Tensor();
 }
 
 // Runs the text for every row of scores, of which `LOAD_s(at + j)` is one and which masks make `score(j)`.
@@ -116,8 +117,8 @@ bool run_attention_backward(const Attention& p, const Tensor& grad, const Tensor
     Tensor slopes = empty(weights.shape(), d, weights.device()), to_k = place(dk, p.features),
            to_v = place(dv, p.value_features);
     Tensor g = by_key_head(p, grad);
-    if (!run_product(to_v, turned(weights), g, Scalar(1), Scalar(0)) ||
-        !run_product(slopes, g, turned(for_sharing(p, p.v)), Scalar(1), Scalar(0)))
+    if (!run_product(to_v, transposed(weights), g, Scalar(1), Scalar(0)) ||
+        !run_product(slopes, g, transposed(for_sharing(p, p.v)), Scalar(1), Scalar(0)))
         return false;
     Dims flat{p.batch * p.heads * p.length, p.source}, rows{p.source, 1};
     auto matrix = [&](const Tensor& t) { return view_of(t, flat, rows, t.offset()); };
@@ -125,7 +126,7 @@ bool run_attention_backward(const Attention& p, const Tensor& grad, const Tensor
     if (!run_elements({{matrix(slopes), "y * (x - z)", d}}, d, {matrix(slopes), matrix(weights), column})) return false;
     Scalar scale(p.scale);
     return run_product(by_key_head(p, dq), slopes, for_sharing(p, p.k), scale, Scalar(0)) &&
-           run_product(to_k, turned(slopes), by_key_head(p, p.q), scale, Scalar(0)) && gather_shared(p, to_k, dk) &&
+           run_product(to_k, transposed(slopes), by_key_head(p, p.q), scale, Scalar(0)) && gather_shared(p, to_k, dk) &&
            gather_shared(p, to_v, dv);
 }
 

@@ -108,9 +108,11 @@ bool run_add_offsets(const Tensor& offsets, const Tensor& indices, int64_t dim, 
                      bool set);
 bool run_check_indices(const Tensor& indices, int64_t dim, int64_t size);
 bool run_gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets, int64_t before);
-bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, device::Meet meet);
+bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before,
+                      device::Combine combine);
 bool run_gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, device::Meet meet, bool checked);
+bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, device::Combine combine,
+                 bool checked);
 bool run_add_overlapping(const Tensor& view, const Tensor& from);
 bool run_divide_by_counts(const Tensor& t, const Tensor& counts);
 bool run_mask_fill(const Tensor& to, const Tensor& from, const Tensor& mask, const Tensor& value);

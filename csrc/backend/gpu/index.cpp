@@ -11,7 +11,7 @@
 namespace fb::gpu {
 namespace {
 
-using device::Meet;
+using device::Combine;
 
 // The same memory as elements that kernels can move: numbers of 16 bytes become pairs.
 Tensor as_words(const Tensor& t) {
@@ -52,17 +52,17 @@ std::string describe(Work& work, const LoopPlan& plan, const std::string& name, 
            "_to[d]; got += place * g." + name + "_from[d]; }\n";
 }
 
-std::string joined(Meet meet, const std::string& old, const std::string& value) {
-    switch (meet) {
-        case Meet::Assign:
+std::string joined(Combine combine, const std::string& old, const std::string& value) {
+    switch (combine) {
+        case Combine::Assign:
             return value;
-        case Meet::Add:
+        case Combine::Add:
             return "m_add(" + old + ", " + value + ")";
-        case Meet::Multiply:
+        case Combine::Multiply:
             return "m_mul(" + old + ", " + value + ")";
-        case Meet::Max:
+        case Combine::Max:
             return "m_max(" + old + ", " + value + ")";
-        case Meet::Min:
+        case Combine::Min:
             return "m_min(" + old + ", " + value + ")";
     }
     return value;
@@ -145,10 +145,10 @@ bool run_gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets
     return work.run(text, outer.numel * n * chunks);
 }
 
-bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Meet meet) {
+bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offsets, int64_t before, Combine combine) {
     if (!uses_kernels()) return false;
     if (from.numel() == 0) return true;
-    bool moves = meet == Meet::Assign;
+    bool moves = combine == Combine::Assign;
     if (!moves && !compute_type(rows.dtype())) return false;
     Tensor w = moves ? as_words(rows) : rows, r = moves ? as_words(from) : from;
     LoopPlan outer, inner;
@@ -167,7 +167,7 @@ bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offs
     bool flat = inner.ndim == 0 ||
                 (inner.ndim == 1 && inner.operands[0].strides[0] == size && inner.operands[1].strides[0] == size);
     std::string value = moves ? "from[source]" : "(T)LOAD_from(source)", old = "(T)LOAD_to(target)";
-    std::string put = moves ? "to[target] = from[source];" : "STORE_to(target, " + joined(meet, old, value) + ");";
+    std::string put = moves ? "to[target] = from[source];" : "STORE_to(target, " + joined(combine, old, value) + ");";
     std::string text = R"(    ix rest = item / g.chunks;
     const ix first = (item - rest * g.chunks) * g.chunk, stop = first + g.chunk < g.block ? first + g.chunk : g.block;
     ix put = 0, got = 0;
@@ -249,8 +249,8 @@ bool run_gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& in
                     index.numel());
 }
 
-bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Meet meet, bool) {
-    bool moves = meet == Meet::Assign;
+bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool) {
+    bool moves = combine == Combine::Assign;
     if (!uses_kernels() || !stored_type(index.dtype()) || t.itemsize() == 16 || (!moves && !compute_type(t.dtype())))
         return false;
     if (index.numel() == 0) return true;
@@ -262,8 +262,9 @@ bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor
     work.number("at_step", index.strides()[dim]).number("from_step", r.strides()[dim]);
     work.on_fail(out_of_range, dim, t.shape()[dim]);
     std::string walk = describe(work, index.shape(), dim, lines, index, r);
-    std::string put = moves ? "to[target] = from[source];"
-                            : "STORE_to(target, " + joined(meet, "(T)LOAD_to(target)", "(T)LOAD_from(source)") + ");";
+    std::string put = moves
+                          ? "to[target] = from[source];"
+                          : "STORE_to(target, " + joined(combine, "(T)LOAD_to(target)", "(T)LOAD_from(source)") + ");";
     return work.run("    ix rest = item;\n" + walk + R"(    for (ix i = 0; i < g.n; i++) {
         const i64 k = (i64)at[b_ + i * g.at_step];
         if (k < 0 || k >= g.size) {

@@ -138,7 +138,7 @@ void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, co
     base.will_write();
     if (l.offsets.numel() == 0 || source.numel() == 0) return;
     device::indexing(base).scatter_rows(l.rows, flat_indices(source, l), l.offsets, l.before,
-                                        accumulate ? device::Meet::Add : device::Meet::Assign);
+                                        accumulate ? device::Combine::Add : device::Combine::Assign);
 }
 
 Tensor nonzero(const Tensor& t) { return device::indexing(t).mask_coordinates(contiguous(to_dtype(t, DType::Bool))); }

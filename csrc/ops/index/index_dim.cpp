@@ -5,7 +5,7 @@
 
 namespace fb {
 
-using device::Meet;
+using device::Combine;
 
 namespace {
 
@@ -39,10 +39,10 @@ SliceWrite read_slices(const Args& a, bool same_dtype) {
     return w;
 }
 
-void write_slices(const Tensor& target, const SliceWrite& w, const Tensor& source, Meet meet, bool wrap = false) {
+void write_slices(const Tensor& target, const SliceWrite& w, const Tensor& source, Combine combine, bool wrap = false) {
     Tensor line = line_view(target);
     Tensor offsets = row_offsets(line, w.dim, w.index, wrap);
-    if (source.numel()) device::indexing(line).scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, meet);
+    if (source.numel()) device::indexing(line).scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, combine);
 }
 
 // All indices are good, or nothing happens.
@@ -62,7 +62,7 @@ Tensor scaled(const Tensor& source, const Scalar& alpha) {
     // The whole source is one row, written once.
     if (result.numel())
         device::indexing(result).scatter_rows(reshape(result, {result.numel()}), reshape(source, {1, result.numel()}),
-                                              zeros({1}, DType::I64, result.device()), 0, Meet::Multiply);
+                                              zeros({1}, DType::I64, result.device()), 0, Combine::Multiply);
     return result;
 }
 
@@ -88,7 +88,7 @@ Example:
     SliceWrite w = read_slices(a, true);
     check_slices(a.tensor(0), w);
     Tensor source = scaled(w.source, a.scalar(4)), target = write_target(a);
-    write_slices(target, w, apart(source, target), Meet::Add);
+    write_slices(target, w, apart(source, target), Combine::Add);
     return target;
 }
 
@@ -96,7 +96,7 @@ static Tensor index_copy(Args& a) {
     SliceWrite w = read_slices(a, true);
     check_slices(a.tensor(0), w);
     Tensor target = write_target(a);
-    write_slices(target, w, apart(w.source, target), Meet::Assign);
+    write_slices(target, w, apart(w.source, target), Combine::Assign);
     return target;
 }
 OP("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", POINTWISE,
@@ -146,7 +146,7 @@ Example:
     Tensor filler = clone(to_dtype(value, t.dtype())), target = write_target(a);
     Dims shape = line.shape();
     shape[w.dim] = w.index.numel();
-    write_slices(target, w, expand(filler, shape), Meet::Assign, true);
+    write_slices(target, w, expand(filler, shape), Combine::Assign, true);
     return target;
 }
 
@@ -168,22 +168,23 @@ Example:
 )") {
     const Tensor& t = a.tensor(0);
     Reduction how = reduction_named(a.text(4), false);
-    check(!is_complex(t.dtype()) || how.meet == Meet::Add || how.meet == Meet::Multiply, a.text(4),
+    check(!is_complex(t.dtype()) || how.combine == Combine::Add || how.combine == Combine::Multiply, a.text(4),
           " is not available for dtype ", t.dtype());
     SliceWrite w = read_slices(a, true);
     check_slices(t, w);
     Tensor target = write_target(a);
     if (w.index.numel() == 0) return target;
     if (!a.flag(5))
-        write_slices(target, w, expand(full({}, neutral(how.meet, t.dtype()), t.dtype(), t.device()), w.source.shape()),
-                     Meet::Assign);
-    write_slices(target, w, apart(w.source, target), how.meet);
+        write_slices(target, w,
+                     expand(full({}, neutral(how.combine, t.dtype()), t.dtype(), t.device()), w.source.shape()),
+                     Combine::Assign);
+    write_slices(target, w, apart(w.source, target), how.combine);
     if (how.mean) {
         Tensor line = line_view(target);
         Tensor counts = full({line.shape()[w.dim]}, Scalar(a.flag(5) ? 1 : 0), DType::I64, line.device());
         device::indexing(counts).scatter(counts, 0, as_indices(w.index),
                                          expand(full({}, Scalar(1), DType::I64, line.device()), {w.index.numel()}),
-                                         Meet::Add, true);
+                                         Combine::Add, true);
         Dims shape(line.dim(), 1);
         shape[w.dim] = counts.numel();
         device::indexing(line).divide_by_counts(line, view(counts, shape));

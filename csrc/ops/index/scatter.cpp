@@ -15,7 +15,7 @@
 
 namespace fb {
 
-using device::Meet;
+using device::Combine;
 
 Tensor write_target(Args& a) {
     if (!a.inplace) return clone(a.tensor(0));
@@ -28,10 +28,10 @@ Tensor apart(const Tensor& source, const Tensor& target) {
     return share_memory(source, target) ? clone(source) : source;
 }
 
-Scalar neutral(Meet meet, DType dtype) {
-    if (meet == Meet::Add) return Scalar(0);
-    if (meet == Meet::Multiply) return Scalar(1);
-    bool largest = meet == Meet::Min;
+Scalar neutral(Combine combine, DType dtype) {
+    if (combine == Combine::Add) return Scalar(0);
+    if (combine == Combine::Multiply) return Scalar(1);
+    bool largest = combine == Combine::Min;
     return dispatch_real(dtype, [&](auto tag) -> Scalar {
         using T = typename decltype(tag)::type;
         if constexpr (is_half_type<T> || std::is_floating_point_v<T>) {
@@ -47,11 +47,11 @@ Scalar neutral(Meet meet, DType dtype) {
 }
 
 Reduction reduction_named(const std::string& name, bool with_sum) {
-    if (with_sum && name == "sum") return {Meet::Add, false};
-    if (name == "prod") return {Meet::Multiply, false};
-    if (name == "mean") return {Meet::Add, true};
-    if (name == "amax") return {Meet::Max, false};
-    if (name == "amin") return {Meet::Min, false};
+    if (with_sum && name == "sum") return {Combine::Add, false};
+    if (name == "prod") return {Combine::Multiply, false};
+    if (name == "mean") return {Combine::Add, true};
+    if (name == "amax") return {Combine::Max, false};
+    if (name == "amin") return {Combine::Min, false};
     fail_value("reduce argument must be ", with_sum ? "either sum, " : "", "prod, mean, amax or amin, got ", name);
 }
 
@@ -84,7 +84,7 @@ int64_t check_scatter(const Tensor& t, int64_t dim, const Tensor& index, const T
 // src cut to the part the index covers.
 Tensor covered(const Tensor& src, const Dims& shape) { return view_of(src, shape, src.strides(), src.offset()); }
 
-Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Meet meet) {
+Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Combine combine) {
     const Tensor& t = a.tensor(0);
     int64_t dim = check_scatter(t, a.integer(1), a.tensor(2), src);
     Tensor index = line_view(as_indices(a.tensor(2)));
@@ -94,14 +94,14 @@ Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Meet meet) {
     if (index.numel() == 0) return target;
     Tensor values = src ? covered(line_view(apart(*src, target)), index.shape())
                         : expand(to_dtype(value, t.dtype()), index.shape());
-    device::indexing(target).scatter(line_view(target), dim, apart(index, target), values, meet, a.inplace);
+    device::indexing(target).scatter(line_view(target), dim, apart(index, target), values, combine, a.inplace);
     return target;
 }
 
-Meet legacy_reduce(const Args& a, int i) {
-    if (!a.given(i)) return Meet::Assign;
-    if (a.text(i) == "add") return Meet::Add;
-    if (a.text(i) == "multiply") return Meet::Multiply;
+Combine legacy_reduce(const Args& a, int i) {
+    if (!a.given(i)) return Combine::Assign;
+    if (a.text(i) == "add") return Combine::Add;
+    if (a.text(i) == "multiply") return Combine::Multiply;
     fail_value("reduce argument must be either add or multiply, got ", a.text(i));
 }
 
@@ -147,7 +147,7 @@ Example:
     >>> fb.scatter_add(fb.zeros(2), 0, fb.tensor([0, 0, 1]), fb.tensor([1.0, 2.0, 3.0]))
     tensor([3., 3.])
 )") {
-    return scatter_op(a, &a.tensor(3), Tensor(), Meet::Add);
+    return scatter_op(a, &a.tensor(3), Tensor(), Combine::Add);
 }
 
 OP("scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
@@ -169,7 +169,7 @@ Example:
     const Tensor &t = a.tensor(0), &src = a.tensor(3);
     Reduction how = reduction_named(a.text(4), true);
     int64_t dim = check_scatter(t, a.integer(1), a.tensor(2), &src);
-    check(!is_complex(t.dtype()) || how.meet == Meet::Add || how.meet == Meet::Multiply, a.text(4),
+    check(!is_complex(t.dtype()) || how.combine == Combine::Add || how.combine == Combine::Multiply, a.text(4),
           " is not available for dtype ", t.dtype());
     Tensor index = line_view(as_indices(a.tensor(2)));
     if (index.numel()) device::indexing(index).check(index, dim, t.dim() ? t.shape()[dim] : 1);
@@ -179,13 +179,14 @@ Example:
     index = apart(index, target);
     if (!a.flag(5))
         device::indexing(line).scatter(
-            line, dim, index, expand(full({}, neutral(how.meet, t.dtype()), t.dtype(), t.device()), index.shape()),
-            Meet::Assign, true);
-    device::indexing(line).scatter(line, dim, index, values, how.meet, true);
+            line, dim, index, expand(full({}, neutral(how.combine, t.dtype()), t.dtype(), t.device()), index.shape()),
+            Combine::Assign, true);
+    device::indexing(line).scatter(line, dim, index, values, how.combine, true);
     if (how.mean) {
         Tensor counts = full(line.shape(), Scalar(a.flag(5) ? 1 : 0), DType::I64, line.device());
-        device::indexing(counts).scatter(
-            counts, dim, index, expand(full({}, Scalar(1), DType::I64, line.device()), index.shape()), Meet::Add, true);
+        device::indexing(counts).scatter(counts, dim, index,
+                                         expand(full({}, Scalar(1), DType::I64, line.device()), index.shape()),
+                                         Combine::Add, true);
         device::indexing(line).divide_by_counts(line, counts);
     }
     return target;

@@ -9,10 +9,10 @@ Tensor write_target(Args& a);
 // `source`, copied when it shares memory with what is going to be written.
 Tensor apart(const Tensor& source, const Tensor& target);
 // The value that changes nothing: 0 for Add, 1 for Multiply, the extremes for Max and Min.
-Scalar neutral(device::Meet meet, DType dtype);
+Scalar neutral(device::Combine combine, DType dtype);
 
 struct Reduction {
-    device::Meet meet;
+    device::Combine combine;
     bool mean;
 };
 // "prod", "mean", "amax", "amin" and, when wanted, "sum".

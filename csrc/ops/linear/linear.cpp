@@ -10,7 +10,9 @@ Tensor all_rows(const Tensor& x) {
     return reshape(x, {rows, x.shape().back()});
 }
 
-bool turned(const Tensor& x) { return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous(); }
+bool is_transposed_view(const Tensor& x) {
+    return x.dim() == 3 && !x.is_contiguous() && transpose(x, 0, 1).is_contiguous();
+}
 
 OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCTION) {
     OpScope scope("linear");
@@ -20,13 +22,13 @@ OP("_nn.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", FUNCT
     check(x.dtype() == w.dtype() && (!a.given(2) || a.tensor(2).dtype() == x.dtype()),
           "expected input, weight and bias to have the same dtype, got ", x.dtype(), " and ", w.dtype(),
           "; convert one with .to(dtype)");
-    bool turn = turned(x);
-    Tensor from = turn ? transpose(x, 0, 1) : x, rows = all_rows(from);
+    bool transposed = is_transposed_view(x);
+    Tensor from = transposed ? transpose(x, 0, 1) : x, rows = all_rows(from);
     Dims shape = from.shape();
     shape[shape.size() - 1] = w.size(0);
     Tensor out = empty({rows.size(0), w.size(0)}, x.dtype(), x.device());
     multiply_add(out, rows, transpose(w, 0, 1), a.tensor_or_none(2));
     Tensor result = view(out, shape);
-    return turn ? transpose(result, 0, 1) : result;
+    return transposed ? transpose(result, 0, 1) : result;
 }
 }  // namespace fb

@@ -8,6 +8,6 @@ namespace fb {
 Tensor all_rows(const Tensor& x);
 // Whether x is a transposed view: (L, N, E) of memory in the order (N, L, E). Results are then laid out likewise, and
 // nothing is copied.
-bool turned(const Tensor& x);
+bool is_transposed_view(const Tensor& x);
 
 }  // namespace fb

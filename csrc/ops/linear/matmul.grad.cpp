@@ -10,9 +10,9 @@ Var adjoint(const Var& x) { return conj(transpose(x, -2, -1)); }
 // g * conj(factor), and g itself for a factor of one.
 Var scaled(const Var& g, const Scalar& factor) {
     if (factor.kind != Kind::Complex && factor.re == 1) return g;
-    Scalar turned = factor;
-    turned.im = -turned.im;
-    return g * Var(turned);
+    Scalar conjugate = factor;
+    conjugate.im = -conjugate.im;
+    return g * Var(conjugate);
 }
 
 // (…, r, n) as a matrix of all rows, and as one of r rows that are joined.
@@ -36,9 +36,9 @@ Var joined_rows(const Var& x) {
 
 // The gradient of the second factor of x · y. Where that is a transposed view, as a layer's weight is, the product is
 // made the other way round: then the gradient of the tensor behind the view comes out in its order.
-bool is_turned(const Var& y) { return y.dim() == 2 && !y.tensor.is_contiguous() && y.tensor.strides()[0] == 1; }
-Var second_gradient(const Var& x, const Var& g, bool turned) {
-    return turned ? transpose(mm(transpose(g, 0, 1), conj(x)), 0, 1) : mm(adjoint(x), g);
+bool is_transposed(const Var& y) { return y.dim() == 2 && !y.tensor.is_contiguous() && y.tensor.strides()[0] == 1; }
+Var second_gradient(const Var& x, const Var& g, bool transposed) {
+    return transposed ? transpose(mm(transpose(g, 0, 1), conj(x)), 0, 1) : mm(adjoint(x), g);
 }
 
 // One product per wanted gradient, with vectors as thin matrices. A factor without a batch sums over the other's batch
@@ -61,27 +61,27 @@ void matmul_gradient(GradCall& c) {
         if (c.needs(1)) c.set(1, call<"outer">(conj(c.in(0)), g));
         return;
     }
-    bool turned = false;
+    bool transposed = false;
     if (m == 2 && n == 2) {
         if (c.needs(0)) {
             Var y = c.in(1);
-            turned = is_turned(y);
+            transposed = is_transposed(y);
             c.set(0, mm(g, adjoint(y)));
         }
-        if (c.needs(1)) c.set(1, second_gradient(c.in(0), g, turned));
+        if (c.needs(1)) c.set(1, second_gradient(c.in(0), g, transposed));
         return;
     }
     if (n == 1) g = unsqueeze(g, -1);
     if (m == 1) g = unsqueeze(g, -2);
     if (c.needs(0)) {
         Var y = n == 1 ? unsqueeze(c.in(1), 1) : c.in(1);
-        turned = is_turned(y);
+        transposed = is_transposed(y);
         Var gradient = m <= 2 ? mm(joined_rows(g), adjoint(joined_rows(y))) : matmul(g, adjoint(y));
         c.set(0, m == 1 ? reshape(gradient, c.shape(0)) : gradient);
     }
     if (c.needs(1)) {
         Var x = m == 1 ? unsqueeze(c.in(0), 0) : c.in(0);
-        Var gradient = n <= 2 ? second_gradient(all_rows(x), all_rows(g), turned) : matmul(adjoint(x), g);
+        Var gradient = n <= 2 ? second_gradient(all_rows(x), all_rows(g), transposed) : matmul(adjoint(x), g);
         c.set(1, n == 1 ? reshape(gradient, c.shape(1)) : gradient);
     }
 }
@@ -122,14 +122,14 @@ GRAD("outer", IN(1), IN(0)) {
 
 GRAD("addmm", 0, IN(2), IN(1)) {
     Var g = c.g();
-    bool turned = false;
+    bool transposed = false;
     if (c.needs(0)) c.set(0, scaled(g, c.scalar(3)));
     if (c.needs(1)) {
         Var y = c.in(2);
-        turned = is_turned(y);
+        transposed = is_transposed(y);
         c.set(1, scaled(mm(g, adjoint(y)), c.scalar(4)));
     }
-    if (c.needs(2)) c.set(2, scaled(second_gradient(c.in(1), g, turned), c.scalar(4)));
+    if (c.needs(2)) c.set(2, scaled(second_gradient(c.in(1), g, transposed), c.scalar(4)));
 }
 GRAD("addmv", 0, IN(2), IN(1)) {
     Var g = c.g();

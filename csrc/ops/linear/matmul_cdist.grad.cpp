@@ -26,7 +26,7 @@ Tensor cdist_backward(const Tensor& g, const Tensor& x1, const Tensor& x2, doubl
     return to_dtype(out, dtype);
 }
 
-Var turned(const Var& x) { return transpose(x, -2, -1); }
+Var transposed(const Var& x) { return transpose(x, -2, -1); }
 
 }  // namespace
 
@@ -67,11 +67,11 @@ GRAD("cdist", IN(0) | IN(1) | RESULT(0), IN(0) | IN(1) | RESULT(0)) {
         // Σ_j w (x - y[j]) as matrix products, as the distances were.
         Var w = masked_fill(g / r, r == 0, 0);
         if (c.needs(0)) c.set(0, x * sum(w, Dims{-1}, true) - matmul(w, y));
-        if (c.needs(1)) c.set(1, y * unsqueeze(sum(w, Dims{-2}), -1) - matmul(turned(w), x));
+        if (c.needs(1)) c.set(1, y * unsqueeze(sum(w, Dims{-2}), -1) - matmul(transposed(w), x));
         return;
     }
     if (c.needs(0)) c.set(0, call<"_cdist_backward">(g, x, y, p, r));
-    if (c.needs(1)) c.set(1, call<"_cdist_backward">(turned(g), y, x, p, turned(r)));
+    if (c.needs(1)) c.set(1, call<"_cdist_backward">(transposed(g), y, x, p, transposed(r)));
 }
 
 GRAD("pdist", IN(0) | RESULT(0)) {
@@ -87,7 +87,7 @@ GRAD("pdist", IN(0) | RESULT(0)) {
     device::moving(places).write(places, at.data());
     auto square = [&](const Var& pairs) {
         Var half = reshape(call<"_place">(pairs, Var(places), 0, n * n, false), Dims{n, n});
-        return half + turned(half);
+        return half + transposed(half);
     };
     c.set(0, call<"_cdist_backward">(square(c.g()), c.in(0), c.in(0), c.number(1), square(c.out())));
 }

@@ -38,11 +38,11 @@ static Var linear_scan(const Var& x, const Var& factor, int64_t dim, bool revers
 GRAD("_linear_scan", IN(1), IN(1) | RESULT(0)) {
     int64_t dim = c.integer(2);
     bool reverse = c.flag(3);
-    Var turned = linear_scan(c.g(), c.given(1) ? conj(c.in(1)) : Var(), dim, !reverse);
-    c.set(0, turned);
+    Var transposed = linear_scan(c.g(), c.given(1) ? conj(c.in(1)) : Var(), dim, !reverse);
+    c.set(0, transposed);
     if (!c.given(1) || !c.needs(1)) return;
     Var y = conj(c.out());
-    c.set(1, reverse ? neighbour(turned, dim, false) * y : turned * neighbour(y, dim, false));
+    c.set(1, reverse ? neighbour(transposed, dim, false) * y : transposed * neighbour(y, dim, false));
 }
 
 GRAD("cumsum") { c.set(0, linear_scan(cast(c.g(), c.dtype(0)), Var(), c.integer(1), true)); }

@@ -16,9 +16,9 @@ Tensor along_dim(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool 
     for (int64_t k = d + 1; k < t.dim(); k++) inner *= t.shape()[k];
     // Few neighbours and long columns: turn the columns into rows.
     if (inner > 1 && inner < 16 && size >= 64) {
-        Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), turned = empty(rows.shape(), result, t.device());
-        device::scanning(t).softmax(rows, turned, t.dim() - 1, logarithm);
-        return contiguous(transpose(turned, d, t.dim() - 1));
+        Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), out_rows = empty(rows.shape(), result, t.device());
+        device::scanning(t).softmax(rows, out_rows, t.dim() - 1, logarithm);
+        return contiguous(transpose(out_rows, d, t.dim() - 1));
     }
     in = contiguous(in);
     Tensor out = empty(t.shape(), result, t.device());

@@ -12,7 +12,7 @@ OP("_place(Tensor input, Tensor index, int dim, int size, bool add) -> Tensor", 
     int64_t dim = wrap_dim(a.integer(2), t.dim());
     shape[dim] = a.integer(3);
     Tensor result = zeros(shape, t.dtype(), t.device());
-    device::indexing(result).scatter(result, dim, index, t, a.flag(4) ? device::Meet::Add : device::Meet::Assign,
+    device::indexing(result).scatter(result, dim, index, t, a.flag(4) ? device::Combine::Add : device::Combine::Assign,
                                      false);
     return result;
 }

@@ -95,11 +95,11 @@ Tensor cat_rows(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
 
 // Joins tensors as what they are in memory: row-major after reordering their dimensions.
 Tensor cat_reordered(Args& a, const std::vector<Tensor>& tensors, int64_t dim, const Dims& order) {
-    std::vector<Tensor> turned;
-    for (const Tensor& t : tensors) turned.push_back(permute(t, order));
+    std::vector<Tensor> reordered;
+    for (const Tensor& t : tensors) reordered.push_back(permute(t, order));
     Dims back(order.size(), 0);
     for (int64_t i = 0; i < order.size(); i++) back[order[i]] = i;
-    return permute(cat_rows(a, turned, back[dim]), back);
+    return permute(cat_rows(a, reordered, back[dim]), back);
 }
 
 Dims last_order(int64_t dim) { return dim == 4 ? Dims{0, 2, 3, 1} : Dims{0, 2, 3, 4, 1}; }
