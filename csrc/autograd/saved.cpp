@@ -40,7 +40,7 @@ void Saved::set_hooks(Ref<SavedHooks> hooks) {
             "allowed at a time");
     if (tensor_.storage().version() != version_)
         fail_state(
-            "a saved tensor has been modified by an inplace operation since it was kept, so register_hooks comes too "
+            "a saved tensor has been modified by an inplace operation since it was saved, so register_hooks comes too "
             "late");
     Ref<RefCounted> packed = hooks->pack(is_result_ ? tensor_ : without_history(tensor_));
     exclusively([&] {
@@ -60,7 +60,7 @@ void Saved::check_unchanged(const Tensor& t, const Expected& expected, const std
                             const std::string& maker, Location kept_at) const {
     if (t.shape() == expected.shape && t.dtype() == expected.dtype && t.device() == expected.device) return;
     std::string kept = describe_location(kept_at);
-    fail_state(what, " of ", maker, kept.empty() ? "" : " at " + kept, " was kept for backward with shape ",
+    fail_state(what, " of ", maker, kept.empty() ? "" : " at " + kept, " was saved for backward with shape ",
                expected.shape, ", dtype ", expected.dtype, " on ", to_string(expected.device), " and now has shape ",
                t.shape(), ", dtype ", t.dtype(), " on ", to_string(t.device()), "; ",
                packed_ ? "an unpack hook must return what pack was given: convert it back there"
@@ -85,7 +85,7 @@ Tensor Saved::unpack(const Edge& edge, const Expected& expected, const std::stri
         fail_state(
             "one of the variables needed for gradient computation has been modified by an inplace operation: ", what,
             " of ", maker, kept.empty() ? "" : " at " + kept, " (shape ", tensor_.shape(), ", dtype ", tensor_.dtype(),
-            ") was kept at version ", version_, " and is now at version ", now, "; it was changed by ",
+            ") was saved at version ", version_, " and is now at version ", now, "; it was changed by ",
             writer ? writer : "another operation", changed.empty() ? "" : " at " + changed,
             ". Change a clone() instead, or use the form of the operation that is not in place");
     }

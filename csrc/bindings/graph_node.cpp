@@ -160,7 +160,7 @@ PyObject* saved_attribute(OpNode* node, std::string key, bool raw) {
             fail_state(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
                 "already been freed): ",
-                node->name(), " has let go of what it kept; specify retain_graph=True in the first backward");
+                node->name(), " has freed its saved values; specify retain_graph=True in the first backward");
     };
     const auto& fields = node->op.signature.fields;
     auto field = std::find(fields.begin(), fields.end(), key);

@@ -141,7 +141,7 @@ void store(const Tensor& to, bool inplace, const Tensor& result) {
         fail_state(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires "
-            "grad; leave out= away, or call it under no_grad()");
+            "grad; drop out=, or call it under no_grad()");
     check_output(to, inplace, result.shape(), result.dtype());
     call<"copy_">(Var(to), Var(result));
 }
@@ -223,7 +223,7 @@ void take_outs(const Call& c, Outs& given, bool recorded) {
     else if (recorded && !c.o.python)
         fail_state(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad; leave out= away, or call it under no_grad()");
+            "requires grad; drop out=, or call it under no_grad()");
 }
 
 // A composite's results are what the caller gets, unless they go to tensors that are there already: a plain tuple of a

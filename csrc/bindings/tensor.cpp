@@ -239,7 +239,7 @@ int op_bool(PyObject* o) {
 PyObject* op_int(PyObject* o) {
     return guarded([&]() -> PyObject* {
         Scalar s = single(o, "int");
-        if (s.kind == Kind::Complex) fail_type("a complex number has no int; use .real first");
+        if (s.kind == Kind::Complex) fail_type("a complex number cannot be converted to int; use .real first");
         if (s.kind == Kind::Floating) return ok(PyLong_FromDouble(s.re));
         return s.kind == Kind::Bool ? PyLong_FromLong(s.i != 0) : wrap(s);
     });
@@ -247,7 +247,7 @@ PyObject* op_int(PyObject* o) {
 PyObject* op_float(PyObject* o) {
     return guarded([&]() -> PyObject* {
         Scalar s = single(o, "float");
-        if (s.kind == Kind::Complex) fail_type("a complex number has no float; use .real first");
+        if (s.kind == Kind::Complex) fail_type("a complex number cannot be converted to float; use .real first");
         return PyFloat_FromDouble(s.re);
     });
 }

@@ -12,7 +12,7 @@ from tests.ops.test_gradients import as_function, candidates
 import flambeau as fb
 from flambeau.nn import functional as F
 
-CHANGED = "was kept for backward with shape"
+CHANGED = "was saved for backward with shape"
 
 
 def changes():

@@ -8,7 +8,7 @@ namespace fb::gpu {
 
 Addresses::Addresses(size_t bytes) : size_(rounded(bytes)) {
     void* range = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED) fail(ErrorKind::Memory, "the accelerator finds no ", size_, " bytes of addresses");
+    if (range == MAP_FAILED) fail(ErrorKind::Memory, "the accelerator cannot reserve ", size_, " bytes of addresses");
     base_ = static_cast<char*>(range);
     free_[0] = size_;
 }

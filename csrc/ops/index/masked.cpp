@@ -132,7 +132,7 @@ Example:
     >>> fb.nonzero(fb.tensor([0, 3]), as_tuple=True)
     (tensor([1]),)
 )") {
-    check(!a.flag(1) || !a.out, "as_tuple=True has no out=: there are several results; leave one of them away");
+    check(!a.flag(1) || !a.out, "as_tuple=True has no out=: there are several results; give only one of them");
     if (a.flag(1)) return columns(a.tensor(0));
     if (a.out && a.out.dtype() != DType::I64)
         fail_type("Expected object of scalar type Long for out, got ", a.out.dtype());

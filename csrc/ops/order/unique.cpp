@@ -9,13 +9,12 @@ using Unique = device::Distinct;
 
 Unique unique_slices(const Tensor& t, int64_t dim, bool ordered, bool inverse, bool counts) {
     int64_t d = wrap_dim(dim, t.dim());
-    check(t.dim() > 0, "a 0-d tensor has no dimension to look along");
+    check(t.dim() > 0, "a 0-d tensor has no dimension to search along");
     int64_t n = t.shape()[d];
     if (t.numel() == 0) {
         int64_t empty_dims = 0;
         for (int64_t size : t.shape()) empty_dims += size == 0;
-        check(n == 0 && empty_dims == 1, "there are dimensions of size 0 that are not the one looked along, in shape ",
-              t.shape());
+        check(n == 0 && empty_dims == 1, "only the searched dimension may have size 0, got shape ", t.shape());
     }
     Unique result = device::sorting(t).distinct_slices(contiguous(transpose(t, 0, d)), ordered, inverse, counts);
     result.values = contiguous(transpose(result.values, 0, d));

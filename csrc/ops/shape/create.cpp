@@ -42,7 +42,7 @@ Tensor clone(const Tensor& t, MemoryFormat format) {
 
 Tensor contiguous(const Tensor& t, MemoryFormat format) {
     check(format != MemoryFormat::Preserve,
-          "preserve_format says nothing to contiguous(); use contiguous_format or channels_last");
+          "preserve_format has no meaning for contiguous(); use contiguous_format or channels_last");
     if (format == MemoryFormat::Contiguous) return contiguous(t);
     Dims strides = format_strides(t.shape(), format);  // checks the rank
     return has_format(t, format) ? t : clone(t, format);

@@ -365,7 +365,8 @@ Gradients OpNode::apply(Gradients&& gradients) {
         fail_state(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have "
             "already "
-            "been freed): what it kept was freed by the first backward. Specify retain_graph=True there, or compute "
+            "been freed): its saved values were freed by the first backward. Specify retain_graph=True there, or "
+            "compute "
             "the "
             "graph "
             "again");

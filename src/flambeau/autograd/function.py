@@ -142,7 +142,7 @@ class FunctionCtx:
         if self._freed:
             raise RuntimeError(
                 f"{self._name}: Trying to backward through the graph a second time (or directly access saved tensors after they "
-                "have already been freed): what it kept was freed by the first backward. Specify retain_graph=True there, or compute "
+                "have already been freed): its saved values were freed by the first backward. Specify retain_graph=True there, or compute "
                 "the graph again"
             )
         once = self._clears_saved

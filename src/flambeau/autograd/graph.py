@@ -229,7 +229,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         if t._version != version:
             raise StateError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
-                f"{tuple(t.shape)} was kept at version {version} and is now at version {t._version}; it was changed outside of "
+                f"{tuple(t.shape)} was saved at version {version} and is now at version {t._version}; it was changed outside of "
                 "allow_mutation_on_saved_tensors, or by something that block cannot see: change it inside, or change a clone()"
             )
         return t

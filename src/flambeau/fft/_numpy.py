@@ -70,7 +70,7 @@ def _recorded(name: str, x: Tensor, out) -> bool:
     if out is not None:
         raise StateError(
             f"{name}: functions with out=... arguments don't support automatic differentiation, but the input requires "
-            "grad; leave out= away, or call it under no_grad()"
+            "grad; drop out=, or call it under no_grad()"
         )
     return True
 

@@ -21,7 +21,7 @@ void launch_on_host(const Launch& l) {
         parallel_for(groups, std::max<int64_t>(1, parallel_grain / 4 / kernel->size),
                      [&](int64_t begin, int64_t end) { kernel->groups(&first, begin, end); });
     } else if (!run_with_barriers(kernel->one, first, groups)) {
-        fail_state("a kernel has a barrier that only some items of a group came by");
+        fail_state("a kernel has a barrier that only some items of a group reached");
     }
     if (word.set) raise_fault(l, word, "on device 'cpu'");
 }

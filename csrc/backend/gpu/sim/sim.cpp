@@ -116,7 +116,7 @@ class Sim final : public Driver {
     bool take_fault(int stream, FaultWord& word) override {
         SimFault& fault = faults_[stream];
         if (std::exchange(fault.torn, false))
-            fail_state("a kernel on device 'sim:0' has a barrier that only some items of a group came by");
+            fail_state("a kernel on device 'sim:0' has a barrier that only some items of a group reached");
         if (__atomic_load_n(&fault.word.set, __ATOMIC_ACQUIRE) == 0 || !reached(mark(stream))) return false;
         word = std::exchange(fault.word, {});
         return true;
