@@ -28,7 +28,7 @@ std::string described(const Node& node) {
     return text;
 }
 
-// A tensor nobody else can see: its memory may be added to in place.
+// Whether no one else can see a tensor: its memory may be added to in place.
 bool is_ours(const Tensor& t) {
     return t.impl()->use_count() == 1 && t.storage_ref()->use_count() == 1 && !t.impl()->pyobj && !t.impl()->base &&
            !t.impl()->functorial && t.is_contiguous() && !t.storage().read_only();
@@ -77,7 +77,7 @@ class Run {
   private:
     static bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->sequence < b->sequence; }
 
-    // Nodes from which a wanted input can be reached. Depth first with a stack of our own.
+    // Finds the nodes that lead to a wanted input, depth first with an explicit stack.
     void find_needed() {
         std::unordered_set<Node*> seen;
         struct Frame {
@@ -226,7 +226,7 @@ class Run {
                gradient.device() == expected.device;
     }
 
-    // Built only when somebody reads it.
+    // The text is built only when needed.
     struct Name {
         const Node* node;
         size_t input;
@@ -270,9 +270,9 @@ class Run {
     std::unordered_map<Node*, Gradients> pending_;
     std::unordered_map<Node*, std::vector<size_t>> captures_;
     std::unordered_set<Node*> needed_;
-    std::unordered_set<Node*> reachable_;  // filled when somebody asks
+    std::unordered_set<Node*> reachable_;  // filled on demand
     std::vector<Tensor> captured_;
-    Run* const outer_ = running;  // the backward that this one runs inside of
+    Run* const outer_ = running;  // the enclosing backward
     const uint64_t id_ = next_id.fetch_add(1, std::memory_order_relaxed);
     static std::atomic<uint64_t> next_id;
 };
@@ -297,11 +297,11 @@ std::vector<Tensor> run_backward(const BackwardTask& task) {
         bool previous = std::exchange(grad_modes.handed_over, false);
         ~HandedOver() { grad_modes.handed_over = previous; }
     } handed_over;
-    struct Gates {  // those of a backward around this one do not count here
+    struct Gates {  // the gates of an enclosing backward do not count here
         std::vector<const Node*> outer = std::exchange(gated_nodes, {});
         ~Gates() { gated_nodes = std::move(outer); }
     } gates;
-    struct Packing {  // hooks that an unpack hook leaves behind end with the backward
+    struct Packing {  // hooks that an unpack hook leaves behind are removed at the end of the backward
         size_t count = saved_hooks.size();
         ~Packing() {
             while (saved_hooks.size() > count) saved_hooks.pop_back();
@@ -312,7 +312,7 @@ std::vector<Tensor> run_backward(const BackwardTask& task) {
         ~Partial() { partial = previous; }
     } part{std::exchange(partial, !task.inputs.empty())};
     std::vector<Tensor> results = Run(task).go();
-    // A call may ask for another one.
+    // A callback may queue another one.
     for (size_t i = 0; depth == 1 && i < final_calls.size(); i++) {
         std::function<void()> call = final_calls[i];
         call();

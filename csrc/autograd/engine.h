@@ -1,4 +1,4 @@
-// Backward: from given outputs to leaves, or to chosen inputs.
+// The backward pass, from given outputs to leaves or to chosen inputs.
 #pragma once
 #include <functional>
 
@@ -11,22 +11,22 @@ struct BackwardTask {
     std::vector<Tensor> gradients;  // one per root, of the root's shape
     bool keep_graph = false;
     bool create_graph = false;
-    // When not empty, only what leads to these is run, and their gradients are returned instead of accumulated.
+    // When not empty, only the nodes that lead to these edges run; their gradients are returned instead of accumulated.
     std::vector<Edge> inputs;
-    // Nothing is returned: leaves among the inputs accumulate theirs, the others retain them.
+    // Nothing is returned: leaf inputs accumulate their gradients, non-leaf inputs retain them.
     bool accumulate = false;
 };
 
-// Gradients of task.inputs (undefined where nothing arrived), else nothing.
+// The gradients of task.inputs (undefined where none arrived), or an empty list without inputs.
 std::vector<Tensor> run_backward(const BackwardTask& task);
-// Whether a backward runs on this thread, and whether it is for some inputs only.
+// Whether a backward runs on this thread, and whether it runs for chosen inputs only.
 bool in_backward();
 bool in_partial_backward();
-// Numbers of the backwards that run on this thread, the innermost first; no two ever have the same.
+// IDs of the backward passes running on this thread, innermost first. IDs are never reused.
 std::vector<uint64_t> running_backwards();
-// Whether the innermost of them may bring a gradient there.
+// Whether the innermost backward may send a gradient along this edge.
 bool backward_reaches(const Edge& edge);
-// Calls a function when the outermost backward that runs on this thread is done.
+// Calls a function when the outermost backward on this thread has finished.
 void after_backward(std::function<void()> call);
 
 }  // namespace fb

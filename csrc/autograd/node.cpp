@@ -20,8 +20,9 @@ Node::Output Node::expected(uint32_t output, const Tensor& gradient) const {
 
 void Node::renumber() { sequence = next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
-// Note [Deletion]: a node's destructor lets go of the nodes and tensors before it, whose destructors would do the same;
-// a long chain would overflow the stack. The first deletion on a thread becomes a loop that the inner ones feed.
+// Note [Deletion]: a node's destructor releases the nodes and tensors before it, whose destructors do the same; a long
+// chain would overflow the stack. So the first deletion on a thread runs a loop, and nested deletions append to its
+// queue.
 void Node::dispose(Node* node) {
     static thread_local std::vector<Node*>* queue = nullptr;
     if (queue) {
@@ -46,8 +47,8 @@ GradMeta& own_meta(const Tensor& t) {
 Ref<Node> grad_fn(const Tensor& t) {
     TensorImpl* impl = t.impl();
     if (follows_base(impl)) {
-        // Someone wrote to the memory since: the history that counts is the base's.
-        // Several threads may come here at once: they find the same.
+        // The memory was written to since: the base's history is the valid one. Several threads may get here at once;
+        // they compute the same.
         uint64_t now = impl->storage->version();
         bool history = has_history(impl->base.get());
         if (history) own_meta(t).set_history(graph_ops.view_node(Tensor(impl->base), t), 0);
@@ -80,8 +81,7 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output) {
     if (!t.impl()->autograd) t.impl()->autograd.set(std::make_unique<GradMeta>(node, output));
     else grad_meta(t.impl())->set_history(node, output);
     t.impl()->version_seen.store(t.storage().version(), std::memory_order_release);
-    if (grad_meta(t.impl())->retains())
-        retain_grad(t);  // after an in-place op: the new value's gradient is the one to keep
+    if (grad_meta(t.impl())->retains()) retain_grad(t);  // after an in-place op the new value's gradient is retained
 }
 
 void retain_grad(const Tensor& t) {
@@ -116,7 +116,7 @@ AccumulateGrad::AccumulateGrad(const Tensor& t) : Node(true), leaf(t) { add_outp
 
 AccumulateGrad::~AccumulateGrad() { grad_meta(leaf.impl())->forget_accumulator(this); }
 
-// The strides a leaf's gradient has: the leaf's own where these leave no holes, so that optimizers walk both alike;
+// The strides of a leaf's gradient: the leaf's own if these are dense, so that optimizers iterate over both alike;
 // row-major otherwise.
 static bool has_layout_of(const Tensor& g, const Tensor& leaf) {
     if (g.is_contiguous() && leaf.is_contiguous()) return true;
@@ -131,8 +131,8 @@ static Tensor first_gradient(const Tensor& leaf, const Tensor& g) {
     if (grad_enabled() || g.impl()->functorial) return graph_ops.clone(g);
     settle(g);
     settle(leaf);
-    // Ours alone and laid out like the leaf: kept as it is. Somebody else's: copied, or a later sum would change
-    // theirs. A view of all of a tensor that nobody else knows is ours too.
+    // A gradient that only we own, with the leaf's layout, is kept as it is. Others are copied, because a later sum
+    // would change them. A view of the whole of an otherwise unreferenced tensor counts as owned.
     const TensorImpl* base = g.impl()->base.get();
     bool hidden = base && base->use_count() == 1 && !base->pyobj && base->numel == g.numel();
     bool own = g.impl()->use_count() == 1 && g.storage_ref()->use_count() == (hidden ? 2 : 1) && !g.impl()->pyobj;
@@ -146,7 +146,7 @@ static Tensor first_gradient(const Tensor& leaf, const Tensor& g) {
 Gradients AccumulateGrad::apply(Gradients&& gradients) {
     Tensor g = std::move(gradients[0]);
     gradients.clear();
-    // A leaf that was frozen after the graph was recorded takes no gradient any more.
+    // A leaf that was frozen after the graph was recorded accumulates no gradient.
     if (!g || !requires_grad(leaf)) return {};
     GradMeta& meta = own_meta(leaf);
     Tensor first;
@@ -159,7 +159,8 @@ Gradients AccumulateGrad::apply(Gradients&& gradients) {
             }
             done = meta.replace_grad(sum, first);
         } else if (grad_enabled()) {
-            // Recorded, and hooks may run Python: no lock is held, and another thread's gradient may come between.
+            // Recorded, and hooks may run Python: no lock is held, and another thread's gradient may be added in
+            // between.
             done = meta.replace_grad(sum, graph_ops.add(sum, g));
         } else if (sum.impl()->functorial || g.impl()->functorial) {
             grad_modes.handed_over = true;

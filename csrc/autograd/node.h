@@ -1,7 +1,7 @@
-// The graph: nodes with edges to the nodes that made their inputs, and what a tensor remembers of it.
+// The graph: nodes with edges to the nodes that produced their inputs, and the autograd data of a tensor.
 //
-// A node's sequence number is larger than those of all nodes it points to, so backward is a heap on it: whatever is
-// popped has received all its gradients.
+// A node's sequence number is larger than those of all nodes it points to, so backward is a heap on these numbers: a
+// node that is popped has received all its gradients.
 #pragma once
 #include <optional>
 #include <string>
@@ -21,16 +21,16 @@ struct Edge {
     uint32_t output = 0;  // which output of the node
 };
 
-// Python callables, seen from here.
+// A Python callable, as the core sees it.
 struct GradientHook : RefCounted {
-    // Changes gradients in place; `others` are what a node's post hook may look at as well.
+    // Changes gradients in place; a node's post hook may also read `others`.
     virtual void call(Gradients& gradients, const Gradients* others) = 0;
 };
 
-// The gradient of a tensor that is no leaf, kept for retain_grad; the tensor and its node share it.
+// The gradient of a non-leaf tensor, kept for retain_grad; shared by the tensor and its node.
 struct Retained : RefCounted {
-    Tensor grad;    // guarded by `lock`: hooks may look at it while another thread's backward adds to it
-    SpinLock lock;  // of a few instructions
+    Tensor grad;    // guarded by `lock`: hooks may read it while another thread's backward adds to it
+    SpinLock lock;  // held for a few instructions only
     Tensor get() {
         std::lock_guard guard(lock);
         return grad;
@@ -52,7 +52,7 @@ struct NodeHooks {
         Ref<GradientHook> hook;
     };
     std::vector<OnOutput> tensor;                              // Tensor.register_hook, in order
-    std::vector<std::pair<uint32_t, Ref<Retained>>> retained;  // retain_grad: set last, after the tensor's hooks
+    std::vector<std::pair<uint32_t, Ref<Retained>>> retained;  // for retain_grad: set after the tensor's hooks ran
     std::vector<OnNode> before, after;
 };
 
@@ -65,17 +65,19 @@ class Node : public RefCounted {
     };
 
     explicit Node(bool accumulates = false);
-    // Gradients of the inputs, one per edge, from those of the outputs. May be called without the interpreter lock.
+    // Gradients of the inputs, one per edge, from the gradients of the outputs. May be called without the interpreter
+    // lock.
     virtual Gradients apply(Gradients&& gradients) = 0;
     virtual std::string name() const = 0;
-    // Lets saved tensors go; a second backward through this node is then an error.
+    // Releases saved tensors; a second backward through this node is then an error.
     virtual void release_saved() {}
 
-    // Not a virtual call deeper for every node of a chain: the last reference queues the node, and one loop deletes.
+    // Deletes chains without recursion: dropping the last reference queues the node, and one loop deletes (Note
+    // [Deletion]).
     void release() const {
         if (drop()) dispose(const_cast<Node*>(this));
     }
-    // To be called when the edges are known: their nodes may be younger than this object.
+    // Must be called once the edges are known: their nodes may be younger than this object.
     void renumber();
     void add_output(const Tensor& t) { outputs.push_back({t.shape(), t.dtype(), t.device()}); }
     // What a gradient of an output must look like. That of a leaf follows the leaf, whose data may be replaced.
@@ -91,15 +93,15 @@ class Node : public RefCounted {
     std::unique_ptr<NodeHooks> hooks;
     Location where = current_location;       // of the call that was recorded
     const std::string* scope = module_path;  // of the module it was recorded in
-    const bool accumulates = false;          // an AccumulateGrad
-    void* pyobj = nullptr;  // borrowed: the Python object that stands for this node, while there is one
+    const bool accumulates = false;          // this is an AccumulateGrad
+    void* pyobj = nullptr;                   // borrowed: the Python object that wraps this node, if there is one
 
   private:
     static void dispose(Node* node);
 };
 
-// What a tensor knows of the graph. Threads share it: one runs an op on the tensor, or a backward that ends there,
-// while another looks at it.
+// The autograd data of a tensor. Threads share it: one may run an op on the tensor, or a backward that ends there,
+// while another reads it.
 class GradMeta final : public AutogradMeta {
   public:
     GradMeta() = default;
@@ -150,7 +152,7 @@ class GradMeta final : public AutogradMeta {
         std::lock_guard guard(lock_);
         std::swap(grad_, g);
     }
-    // Sets the gradient where it still is `expected`.
+    // Sets the gradient if it still is `expected`.
     bool replace_grad(const Tensor& expected, Tensor g) {
         std::lock_guard guard(lock_);
         if (!grad_.is_same(expected)) return false;
@@ -167,7 +169,7 @@ class GradMeta final : public AutogradMeta {
         retains_.store(static_cast<bool>(retained), std::memory_order_relaxed);
         std::swap(retained_, retained);
     }
-    // The accumulator of a leaf, made when there is none; it lives as long as a graph uses it.
+    // The accumulator of a leaf, created on demand; it lives as long as a graph uses it.
     Ref<Node> accumulator(const Tensor& leaf);
     void forget_accumulator(const Node* node) {
         std::lock_guard guard(lock_);
@@ -185,7 +187,7 @@ class GradMeta final : public AutogradMeta {
     enum State : uint8_t { none, is_leaf, is_output };
     std::atomic<State> state_{none};
     std::atomic<bool> retains_{false};
-    SpinLock lock_;  // of a few instructions: what it replaces dies after it
+    SpinLock lock_;  // held for a few instructions; replaced values are destroyed after it is released
     uint32_t output_ = 0;
     Ref<Node> grad_fn_;
     Tensor grad_;
@@ -210,7 +212,7 @@ inline bool has_history(const TensorImpl* t) {
     const GradMeta* m = grad_meta(t);
     return m && m->tracked();
 }
-// A view takes part in the history its base got after the view was made.
+// Whether the tensor is a view that takes part in the history its base got after the view was created.
 inline bool follows_base(const TensorImpl* t) {
     return t->base && !t->plain_view && t->version_seen != t->storage->version() && differentiable(t->dtype);
 }
@@ -219,13 +221,13 @@ inline bool requires_grad(const TensorImpl* t) {
 }
 inline bool requires_grad(const Tensor& t) { return requires_grad(t.impl()); }
 
-// The node that made the tensor; none for a leaf. Up to date for views whose base was written to.
+// The node that produced the tensor; null for a leaf. Up to date for views whose base was written to.
 Ref<Node> grad_fn(const Tensor& t);
 inline bool is_leaf(const Tensor& t) { return !requires_grad(t) || !grad_fn(t); }
-// Where the tensor's gradient goes: its node, or the accumulator of a leaf; empty when it needs none.
+// Where the tensor's gradient goes: its node, or the accumulator of a leaf; empty when it requires none.
 Edge gradient_edge(const Tensor& t);
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output);
-// Keeps the gradient that reaches a tensor which is no leaf.
+// Keeps the gradient that reaches a non-leaf tensor.
 void retain_grad(const Tensor& t);
 void set_requires_grad(const Tensor& t, bool on);
 
@@ -239,24 +241,24 @@ class AccumulateGrad final : public Node {
     const Tensor leaf;
 };
 
-// Which inputs of the node that runs on this thread lead anywhere the backward wants to go, one bit each; inputs beyond
-// the sixty-fourth always count.
+// Bit mask of the inputs of the running node whose gradient this backward needs; inputs beyond the sixty-fourth always
+// count as needed.
 extern thread_local uint64_t wanted_inputs;
 
-// What the graph needs of the ops, which it does not know.
+// The ops the graph needs; the autograd layer itself knows no op.
 struct GraphOps {
     Tensor (*add)(const Tensor&, const Tensor&);             // recorded when recording is on
     void (*add_into)(const Tensor& to, const Tensor& from);  // never recorded
     Tensor (*clone)(const Tensor&);                          // recorded when recording is on
     Tensor (*clone_as)(const Tensor&, const Dims& strides);  // a copy with these strides; never recorded
-    // Sums, converts and moves; an error when it cannot.
+    // Sums to the shape, converts and moves; raises an error where that is impossible.
     Tensor (*fit)(const Tensor& gradient, const Node::Output& expected);
     Ref<Node> (*view_node)(const Tensor& base, const Tensor& view);
     bool (*has_nan)(const Tensor&);
 };
 extern GraphOps graph_ops;
 
-// Nodes of the backward that runs on this thread whose gradient has not passed the gate behind them (Note [Gates]).
+// Nodes of the running backward whose gradient has not passed the gate behind them (Note [Gates]).
 extern thread_local std::vector<const Node*> gated_nodes;
 
 }  // namespace fb

@@ -21,7 +21,7 @@ Saved::Saved(const Tensor& t, bool is_result) {
             "normal tensor, or use no_grad instead of inference_mode");
     is_result_ = is_result;
     Tensor kept = is_result ? without_history(t) : t;
-    // A number of the user's is not for hooks, though it is kept as a tensor.
+    // A Python number is not passed to hooks, although it is saved as a tensor.
     if (!saved_hooks.empty() && saved_hooks.back() && !t.impl()->wrapped_number) {
         hooks_ = saved_hooks.back();
         packed_ = hooks_->pack(is_result ? kept : without_history(t));
@@ -73,7 +73,7 @@ Tensor Saved::unpack(const Edge& edge, const Expected& expected, const std::stri
         Tensor t = hooks_->unpack(*packed_);
         check_unchanged(t, expected, what, maker, kept_at);
         if (!grad_enabled()) return t;
-        // Its history is that of the tensor that was kept, whatever the hook did to it.
+        // Its history is that of the tensor that was saved, whatever the hook did.
         if (edge.node || requires_grad(t)) t = without_history(t);
         if (edge.node) set_history(t, edge.node, edge.output);
         return t;
@@ -91,7 +91,7 @@ Tensor Saved::unpack(const Edge& edge, const Expected& expected, const std::stri
     }
     check_unchanged(tensor_, expected, what, maker, kept_at);
     if (!grad_enabled()) return tensor_;
-    // The tensor's own history may have gone on since (detach_, requires_grad_); the edge is as it was.
+    // The tensor's own history may have changed since (detach_, requires_grad_); the saved edge has not.
     GradMeta* meta = grad_meta(tensor_.impl());
     bool accumulates = edge.node && edge.node->accumulates;
     bool same = edge.node ? meta && (accumulates ? meta->requires_grad() : meta->grad_fn() == edge.node)

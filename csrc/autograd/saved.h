@@ -1,34 +1,35 @@
-// Tensors kept for backward: remembered with their version, or handed to the user's pack and unpack.
+// Tensors saved for backward, with their version, or packed by the user's saved_tensors_hooks.
 #pragma once
 #include "autograd/node.h"
 
 namespace fb {
 
-// saved_tensors_hooks: pack is called when a tensor is kept, unpack when it is wanted back.
+// saved_tensors_hooks: pack is called when a tensor is saved, unpack when it is needed again.
 struct SavedHooks : RefCounted {
     virtual Ref<RefCounted> pack(const Tensor& t) = 0;
     virtual Tensor unpack(const RefCounted& packed) = 0;
 };
-// Those in force on this thread; an undefined entry switches them off (inside pack).
+// The hooks active on this thread; an undefined entry disables them (inside pack).
 extern thread_local std::vector<Ref<SavedHooks>> saved_hooks;
 
 class Saved {
   public:
     Saved() = default;
-    // `is_result`: a result of the node that keeps it; kept without its history, which leads back to the node.
+    // `is_result`: the tensor is an output of the node that saves it, and is kept without its history, which would be a
+    // reference cycle.
     Saved(const Tensor& t, bool is_result);
 
     bool defined() const { return tensor_.defined() || packed_; }
-    // The shape, dtype and device a tensor had when it was kept; whoever keeps tensors remembers them.
+    // The shape, dtype and device of a tensor when it was saved; stored by the owner of the Saved.
     using Expected = Node::Output;
-    // `what`: how messages call it; `maker`: the op that kept it. `edge`: where its history is found. Formulas trust
-    // what they get: a tensor of another shape, dtype or device than the one kept is an error.
+    // `what` is the tensor's name in messages, `maker` the op that saved it, `edge` its place in the graph. Raises an
+    // error if the tensor has another shape, dtype or device than when it was saved, since formulas trust them.
     Tensor unpack(const Edge& edge, const Expected& expected, const std::string& what, const std::string& maker,
                   Location kept_at) const;
     void reset();
-    // Hooks for this tensor alone, when it is kept already; an error where there are some, or where it was changed.
+    // Hooks for this tensor alone, after it was saved; an error if it has hooks already or was changed since.
     void set_hooks(Ref<SavedHooks> hooks);
-    const Tensor& tensor() const { return tensor_; }  // undefined where it is packed
+    const Tensor& tensor() const { return tensor_; }  // undefined if it is packed
     const RefCounted* packed() const { return packed_.get(); }
     SavedHooks* hooks() const { return hooks_.get(); }
 

@@ -1,10 +1,10 @@
-// One element of a bool tensor as it lies in memory.
+// One element of a bool tensor as it is stored in memory.
 //
-// Note [Bytes of bools]: a C++ bool is 0 or 1, and compilers count on it: any other byte is undefined behaviour. The
-// byte of a bool tensor can be anything, at any time: view(bool), NumPy, DLPack and shared memory let others write it,
-// also after it was checked, and empty() has what the memory held before. So no kernel reads an element as bool. It
-// reads a Bool, where every byte but 0 is true; what a kernel computes is written as 0 or 1, and what only moves
-// elements may move their bytes. Conversions choose between two constants, which compilers vectorise best.
+// Note [Bytes of bools]: a C++ bool is 0 or 1, and compilers rely on it: any other byte is undefined behaviour. The
+// bytes of a bool tensor can have any value at any time: view(bool), NumPy, DLPack and shared memory let others write
+// them, even after a check, and empty() exposes whatever the memory held before. So no kernel reads an element as bool.
+// It reads a Bool, for which every byte but 0 is true; computed results are written as 0 or 1, and kernels that only
+// move elements may copy the bytes. Conversions select between two constants, which compilers vectorise best.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -18,7 +18,7 @@ struct Bool {
     constexpr operator bool() const { return byte != 0; }
 };
 
-// The type in which elements that compute as T are read.
+// The type used to read elements of compute type T.
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, Bool, T>;
 

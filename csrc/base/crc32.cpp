@@ -9,7 +9,7 @@
 namespace fb {
 namespace {
 
-// Polynomials over the field of two elements are held with the lowest power in the highest bit.
+// Polynomials over GF(2) are stored with the lowest power in the highest bit.
 constexpr uint32_t polynomial = 0xEDB88320;
 
 constexpr uint32_t times_x(uint32_t p) { return (p >> 1) ^ (p & 1 ? polynomial : 0); }
@@ -31,7 +31,7 @@ constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
 
 constexpr auto tables = make_tables();
 
-// Eight bytes a step, one table for the distance of each from the end.
+// Eight bytes per step, with one table per distance from the end.
 uint32_t by_tables(const uint8_t* p, size_t bytes, uint32_t state) {
     for (; bytes >= 8; p += 8, bytes -= 8) {
         uint64_t word;
@@ -46,7 +46,7 @@ uint32_t by_tables(const uint8_t* p, size_t bytes, uint32_t state) {
 
 #if defined(__x86_64__)
 
-// x^n modulo the polynomial, placed for a carry-less product of reflected numbers.
+// x^n modulo the polynomial, positioned for a carry-less product of reflected numbers.
 constexpr uint64_t power(unsigned n) {
     uint32_t p = 0x80000000;
     while (n-- > 0) p = times_x(p);
@@ -58,8 +58,8 @@ __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i x, __m128i 
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-// Multiplies what was read by the power of x it is away from what comes, and adds: 64 bytes a step in four lanes. The
-// 16 bytes that are left have the checksum of all.
+// Folding: multiplies the state by the power of x of its distance from the next block, and adds: 64 bytes per step in
+// four lanes. The remaining 16 bytes have the checksum of all.
 __attribute__((target("pclmul,sse4.1"))) uint32_t by_products(const uint8_t* p, size_t bytes, uint32_t state) {
     auto load = [](const uint8_t* q)
                     __attribute__((target("sse4.1"))) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(q)); };

@@ -8,12 +8,12 @@ namespace fb {
 
 static constexpr const char* names[device_types] = {"cpu", "opencl", "cuda", "mps", "xpu", "sim", "meta"};
 
-// What programs mean that name no accelerator, the CPU where there is none; backend/gpu sets it.
+// The default accelerator, or the CPU if there is none; set by backend/gpu.
 Device (*chosen_accelerator)() = nullptr;
 
 // Note [CUDA's name]: programs for PyTorch say "cuda" when they mean the accelerator. While such a program runs, the
-// chosen accelerator bears that name, whatever it is: in device('cuda'), in what devices print, and in files. It is
-// chosen when "cuda" is first asked for, since looking for drivers takes time.
+// chosen accelerator has that name, whatever it is: in device('cuda'), in printed devices, and in files. It is chosen
+// when "cuda" is first used, since looking for drivers takes time.
 static std::atomic<bool> name_is_lent{false}, name_is_given{false};
 static std::atomic<DeviceType> named_cuda{DeviceType::CUDA};
 void lend_name_of_cuda(bool on) {
@@ -40,7 +40,7 @@ std::string to_string(Device device) {
     return device.index < 0 ? text : text + ":" + std::to_string(device.index);
 }
 
-// What "gpu" means; backend/gpu sets it.
+// The device that "gpu" stands for; set by backend/gpu.
 Device (*best_accelerator)() = nullptr;
 
 Device parse_device(const std::string& text) {

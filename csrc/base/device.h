@@ -1,5 +1,5 @@
-// Where a tensor lives. The CPU has kernels, meta tensors have no elements; the other names can be written but not
-// allocated on.
+// Devices. The CPU has kernels, meta tensors have no elements; other names can be parsed, and allocated on where a
+// backend provides the device.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@ struct Device {
     int8_t index = -1;  // -1: the current one
     bool operator==(const Device&) const = default;
 };
-// For what is on the CPU wherever its op runs: numbers, tables of host code.
+// For data that stays on the CPU whatever the op's device: numbers, tables used by host code.
 inline constexpr Device cpu_device{};
-// The device as tensors carry it: there is one CPU and one meta device, so they have no index, and the others have one.
+// The device as tensors store it: there is one CPU and one meta device, so they have no index; all others have one.
 constexpr Device canonical(Device device) {
     bool single = device.type == DeviceType::CPU || device.type == DeviceType::Meta;
     if (single) device.index = -1;
@@ -30,7 +30,7 @@ std::string to_string(Device device);
 // Parses "cpu", "opencl:1", …; an error lists the known names.
 Device parse_device(const std::string& text);
 
-// fb.set_default_device; per thread, as `with device:` is.
+// fb.set_default_device; per thread, as is `with device:`.
 Device default_device();
 void set_default_device(Device device);
 

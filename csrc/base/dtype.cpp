@@ -48,7 +48,7 @@ DType promote(DType a, DType b) {
     Kind ka = kind(a), kb = kind(b);
     if (ka == Kind::Bool) return b;
     if (kb == Kind::Complex) {
-        // complex64 meets float64 (or complex128): the wider real part wins.
+        // complex64 with float64 (or complex128): the wider real part wins.
         if (a == DType::F64 || a == DType::C128 || b == DType::C128) return DType::C128;
         return b == DType::C32 && (a == DType::F16 || ka == Kind::Integral) ? DType::C32 : DType::C64;
     }
@@ -69,13 +69,13 @@ DType promote(DType a, DType b) {
         case 4:
             return DType::I64;
         default:
-            return DType::F64;  // uint64 with a signed type has no integer home; NumPy goes the same way
+            return DType::F64;  // no integer type holds uint64 and a signed type; NumPy promotes to float64 too
     }
 }
 
 bool can_cast(DType from, DType to) {
     if (kind(from) > kind(to)) return false;
-    // Signed results do not fit unsigned targets, but Python habit (and PyTorch) allows uint8 += int.
+    // Signed results do not fit unsigned targets, but Python code (and PyTorch) uses uint8 += int.
     return true;
 }
 

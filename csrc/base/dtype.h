@@ -1,9 +1,9 @@
-// The element types, their properties, promotion, and dispatch from a run-time dtype to a C++ type.
+// Element types, their properties, promotion, and dispatch from a run-time dtype to a C++ type.
 //
-// Note [Storage dtypes]: complex32 and the 8-bit floats are for keeping numbers, not for computing. Whatever moves
-// elements by size (copies, views, indexing, joining) works on them, and the conversion table connects them to their
-// value_dtype(). Kernels do not list them, so dispatch() refuses them by itself; an op that takes them nevertheless
-// converts first. complex32 has complex64 as its compute_dtype(), so elementwise ops work on it.
+// Note [Storage dtypes]: complex32 and the 8-bit floats are for storage, not for computing. Ops that move elements by
+// size (copies, views, indexing, joining) accept them, and the conversion table connects them to their value_dtype().
+// Kernels do not list them, so dispatch() rejects them; an op that accepts them nevertheless converts first. complex32
+// has complex64 as its compute_dtype(), so elementwise ops work on it.
 #pragma once
 #include <complex>
 #include <cstdint>
@@ -53,7 +53,7 @@ struct DTypeInfo {
     int itemsize;
     Kind kind;
     bool is_signed;
-    const char* torch_name;  // as PyTorch's error messages call it
+    const char* torch_name;  // the name in PyTorch's error messages
 };
 extern const DTypeInfo dtype_infos[dtype_count];
 
@@ -61,24 +61,24 @@ inline const DTypeInfo& info(DType d) { return dtype_infos[static_cast<int>(d)];
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline const char* name(DType d) { return info(d).name; }
 inline Kind kind(DType d) { return info(d).kind; }
-// Real floating point dtypes that ops compute with, which the 8-bit ones are not.
+// Real floating point dtypes that ops compute with; the 8-bit ones are excluded.
 inline bool is_floating(DType d) { return d >= DType::F16 && d <= DType::F64; }
 inline bool is_float8(DType d) { return d >= DType::F8E4M3FN; }
 inline bool is_storage(DType d) { return d >= DType::C32; }
-inline bool is_floating_point(DType d) { return kind(d) == Kind::Floating; }  // the 8-bit ones included
+inline bool is_floating_point(DType d) { return kind(d) == Kind::Floating; }  // includes the 8-bit ones
 inline bool is_complex(DType d) { return kind(d) == Kind::Complex; }
-inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }  // bool not included
+inline bool is_integral(DType d) { return kind(d) == Kind::Integral; }  // excludes bool
 inline bool is_integral_or_bool(DType d) { return kind(d) <= Kind::Integral; }
 inline bool is_half(DType d) { return d == DType::F16 || d == DType::BF16; }
 inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
 
-// The dtype of |z|: real part type of a complex dtype, itself otherwise.
+// The dtype of |z|: the real part's dtype for a complex dtype, else the dtype itself.
 DType real_of(DType d);
-// Complex counterpart of a real floating dtype (bfloat16 goes to complex64).
+// The complex counterpart of a real floating dtype (complex64 for bfloat16).
 DType complex_of(DType d);
-// PyTorch's promotion of two dtypes of equal standing.
+// PyTorch's promotion of two dtypes of the same category priority.
 DType promote(DType a, DType b);
-// Whether a result of dtype `from` may be written into a tensor of dtype `to` (kind may not go down).
+// Whether a result of dtype `from` may be written into a tensor of dtype `to` (the kind may not decrease).
 bool can_cast(DType from, DType to);
 
 // torch.get_default_dtype(); the complex default follows it.
@@ -87,7 +87,7 @@ void set_default_dtype(DType d);
 
 // Arithmetic type in which a dtype computes: half types compute in float, complex32 in complex64.
 inline DType compute_dtype(DType d) { return is_half(d) ? DType::F32 : d == DType::C32 ? DType::C64 : d; }
-// As compute_dtype(), for 8-bit floats too: a type that holds all values and that kernels know.
+// Like compute_dtype(), and float32 for 8-bit floats: a dtype that holds all values and that kernels support.
 inline DType value_dtype(DType d) { return is_float8(d) ? DType::F32 : compute_dtype(d); }
 
 template <class T>
@@ -132,11 +132,11 @@ template <class T>
 inline constexpr bool is_narrow_type = is_half_type<T> || (dtype_of<T>() >= DType::F8E4M3FN);
 
 [[noreturn]] void fail_dtype(DType d, const char* expected);
-// The refusal of a storage dtype, in the words PyTorch uses.
+// Raises the error for a storage dtype, in PyTorch's words.
 [[noreturn]] void fail_storage(DType d);
 
 // dispatch<float, double>(dtype, "float32 or float64", [&](auto tag) { using T = typename decltype(tag)::type; … });
-// Instantiates the body for the listed types only and raises a TypeError for any other dtype.
+// Instantiates the body for the listed types only; raises a TypeError for any other dtype.
 template <class First, class... Rest, class F>
 decltype(auto) dispatch(DType d, const char* expected, F&& f) {
     if (d == dtype_of<First>()) return f(TypeTag<First>{});
@@ -144,14 +144,14 @@ decltype(auto) dispatch(DType d, const char* expected, F&& f) {
     else fail_dtype(d, expected);
 }
 
-// Ready-made sets. "compute" sets leave out the half types (convert them to float first).
+// Predefined sets. The "compute" sets exclude the half types (convert them to float first).
 #define FB_FLOAT8 Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0FNU
 #define FB_INTS uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t
 template <class F>
 decltype(auto) dispatch_all(DType d, F&& f) {
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128>(d, "any dtype", std::forward<F>(f));
 }
-// With the storage dtypes: for reading and writing single values.
+// Includes the storage dtypes: for reading and writing single values.
 template <class F>
 decltype(auto) dispatch_values(DType d, F&& f) {
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double, c64, c128, c32, FB_FLOAT8>(d, "any dtype",
@@ -162,7 +162,7 @@ decltype(auto) dispatch_real(DType d, F&& f) {  // bool, integers, all floats
     return dispatch<bool, FB_INTS, Half, BFloat16, float, double>(d, "a real dtype", std::forward<F>(f));
 }
 template <class F>
-decltype(auto) dispatch_compute(DType d, F&& f) {  // everything but half types
+decltype(auto) dispatch_compute(DType d, F&& f) {  // all types except the half types
     return dispatch<bool, FB_INTS, float, double, c64, c128>(d, "a computing dtype", std::forward<F>(f));
 }
 template <class F>
@@ -173,7 +173,7 @@ template <class F>
 decltype(auto) dispatch_lapack(DType d, F&& f) {
     return dispatch<float, double, c64, c128>(d, "float32, float64, complex64 or complex128", std::forward<F>(f));
 }
-// For moving elements without looking at them: dispatch on the item size only.
+// Dispatch on the item size only, for moving elements without interpreting them.
 template <class F>
 decltype(auto) dispatch_size(DType d, F&& f) {
     switch (itemsize(d)) {
@@ -190,8 +190,8 @@ decltype(auto) dispatch_size(DType d, F&& f) {
     }
 }
 
-// Value conversion with defined results: float → integer is saturating-free wrap through int64 like PyTorch's,
-// complex → real drops the imaginary part, anything → bool is "not zero".
+// Conversion of values with defined results: float → integer wraps through int64 without saturation, like PyTorch's;
+// complex → real drops the imaginary part; anything → bool is "not zero".
 template <class To, class From>
 inline To convert(From x) {
     if constexpr (std::is_same_v<To, From>) return x;
@@ -207,8 +207,8 @@ inline To convert(From x) {
         else return To(static_cast<float>(x));
     } else if constexpr (std::is_same_v<To, bool>) return x != From(0);
     else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-        // Casting a value out of range is undefined in C++; int64's conversion saturates to its minimum on x86,
-        // so go through it with the range checked, then wrap to the narrower type.
+        // Casting a value out of range is undefined in C++; int64's conversion gives its minimum on x86, so
+        // range-check, convert to int64, then wrap to the narrower type.
         if constexpr (sizeof(To) < 4)
             return static_cast<To>(x > From(-2147483649.0) && x < From(2147483648.0) ? static_cast<int32_t>(x)
                                                                                      : int32_t(0));

@@ -10,7 +10,7 @@ std::string (*describe_location)(Location) = [](Location) { return std::string()
 
 void raise(ErrorKind kind, const std::string& message) {
     if (!current_op) throw Error(kind, message);
-    // Ops in the namespace _nn do the work of public functions of the same name.
+    // Ops in the namespace _nn implement public functions of the same name.
     std::string op = current_op;
     throw Error(kind, (op.starts_with("_nn.") ? op.substr(4) : op) + ": " + message);
 }

@@ -1,4 +1,4 @@
-// The one error builder: every message is "op: what, got, expected, way out".
+// Error messages: every message is "op: what, got, expected, way out".
 #pragma once
 #include <exception>
 #include <sstream>
@@ -19,7 +19,7 @@ class Error : public std::exception {
     std::string message_;
 };
 
-// Name of the op that runs on this thread; fail() puts it in front of every message.
+// Name of the op running on this thread; fail() prefixes every message with it.
 extern thread_local const char* current_op;
 
 struct OpScope {
@@ -57,7 +57,7 @@ template <class... Parts>
     fail(ErrorKind::State, parts...);
 }
 
-// check(condition, parts...) raises a ValueError-like error when the condition does not hold.
+// check(condition, parts...) raises a ValueError with these parts if the condition does not hold.
 template <class... Parts>
 inline void check(bool ok, const Parts&... parts) {
     if (!ok) [[unlikely]]

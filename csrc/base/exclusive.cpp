@@ -11,7 +11,7 @@ namespace {
 std::atomic<int> readers{0};
 thread_local bool changing = false;
 
-// The threads that read, and those that wanted a change, are not in the child.
+// The threads that read, and those that waited for a change, do not exist in the child.
 [[maybe_unused]] const bool registered = [] {
     after_fork_in_child([] {
         readers = 0;
@@ -44,7 +44,7 @@ void exclusively(void (*f)(void*), void* context) {
         for (bool free = false; !change_wanted.compare_exchange_strong(free, true); free = false) backoff.pause();
         while (readers.load() != 0) backoff.pause();
     };
-    // Most of the time nobody else computes: then the lock need not be given away in between.
+    // Usually no other thread computes: then the lock need not be released in between.
     bool free = false;
     if (!change_wanted.compare_exchange_strong(free, true)) interpreter.without_lock(begin, nullptr);
     else if (readers.load() != 0)

@@ -1,10 +1,10 @@
 // Note [Changing tensors in place]: ops compute without the interpreter lock, on any number of threads, and read the
-// shape, strides, offset and memory of tensors that other threads hold as well. They pay nothing for it. Whoever gives
+// shape, strides, offset and memory of tensors that other threads use too, without any synchronisation. Code that gives
 // an existing tensor other memory or another shape (resize_, set_, `.data =`, share_memory_, out= of another shape), or
-// changes the hooks of a node, does that in exclusively(): with the interpreter lock, and while nobody computes without
-// it. Such changes are rare; they wait for the ops that run, and no new op begins before them. Memory that is given up
-// is freed after that, when nobody can read it any more.
-// The one change that ops themselves make often, settling a free layout, has a cheaper way: Note [Layout freedom].
+// that changes the hooks of a node, does so in exclusively(): with the interpreter lock held, and while no thread
+// computes without it. Such changes are rare; they wait for the running ops, and no new op starts before them. Replaced
+// memory is freed afterwards, when no thread can read it any more.
+// The one change that ops themselves make often, settling a free layout, has a cheaper protocol: Note [Layout freedom].
 #pragma once
 #include <atomic>
 #include <utility>
@@ -13,10 +13,10 @@
 
 namespace fb {
 
-// What the core needs of the interpreter; set by the bindings, and null in a program without one.
+// The interpreter functions that the core needs; set by the bindings, null in a program without an interpreter.
 struct Interpreter {
     void (*with_lock)(void (*f)(void*), void* context);     // takes the lock unless this thread has it already
-    void (*without_lock)(void (*f)(void*), void* context);  // releases it where this thread has it
+    void (*without_lock)(void (*f)(void*), void* context);  // releases it if this thread has it
 };
 extern Interpreter interpreter;
 
@@ -28,7 +28,7 @@ void end_reading();
 void exclusively(void (*f)(void*), void* context);
 }  // namespace detail
 
-// This thread computes without the interpreter lock for as long as this lives.
+// Marks this thread as computing without the interpreter lock, for as long as the object lives.
 class Reading {
   public:
     Reading() {
@@ -41,7 +41,7 @@ class Reading {
     Reading& operator=(const Reading&) = delete;
 };
 
-// It does not for as long as this lives: it waits, or runs Python.
+// Suspends a Reading while the thread waits or runs Python.
 class NotReading {
   public:
     NotReading() : before_(std::exchange(detail::reading, 0)) {
@@ -58,15 +58,15 @@ class NotReading {
     int before_;
 };
 
-// Between two ops of a long computation: lets those in who wait in exclusively().
+// Called between two ops of a long computation: lets threads waiting in exclusively() proceed.
 inline void let_changes_in() {
     if (detail::change_wanted.load(std::memory_order_relaxed)) [[unlikely]] {
         NotReading pause;
     }
 }
 
-// Runs f() with the interpreter lock, while nobody computes without it. f must neither wait nor run Python: what it
-// lets go (a storage whose memory came from Python, say) is moved out and dies afterwards.
+// Runs f() with the interpreter lock held, while no thread computes without it. f must neither wait nor run Python:
+// anything it would destroy (a storage whose memory came from Python, say) is moved out and destroyed afterwards.
 template <class F>
 void exclusively(F&& f) {
     using Fn = std::remove_reference_t<F>;

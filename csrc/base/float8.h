@@ -10,11 +10,11 @@
 
 namespace fb {
 
-// What a format does with values beyond its largest one, and where its NaN is.
+// How a format treats values beyond its largest one, and how it encodes NaN.
 enum class Float8Kind {
-    Ieee,      // infinities, and NaNs above them
-    Saturate,  // FN: no infinity, NaN is all ones; beyond the largest value, infinity included, is the largest value
-    OneNan,    // FNUZ: neither infinity nor -0, whose code is the NaN; beyond the largest value is NaN
+    Ieee,      // has infinities, and NaNs above them
+    Saturate,  // FN: no infinity, NaN is all ones; larger values, infinity included, become the largest value
+    OneNan,    // FNUZ: neither infinity nor -0, whose code is the NaN; larger values become NaN
 };
 
 // Sign, `exponent` bits, `mantissa` bits.
@@ -32,7 +32,8 @@ struct Float8 {
         constexpr uint32_t largest = kind == Float8Kind::Ieee       ? 0x7f - (1 << mantissa)
                                      : kind == Float8Kind::Saturate ? 0x7e
                                                                     : 0x7f;
-        // Adding a power of two whose last place is the spacing of subnormal results rounds to that spacing.
+        // Adding a power of two whose last bit has the value of the spacing of subnormal results rounds to that
+        // spacing.
         constexpr uint32_t magic = static_cast<uint32_t>(127 + 23 + 1 - bias - mantissa) << 23;
         constexpr uint32_t smallest_normal = static_cast<uint32_t>(127 + 1 - bias) << 23;
         constexpr int drop = 23 - mantissa;
@@ -81,13 +82,13 @@ using Float8E4M3FNUZ = Float8<4, 3, 8, Float8Kind::OneNan>;
 using Float8E5M2 = Float8<5, 2, 15, Float8Kind::Ieee>;
 using Float8E5M2FNUZ = Float8<5, 2, 16, Float8Kind::OneNan>;
 
-// A power of two, the scale of a block of narrower numbers: no sign, no zero, 0xff is NaN.
+// A power of two, used as the scale of a block of narrower numbers: no sign, no zero, 0xff is NaN.
 struct Float8E8M0FNU {
     uint8_t bits = 0;
     Float8E8M0FNU() = default;
     explicit Float8E8M0FNU(float f) {
         uint32_t u = std::bit_cast<uint32_t>(f), power = u >> 23 & 0xff, rest = u & 0x7fffff;
-        // Halfway goes up; between zero and the smallest power of two, 2^-127, everything is that power.
+        // Ties round up; values between zero and the smallest power of two, 2^-127, become that power.
         if (power != 0xff) power += power ? rest >> 22 : rest > 0x400000;
         bits = static_cast<uint8_t>(power);
     }
@@ -98,7 +99,7 @@ struct Float8E8M0FNU {
     }
 };
 
-// A pair of float16.
+// A complex number of two float16.
 struct c32 {
     using value_type = Half;
     Half re, im;

@@ -8,7 +8,7 @@ namespace fb {
 
 std::atomic<uint32_t> fork_generation{1};
 
-// Every Mutex there is, and what children do.
+// All mutexes, and the functions to call in children.
 struct ForkRegistry {
     std::mutex mutex;
     Mutex* first = nullptr;

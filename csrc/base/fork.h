@@ -1,5 +1,5 @@
-// Locks that a forked child can go on using. Only the forking thread lives on in the child, and what another thread had
-// locked at that moment would stay locked for ever. tests/threads/test_fork.py refuses any other lock in csrc.
+// Locks that a forked child can go on using. Only the forking thread exists in the child, and a lock held by another
+// thread at that moment would stay locked for ever. tests/threads/test_fork.py rejects any other lock in csrc.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace fb {
 
-// How often this process was forked off another one, plus one; changes in the child only.
+// Number of forks between the first process and this one, plus one; changes in the child only.
 extern std::atomic<uint32_t> fork_generation;
 
-// Runs in every child that is forked from now on, after its mutexes were released. Nothing to undo.
+// Registers a function that runs in every forked child, after its mutexes were released. Cannot be undone.
 void after_fork_in_child(void (*f)());
 
-// A mutex for process-wide state. It is held across fork(), so that the child finds the state whole and the mutex free.
-// Leaf locks only: who holds one takes no other lock, calls no Python and waits for nobody.
+// A mutex for process-wide state. It is held across fork(), so that the child finds consistent state and an unlocked
+// mutex. For leaf locks only: while holding one, a thread takes no other lock, calls no Python and waits for no other
+// thread.
 class Mutex {
   public:
     Mutex();
@@ -31,8 +32,8 @@ class Mutex {
     Mutex *previous_ = nullptr, *next_ = nullptr;
 };
 
-// A lock of four bytes for one object among many, such as a generator or a tensor's history. It knows in which process
-// it was taken: a child takes over what a thread of its parent had locked, and must find the object usable at any
+// A lock of four bytes for small objects of which there are many, such as a generator or a tensor's history. It stores
+// the process that took it: a child ignores a lock taken by a thread of its parent, so the object must be usable at any
 // moment.
 class SpinLock {
   public:
@@ -49,7 +50,7 @@ class SpinLock {
     std::atomic<uint32_t> word_{0};
 };
 
-// Waiting for something that rarely happens and is soon over: at first eagerly, then with short sleeps.
+// Waiting for an event that is rare and soon over: spins at first, then sleeps for short times.
 class Backoff {
   public:
     void pause();

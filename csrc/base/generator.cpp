@@ -12,7 +12,7 @@ uint64_t seed_from_entropy() {
 }
 
 Ref<Generator> default_generator() {
-    static Ref<Generator>* generator = new Ref<Generator>(new Generator(seed_from_entropy()));  // outlives every user
+    static Ref<Generator>* generator = new Ref<Generator>(new Generator(seed_from_entropy()));  // never destroyed
     return *generator;
 }
 

@@ -24,7 +24,7 @@ class Generator final : public RefCounted {
         std::lock_guard guard(lock_);
         state_ = {seed, offset};
     }
-    // Reserves `count` counter values (four 32-bit numbers each): the seed, and the first of them.
+    // Reserves `count` counter values (four 32-bit numbers each); returns the seed and the first of them.
     State draw(uint64_t count) {
         std::lock_guard guard(lock_);
         State first = state_;

@@ -1,5 +1,5 @@
-// Where in the user's program an op was called: an index into a table of code objects that the bindings keep, and the
-// instruction. Cheap to take and to store; turned into "file:line" only for a message.
+// The place in the user's program where an op was called: an index into a table of code objects kept by the bindings,
+// and the instruction. Cheap to take and to store; converted to "file:line" only for a message.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,9 +11,9 @@ struct Location {
     int32_t instruction = 0;
 };
 
-// Of the call that runs on this thread.
+// Of the call running on this thread.
 extern thread_local Location current_location;
-// "train.py:12", or "" when unknown. The bindings set it.
+// "train.py:12", or "" when unknown. Set by the bindings.
 extern std::string (*describe_location)(Location);
 
 }  // namespace fb

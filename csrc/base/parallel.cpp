@@ -21,7 +21,7 @@ void set_reason(std::string text) {
     reason_text = std::move(text);
 }
 
-// CPUs that the cgroup quota allows, 0 when there is no limit.
+// Number of CPUs allowed by the cgroup quota, 0 without a limit.
 double cgroup_quota() {
     std::string quota;
     double period = 0;
@@ -54,11 +54,11 @@ int choose() {
 
 std::atomic<int> threads{0};
 
-// Worker threads do not survive fork(), and a child is seldom alone: it computes on one thread unless told otherwise.
+// Worker threads do not survive fork(), and a child is seldom alone: it uses one thread unless told otherwise.
 [[maybe_unused]] const bool registered = [] {
     after_fork_in_child([] {
         pool::forget();
-        if (threads == 0) return;  // nobody has asked for threads yet
+        if (threads == 0) return;  // the number was never requested
         threads = 1;
         set_reason("forked child: worker threads do not survive fork()");
     });
@@ -93,7 +93,7 @@ bool in_parallel_region() { return pool::inside(); }
 
 namespace detail {
 void parallel_run(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
-    // More chunks than threads where they are worth it: the threads of a busy machine are not equally quick.
+    // More chunks than threads if that pays: the threads of a busy machine run at different speeds.
     constexpr int64_t per_thread = 4;
     int width = num_threads();
     int64_t chunks = std::min((n + grain - 1) / grain, width * std::clamp<int64_t>(n / grain / width, 1, per_thread));

@@ -1,5 +1,5 @@
-// Threads: how many, why, and one parallel loop. Work is split at places that do not depend on the thread count
-// wherever a result could (reductions use their own fixed blocks and only hand out whole blocks here).
+// The number of threads, the reason for it, and parallel_for. Work whose result could depend on the split is split at
+// places that do not depend on the thread count (reductions use fixed blocks and hand out whole blocks here).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ void set_num_threads(int n);
 std::string num_threads_reason();
 bool in_parallel_region();
 
-// Below this many simple element operations a loop stays on the calling thread.
+// Loops of fewer simple element operations stay on the calling thread.
 inline constexpr int64_t parallel_grain = 32768;
 
 namespace detail {

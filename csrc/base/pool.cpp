@@ -1,9 +1,9 @@
 // Note [Work stealing]: a loop is cut into a few chunks per thread. A thread that finishes its own steals unstarted
 // chunks, and the caller waits only for chunks that have been started, so a worker whose CPU is taken by another
 // process delays nothing. A product of two 256 x 256 matrices on two threads, with twenty other busy processes on two
-// CPUs, took 0.23 ms at the median where OpenMP's barriers took 22 ms (on a quiet machine: 0.15 ms). Idle workers look
-// for work for ten milliseconds, yielding the CPU, and then sleep. With half a millisecond they slept between the ops
-// of a loop, and an idle CPU of a virtual machine took up to 15 ms to wake.
+// CPUs, took 0.23 ms at the median, against 22 ms with OpenMP's barriers (on a quiet machine: 0.15 ms). Idle workers
+// poll for work for ten milliseconds, yielding the CPU, and then sleep. With half a millisecond they slept between the
+// ops of a loop, and an idle CPU of a virtual machine took up to 15 ms to wake.
 #include "base/pool.h"
 
 #include <linux/futex.h>
@@ -26,8 +26,8 @@ namespace fb::pool {
 namespace {
 
 constexpr int most = 1024;
-// Workers look for the next job that long before they sleep: the CPU of a virtual machine, once it is idle, can take
-// that long to come back. All but the first moments others may have the CPU in between.
+// Workers poll for the next job this long before they sleep: an idle CPU of a virtual machine can take that long to
+// wake. After the first moments they yield the CPU while polling.
 constexpr int64_t idle_ns = 10'000'000, eager_ns = 20'000;
 constexpr int64_t settle_ns = 5'000'000;  // between two moves of a worker to another CPU
 
@@ -42,7 +42,7 @@ int64_t now_ns() {
         .count();
 }
 
-// Spins until `ready`, at first eagerly, then letting others have the CPU in between; false after `patience`.
+// Spins until `ready`, at first without yielding, then yielding; returns false after `patience`.
 template <class F>
 bool spin(int64_t patience, F ready) {
     int64_t start = 0;
@@ -65,8 +65,8 @@ void wake(std::atomic<uint32_t>& word, int count) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
-// What is left of a thread's run of chunks. The job's number makes the words of every job different, so that one who
-// was slow to take a chunk cannot take it from a later job: only who has taken one may look at the job.
+// The remaining chunks of a thread. The job's number makes the words of all jobs different, so a thread that was slow
+// to take a chunk cannot take it from a later job: only a thread that has taken a chunk may access the job.
 struct Run {
     uint32_t number;  // of the job
     uint16_t next, end;
@@ -88,11 +88,11 @@ thread_local bool working = false;
 
 struct Pool {
     std::mutex owner;  // held by the thread whose job it is
-    int workers = 0;   // started; the owner's to change
+    int workers = 0;   // number started; changed by the owner only
     Job job;
     alignas(64) std::atomic<uint32_t> number{0};  // of the newest job
     std::atomic<int> width{0};                    // slots it uses
-    std::atomic<int> cpu{-1};                     // where its owner was then
+    std::atomic<int> cpu{-1};                     // the owner's CPU at that time
     alignas(64) std::atomic<uint32_t> done{0};
     std::atomic<bool> waiting{false};  // the owner sleeps on `done`
     std::mutex error_mutex;
@@ -104,7 +104,7 @@ std::atomic<Pool*> current{nullptr};
 Pool& pool() {
     Pool* p = current.load(std::memory_order_acquire);
     if (!p) [[unlikely]] {
-        Pool* fresh = new Pool;  // for the life of the process: workers never end
+        Pool* fresh = new Pool;  // lives as long as the process: workers never end
         if (current.compare_exchange_strong(p, fresh)) return *fresh;
         delete fresh;
     }
@@ -135,7 +135,7 @@ void work(Pool& p, int64_t chunk) {
     working = false;
 }
 
-// Everything this thread may take of the newest job; `finished` is called after each chunk.
+// Runs everything this thread may take of the newest job; `finished` is called after each chunk.
 template <class F>
 void help(Pool& p, int rank, F finished) {
     int width = p.width.load(std::memory_order_relaxed);
@@ -150,7 +150,7 @@ void help(Pool& p, int rank, F finished) {
 }
 
 // Some kernels wake a thread where it last ran, or where it was started, and leave it there for long although another
-// CPU is idle. A worker that finds itself on the owner's CPU goes elsewhere.
+// CPU is idle. A worker on the owner's CPU moves elsewhere.
 void step_aside(int cpu) {
     cpu_set_t allowed, others;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
@@ -189,7 +189,7 @@ void* worker(void* argument) {
     }
 }
 
-// Signals are for the threads that Python knows.
+// Signals are handled by Python's threads.
 void start_workers(Pool& p, int wanted) {
     if (p.workers >= wanted) return;
     sigset_t all, before;
@@ -263,7 +263,7 @@ bool run_chunks(int64_t chunks, int threads, void (*body)(void*, int64_t), void*
 }
 
 void forget() {
-    current = nullptr;  // the old one is left as it is: its mutex may be held by a thread that is gone
+    current = nullptr;  // the old one is leaked: its mutex may be held by a thread that no longer exists
     working = false;
 }
 

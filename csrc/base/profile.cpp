@@ -29,7 +29,7 @@ std::deque<ProfileEvent> events;
 std::deque<MemoryEvent> memory;
 int64_t dropped = 0;
 std::atomic<size_t> limit{0};
-// Scopes that began before the present recording do not belong to it.
+// Scopes that began before the current recording do not belong to it.
 std::atomic<int64_t> started{0};
 
 template <class T>

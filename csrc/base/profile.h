@@ -1,4 +1,4 @@
-// Recording what runs, when and for how long. Nobody records most of the time: then a scope costs a load and a branch.
+// Records what runs, when and for how long. While no one records, a scope costs a load and a branch.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,16 +17,16 @@ struct ProfileEvent {
     std::string name{};
     int64_t thread = 0;
     int64_t start = 0, end = 0;  // nanoseconds of the steady clock
-    int64_t bytes = 0;           // allocated minus freed meanwhile, by all threads
-    std::string shapes{};        // of the tensor arguments, when asked for
+    int64_t bytes = 0;           // allocated minus freed during the event, by all threads
+    std::string shapes{};        // of the tensor arguments, if requested
     std::string stack{};         // "file:line function" per line, innermost first, when asked for
-    // Of what ran on an accelerator: where, in which stream, and when the host asked for it.
+    // Of work on an accelerator: the device, the stream, and when the host submitted it.
     Device device = cpu_device;
     int stream = -1;
     int64_t launched = 0;
 };
 
-// Memory of a tensor, taken (bytes > 0) or let go.
+// Memory of a tensor, allocated (bytes > 0) or freed.
 struct MemoryEvent {
     int64_t time, thread;
     uintptr_t address;
@@ -39,7 +39,7 @@ struct MemoryEvent {
 struct Profile {
     std::vector<ProfileEvent> events;
     std::vector<MemoryEvent> memory;
-    int64_t dropped = 0;  // the oldest ones, where there were more than the limit of either kind
+    int64_t dropped = 0;  // the oldest events beyond the limit, of either kind
 };
 
 struct alignas(4) ProfileOptions {  // read and written as one word
@@ -48,18 +48,19 @@ struct alignas(4) ProfileOptions {  // read and written as one word
 
 extern std::atomic<bool> profiling;
 
-// Starting forgets what was recorded; stopping answers it, in the order of ends. Scopes still open then are left out.
-// At most `limit` events of each kind are kept, the latest.
+// Starting discards the previous recording; stopping returns the events in the order of their ends, without scopes that
+// are still open. At most `limit` events of each kind are kept, the latest.
 void start_profile(const ProfileOptions& options, size_t limit);
 Profile stop_profile();
 ProfileOptions profile_options();
 size_t profile_limit();
 int64_t profile_clock();   // nanoseconds
-int64_t profile_thread();  // the number of this thread
+int64_t profile_thread();  // the number of this thread in the recording
 void record_event(ProfileEvent event);
 void record_memory(Device device, const void* address, int64_t bytes, int64_t total);
 
-// Set once, when the library is loaded, by the layers that know: bytes in live blocks, and the interpreter's stack.
+// Set once, when the library is loaded, by the layers that know them: the bytes in live blocks, and the interpreter's
+// stack.
 extern int64_t (*profile_memory)();
 extern std::string (*profile_stack)();
 extern Location (*profile_line)();
@@ -67,7 +68,7 @@ extern Location (*profile_line)();
 std::unique_ptr<ProfileEvent> begin_event(ProfileEvent::Kind kind, std::string name, std::string shapes);
 void end_event(std::unique_ptr<ProfileEvent> event);
 
-// Records its own life time. `name` and `shapes` are functions, called only while somebody records.
+// Records its own lifetime. `name` and `shapes` are functions, called only while recording.
 class ProfileScope {
   public:
     template <class Name, class Shapes>

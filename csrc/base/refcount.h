@@ -1,4 +1,4 @@
-// Intrusive reference counting: the object dies, and its memory is free, the moment the last Ref goes.
+// Intrusive reference counting: the object is destroyed, and its memory freed, when the last Ref goes.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -13,14 +13,14 @@ class RefCounted {
     RefCounted& operator=(const RefCounted&) = delete;
     virtual ~RefCounted() = default;
     void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
-    // Whoever holds the only reference can drop it without an atomic subtraction: nobody is left who could copy it.
-    // Classes that are found through plain pointers as well (try_retain) define their own, with drop() alone.
+    // The only reference can be dropped without an atomic subtraction: no other thread can copy it. Classes that are
+    // also found through plain pointers (try_retain) define their own release(), with drop() alone.
     void release() const {
         if (count_.load(std::memory_order_acquire) == 1 || drop()) delete this;
     }
-    // The first reference, taken by make_ref: nobody else knows the object yet.
+    // The first reference, taken by make_ref: no other thread knows the object yet.
     void start() const { count_.store(1, std::memory_order_relaxed); }
-    // For whoever holds only a plain pointer: false when the object is already on its way out.
+    // For holders of a plain pointer: false if the object is already being destroyed.
     bool try_retain() const {
         int64_t n = count_.load(std::memory_order_relaxed);
         while (n > 0 && !count_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {

@@ -25,7 +25,7 @@ int64_t checked_numel(const Dims& shape) {
         overflow |= __builtin_mul_overflow(n, size, &n);
     }
     if (zero) return 0;
-    // 2**59 elements: times any item size and plus any offset still fits.
+    // With 2**59 elements, the product with any item size plus any offset still fits.
     if (overflow || n > (int64_t(1) << 59))
         fail_value("Storage size calculation overflowed: shape ", shape, " has too many elements to address");
     return n;

@@ -123,15 +123,15 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
 // Product with overflow check; negative sizes are an error.
 int64_t checked_numel(const Dims& shape);
-// a * b, an error naming `what` on overflow.
+// a * b; overflow is an error that names `what`.
 int64_t checked_mul(int64_t a, int64_t b, const char* what);
 
-// Row-major strides in elements; sizes of zero count as one, as PyTorch does.
+// Row-major strides in elements; sizes of zero count as one, as in PyTorch.
 Dims contiguous_strides(const Dims& shape);
 
 // Wraps a possibly negative dim; an IndexError names the range. A 0-d tensor accepts -1 and 0.
 int64_t wrap_dim(int64_t dim, int64_t ndim);
-// Wraps all, refuses repeats.
+// Wraps all dims; repeats are an error.
 Dims wrap_dims(const Dims& dims, int64_t ndim);
 
 // NumPy broadcasting; the error names both shapes and the clashing dimension.

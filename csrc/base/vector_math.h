@@ -1,5 +1,5 @@
 // Declares the C library's functions as simd, so that the compiler calls glibc's vector versions (libmvec) in simd
-// loops. Include it only where such loops are.
+// loops. Include it only in files with such loops.
 #pragma once
 
 #define FB_SIMD1(name)                                                            \

@@ -1,4 +1,4 @@
-// Pieces of messages that begin with the words PyTorch uses for the same error, which is what people search for.
+// Pieces of messages in the words PyTorch uses for the same error, which is what people search for.
 #pragma once
 #include <string>
 
@@ -19,13 +19,13 @@ const char* scalar_type(DType d);
 // PyTorch's name of a dtype in C, "long int" for int64.
 const char* c_type(DType d);
 
-// What is wrong with an out= whose dtype is not that of the result.
+// The error for an out= whose dtype is not that of the result.
 struct OutDType {
     DType wanted, got;
 };
 std::ostream& operator<<(std::ostream& out, const OutDType& dtypes);
 
-// The package that messages and texts of dtypes name: "flambeau", or "torch" for programs written for PyTorch.
+// The package named in messages and in texts of dtypes: "flambeau", or "torch" for programs written for PyTorch.
 extern std::string shown_package;
 
 }  // namespace fb

@@ -19,7 +19,7 @@ Device device_arg(PyObject* o) {
     return canonical(device_of(o));
 }
 
-// Waits in slices, so that Ctrl-C ends it.
+// Waits in slices, so that Ctrl-C interrupts it.
 void wait_interruptibly(Device device, const gpu::Mark& mark) {
     gpu::Driver& driver = gpu::driver(device);
     while (!driver.reached(mark)) {
@@ -32,7 +32,7 @@ void wait_interruptibly(Device device, const gpu::Mark& mark) {
     gpu::raise_faults(device);
 }
 
-// accelerator_synchronize(device, stream): all streams when that is negative.
+// accelerator_synchronize(device, stream): all streams if it is negative.
 PyObject* synchronize(PyObject*, PyObject* args) {
     PyObject* device;
     int stream;
@@ -116,7 +116,7 @@ PyObject* wait_in_stream(PyObject*, PyObject* args) {
     });
 }
 
-// accelerator_clock(device, stream): a capsule that gets the time when the stream comes by.
+// accelerator_clock(device, stream): a capsule that receives the time when the stream reaches this point.
 constexpr const char* clock_name = "flambeau.accelerator.clock";
 using Clock = std::shared_ptr<double>;
 PyObject* start_clock(PyObject*, PyObject* args) {
@@ -137,7 +137,7 @@ PyObject* read_clock(PyObject*, PyObject* capsule) {
     return guarded([&]() -> PyObject* {
         auto* clock = static_cast<Clock*>(PyCapsule_GetPointer(capsule, clock_name));
         if (!clock) throw PythonError{};
-        // The stream has come by; the time may arrive a moment later.
+        // The stream has reached the mark; the time may arrive a moment later.
         double when = -1;
         for (int i = 0; i < 1000; i++) {
             __atomic_load(clock->get(), &when, __ATOMIC_ACQUIRE);
@@ -149,7 +149,7 @@ PyObject* read_clock(PyObject*, PyObject* capsule) {
     });
 }
 
-// accelerator_count(kind), and what there is of OpenCL.
+// accelerator_count(kind), and the OpenCL report.
 PyObject* count(PyObject*, PyObject* device) {
     return guarded([&] { return PyLong_FromLong(gpu::device_count(device_arg(device).type)); });
 }
@@ -187,7 +187,7 @@ PyObject* cuda_devices(PyObject*, PyObject*) {
 PyObject* cuda_why(PyObject*, PyObject*) {
     return guarded([&] { return PyUnicode_FromString(gpu::cuda::api() ? "" : gpu::cuda::why().c_str()); });
 }
-// cuda_compile(source, architecture): what NVRTC makes of it; an error with its log.
+// cuda_compile(source, architecture): compiles with NVRTC; raises an error with its log.
 PyObject* cuda_compile(PyObject*, PyObject* args) {
     const char *source, *architecture;
     if (!PyArg_ParseTuple(args, "ss", &source, &architecture)) return nullptr;
@@ -204,7 +204,7 @@ PyObject* cuda_compile(PyObject*, PyObject* args) {
 PyObject* cuda_compiler(PyObject*, PyObject*) {
     return guarded([&] { return PyUnicode_FromString(gpu::cuda::compiler_version().c_str()); });
 }
-// accelerator_assembled("cuda"): the source of every program that ops have built so far, in a dialect.
+// accelerator_assembled("cuda"): the source of every program built so far, in a dialect.
 PyObject* sources(PyObject*, PyObject* dialect) {
     return guarded([&]() -> PyObject* {
         std::string name = text_of(dialect);
@@ -245,13 +245,13 @@ PyObject* reset_peaks(PyObject*, PyObject* device) {
 PyObject* release_cache(PyObject*, PyObject* device) {
     return guarded([&] {
         Device d = device_arg(device);
-        gpu::synchronize(d);  // not with the allocator's lock
+        gpu::synchronize(d);  // without the allocator's lock
         return PyLong_FromSize_t(gpu::driver(d).allocator().empty_cache());
     });
 }
 
 // Kernels from text. accelerator_build(device, text, [(name, [pointer, ...], body, size, [text of a fault, ...]), ...])
-// makes capsules; faults are IndexErrors.
+// returns capsules; faults are IndexErrors.
 constexpr const char* kernel_name = "flambeau.accelerator.kernel";
 struct Built {  // lives as long as the process, as kernels do
     const gpu::Kernel* kernel = nullptr;

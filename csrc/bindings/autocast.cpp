@@ -12,13 +12,13 @@ thread_local Autocast autocast;
 
 namespace {
 
-// The cast of a parameter, for all ops of a block that use it. The source is held, so its address cannot be another's.
+// The cast of a parameter, shared by all ops of a block. Holds the source, so that its address cannot be reused.
 struct Kept {
     Tensor source, cast;
     uint64_t version;
 };
 thread_local std::vector<Kept> kept;
-constexpr size_t most_kept = 4096;  // a block that never ends may see more: then it begins anew
+constexpr size_t most_kept = 4096;  // a block that never ends may cast more: then the cache is cleared
 
 const std::optional<DType>& low_of(const Tensor& t) { return autocast.low[static_cast<size_t>(t.device().type)]; }
 bool eligible(const Tensor& t) {
@@ -73,7 +73,7 @@ void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed) 
 
 namespace {
 
-// set_autocast([(device, dtype), ...], cache): the types of device where it is on.
+// set_autocast([(device, dtype), ...], cache): the device types for which it is on.
 PyObject* set_autocast(PyObject*, PyObject* args) {
     PyObject* kinds;
     int cache;
@@ -103,7 +103,7 @@ PyObject* clear_autocast_cache(PyObject*, PyObject*) {
     });
 }
 
-// set_autocast_lists(low, float32, promote): names of ops; those that do not exist are left out.
+// set_autocast_lists(low, float32, promote): names of ops; unknown names are skipped.
 PyObject* set_autocast_lists(PyObject*, PyObject* args) {
     PyObject* lists[3];
     if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &lists[0], &PyList_Type, &lists[1], &PyList_Type, &lists[2]))

@@ -1,4 +1,4 @@
-// Autocast: where an op is called, its arguments take the precision it is to run in. Switched per thread.
+// Autocast: casts an op's arguments to the precision it should run in. Switched per thread.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,13 +12,13 @@ enum class Cast : uint8_t { None, Low, Float32, Promote };
 
 struct Autocast {
     bool on = false;
-    // The low precision of tensors on each type of device; where it is not set, they stay as they are.
+    // The low precision for each device type; if not set, tensors are not cast.
     std::optional<DType> low[device_types];
-    bool cache = true;  // casts of parameters are kept until clear_autocast_cache()
+    bool cache = true;  // casts of parameters are cached until clear_autocast_cache()
 };
 extern thread_local Autocast autocast;
 
-// An op that cast its arguments runs without autocast inside.
+// Disables autocast inside an op that cast its arguments.
 class AutocastOff {
   public:
     AutocastOff() : before_(autocast.on) { autocast.on = false; }
@@ -30,9 +30,9 @@ class AutocastOff {
     bool before_;
 };
 
-// Says what an op's arguments are cast to; nothing happens if there is no op of this name.
+// Sets what an op's arguments are cast to; ignored if there is no op of this name.
 void set_cast(const char* op, Cast how);
-// Casts float16, bfloat16 and float32 arguments; calls `changed` with the number of each argument that is another now.
+// Casts float16, bfloat16 and float32 arguments; calls `changed` with the number of each argument that was replaced.
 void cast_arguments(Cast how, Args& a, const std::function<void(int)>& changed);
 
 }  // namespace fb::py

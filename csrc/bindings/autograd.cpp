@@ -1,4 +1,4 @@
-// The modes of autograd, and everything of the graph that the module gets.
+// The modes of autograd, and the module's functions for the graph.
 #include "bindings/autograd.h"
 
 #include <unordered_set>
@@ -26,13 +26,13 @@ PyObject* set_modes(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_modes.grad); }
-// set_grad(on): returns what it was.
+// set_grad(on): returns the previous value.
 PyObject* py_set_grad(PyObject*, PyObject* on) {
     return guarded([&] { return PyBool_FromLong(std::exchange(grad_modes.grad, truth(on))); });
 }
-// set_module_path(text or None): returns what it was.
+// set_module_path(text or None): returns the previous value.
 PyObject* set_module_path(PyObject*, PyObject* o) {
-    // Nodes point to these for as long as they live. A program that makes up names without end gets a common one.
+    // Nodes point to these while they live. A program that generates endless names gets a common one.
     constexpr size_t most_names = 65536;
     static auto* known = new std::unordered_set<std::string>;
     static auto* other = new std::string("a module");

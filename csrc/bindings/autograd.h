@@ -1,22 +1,22 @@
-// Python's side of the graph.
+// The Python side of the graph.
 #pragma once
 #include "autograd/node.h"
 #include "bindings/python.h"
 
 namespace fb::py {
 
-// The call that runs now, as a place in the user's program (frames of this package are passed over).
+// The running call, as a place in the user's program (frames of this package are skipped).
 Location here();
-PyObject* wrap_node(const Ref<Node>& node);  // None when there is none
+PyObject* wrap_node(const Ref<Node>& node);  // None if there is none
 void add_autograd(PyObject* module);
-// What the tensor type gets from here.
+// Attributes of the tensor type defined here.
 extern PyGetSetDef autograd_getset[];
 extern PyMethodDef autograd_methods[];
-// For the garbage collector: hooks on a leaf that only Python holds may refer back to it.
+// For the garbage collector: hooks on a leaf owned only by Python may refer back to it.
 int visit_hooks(TensorImpl* impl, visitproc visit, void* arg);
 void clear_hooks(TensorImpl* impl);
 
-// A Python object owned by C++ that may die without the lock.
+// A Python object owned by C++ that may be destroyed without the interpreter lock.
 class Kept {
   public:
     explicit Kept(PyObject* object) : object_(Py_NewRef(object)) {}

@@ -1,4 +1,4 @@
-// Backward: Tensor.backward and what autograd.backward and autograd.grad call.
+// Tensor.backward, and the functions behind autograd.backward and autograd.grad.
 #include "autograd/engine.h"
 #include "bindings/convert.h"
 #include "bindings/graph.h"
@@ -26,12 +26,12 @@ Edge edge_of(PyObject* o, const char* what) {
 std::vector<Tensor> without_lock(BackwardTask& task) {
     UnlockedOp unlocked;
     std::vector<Tensor> results = run_backward(task);
-    task.roots.clear();  // freeing a large graph takes time too
+    task.roots.clear();  // releases the graph without the interpreter lock: freeing a large one takes time
     return results;
 }
 
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs or None, accumulate): gradients of the inputs, or
-// None when there are none or they are accumulated.
+// None if there are no inputs or they are accumulated.
 PyObject* py_run_backward(PyObject*, PyObject* args) {
     PyObject *outputs, *gradients, *inputs;
     int keep, create, accumulate = 0;
@@ -63,7 +63,7 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
                 if (!edge.node)
                     fail_state("One of the differentiated Tensors does not require grad (input ", task.inputs.size(),
                                ")");
-                // The edge of a tensor that is no leaf has nowhere to put its gradient: backward only goes there.
+                // The edge of a non-leaf tensor cannot store its gradient: retain it.
                 if (accumulate && !edge.node->accumulates && is_tensor(input)) {
                     if (Tensor t = tensor_of(input); !grad_meta(t.impl())->retains())
                         exclusively([&] { retain_grad(t); });
@@ -83,7 +83,7 @@ PyObject* py_run_backward(PyObject*, PyObject* args) {
 PyObject* py_in_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_backward()); }
 
 PyObject* py_in_partial_backward(PyObject*, PyObject*) { return PyBool_FromLong(in_partial_backward()); }
-// queue_callback(function): called when the backward that runs is done.
+// queue_callback(function): called when the running backward is done.
 PyObject* py_queue_callback(PyObject*, PyObject* f) {
     return guarded([&]() -> PyObject* {
         if (!in_backward()) fail_state("Final callbacks can only be installed during backward pass");
@@ -96,7 +96,7 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
     });
 }
 
-// running_backwards(): numbers of the backwards that run on this thread, the innermost first.
+// running_backwards(): IDs of the backward passes running on this thread, innermost first.
 PyObject* py_running_backwards(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         std::vector<uint64_t> ids = running_backwards();
@@ -106,7 +106,7 @@ PyObject* py_running_backwards(PyObject*, PyObject*) {
         return tuple.release();
     });
 }
-// backward_reaches(tensor): whether the backward that runs may bring the tensor a gradient.
+// backward_reaches(tensor): whether the running backward may send the tensor a gradient.
 PyObject* py_backward_reaches(PyObject*, PyObject* o) {
     return guarded([&] { return PyBool_FromLong(backward_reaches(gradient_edge(tensor_of(o)))); });
 }
@@ -121,8 +121,8 @@ PyMethodDef functions[] = {{"run_backward", py_run_backward, METH_VARARGS, nullp
 
 }  // namespace
 
-// The common case of Tensor.backward without a detour: no inputs, and a gradient that fits or none for one element.
-// Anything else, errors included, is autograd.backward's.
+// A fast path for the common case of Tensor.backward: no inputs, and a gradient that fits or none for one element.
+// Everything else, errors included, is left to autograd.backward.
 PyObject* m_backward(PyObject* o, PyObject* args, PyObject* kwargs) {
     PyObject *gradient = Py_None, *retain = Py_None, *create = Py_False, *inputs = Py_None;
     static const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs", nullptr};

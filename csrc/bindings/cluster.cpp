@@ -1,4 +1,4 @@
-// Processes that communicate: collectives through shared memory, and who is still there. Who calls what, and how
+// Communication between processes: collectives through shared memory, and failure detection. The protocol, and how
 // failures are reported, is in flambeau/distributed.
 #include <sys/mman.h>
 

@@ -13,11 +13,11 @@ bool is_sequence(PyObject* o) {
 }
 
 // Note [Nested data]: one pass over the data converts every element into memory of our own, and only then is the tensor
-// made and filled. The user's code (__getitem__, __index__, …) runs in that pass alone, so whatever it does to the data
-// cannot reach the tensor.
+// created and filled. The user's code (__getitem__, __index__, …) runs only in that pass, so changes it makes to the
+// data cannot affect the tensor.
 class NestedData {
   public:
-    // `wanted` is the dtype asked for: other kinds than integers take whole numbers beyond 64 bits, rounded.
+    // `wanted` is the requested dtype: dtypes other than integers accept whole numbers beyond 64 bits, rounded.
     NestedData(PyObject* data, std::optional<DType> wanted) : rounds_(wanted && !is_integral(*wanted)) {
         read(data, 0);
     }
@@ -38,7 +38,7 @@ class NestedData {
     }
 
   private:
-    // An element, or a block of them that a tensor brought; 16 bytes, as there may be millions.
+    // An element, or a block of them from a tensor; 16 bytes, as there may be millions.
     struct Leaf {
         enum From : uint8_t { Bool, Int, Unsigned, Float, Complex, Block } from;
         union {
@@ -51,7 +51,7 @@ class NestedData {
     void read(PyObject* o, int64_t depth) {
         if (is_tensor(o)) {
             Tensor t = readable(o);
-            // In a list a tensor of one element is a number, whatever its shape; as in PyTorch.
+            // A one-element tensor in a list is a number, whatever its shape, as in PyTorch.
             if (depth && t.numel() == 1) t = make_view(t.storage_ref(), t.dtype(), {}, {}, t.offset());
             return add_tensor(t, depth);
         }
@@ -83,7 +83,7 @@ class NestedData {
             fail_type("could not infer dtype of ", Py_TYPE(o)->tp_name,
                       "; expected numbers, nested sequences of numbers, tensors or NumPy arrays");
         add(s);
-        // Python's own numbers have the kind's usual dtype, NumPy's bring theirs.
+        // Python numbers have the kind's default dtype, NumPy scalars their own.
         unsigned kind = 1u << (static_cast<unsigned>(s.kind) + (s.u ? 4 : 0));
         if (std::optional<DType> own = numpy_scalar_dtype(o)) {
             note(*own);
@@ -94,7 +94,7 @@ class NestedData {
     }
 
     void read_sequence(PyObject* o, int64_t depth) {
-        // Python's own numbers are read where they are: that runs no code. Most data is such lists.
+        // Lists of Python numbers, the common case, are read directly: that runs no user code.
         if (is_tuple_or_list(o) && all_items(o, is_plain_number)) {
             Py_ssize_t n = count_items(o);
             begin(n, depth);
@@ -109,7 +109,7 @@ class NestedData {
         for (PyObject* item : items) read(item, depth + 1);
     }
 
-    // A sequence of so many items begins.
+    // A sequence of this many items begins.
     void begin(Py_ssize_t n, int64_t depth) {
         if (!shape_known_) {
             check(shape_.size() < max_dims, "the data is nested more than ", max_dims, " levels deep");
@@ -205,7 +205,7 @@ class NestedData {
                                                         : (std::is_unsigned_v<T> && sizeof(T) == 8) ||
                                                               (leaf.i >= int64_t(std::numeric_limits<T>::min()) &&
                                                                leaf.i <= int64_t(std::numeric_limits<T>::max()));
-                // Negative numbers wrap into unsigned types, as in PyTorch; anything else out of range is an error.
+                // Negative numbers wrap in unsigned types, as in PyTorch; anything else out of range is an error.
                 if (!fits && !(std::is_unsigned_v<T> && leaf.from != Leaf::Unsigned && leaf.i < 0 &&
                                leaf.i >= -int64_t(std::numeric_limits<T>::max())))
                     fail_value("value cannot be converted to type ", fb::dtype_of<T>(), " without overflow: ", leaf.i);
@@ -219,9 +219,9 @@ class NestedData {
 
     bool rounds_;
     Dims shape_;
-    bool shape_known_ = false;  // the first element of each level tells it
+    bool shape_known_ = false;  // set by the first element of each level
     std::optional<DType> dtype_;
-    unsigned kinds_ = 0;  // bits: the kinds of Python numbers whose dtypes are noted
+    unsigned kinds_ = 0;  // bit mask of the kinds of Python numbers whose dtypes are recorded
     std::vector<Leaf> leaves_;
     std::vector<c128> complex_;
     std::vector<Tensor> blocks_;

@@ -13,7 +13,7 @@ bool is_numpy_array(PyObject* o) {
 
 static bool has_numpy_scalar_type(PyObject* o) { return std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0; }
 
-// Whether a conversion that failed means that the object does not fit. An error of the user's own code passes.
+// Whether a failed conversion means that the object does not fit. Errors of the user's own code propagate.
 static bool does_not_fit() {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
     PyErr_Clear();
@@ -52,7 +52,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
         return true;
     }
     if (is_tensor(o) || !has_numpy_scalar_type(o) || is_numpy_array(o)) {
-        // Any other object that is an integer by protocol (Fraction and Decimal are not: be explicit with float()).
+        // Any other object that is an integer by protocol (not Fraction and Decimal: these need float()).
         if (!is_tensor(o) && PyIndex_Check(o) && !is_numpy_array(o)) {
             Owned number(in_python<PyNumber_Index>(o));
             if (!number) return does_not_fit();
@@ -61,7 +61,7 @@ bool scalar_of(PyObject* o, Scalar& out) {
         }
         return false;
     }
-    // NumPy scalars: item() gives the Python number of the same kind.
+    // NumPy scalars: item() returns the Python number of the same kind.
     Owned item(in_python<PyObject_CallMethod>(o, "item", nullptr));
     if (!item) return does_not_fit();
     if (has_numpy_scalar_type(item.get())) return false;  // longdouble returns itself
@@ -273,7 +273,7 @@ PyObject* wrap_tuple(const Dims& values) {
 }
 
 PyObject* wrap_size(const Dims& shape) {
-    // Filled directly: going through Size(...) would build every shape twice.
+    // Filled directly: calling Size(...) would build every shape twice.
     Owned size(ok(size_type->tp_alloc(size_type, shape.size())));
     for (int64_t i = 0; i < shape.size(); i++) PyTuple_SET_ITEM(size.get(), i, ok(PyLong_FromLongLong(shape[i])));
     return size.release();

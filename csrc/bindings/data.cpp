@@ -1,4 +1,4 @@
-// What loading data and files needs close to the machine: random states of samples, checksums, reading with a checksum.
+// Fast helpers for loading data and files: random states of samples, checksums, reading with a checksum.
 #include "bindings/data.h"
 
 #include <unistd.h>
@@ -53,7 +53,7 @@ PyObject* crc32_of(PyObject*, PyObject* args) {
     return PyLong_FromUnsignedLong(value);
 }
 
-// Fills the buffer from a file and sums it, in pieces that stay in the cache between the two.
+// Fills the buffer from a file and computes its checksum, in pieces that stay in the cache between the two.
 PyObject* read_summed(PyObject*, PyObject* args) {
     int fd, summed;
     long long offset;
@@ -84,7 +84,7 @@ PyObject* read_summed(PyObject*, PyObject* args) {
     return Py_BuildValue("nI", static_cast<Py_ssize_t>(done), sum);
 }
 
-// Sums bytes and writes them to a file, in pieces that stay in the cache between the two.
+// Computes the checksum of bytes and writes them to a file, in pieces that stay in the cache between the two.
 PyObject* write_summed(PyObject*, PyObject* args) {
     int fd;
     long long offset;
@@ -101,7 +101,7 @@ PyObject* write_summed(PyObject*, PyObject* args) {
         Unlocked unlocked;
         while (done < total && !problem) {
             size_t count = std::min(piece, total - done);
-            if (done + count > summed) {  // after a write cut short by a signal, part of the piece is summed already
+            if (done + count > summed) {  // after a write interrupted by a signal, part of the piece is summed already
                 sum = crc32(data + summed, done + count - summed, sum);
                 summed = done + count;
             }

@@ -1,4 +1,4 @@
-// DLPack 1.x both ways. The structures are the protocol's binary interface, written from its specification.
+// DLPack 1.x in both directions. The structures are the protocol's binary interface, written from its specification.
 #include "bindings/exchange.h"
 
 namespace fb::py {
@@ -49,8 +49,7 @@ constexpr const char *legacy_used = "used_dltensor", *versioned_used = "used_dlt
     throw PythonError{};
 }
 
-// ---- export
-// ------------------------------------------------------------------------------------------------------------
+// ---- export ---------------------------------------------------------------------------------------------------------
 
 DLDataType type_code(DType dtype) {
     if (is_float8(dtype))
@@ -64,7 +63,7 @@ DLDataType type_code(DType dtype) {
     return {code, static_cast<uint8_t>(itemsize(dtype) * 8), 1};
 }
 
-// One allocation holds what the consumer sees and what keeps it alive; the deleter frees it from any thread.
+// One allocation holds what the consumer sees and what keeps it alive; the deleter may free it on any thread.
 template <class Managed>
 struct Export {
     Managed managed;
@@ -92,7 +91,7 @@ Managed* make_export(const Tensor& t) {
     return &e->managed;
 }
 
-// Runs when a capsule dies; a consumed one has another name and belongs to its consumer.
+// Runs when a capsule is destroyed; a consumed one has another name and belongs to its consumer.
 template <class Managed>
 void drop_capsule(PyObject* capsule, const char* name) {
     if (!PyCapsule_IsValid(capsule, name)) return;
@@ -125,8 +124,7 @@ PyObject* dlpack_capsule(PyObject*, PyObject* args) {
     });
 }
 
-// ---- import
-// ------------------------------------------------------------------------------------------------------------
+// ---- import ---------------------------------------------------------------------------------------------------------
 
 std::string describe(DLDataType d) {
     static const char* const names[] = {"int", "uint", "float", "opaque handle", "bfloat", "complex", "bool"};
@@ -151,7 +149,8 @@ void delete_now(Managed* m) {
     m->deleter(m);
 }
 
-// Takes over the managed tensor: its deleter runs when the last tensor on the memory dies, or before an error leaves.
+// Takes ownership of the managed tensor: its deleter runs when the last tensor on the memory is destroyed, or before an
+// error is raised.
 template <class Managed>
 Tensor take(Managed* m, bool read_only) {
     struct Guard {

@@ -12,7 +12,7 @@ namespace fb::py {
 
 Tensor adopt(void* first, DType dtype, const Dims& shape, const Dims& strides, std::function<void()> release,
              bool read_only) {
-    // From here on the storage owns `release`, whatever is thrown below.
+    // From here on the storage owns `release`, even if an exception is thrown below.
     Ref<Storage> owner = make_ref<Storage>(nullptr, 0, Device{}, release, read_only);
     int64_t numel = checked_numel(shape), size = itemsize(dtype);
     check(shape.size() <= max_dims, "at most ", max_dims, " dimensions are supported, got ", shape.size());
@@ -21,7 +21,7 @@ Tensor adopt(void* first, DType dtype, const Dims& shape, const Dims& strides, s
     check(first != nullptr, "the memory's address is null but the shape is ", shape);
     check(reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(size > 8 ? 8 : size) == 0,
           "the memory is not aligned for ", dtype, "; copy it first (for a NumPy array: array.copy())");
-    // The storage begins at the lowest element that a negative stride reaches.
+    // The storage begins at the lowest element reached by a negative stride.
     int64_t low = 0, high = 0;
     for (int64_t i = 0; i < shape.size(); i++) {
         int64_t reach = checked_mul(shape[i] - 1, strides[i], "the extent of the strides");
@@ -67,14 +67,14 @@ PyObject* from_address(PyObject*, PyObject* args) {
 
 const char* buffer_format(DType dtype);
 
-// from_plain_array(array): a tensor on a NumPy array of a native dtype, None when its format needs a closer look.
+// from_plain_array(array): a tensor on a NumPy array of a native dtype, None if its format needs the general path.
 PyObject* from_plain_array(PyObject*, PyObject* array) {
     Py_buffer view;
     if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) {
         PyErr_Clear();
         Py_RETURN_NONE;
     }
-    // The reference to the array keeps the memory; the view is only looked at.
+    // The reference to the array keeps the memory alive; the view is released at once.
     struct Done {
         Py_buffer* view;
         ~Done() { PyBuffer_Release(view); }
@@ -120,7 +120,7 @@ PyObject* over_storage(PyObject*, PyObject* args) {
     });
 }
 
-// Marks the memory as seen by another library: it must not move any more. Gives a handle that keeps it alive.
+// Marks the memory as seen by another library: it must not move any more. Returns a handle that keeps it alive.
 PyObject* lend(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(o)) fail_type("expected a tensor, got ", Py_TYPE(o)->tp_name);
@@ -141,10 +141,9 @@ PyMethodDef functions[] = {
     {"lend", lend, METH_O, "lend(tensor): forbids resizing the storage; gives a handle that keeps it alive."},
     {}};
 
-// ---- buffer protocol
-// -------------------------------------------------------------------------------------------------
+// ---- buffer protocol ------------------------------------------------------------------------------------------------
 
-// What a consumer's view points to: lives as long as the view, whatever happens to the tensor meanwhile.
+// What a consumer's view points to: lives as long as the view, whatever happens to the tensor.
 struct Lent {
     Ref<Storage> storage;
     std::vector<Py_ssize_t> shape, strides;
@@ -228,8 +227,8 @@ int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
                           "memoryview: the tensor is not contiguous in the order asked for; call contiguous() first");
 
         auto lent = std::make_unique<Lent>(t.storage_ref());
-        // Row-major strides are written out anew: a size of 1 or 0 lets a tensor carry any stride, which strict readers
-        // refuse.
+        // Row-major strides are rewritten: dimensions of size 1 or 0 may have any stride, which strict consumers
+        // reject.
         Dims steps = rows ? contiguous_strides(t.shape()) : t.strides();
         for (int64_t i = 0; i < t.dim(); i++) {
             lent->shape.push_back(t.shape()[i]);

@@ -4,8 +4,8 @@
 
 namespace fb::py {
 
-// For callbacks into other libraries, from any thread: takes the interpreter's lock and keeps a pending exception out
-// of their way.
+// For callbacks into other libraries, from any thread: takes the interpreter lock and saves a pending exception around
+// the call.
 class CallOut {
   public:
     CallOut() { PyErr_Fetch(&type_, &value_, &trace_); }

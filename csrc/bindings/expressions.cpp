@@ -80,7 +80,7 @@ PyObject* parse(PyObject*, PyObject* text) {
     });
 }
 
-// Inputs of one shape; those that are no conditions of one dtype.
+// Inputs have one shape, and one dtype except for conditions.
 PyObject* compute_formula(PyObject*, PyObject* args) {
     const char* name;
     PyObject* inputs;

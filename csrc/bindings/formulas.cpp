@@ -8,7 +8,7 @@
 namespace fb::py {
 namespace {
 
-// What a formula in Python sees: ctx.args (tensors only where kept), ctx.results, ctx.needs, ctx.shapes, ctx.dtypes.
+// The context of a Python formula: ctx.args (tensors only where saved), ctx.results, ctx.needs, ctx.shapes, ctx.dtypes.
 void run_python_gradient(void* formula, GradCall& c) {
     Lock lock;
     const OpNode& node = c.node();
@@ -62,7 +62,7 @@ void run_python_gradient(void* formula, GradCall& c) {
     Owned answer(ok(in_python<PyObject_CallFunctionObjArgs>(run.get(), static_cast<PyObject*>(formula), inputs.get(),
                                                             results.get(), grads.get(), needs.get(), shapes.get(),
                                                             dtypes.get(), nullptr)));
-    // A dictionary: argument name → gradient, or a list of them for a list.
+    // A dictionary: argument name → gradient, or a list of gradients for a list argument.
     for (Py_ssize_t i = 0; i < n; i++) {
         Owned g = find_item(answer.get(), params[static_cast<size_t>(i)].name.c_str());
         if (!g || g.get() == Py_None) continue;
@@ -79,8 +79,8 @@ void run_python_gradient(void* formula, GradCall& c) {
     }
 }
 
-// gradients(): {signature: "formula", "python", "composite", "none" (nothing smooth) or "missing"} of the ops of the
-// core.
+// gradients(): {signature: "formula", "python", "composite", "none" (not differentiable) or "missing"} for the ops of
+// the core.
 PyObject* list_gradients(PyObject*, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned dict(ok(PyDict_New()));

@@ -1,4 +1,4 @@
-// Nodes of the graph as Python objects, and Functions: nodes whose work is written in Python.
+// Nodes of the graph as Python objects, and Functions: nodes implemented in Python.
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
@@ -14,7 +14,7 @@ PyTypeObject* node_type = nullptr;
 
 namespace {
 
-// A Function of the user: its context does the work.
+// A user's Function: its context implements it.
 class PythonNode final : public Node {
   public:
     PythonNode(PyObject* context, std::string name) : context(context), name_(std::move(name)) {}
@@ -101,7 +101,7 @@ PyObject* node_outputs(PyObject* o, void*) {
         return list.release();
     });
 }
-// [(argument name, tensor)] of what the node keeps.
+// [(argument name, tensor)] of what the node saves.
 PyObject* node_saved(PyObject* o, PyObject*) {
     return guarded([&]() -> PyObject* {
         Owned list(ok(PyList_New(0)));
@@ -149,9 +149,8 @@ PyObject* node_remove_hook(PyObject* o, PyObject* id) {
     if (number == -1 && PyErr_Occurred()) return nullptr;
     return PyBool_FromLong(erase_hook(as_node(o)->node->hooks.get(), number));
 }
-// node._saved_<argument>: what the node keeps, under PyTorch's names; null without an error when there is no such
-// thing.
-// `raw`: as SavedTensor objects.
+// node._saved_<argument>: the saved values, under PyTorch's names; null without an error if there is none. `raw`: as
+// SavedTensor objects.
 PyObject* saved_attribute(OpNode* node, std::string key, bool raw) {
     if (key == "self") key = "input";
     OpNode::Use use(*node);
@@ -247,7 +246,7 @@ PyType_Slot node_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc
                             {Py_tp_doc, const_cast<char*>("A recorded operation of the graph.")},
                             {0, nullptr}};
 
-// ---- Functions -----------------------------------------------------------------------------------------------------
+// ---- Functions ------------------------------------------------------------------------------------------------------
 
 // function_node(context, name, inputs): a node whose edges lead to the inputs (tensors or None).
 PyObject* function_node(PyObject*, PyObject* args) {
@@ -262,7 +261,7 @@ PyObject* function_node(PyObject*, PyObject* args) {
         return wrap_node(Ref<Node>(node.get()));
     });
 }
-// set_output(node, tensor, dirty): makes the tensor the node's next output. An input returned as it is becomes a view.
+// set_output(node, tensor, dirty): makes the tensor the node's next output. An input returned unchanged becomes a view.
 PyObject* set_output(PyObject*, PyObject* args) {
     PyObject *node_object, *o;
     int dirty, record;
@@ -288,7 +287,7 @@ PyObject* py_check_inplace(PyObject*, PyObject* o) {
         Py_RETURN_NONE;
     });
 }
-// mark_written(tensor): a Function says it changed the tensor by other means.
+// mark_written(tensor): a Function declares that it changed the tensor by other means.
 PyObject* mark_written(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         current_location = here();
@@ -305,9 +304,9 @@ PyMethodDef functions[] = {{"function_node", function_node, METH_VARARGS, nullpt
 
 }  // namespace
 
-// Programs that draw graphs ask for type(node).__name__: one subtype of Node per name, made when first seen.
+// Programs that draw graphs read type(node).__name__: one subtype of Node per name, created on first use.
 static PyTypeObject* type_of_nodes(const std::string& name) {
-    constexpr size_t most_types = 4096;  // Functions have names of their users' choice
+    constexpr size_t most_types = 4096;  // users choose the names of Functions
     static auto* known = new std::unordered_map<std::string, PyTypeObject*>;
     if (known->size() >= most_types && !known->contains(name)) return node_type;
     PyTypeObject*& type = (*known)[name];

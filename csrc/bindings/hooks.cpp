@@ -89,10 +89,10 @@ struct LeafHook final : PythonHook {
     }
 };
 
-// Node.metadata: no hook, but it lives where hooks do, as long as the node.
+// Node.metadata: not a hook, but stored with the hooks, so that it lives as long as the node.
 struct Metadata final : PythonHook {
     using PythonHook::PythonHook;
-    static constexpr int64_t id = 0;  // no hook has it
+    static constexpr int64_t id = 0;  // an ID that no hook has
     void call(Gradients&, const Gradients*) override {}
 };
 
@@ -101,7 +101,7 @@ int visit_each(const auto& list, visitproc visit, void* arg) {
     return 0;
 }
 
-// The hook itself dies later: it may run Python.
+// The removed hook is destroyed later: that may run Python.
 template <class List>
 bool erase_hook(List& list, int64_t id, Ref<GradientHook>& erased) {
     for (auto it = list.begin(); it != list.end(); ++it) {

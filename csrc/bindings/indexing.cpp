@@ -17,7 +17,7 @@ Tensor as_tensor(PyObject* o) {
     return tensor_of(Owned(ok(in_python<PyObject_CallOneArg>(function.get(), o))).get());
 }
 
-// Nested sequences and NumPy arrays become index tensors the way fb.tensor() reads them, floats as in PyTorch.
+// Nested sequences and NumPy arrays are converted to index tensors like in fb.tensor(), floats as in PyTorch.
 Tensor index_tensor(PyObject* o) {
     Tensor t = as_tensor(o);
     if (!is_floating(t.dtype())) return t;
@@ -60,7 +60,7 @@ IndexItem parse_item(PyObject* o) {
         if (s.kind == Kind::Integral) return IndexItem::integer(s.i);
     } else if (is_numpy_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array__")) {
         return IndexItem::tensor(index_tensor(o));
-    } else if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, and the like
+    } else if (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)) {  // a range, or another sequence
         Owned list(ok(in_python<PySequence_List>(o)));
         return IndexItem::tensor(index_tensor(list.get()));
     } else if (PyIndex_Check(o)) {
@@ -71,7 +71,7 @@ IndexItem parse_item(PyObject* o) {
                Py_TYPE(o)->tp_name, "); a mask is a bool tensor, positions are an integer tensor");
 }
 
-// PyTorch's rule: a short sequence with anything but numbers in it is one index per dimension, as a tuple is.
+// PyTorch's rule: a short sequence with anything but numbers in it is one index per dimension, like a tuple.
 bool is_tuple_like(PyObject* index) {
     if (PyTuple_Check(index)) return true;
     if (is_tensor(index) || is_numpy_array(index) || !PySequence_Check(index) || PyUnicode_Check(index)) return false;
@@ -99,7 +99,7 @@ struct ParsedIndex {
         items.push_back(parse_item(o));
         has_bytes |= items.back().indices && items.back().indices.dtype() == DType::U8;
     }
-    // The tensor among the indices that takes over calls (inside vmap), if any.
+    // The tensor among the indices whose class handles calls (inside vmap), if any.
     Owned functorial() const {
         for (const IndexItem& item : items) {
             if (item.indices && item.indices.impl()->functorial) return Owned(wrap(item.indices));

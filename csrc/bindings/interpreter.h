@@ -1,5 +1,5 @@
-// The interpreter lock: giving it away for long work, taking it for a callback, and what happens when the interpreter
-// ends meanwhile.
+// The interpreter lock: releasing it for long work, taking it for a callback, and behaviour when the interpreter
+// finalizes meanwhile.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,13 +9,13 @@
 
 namespace fb::py {
 
-// Note [Threads at exit]: when the interpreter ends, CPython (before 3.14) ends every daemon thread that asks for the
-// lock by pthread_exit, which unwinds the stack. Our frames on it hold references and locks they could only give back
-// with the interpreter's help, and destructors and catch (...) turn such an unwinding into an abort. So wherever Python
-// is entered from C++, the unwinding is caught first, and the thread sleeps until the process is gone.
+// Note [Threads at exit]: when the interpreter finalizes, CPython (before 3.14) ends every daemon thread that asks for
+// the lock by pthread_exit, which unwinds the stack. Our frames on it hold references and locks that can only be
+// released with the interpreter's help, and destructors and catch (...) turn such an unwinding into an abort. So
+// wherever C++ enters Python, the unwinding is caught first, and the thread sleeps until the process ends.
 [[noreturn]] void sleep_forever();
 
-// in_python<PyObject_CallOneArg>(f, x): any function of the C API that may run Python code or wait for the lock.
+// in_python<PyObject_CallOneArg>(f, x): calls any function of the C API that may run Python code or wait for the lock.
 template <auto function, class... Args>
 auto in_python(Args... args) {
     try {
@@ -25,7 +25,7 @@ auto in_python(Args... args) {
     }
 }
 
-// The interpreter lock, for code that may run without it.
+// Holds the interpreter lock, for code that may run without it.
 class Lock {
   public:
     Lock() : state_(in_python<PyGILState_Ensure>()) {}
@@ -34,11 +34,11 @@ class Lock {
     Lock& operator=(const Lock&) = delete;
 
   private:
-    NotReading waits_;  // before the lock is asked for, and until it is given back
+    NotReading waits_;  // from before the lock is requested until it is released
     PyGILState_STATE state_;
 };
 
-// Leaves the interpreter to other threads. For work that reads no tensor: it may take for ever.
+// Releases the interpreter lock. For work that reads no tensor, since it may take arbitrarily long.
 class Unlocked {
   public:
     Unlocked() : state_(PyEval_SaveThread()) {}
@@ -49,7 +49,7 @@ class Unlocked {
   private:
     PyThreadState* state_;
 };
-// The same for computations.
+// The same for computations on tensors.
 struct UnlockedOp {
     Unlocked unlocked;
     Reading reading;

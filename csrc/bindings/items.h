@@ -1,10 +1,10 @@
-// Reading the items of tuples, lists, sequences and dictionaries. Only this header uses the C API that gives out
-// borrowed items (tests/repo/test_layers.py sees to that).
+// Reading the items of tuples, lists, sequences and dictionaries. Only this header uses the C API that returns borrowed
+// items (checked by tests/repo/test_layers.py).
 //
 // Note [Borrowed items]: nearly every conversion of a Python object can run the user's code (__index__, __float__,
 // __len__, __getitem__, a finaliser), which may empty the list that the object came from. So
-//  - Items owns what it gives out and does not change: for loops that convert;
-//  - all_items and any_item read the list anew at each step: for questions that run no Python code, such as a look at
+//  - Items owns its items and does not change: for loops that convert;
+//  - all_items and any_item read the list anew at each step: for checks that run no Python code, such as a look at
 //    the type.
 #pragma once
 #include "bindings/python.h"
@@ -13,7 +13,7 @@ namespace fb::py {
 
 inline bool is_tuple_or_list(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
 
-// The items of a sequence, as they were at one moment. A tuple cannot change and is only held; anything else is copied.
+// A snapshot of the items of a sequence. A tuple cannot change and is only referenced; anything else is copied.
 class Items {
   public:
     explicit Items(PyObject* sequence)
@@ -29,7 +29,7 @@ class Items {
     Owned tuple_;
 };
 
-// How many items a tuple or list holds at this moment, whatever the __len__ of a subclass says.
+// Current length of a tuple or list, ignoring the __len__ of a subclass.
 inline Py_ssize_t count_items(PyObject* sequence) { return PySequence_Fast_GET_SIZE(sequence); }
 
 // Whether `f` holds for every item of a tuple or list; `f` must not run Python code.
@@ -45,7 +45,7 @@ bool any_item(PyObject* sequence, F f) {
     return !all_items(sequence, [&](PyObject* item) { return !f(item); });
 }
 
-// The value under a key; empty when there is none.
+// The value under a key; empty if there is none.
 inline Owned find_item(PyObject* dict, const char* key) {
     Owned name(ok(PyUnicode_FromString(key)));
     Owned value = Owned::borrow(PyDict_GetItemWithError(dict, name.get()));
@@ -53,14 +53,14 @@ inline Owned find_item(PyObject* dict, const char* key) {
     return value;
 }
 
-// The characters of a str, which it owns; raises for what UTF-8 cannot hold.
+// The characters of a str, which owns them; raises if they cannot be encoded as UTF-8.
 inline const char* text_of(PyObject* o) {
     const char* text = PyUnicode_AsUTF8(o);
     if (!text) throw PythonError{};
     return text;
 }
 
-// For arguments declared as any object that must be a tensor.
+// For arguments declared as `any` that must be tensors.
 inline Tensor expect_tensor(PyObject* o, const char* what) {
     if (!is_tensor(o)) fail_type(what, " must be a tensor, got ", Py_TYPE(o)->tp_name);
     return tensor_of(o);

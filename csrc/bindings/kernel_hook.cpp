@@ -1,4 +1,4 @@
-// What Python puts between ops and their kernels: see KernelHook.
+// A Python layer between ops and their kernels: see KernelHook.
 #include "bindings/convert.h"
 #include "bindings/graph.h"
 #include "bindings/items.h"
@@ -8,7 +8,7 @@
 namespace fb::py {
 namespace {
 
-// The same memory as a tensor of its own, which can be given another history.
+// A new tensor on the same memory, which can be given another history.
 Tensor fresh(PyObject* o) {
     Tensor t = settled(o);
     return make_view(t.storage_ref(), t.dtype(), t.shape(), t.strides(), t.offset());
@@ -53,7 +53,7 @@ class PythonKernelHook final : public KernelHook {
     PyObject* function() const { return function_.get(); }
 
   private:
-    // function(op name, arguments, result or None), without the hook for what it does itself.
+    // Calls function(op name, arguments, result or None), with the hook disabled inside.
     Owned call(const OpOverload& op, const Args& a, PyObject* result) {
         struct Quiet {
             KernelHook* previous = std::exchange(kernel_hook, nullptr);
@@ -82,7 +82,7 @@ class PythonKernelHook final : public KernelHook {
 
 thread_local std::unique_ptr<PythonKernelHook> current;
 
-// set_kernel_hook(function or None): returns the one before.
+// set_kernel_hook(function or None): returns the previous one.
 PyObject* set_kernel_hook(PyObject*, PyObject* f) {
     return guarded([&]() -> PyObject* {
         Owned previous(Py_NewRef(current ? current->function() : Py_None));

@@ -1,4 +1,4 @@
-// Kernels and formulas of users, for flambeau.accelerator, and the text of all programs that were built.
+// Users' kernels and formulas, for flambeau.accelerator, and the text of all programs that were built.
 #include <map>
 #include <set>
 
@@ -12,7 +12,7 @@
 namespace fb::py {
 namespace {
 
-// accelerator_sources() -> the programs that were built so far, without the head of a dialect.
+// accelerator_sources() -> the programs built so far, without the head of a dialect.
 PyObject* sources(PyObject*, PyObject*) {
     return guarded([]() -> PyObject* {
         Owned list(ok(PyList_New(0)));
@@ -24,7 +24,7 @@ PyObject* sources(PyObject*, PyObject*) {
     });
 }
 
-// Names of ops outlive the calls: profiles, counts and late errors mention them. As many as there are kernels.
+// Interns a name: profiles, counts and late errors mention it after the call. There are as many as kernels.
 const char* kept(const char* name) {
     static Mutex lock;
     static auto* names = new std::set<std::string>;
@@ -32,8 +32,8 @@ const char* kept(const char* name) {
     return names->insert(name).first->c_str();
 }
 
-// The inputs' names become those that run_elements knows, other names numbers of the call. Literals are of type T: C
-// divides whole ones as integers.
+// Renames the inputs to the names that run_elements uses, and other names to numbers of the call. Literals are of type
+// T: C divides whole ones as integers.
 void rename(Expression& e, const std::vector<std::string>& inputs, const gpu::Reals& numbers, bool floating) {
     if (e.type == Expression::Type::Literal && floating) {
         for (char& c : e.name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -89,7 +89,7 @@ PyObject* formula(PyObject*, PyObject* args) {
     });
 }
 
-// The texts of errors, kept like names.
+// The texts of errors, interned like names.
 const std::vector<gpu::Fault>& kept_faults(PyObject* texts) {
     std::vector<std::string> all;
     for (PyObject* o : Items(texts)) all.emplace_back(text_of(o));
@@ -104,8 +104,8 @@ const std::vector<gpu::Fault>& kept_faults(PyObject* texts) {
 }
 
 // accelerator_work(op, body, functions, [(name, tensor), ...], [(name, int or float), ...], compute dtype, items, [text
-// of an error, ...]) runs a kernel; "", or what the compiler said where it cannot be built. Tensors are contiguous; the
-// shape of `x` is g.x_shape.
+// of an error, ...]) runs a kernel; returns "", or the compiler's message if it cannot be built. Tensors are
+// contiguous; the shape of `x` is g.x_shape.
 PyObject* work(PyObject*, PyObject* args) {
     const char *op, *body, *text;
     PyObject *tensors, *numbers, *dtype, *faults;

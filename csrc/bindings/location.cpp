@@ -1,4 +1,4 @@
-// Where the user called: read straight from the interpreter's frames, because it is asked for at every recorded op.
+// The user's line of a call: read directly from the interpreter's frames, because every recorded op needs it.
 #include <unordered_map>
 #include <vector>
 
@@ -17,7 +17,7 @@ struct Code {
     PyCodeObject* code;  // kept alive
     bool ours;           // a file of this package
 };
-// A program has some thousands. One that compiles code without end has places that are unknown from here on.
+// A program has some thousands. If one compiles code endlessly, further places are unknown.
 constexpr size_t most_codes = 65536;
 std::vector<Code>& codes() {
     static auto* table = new std::vector<Code>{{nullptr, false}};
@@ -36,7 +36,7 @@ bool is_ours(PyCodeObject* code) {
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     if (!file) PyErr_Clear();
     if (!file) return false;
-    // Functions that are made from text have names such as <flambeau.nn.functional.relu>.
+    // Functions generated from text have file names such as <flambeau.nn.functional.relu>.
     std::string name = file;
     return name.starts_with("<flambeau.") || (!package.empty() && name.starts_with(package));
 }
@@ -82,7 +82,7 @@ Location here() {
 #if PY_VERSION_HEX < 0x030D0000
     _PyCFrame* c = PyThreadState_Get()->cframe;
     for (_PyInterpreterFrame* frame = c ? c->current_frame : nullptr; frame; frame = frame->previous) {
-        // A frame still being set up has no place yet.
+        // A frame still being set up has no line yet.
         if (_PyFrame_IsIncomplete(frame)) continue;
         place = {number_of(frame->f_code),
                  static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame) * sizeof(_Py_CODEUNIT))};

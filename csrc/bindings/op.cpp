@@ -1,5 +1,5 @@
-// Calling an op from Python: the arguments are bound to the signatures in order, the op runs, and what comes back is
-// stored or wrapped.
+// Calling an op from Python: binds the arguments to the signatures in order, runs the op, and stores or wraps the
+// results.
 #include "bindings/op.h"
 
 #include "base/profile.h"
@@ -17,7 +17,7 @@ namespace fb::py {
 
 namespace {
 
-// A parsed argument for Python; objects the caller gave are passed on as they are.
+// A parsed argument for Python; the caller's own objects are passed on.
 Owned argument_object(const Overload& o, const Args& a, const Binding& b, int i) {
     const Param& p = o.signature.params[i];
     bool keep = b.raw[i] && p.type != ArgType::IntList && p.type != ArgType::DType && p.type != ArgType::Device &&
@@ -82,7 +82,7 @@ void check_count(Py_ssize_t got, size_t expected) {
     if (static_cast<size_t>(got) != expected) fail_state("the op returned ", got, " results, expected ", expected);
 }
 
-// The composite that runs on this thread: errors of the ops it is made of carry its name, the one the user called.
+// The composite running on this thread: errors of the ops it calls carry its name, the one the user called.
 thread_local const char* composite_name = nullptr;
 struct CompositeScope {
     const char* previous = composite_name;
@@ -92,7 +92,7 @@ struct CompositeScope {
     ~CompositeScope() { composite_name = previous; }
 };
 
-// The Python object among the arguments whose class takes over op calls, if there is one.
+// The Python object among the arguments whose class handles op calls, if there is one.
 PyObject* taker(const Args& a, const Binding& b) {
     auto object_of = [](const Tensor& t) {
         return t && t.impl()->functorial ? static_cast<PyObject*>(t.impl()->pyobj) : nullptr;
@@ -130,7 +130,7 @@ PyObject* give_away(PyObject* who, const Overload& o, Mode mode, const Args& a, 
     return ok(in_python<PyObject_CallMethod>(module.get(), "draw", "sO", name.c_str(), arguments_of(o, a, b).get()));
 }
 
-// A result computed by a composite, put where the caller wants it.
+// Stores a composite's result in the caller's tensor.
 void store(const Tensor& to, bool inplace, const Tensor& result) {
     if (!should_record({to, result})) {
         if (inplace && grad_enabled()) check_inplace(to);
@@ -157,7 +157,7 @@ struct ExactOut {
     ExactOut& operator=(const ExactOut&) = delete;
 };
 
-// Tensors given as out=, and the shapes they had: elements that a resize takes from the caller's sight deserve a word.
+// The tensors given as out=, and their shapes: a resize that hides elements from the caller deserves a warning.
 class Outs {
   public:
     std::vector<Tensor> tensors;
@@ -165,7 +165,7 @@ class Outs {
     void remember() {
         for (const Tensor& t : tensors) before_.push_back(t.shape());
     }
-    // Ops that make tensors from nothing resize without a word, as in PyTorch.
+    // Ops that create tensors resize without a warning, as in PyTorch.
     void warn_if_resized(bool creates) const {
         for (size_t i = 0; i < tensors.size() && !creates; i++) {
             const Dims &was = before_[i], &is = tensors[i].shape();
@@ -184,7 +184,7 @@ class Outs {
     std::vector<Dims> before_;
 };
 
-// ---- the stages of a call ------------------------------------------------------------------------------------------
+// ---- the stages of a call -------------------------------------------------------------------------------------------
 
 // A call whose arguments are bound.
 struct Call {
@@ -195,11 +195,11 @@ struct Call {
     Binding& b;
 
     bool inplace() const { return mode == Mode::Inplace; }
-    // Whether the result goes to a tensor that is there already.
+    // Whether the result is stored in an existing tensor.
     bool stores() const { return inplace() || b.out; }
 };
 
-// Calls that the core does not compute go to the class of an argument or to vmap; nullptr for all others.
+// Calls that are handled by the class of an argument or by vmap; nullptr for all others.
 PyObject* handed_over(const Call& c) {
     if (!c.o.python) {
         if (PyObject* who = taker(c.a, c.b)) return give_away(who, c.o, c.mode, c.a, c.b, c.h);
@@ -226,8 +226,8 @@ void take_outs(const Call& c, Outs& given, bool recorded) {
             "requires grad; drop out=, or call it under no_grad()");
 }
 
-// A composite's results are what the caller gets, unless they go to tensors that are there already: a plain tuple of a
-// composite with named results becomes the named one.
+// A composite's results are returned as they are, unless they are stored in existing tensors; a plain tuple of a
+// composite with named results is converted to the named type.
 PyObject* named_result(const Overload& o, Owned result) {
     if (!o.named || !PyTuple_CheckExact(result.get())) return result.release();
     Items items(result.get());
@@ -248,7 +248,7 @@ Value tensors_in(const Owned& result) {
     return list;
 }
 
-// Long work leaves the interpreter to other threads; for short work that would cost more than it gives.
+// Long work releases the interpreter lock; for short work that would cost more than it gains.
 bool is_long(const Args& a) {
     bool large = false;
     for (int i = 0; i < a.count && !large; i++) {
@@ -256,7 +256,7 @@ bool is_long(const Args& a) {
         else if (const auto* l = std::get_if<std::vector<Tensor>>(&a.values[i]))
             large = !l->empty() && (*l)[0].numel() >= 4096;
         else if (const auto* d = std::get_if<Object>(&a.values[i]); d && d->ptr)
-            return false;  // the op will look at a Python object: keep the lock
+            return false;  // the op will access a Python object: keep the lock
     }
     return large;
 }
@@ -266,12 +266,12 @@ Value compute_in_core(const Call& c) {
     return invoke(*c.o.op, c.a);
 }
 
-// Puts a composite's result where the caller wants it; ops of the core have written there already.
+// Stores a composite's result in the caller's tensor; ops of the core have written there already.
 void store_composed(const Call& c, const Value& value) {
     if (!c.o.python && !(c.o.op->flags & COMPOSITE)) return;
     if (const Tensor* t = std::get_if<Tensor>(&value); t && !t->is_same(c.a.out)) store(c.a.out, c.inplace(), *t);
 }
-// Several results into several tensors of out=.
+// Stores several results in several tensors of out=.
 void store_all(const Call& c, const std::vector<Tensor>& outs, const std::vector<Tensor>& results) {
     check_count(static_cast<Py_ssize_t>(results.size()), outs.size());
     for (size_t i = 0; i < outs.size(); i++) {
@@ -294,7 +294,7 @@ void store_all(const Call& c, const std::vector<Tensor>& outs, const std::vector
     }
 }
 
-// Computes a call whose arguments are bound: hand over, cast, take out=, compute, store, wrap.
+// Computes a call whose arguments are bound: hand over, cast, prepare out=, compute, store, wrap.
 PyObject* compute(const Call& c, PyObject* const* args) {
     const char* name = c.inplace() ? c.h->inplace_name.c_str() : c.h->name.c_str();
     OpScope scope(composite_name ? composite_name : name);
@@ -394,7 +394,7 @@ PyObject* set_draws_in_vmap(PyObject*, PyObject* on) {
     });
 }
 
-// An op of a gradient formula, given to the class of one of its tensors as a call from Python would be.
+// An op of a gradient formula, handed to the class of one of its tensors like a call from Python.
 static Value hand_over_from_core(const OpOverload& op, Args& a, const Tensor& taker) {
     Lock lock;
     Owned who(ok(wrap(taker))), dict(ok(PyDict_New()));

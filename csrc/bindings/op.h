@@ -1,4 +1,4 @@
-// Ops as Python sees them: what one name stands for, and how it is called.
+// Ops as Python objects: the overloads of a name, and how they are called.
 #pragma once
 #include <memory>
 
@@ -8,13 +8,13 @@
 namespace fb::py {
 
 struct Overload {
-    const OpOverload* op;  // in the op table, or made here for a composite
+    const OpOverload* op;  // in the op table, or created here for a composite
     const Signature& signature;
     unsigned flags;
     PyObject* python;               // composite, or nullptr
     PyTypeObject* named = nullptr;  // result type of a named result
     std::unique_ptr<OpOverload> own;
-    int device_at = -1;  // which parameter is the device
+    int device_at = -1;  // index of the device parameter
     bool draws = false;  // takes a generator: draws random numbers
 };
 
@@ -29,7 +29,7 @@ struct OpHandle {
     PyObject* callables[3] = {};  // function, method, in-place method: one object for all names of the op
 };
 
-// Operators are functions that also take a number on the left: 2 - x.
+// Operators are functions that also accept a number on the left: 2 - x.
 enum class Mode { Function, Method, Inplace, Operator };
 
 PyObject* set_draws_in_vmap(PyObject*, PyObject* on);  // Python's _C.set_draws_in_vmap

@@ -34,7 +34,7 @@ const std::pair<const char*, const char*> spellings[] = {
     {"axis", "dim"}, {"axes", "dims"}, {"axis", "dims"}, {"dims", "dim"},   {"keepdims", "keepdim"}, {"x", "input"},
     {"x1", "input"}, {"x2", "other"},  {"a", "input"},   {"self", "input"}, {"shape", "size"},       {"size", "shape"}};
 
-// What an argument should have been, for an error: "dtype (or None), say flambeau.float32".
+// The expected kind of argument, for an error: "dtype (or None), say flambeau.float32".
 std::string described(const Param& p) {
     std::string text = p.type_text.substr(p.type_text.find_first_not_of('*'));
     if (p.optional && text.back() == '?') text.pop_back();

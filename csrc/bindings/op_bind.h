@@ -1,4 +1,4 @@
-// The arguments of a call of an op, bound to one of its signatures.
+// Binds the arguments of a call to a signature of an op.
 #pragma once
 #include <string>
 
@@ -12,11 +12,11 @@ struct Binding {
     PyObject* out = nullptr;
 };
 
-// Why a call does not fit; only filled when somebody wants to read it.
+// Why a call does not fit a signature; only recorded when requested.
 struct Misfit {
     std::string* text;
-    int first = 0;  // the parameter that a caller counts as the first: a method's own tensor is not counted
-    // why() is the text; it is made only where somebody asks.
+    int first = 0;  // the parameter that counts as the first for the caller: a method's own tensor is not counted
+    // why() makes the text; called only when requested.
     template <class F>
     bool say(F&& why) {
         if (text) *text = why();
@@ -24,11 +24,11 @@ struct Misfit {
     }
 };
 
-// Whether the arguments fit the overload; then `a` has their values, and `b` the objects that stand for them.
+// Whether the arguments fit the overload; then `a` has their values, and `b` the objects they came from.
 bool bind(const Overload& o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Args& a, Binding& b,
           Misfit misfit, bool is_operator = false);
 
-// The class of an object, and with that of a list or tuple the classes of what is in it.
+// The class of an object, and for a list or tuple also the classes of its items.
 std::string type_name(PyObject* o);
 std::string contents(PyObject* o);
 

@@ -1,4 +1,4 @@
-// The Python objects that stand for ops, and the table of them: one vectorcall entry serves every op.
+// The Python objects of ops, and their table: one vectorcall entry serves every op.
 #include <map>
 
 #include "bindings/items.h"
@@ -63,7 +63,7 @@ PyObject* op_signatures(PyObject* self, void*) {
     }
     return PyList_AsTuple(list.get());
 }
-// What inspect.signature() asks for; made in Python, as nothing but tools for people needs it.
+// For inspect.signature(); implemented in Python, as only tools for people use it.
 PyObject* op_signature(PyObject* self, void*) {
     return guarded([&]() -> PyObject* {
         PyOp* op = reinterpret_cast<PyOp*>(self);
@@ -129,7 +129,7 @@ Owned make_op(OpHandle* handle, Mode mode) {
     return Owned(reinterpret_cast<PyObject*>(op));
 }
 
-// One field a line, as PyTorch shows them: the texts of tensors have lines of their own.
+// One field per line, as in PyTorch.
 PyObject* named_repr(PyObject* self) {
     return guarded([&] {
         PyTypeObject* type = Py_TYPE(self);
@@ -212,7 +212,7 @@ void publish(PyObject* namespaces, OpHandle& handle, const std::string& name) {
         return made;
     };
     if (handle.flags & FUNCTION) ok(PyDict_SetItemString(dict, short_name.c_str(), callable(Mode::Function)));
-    if (!space.empty()) return;  // special.expit is no method
+    if (!space.empty()) return;  // special.expit is not a method
     PyObject* type = reinterpret_cast<PyObject*>(tensor_type);
     if (handle.flags & METHOD) ok(PyObject_SetAttrString(type, short_name.c_str(), callable(Mode::Method)));
     if (handle.flags & INPLACE) {
@@ -273,8 +273,8 @@ PyObject* registry(PyObject*, PyObject*) {
     });
 }
 
-// A signature as Python sees it: (name, ((type, argument, default or None, keyword-only, spelled out), …), result),
-// where the result is a type, or ((type, field), …).
+// A signature for Python: (name, ((type, argument, default or None, keyword-only, spelled out), …), result), where the
+// result is a type, or ((type, field), …).
 PyObject* parsed(const Signature& signature) {
     Owned params(ok(PyTuple_New(signature.size())));
     for (int i = 0; i < signature.size(); i++) {
@@ -315,7 +315,8 @@ PyMethodDef functions[] = {
     {"define_alias", define_alias, METH_VARARGS, "define_alias(name, target): another name for an op."},
     {"parse_signature", parse_signature_text, METH_O, "parse_signature(text): name, arguments and result."},
     {"registry", registry, METH_NOARGS, "registry(): every op's signatures, flags and doc."},
-    {"set_draws_in_vmap", set_draws_in_vmap, METH_O, "set_draws_in_vmap(on): vmap answers ops that draw numbers."},
+    {"set_draws_in_vmap", set_draws_in_vmap, METH_O,
+     "set_draws_in_vmap(on): ops that draw numbers are handed to vmap."},
     {}};
 
 }  // namespace

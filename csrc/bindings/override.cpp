@@ -1,4 +1,4 @@
-// Here is only the question whether somebody wants the call; flambeau.overrides asks them in order.
+// Finds out whether a class or mode handles the call; flambeau.overrides asks them in order.
 #include "bindings/override.h"
 
 #include <atomic>
@@ -9,10 +9,10 @@ namespace fb::py {
 namespace {
 
 PyObject* protocol = nullptr;  // "__torch_function__"
-PyObject* disabled = nullptr;  // the attribute of classes that want no calls
-PyObject* handler = nullptr;   // flambeau.overrides._dispatch, found at the first such call
+PyObject* disabled = nullptr;  // the attribute of classes that do not handle calls
+PyObject* handler = nullptr;   // flambeau.overrides._dispatch, looked up at the first such call
 
-// Who is not asked at present on this thread, and how many modes are open on it.
+// Handlers that are disabled on this thread, and the number of modes active on it.
 enum Off { Nobody, Classes, Everybody };
 thread_local int off = Nobody;
 thread_local int modes = 0;
@@ -34,7 +34,7 @@ bool has_item_that_handles(PyObject* o) {
     return (PyTuple_CheckExact(o) || PyList_CheckExact(o)) && any_item(o, handles_calls);
 }
 
-// The method an operator stands for when the tensor is on its right: 2 - x.
+// The method of an operator whose right operand is the tensor: 2 - x.
 const char* reflected(const std::string& op) {
     static const std::pair<const char*, const char*> names[] = {
         {"sub", "__rsub__"},
@@ -73,7 +73,7 @@ PyObject* is_overridden(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 }
 PyObject* class_handles(PyObject*, PyObject* object) { return PyBool_FromLong(handles_calls(object)); }
 
-// Runs the function as if the class had not been asked.
+// Runs the function without asking the class.
 PyObject* disabled_impl(PyObject*, PyObject* args) {
     PyObject *func, *types, *arguments = nullptr, *keywords = nullptr;
     if (!PyArg_ParseTuple(args, "OO|OO", &func, &types, &arguments, &keywords)) return nullptr;
@@ -92,8 +92,8 @@ PyObject* disabled_impl(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
      "Stored as __torch_function__, says that a class does not handle calls itself."},
-    {"_override_off", get_off, METH_NOARGS, "Who is not asked: 0 nobody, 1 classes, 2 modes neither."},
-    {"_set_override_off", set_off, METH_O, "Sets who is not asked; returns what it was."},
+    {"_override_off", get_off, METH_NOARGS, "Disabled handlers: 0 none, 1 classes, 2 also modes."},
+    {"_set_override_off", set_off, METH_O, "Sets the disabled handlers; returns the previous value."},
     {"_set_override_modes", set_modes, METH_O, "Sets how many modes are open on this thread."},
     {"_is_overridden", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(is_overridden)), METH_FASTCALL,
      "Whether a call with these arguments would be given away."},

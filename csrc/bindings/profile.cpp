@@ -1,4 +1,4 @@
-// The recorder as Python functions; flambeau.profiler is written on them.
+// The profiler's recorder as Python functions, used by flambeau.profiler.
 #include "base/profile.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string interpreter_stack() {
 
 int64_t live_bytes() { return host_allocator().stats().allocated; }
 
-// The call that runs here: that of the op, else the interpreter's frame where this thread holds its lock.
+// The running call: that of the op, else the interpreter's frame if this thread holds its lock.
 Location line_of_allocation() {
     if (current_op) return current_location;
     return PyGILState_Check() ? here() : Location();
@@ -73,7 +73,7 @@ PyObject* profile_stop(PyObject*, PyObject*) {
     });
 }
 
-// A range named by the user: a capsule while somebody records, else None.
+// A range named by the user: a capsule while recording, else None.
 constexpr const char* capsule_name = "flambeau.profile_range";
 PyObject* profile_begin(PyObject*, PyObject* name) {
     return guarded([&]() -> PyObject* {
@@ -93,7 +93,7 @@ PyObject* profile_end(PyObject*, PyObject* capsule) {
         if (capsule == Py_None) Py_RETURN_NONE;
         auto* event = static_cast<ProfileEvent*>(PyCapsule_GetPointer(capsule, capsule_name));
         if (!event) return nullptr;
-        end_event(std::make_unique<ProfileEvent>(*event));  // the capsule keeps and frees its own
+        end_event(std::make_unique<ProfileEvent>(*event));  // the capsule keeps and frees its own copy
         Py_RETURN_NONE;
     });
 }

@@ -1,4 +1,4 @@
-// Small tools around the C API: owned references, error translation, and the types of this package.
+// Helpers around the C API: owned references, error translation, and the types of this package.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -47,7 +47,7 @@ inline PyObject* ok(PyObject* p) {
 inline void ok(int status) {
     if (status < 0) throw PythonError{};
 }
-// The truth of an object; its __bool__ may raise.
+// Truth value of an object; its __bool__ may raise.
 inline bool truth(PyObject* o) {
     int answer = PyObject_IsTrue(o);
     ok(answer);
@@ -81,7 +81,7 @@ int guarded_int(F&& f) {
     }
 }
 
-// ---- types ---------------------------------------------------------------------------------------------------------
+// ---- types ----------------------------------------------------------------------------------------------------------
 
 struct PyTensor {
     PyObject_HEAD TensorImpl* impl;
@@ -99,25 +99,25 @@ extern PyObject* error_classes[8];
 
 inline bool is_tensor(PyObject* o) { return Py_IS_TYPE(o, tensor_type) || PyObject_TypeCheck(o, tensor_type); }
 [[noreturn]] void not_a_tensor(PyObject* o);
-// Raises for other objects: what Python code gave back need not be what it should be, whatever isinstance() says.
+// Raises for other objects: a value returned by Python code may have the wrong type, whatever isinstance() says.
 inline Tensor tensor_of(PyObject* o) {
     if (!is_tensor(o)) not_a_tensor(o);
     return Tensor(Ref<TensorImpl>(reinterpret_cast<PyTensor*>(o)->impl));
 }
-// For those who look at strides or memory.
+// For code that reads strides or memory.
 inline Tensor settled(PyObject* o) {
     Tensor t = tensor_of(o);
     settle(t);
     return t;
 }
-// For those who read elements in C++: on the CPU, wherever they were.
+// The tensor on the CPU, copied if necessary, for code that reads elements in C++.
 Tensor on_cpu(const Tensor& t);
 inline Tensor readable(PyObject* o) {
     Tensor t = settled(o);
     check_readable(t);
     return t.device().type == DeviceType::CPU ? t : on_cpu(t);
 }
-// For those who hand out the memory itself.
+// For code that exposes the memory itself.
 inline Tensor host_memory(PyObject* o) {
     Tensor t = settled(o);
     check_readable(t);
@@ -127,9 +127,9 @@ inline Tensor host_memory(PyObject* o) {
                   "tensor to host memory first");
     return t;
 }
-// New reference; the same object for the same tensor while it lives.
+// New reference; the same object for the same tensor while the object lives.
 PyObject* wrap(const Tensor& t);
-// As `type`, a subclass of Tensor: a new object on the same tensor data.
+// A new object of `type`, a subclass of Tensor, with the same tensor data.
 PyObject* wrap_as(const Tensor& t, PyTypeObject* type);
 
 PyObject* wrap(DType dtype);
@@ -143,7 +143,8 @@ DType dtype_of(PyObject* o);
 Device device_of(PyObject* o);  // a device object
 Ref<Generator> generator_of(PyObject* o);
 
-// Python number (NumPy scalars included) to Scalar; false when it is none. Never accepts str, bytes or tensors.
+// Converts a Python number (NumPy scalars included) to Scalar; false if it is not one. Never accepts str, bytes or
+// tensors.
 bool scalar_of(PyObject* o, Scalar& out);
 bool is_numpy_array(PyObject* o);
 
@@ -158,10 +159,10 @@ void add_autocast(PyObject* module);
 void add_exchange(PyObject* module);
 void add_autograd(PyObject* module);
 
-// Calls a registered op by name with Python arguments (borrowed): the operators' way in.
+// Calls a registered op by name with Python arguments (borrowed); used by the operators.
 struct OpHandle;
 OpHandle* find_op(const char* name);
-// Gives a call to the class of `who`, a tensor of a class with __flambeau_dispatch__(op name, arguments).
+// Hands a call to the class of `who`, a tensor of a class with __flambeau_dispatch__(op name, arguments).
 PyObject* hand_over(PyObject* who, const std::string& name,
                     const std::vector<std::pair<const char*, PyObject*>>& arguments);
 PyObject* hand_over(PyObject* who, const std::string& name, const Owned& arguments);

@@ -1,4 +1,4 @@
-// Tensors kept for backward: hooks that pack them, and what a Function keeps through its context.
+// Tensors saved for backward: pack and unpack hooks, and what a Function saves through its context.
 #include "autograd/saved.h"
 
 #include "bindings/graph.h"
@@ -15,7 +15,7 @@ struct PackedObject : RefCounted {
 };
 struct PythonSavedHooks final : SavedHooks {
     PythonSavedHooks(PyObject* p, PyObject* u) : pack_function(p), unpack_function(u) {}
-    // Tensors kept by what the hook itself does are not packed again.
+    // Tensors saved by the hook's own ops are not packed again.
     struct Quiet {
         Quiet() { saved_hooks.emplace_back(); }
         ~Quiet() { saved_hooks.pop_back(); }
@@ -56,11 +56,11 @@ PyObject* pop_saved_hooks(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// SavedTensor: what a Function keeps through its context, or one of the tensors that a recorded op keeps.
+// SavedTensor: a tensor saved by a Function through its context, or by a recorded op.
 struct PySaved {
-    PyObject_HEAD Saved* saved;  // a Function's; null for what an op keeps
+    PyObject_HEAD Saved* saved;  // a Function's; null for an op's
     Saved::Expected* expected;
-    Edge* edge;  // where the kept tensor's history is found; filled in for results once the node exists
+    Edge* edge;  // the saved tensor's place in the graph; filled in for results once the node exists
     std::string* maker;
     Location where;
     OpNode* node;  // the op's node, retained, with the number of the tensor among its arguments or results
@@ -79,7 +79,7 @@ void saved_dealloc(PyObject* o) {
     type->tp_free(o);
     Py_DECREF(type);
 }
-// Runs a function of the saved tensor, which a backward may release meanwhile.
+// Runs a function of the saved tensor, which a concurrent backward may release.
 template <class F>
 PyObject* with_saved(PySaved* self, const char* what, F function) {
     if (self->saved) return function(*self->saved);
@@ -92,7 +92,7 @@ PyObject* with_saved(PySaved* self, const char* what, F function) {
                    "the graph a second time or if you need to access saved variables after calling backward");
     return function(self->result ? self->node->results[self->number] : self->node->slots[self->number].saved);
 }
-// A tensor that an op's node keeps.
+// A tensor saved by an op's node.
 PyObject* unpack_kept(PySaved* self, const Saved& saved) {
     OpNode& node = *self->node;
     if (!saved.defined()) Py_RETURN_NONE;
@@ -119,7 +119,7 @@ PyObject* saved_register_hooks(PyObject* o, PyObject* args) {
         });
     });
 }
-// What is kept: the tensor, or what the pack hook made of it.
+// The saved tensor, or what the pack hook returned.
 PyObject* saved_data(PyObject* o, void*) {
     return guarded([&] {
         return with_saved(reinterpret_cast<PySaved*>(o), "data", [&](Saved& saved) {
@@ -158,7 +158,7 @@ PyObject* saved_unpack(PyObject* o, PyObject* args) {
     });
 }
 PyMethodDef saved_methods[] = {
-    {"unpack", saved_unpack, METH_VARARGS, "The tensor, if nobody changed it since."},
+    {"unpack", saved_unpack, METH_VARARGS, "The tensor; raises an error if it was changed since."},
     {"register_hooks", saved_register_hooks, METH_VARARGS,
      "register_hooks(pack_hook, unpack_hook): as autograd.graph.saved_tensors_hooks, for this tensor alone."},
     {}};
@@ -191,7 +191,7 @@ PyObject* save_tensor(PyObject*, PyObject* args) {
     });
 }
 
-// A SavedTensor that keeps None, for save_for_backward(None).
+// A SavedTensor that holds None, for save_for_backward(None).
 PyObject* saved_none(PyObject*, PyObject*) {
     return guarded([] { return saved_tensor(nullptr, 0, false); });
 }

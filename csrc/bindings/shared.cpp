@@ -1,5 +1,5 @@
-// Memory shared between processes: mapping a file, counting in it, moving a tensor's bytes there. Who allocates, sends
-// and frees blocks is decided in flambeau/multiprocessing.
+// Memory shared between processes: mapping a file, counting in it, moving a tensor's bytes there. Allocating, sending
+// and freeing blocks is decided in flambeau/multiprocessing.
 #include "bindings/shared.h"
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ void unmap(PyObject* capsule) {
     delete mapping;
 }
 
-// shared_map(fd, bytes): no descriptor is kept, which Python's own mmap would do.
+// shared_map(fd, bytes): keeps no descriptor, unlike Python's mmap.
 PyObject* shared_map(PyObject*, PyObject* args) {
     int fd;
     Py_ssize_t bytes;
@@ -42,7 +42,7 @@ PyObject* shared_map(PyObject*, PyObject* args) {
     return Py_BuildValue("nN", reinterpret_cast<Py_ssize_t>(address), capsule);
 }
 
-// shared_add(address, delta): the new value of a counter that several processes change.
+// shared_add(address, delta): adds to a counter shared by several processes; returns the new value.
 PyObject* shared_add(PyObject*, PyObject* args) {
     Py_ssize_t address;
     long long delta;
@@ -51,7 +51,7 @@ PyObject* shared_add(PyObject*, PyObject* args) {
     return PyLong_FromLongLong(std::atomic_ref(counter).fetch_add(delta) + delta);
 }
 
-// shared_take(address): takes one from a counter unless it is at zero, and says whether it did.
+// shared_take(address): decrements a counter unless it is zero; returns whether it did.
 PyObject* shared_take(PyObject*, PyObject* number) {
     auto* counter = static_cast<long long*>(PyLong_AsVoidPtr(number));
     if (!counter) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_False);
@@ -79,7 +79,7 @@ struct Release {
     }
 };
 
-// shared_move(tensor, address, owner): the storage's bytes move to the address; every view of it moves along.
+// shared_move(tensor, address, owner): moves the storage's bytes, and with them every view, to the address.
 PyObject* shared_move(PyObject*, PyObject* args) {
     PyObject *object, *owner;
     Py_ssize_t address;

@@ -1,4 +1,4 @@
-// flambeau.Size: a tuple of ints. In C++ because every x.shape[0] goes through it.
+// flambeau.Size: a tuple of ints. In C++ because every x.shape[0] uses it.
 #include "base/wording.h"
 #include "bindings/convert.h"
 #include "bindings/items.h"
@@ -28,7 +28,7 @@ PyObject* size_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     if (!values) return size_type->tp_alloc(size_type, 0);
     return guarded([&]() -> PyObject* {
         Items items(values);
-        std::vector<Owned> numbers;  // complete before the tuple exists: the collector shows it to everybody
+        std::vector<Owned> numbers;  // complete before the tuple exists: the collector exposes it at once
         for (PyObject* item : items) {
             if (!PyIndex_Check(item))
                 return PyErr_Format(PyExc_TypeError, "Size: expected ints, got %s at position %zd",

@@ -30,7 +30,7 @@ PyObject* set_num_threads_(PyObject*, PyObject* o) {
 PyObject* threads_reason(PyObject*, PyObject*) { return PyUnicode_FromString(num_threads_reason().c_str()); }
 
 PyObject* cpu_level_(PyObject*, PyObject*) { return PyUnicode_FromString(name(cpu_level())); }
-// For tests: which kernels run, of those that exist for several levels of the processor.
+// For tests: selects among kernels that exist for several processor levels.
 PyObject* set_cpu_level_(PyObject*, PyObject* o) {
     return guarded([&]() -> PyObject* {
         OpScope scope("set_cpu_level");
@@ -120,7 +120,7 @@ PyObject* config(PyObject*, PyObject*) {
 }
 
 #ifdef FLAMBEAU_THREAD_SANITIZE
-// A bug on purpose, as below: two threads write one variable without a lock.
+// A deliberate bug: two threads write one variable without a lock.
 PyObject* deliberate_race(PyObject*, PyObject*) {
     int counter = 0;
     auto chunk = [](void* context, int64_t) {
@@ -132,7 +132,7 @@ PyObject* deliberate_race(PyObject*, PyObject*) {
 }
 #endif
 
-// Bugs on purpose, so that a job whose checks are silently off cannot stay green. Only where blocks are exact.
+// Deliberate bugs, so that a job whose checks are silently off cannot pass. Only where blocks are exact.
 PyObject* deliberate_overrun(PyObject*, PyObject*) {
     Tensor t = empty({3}, DType::F32, cpu_device);
     volatile float* p = t.data<float>();
@@ -163,7 +163,7 @@ PyMethodDef functions[] = {
     {"memory_stats", memory_stats, METH_NOARGS, "memory_stats(): counters of the caching allocator."},
     {"memory_summary", memory_summary, METH_NOARGS, "memory_summary(): the counters as a table."},
     {"empty_cache", empty_cache, METH_NOARGS,
-     "empty_cache(): returns cached memory to the system; answers how many bytes."},
+     "empty_cache(): returns cached memory to the system, and the number of bytes freed."},
     {"reset_peak", reset_peak, METH_NOARGS, "reset_peak(): peaks start again from the present values."},
     {"set_memory_cap", set_memory_cap, METH_O,
      "set_memory_cap(bytes): at most this much is reserved; None or 0 takes the cap away."},
@@ -206,7 +206,7 @@ static Tensor pin(const Tensor& t) {
 
 void add_system(PyObject* module) {
     pin_result = pin;
-    cpu_level();  // an impossible FLAMBEAU_CPU_LEVEL is reported at import
+    cpu_level();  // an invalid FLAMBEAU_CPU_LEVEL is reported at import
     ok(PyModule_AddFunctions(module, functions));
     if (exact_blocks()) ok(PyModule_AddFunctions(module, deliberate));
 }

@@ -1,4 +1,4 @@
-// The Tensor type: a handle on TensorImpl, its operators and its quick properties. Everything else is an op or Python.
+// The Tensor type: a handle on TensorImpl, its operators and its fast properties. Everything else is an op or Python.
 #include <cstring>
 
 #include "base/exclusive.h"
@@ -22,8 +22,7 @@ namespace {
 
 PyTensor* cast(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
 
-// ---- life
-// ------------------------------------------------------------------------------------------------------------
+// ---- life -----------------------------------------------------------------------------------------------------------
 
 PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     // Not tracked by the garbage collector until it carries attributes: a bare tensor refers to no Python object.
@@ -42,11 +41,11 @@ PyObject* make(PyTypeObject* type, TensorImpl* impl) {
     return reinterpret_cast<PyObject*>(self);
 }
 
-// Note [Objects kept by the core]: a tensor that only the core still holds (a gradient, something saved) comes back to
-// Python as a new object, unless the old one had something to lose: its class or attributes. Then it stays, owned by
-// the TensorImpl instead of owning it, untracked and without weak references, so that nobody can find it but wrap().
-// A gradient that was looked at stays too, for programs that compare id(p.grad): get_grad gives it an
-// empty dictionary.
+// Note [Objects kept by the core]: a tensor that only the core still holds (a gradient, something saved) gets a new
+// Python object when it is next wrapped, unless the old one has state to lose: its class or attributes. Then the object
+// is kept, owned by the TensorImpl instead of owning it, untracked and without weak references, so that only wrap() can
+// find it. A gradient that was read is kept too, for programs that compare id(p.grad): get_grad gives it an empty
+// dictionary.
 bool keep_for_core(PyObject* o) {
     PyTensor* self = cast(o);
     bool has_state = Py_TYPE(o) != tensor_type || self->dict;
@@ -58,7 +57,7 @@ bool keep_for_core(PyObject* o) {
     impl->release();
     return true;
 }
-// The last reference of the core is gone.
+// Called when the core's last reference is gone.
 void release_kept(void* pyobj) {
     if (!Py_IsInitialized()) return;
     Lock lock;
@@ -99,14 +98,14 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
     return status;
 }
 
-// Whoever holds the dictionary can put the tensor itself into it: only then must the collector know.
+// Code with access to the dictionary can put the tensor itself into it: only then must the collector track it.
 PyObject* get_dict(PyObject* o, void*) {
     PyObject* dict = PyObject_GenericGetDict(o, nullptr);
     if (dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
     return dict;
 }
 
-// Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; kept in Python.
+// Tensor(data): PyTorch's legacy constructor, sizes or data in the default dtype; implemented in Python.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     Owned module(in_python<PyImport_ImportModule>("flambeau._tensor.methods"));
     if (!module) return nullptr;
@@ -117,14 +116,13 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     return guarded([&]() -> PyObject* {
         if (type == tensor_type) return made.release();
         Tensor t = tensor_of(made.get());
-        made = Owned();  // the object below is then the one that stands for the tensor, and keeps its class
+        made = Owned();  // the object below is then the tensor's, and keeps its class
         return wrap_as(t, type);
     });
 }
 int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }
 
-// ---- operators
-// -------------------------------------------------------------------------------------------------------
+// ---- operators ------------------------------------------------------------------------------------------------------
 
 bool is_operand(PyObject* o) {
     if (is_tensor(o)) return true;
@@ -276,8 +274,7 @@ Py_ssize_t tensor_length(PyObject* o) {
     }
 }
 
-// ---- quick properties and methods
-// ---------------------------------------------------------------------------------------
+// ---- fast properties and methods ------------------------------------------------------------------------------------
 
 PyObject* get_shape(PyObject* o, void*) {
     return guarded([&] { return wrap_size(cast(o)->impl->shape); });
@@ -361,7 +358,7 @@ PyObject* m_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t nargs, 
             fail_type("memory_format must be a memory_format, got ", Py_TYPE(args[0])->tp_name);
         Tensor t = settled(o);
         int64_t format = std::get<Scalar>(value).i;
-        // PyTorch answers for preserve_format too, as for contiguous_format.
+        // PyTorch returns the same for preserve_format as for contiguous_format.
         if (format == 0 || format == 1) return PyBool_FromLong(t.is_contiguous());
         if (t.dim() != format + 2) Py_RETURN_FALSE;
         Dims order{0};
@@ -390,12 +387,12 @@ PyObject* m_as_subclass(PyObject* o, PyObject* type) {
         return wrap_as(same, reinterpret_cast<PyTypeObject*>(type));
     });
 }
-// Makes this handle stand for another tensor's data: `x.data = y`, set_().
+// Makes this handle refer to another tensor's data: `x.data = y`, set_().
 PyObject* m_set_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
         Tensor to = settled(o), from = settled(other);
-        // A class that takes over calls keeps in its objects what the memory does not tell.
+        // A class that handles calls stores state in its objects that the memory does not have.
         if (from.impl()->functorial && Py_TYPE(o) != Py_TYPE(other))
             fail_type("the data of a ", Py_TYPE(other)->tp_name, " cannot become that of a ", Py_TYPE(o)->tp_name,
                       "; convert it first, say with to_dense()");
@@ -404,7 +401,7 @@ PyObject* m_set_impl(PyObject* o, PyObject* other) {
         Py_RETURN_NONE;
     });
 }
-// Exchanges what two objects stand for, history and gradient included; the objects keep class and attributes.
+// Exchanges the data of two objects, history and gradient included; the objects keep class and attributes.
 PyObject* m_swap_impl(PyObject* o, PyObject* other) {
     return guarded([&]() -> PyObject* {
         if (!is_tensor(other)) fail_type("expected a tensor, got ", Py_TYPE(other)->tp_name);
@@ -412,7 +409,7 @@ PyObject* m_swap_impl(PyObject* o, PyObject* other) {
         exclusively([&] {
             std::swap(a->impl, b->impl);
             if (a->impl == b->impl) return;
-            // Further objects may stand for the same tensor; they stay what they are.
+            // The tensor may have further Python objects; they are not changed.
             bool known = a->impl->pyobj == b, other_known = b->impl->pyobj == a;
             if (known) a->impl->pyobj = a;
             if (other_known) b->impl->pyobj = b;
@@ -420,7 +417,7 @@ PyObject* m_swap_impl(PyObject* o, PyObject* other) {
         Py_RETURN_NONE;
     });
 }
-// How many references the core holds, this object's own included.
+// Number of references held by the core, including this object's.
 PyObject* m_use_count(PyObject* o, PyObject*) { return PyLong_FromLongLong(cast(o)->impl->use_count()); }
 
 PyGetSetDef getset[] = {

@@ -1,4 +1,4 @@
-// What tensors have to do with the graph: requires_grad, grad, history, hooks.
+// Graph attributes of tensors: requires_grad, grad, history, hooks.
 #include "bindings/graph.h"
 #include "bindings/override.h"
 #include "ops/table/common.h"
@@ -41,7 +41,7 @@ PyObject* get_grad(PyObject* o, void*) {
         bool never = !grad && meta->tracked() && !meta->requires_grad() && !meta->retains();
         if (never && in_python<PyErr_WarnEx>(PyExc_UserWarning, not_a_leaf, 1) < 0) return nullptr;
         if (!grad) Py_RETURN_NONE;
-        // With a dictionary the object stays as long as the gradient: Note [Objects kept by the core].
+        // With a dictionary the object lives as long as the gradient: Note [Objects kept by the core].
         Owned object(wrap(grad));
         auto* tensor = reinterpret_cast<PyTensor*>(object.get());
         if (!tensor->dict) tensor->dict = ok(PyDict_New());
@@ -133,7 +133,7 @@ Tensor same_memory(const Tensor& t) {
 PyObject* m_detach(PyObject* o, PyObject*) {
     return guarded([&] { return overridden(&o, 1) ? give_to_class("detach", &o, 1) : wrap(same_memory(settled(o))); });
 }
-// What `.data` gives: like detach(), but writes through it go unnoticed by the checks of backward.
+// `.data`: like detach(), but backward does not notice writes through it.
 PyObject* m_untracked(PyObject* o, PyObject*) {
     return guarded([&]() -> PyObject* {
         if (overridden(&o, 1)) {
@@ -183,7 +183,7 @@ PyObject* m_add_hook(PyObject* o, PyObject* f) {
             hooks.tensor.push_back({node ? meta.output() : 0, id, tensor_hook(f)});
         });
         if (!node && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
-        // The handle removes the hook from where it is now, whatever happens to the tensor.
+        // The handle removes the hook from its current place, whatever happens to the tensor.
         Owned place(node ? wrap_node(node) : Py_NewRef(o));
         return Py_BuildValue("(OL)", place.get(), static_cast<long long>(id));
     });
@@ -249,7 +249,7 @@ PyMethodDef autograd_methods[] = {
      ">>> "
      "(fb.ones(2).requires_grad_() * 2).detach_()\n    tensor([2., 2.])\n"},
     {"retain_grad", m_retain_grad, METH_NOARGS,
-     "retain_grad()\n\nKeeps the gradient of this tensor in .grad although it is no leaf.\n\nExample:\n    >>> x = "
+     "retain_grad()\n\nKeeps the gradient of this non-leaf tensor in .grad.\n\nExample:\n    >>> x = "
      "fb.ones(2).requires_grad_()\n    >>> y = x * 2\n    >>> y.retain_grad()\n    >>> y.sum().backward()\n    >>> "
      "y.grad\n    tensor([1., 1.])\n"},
     {"is_inference", m_is_inference, METH_NOARGS,

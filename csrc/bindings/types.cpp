@@ -32,8 +32,7 @@ void translate_exception() {
 
 namespace {
 
-// ---- dtype
-// -----------------------------------------------------------------------------------------------------------
+// ---- dtype ----------------------------------------------------------------------------------------------------------
 
 struct PyDType {
     PyObject_HEAD DType value;
@@ -84,8 +83,7 @@ PyType_Slot dtype_slots[] = {
      const_cast<char*>("An element type, such as fb.float32.\n\nExample:\n    >>> fb.float32.itemsize\n    4\n")},
     {0, nullptr}};
 
-// ---- device
-// ----------------------------------------------------------------------------------------------------------
+// ---- device ---------------------------------------------------------------------------------------------------------
 
 struct PyDevice {
     PyObject_HEAD Device value;
@@ -189,12 +187,11 @@ PyType_Slot device_slots[] = {
                                   ">>> fb.device('cpu')\n    device(type='cpu')\n")},
     {0, nullptr}};
 
-// ---- Generator
-// ---------------------------------------------------------------------------------------------------------
+// ---- Generator ------------------------------------------------------------------------------------------------------
 
 struct PyGenerator {
     PyObject_HEAD Generator* value;
-    Device device;  // that it was asked for; the numbers are the same on all
+    Device device;  // the requested one; the numbers are the same on all
 };
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

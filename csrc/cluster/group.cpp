@@ -38,14 +38,14 @@ bool reached(const std::atomic<uint32_t>& word, uint32_t target) {
     return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
 }
 
-// An empty tensor may have no address, which memcpy does not take even for no bytes.
+// An empty tensor may have a null address, which memcpy must not get even for zero bytes.
 void copy_bytes(void* to, const void* from, size_t bytes) {
     if (bytes) std::memcpy(to, from, bytes);
 }
 
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-// Piece i of `count` elements cut for `size` ranks, at cache lines.
+// Piece i of `count` elements split for `size` ranks, at cache lines.
 struct Pieces {
     size_t count, step;
     Pieces(size_t count, int size, size_t item)
@@ -114,7 +114,7 @@ char* Group::slot(int rank) const {
            (2 * static_cast<size_t>(rank) + epoch_ % 2) * slot_;
 }
 
-// ---- waiting -------------------------------------------------------------------------------------------------------
+// ---- waiting --------------------------------------------------------------------------------------------------------
 
 void Group::begin_epoch() {
     for (int r = 0; r < size_; r++)
@@ -188,7 +188,7 @@ void Group::await(int rank, const std::atomic<uint32_t>& word, uint32_t target) 
             outcome = Outcome::Left, who = ranks_[static_cast<size_t>(rank)];
         else if (now() > end_) outcome = Outcome::Late;
         else if (request_->interrupted && request_->interrupted()) outcome = Outcome::Interrupted;
-        // What it left behind is complete if it went after this.
+        // If it left after this call, its data is complete.
         if (outcome != Outcome::Done && !reached(word, target)) throw Failure{{outcome, who, {}}};
         if (outcome != Outcome::Done) return;
     }
@@ -206,7 +206,7 @@ void Group::check_calls() {
     first_ = false;
 }
 
-// ---- calls ---------------------------------------------------------------------------------------------------------
+// ---- calls ----------------------------------------------------------------------------------------------------------
 
 Answer Group::run(const Request& request) {
     request_ = &request;
@@ -315,7 +315,7 @@ void Group::broadcast() {
     const Request& q = *request_;
     Span x = q.out[0];
     size_t start = 0;
-    do {  // one epoch even for nothing: the calls are compared in it
+    do {  // one epoch even without data: the calls are compared in it
         size_t bytes = std::min(slot_, x.bytes - start);
         begin_epoch();
         if (rank_ == q.root) copy_bytes(slot(rank_), x.data + start, bytes);
@@ -372,7 +372,7 @@ void Group::reduce_scatter() {
         post(1);
         await_all(1);
         size_t bytes = length(rank_);
-        // The result may be where this rank's part is, and others' parts may come first.
+        // The result may overlap this rank's part, and others' parts may come first.
         char* mine = q.in[static_cast<size_t>(rank_)].data + start;
         if (rank_ >= 2 && q.out[0].data < mine + bytes && mine < q.out[0].data + q.out[0].bytes)
             mine = static_cast<char*>(std::memcpy(slot(rank_) + static_cast<size_t>(rank_) * part, mine, bytes));
@@ -432,8 +432,8 @@ void Group::scatter() {
     } while (start < x.bytes);
 }
 
-// Sizes differ from pair to pair, so the first epoch tells all of them to all: each must know how many will follow, and
-// that what it expects is what it will get.
+// Sizes differ from pair to pair, so in the first epoch every rank publishes all of them: each must know how many bytes
+// follow, and that they are what it expects.
 void Group::all_to_all() {
     const Request& q = *request_;
     size_t count = static_cast<size_t>(size_);

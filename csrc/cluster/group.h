@@ -1,10 +1,10 @@
-// Collectives between processes of one host, through memory that all of them map.
+// Collectives between processes of one host, through shared memory.
 //
-// Note [Shared segment]: each rank has a seat, with counters that others wait for, and a slot of memory, twice, that it
-// alone writes to. Calls proceed in epochs, which all ranks count alike. In epoch e a rank writes to its slot e % 2,
-// posts 2e + 1, waits for others to post, reads their slots, and, in reductions, posts 2e + 2 when its part of the
-// result is in its slot. When it has read all it needs, it is done with e. A slot is written again in epoch e + 2; by
-// then all have to be done with e, which has mostly been seen to be true long before.
+// Note [Shared segment]: each rank has a seat with counters that others wait for, and two slots of memory that it alone
+// writes to. Calls proceed in epochs, which all ranks count alike. In epoch e a rank writes to its slot e % 2, posts 2e
+// + 1, waits for others to post, reads their slots, and, in reductions, posts 2e + 2 when its part of the result is in
+// its slot. When it has read all it needs, it has finished e. A slot is written again in epoch e + 2, once all ranks
+// have finished e, which is usually long before.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -41,15 +41,15 @@ enum class Outcome : int { Done, Mismatch, Lost, Left, Late, Interrupted };
 
 struct Answer {
     Outcome outcome = Outcome::Done;
-    int rank = -1;     // whose text differs, who is lost (of the program) or late (of the group)
+    int rank = -1;     // whose text differs, or who is lost (rank of the program) or late (rank of the group)
     std::string text;  // of that rank's call
 };
 
 class Group {
   public:
-    // Bytes of a segment with these sizes.
+    // Size of a segment for these parameters, in bytes.
     static size_t bytes(int size, size_t slot);
-    // `memory` is mapped by all and was zero; `ranks` are those of the program.
+    // `memory` is mapped by all ranks and initially zero; `ranks` are those of the program.
     Group(char* memory, int rank, std::vector<int> ranks, size_t slot);
     Answer run(const Request& request);
 
@@ -59,7 +59,7 @@ class Group {
         Answer answer;
     };
     Seat& seat(int rank) const;
-    char* slot(int rank) const;  // of the present epoch
+    char* slot(int rank) const;  // of the current epoch
     void begin_epoch();
     void post(int phase);
     void await_post(int rank, int phase);
@@ -86,7 +86,7 @@ class Group {
     int cores_, spins_, patience_;  // see Note [Waiting for a rank]
     int detour_ = 0;                // so many waits do without handing over the core
     const Request* request_ = nullptr;
-    int64_t end_ = 0;  // of the call, in nanoseconds
+    int64_t end_ = 0;  // deadline of the call, in nanoseconds
     std::shared_ptr<Peers> peers_;
 };
 

@@ -38,7 +38,7 @@ void join_bools(Join op, uint8_t* out, const uint8_t* a, const uint8_t* b, size_
 
 template <class T>
 void join_as(Join op, T* out, const T* a, const T* b, size_t count) {
-    // Integers wrap: unsigned arithmetic of at least the width of int, which is defined.
+    // Integers wrap: unsigned arithmetic of at least the width of int, where overflow is defined.
     auto wrapping = [](auto f) {
         return [f](auto x, auto y) {
             using E = decltype(x);
@@ -56,7 +56,7 @@ void join_as(Join op, T* out, const T* a, const T* b, size_t count) {
             return each(out, a, b, count, wrapping([](auto x, auto y) { return x + y; }));
         case Join::Product:
             if constexpr (is_complex_type<T>)
-                return each(out, a, b, count, [](T x, T y) {  // without the library's search for infinities
+                return each(out, a, b, count, [](T x, T y) {  // without the library's check for infinities
                     return T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
                 });
             else return each(out, a, b, count, wrapping([](auto x, auto y) { return x * y; }));

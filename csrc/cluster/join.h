@@ -1,4 +1,4 @@
-// Reductions of two ranks' values, and the division that makes a sum an average.
+// Elementwise reduction of two ranks' values, and the division that turns a sum into an average.
 #pragma once
 #include <cstddef>
 
@@ -9,7 +9,7 @@ namespace fb::cluster {
 // In the order of JOINS in src/flambeau/distributed/_shared.py.
 enum class Join : int { Sum, Product, Min, Max, And, Or, Xor, Average };
 
-// Whether there is a kernel; the others are composed of ops in Python.
+// Whether there is a kernel; other cases are composed of ops in Python.
 bool can_join(DType dtype, Join op);
 
 // out[i] = a[i] (op) b[i]; out may be a or b. Average adds; divide() follows once.

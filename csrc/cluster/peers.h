@@ -1,4 +1,4 @@
-// What is known of the other processes of the program, for those who wait for them.
+// The known states of the program's other processes, for code that waits for them.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -14,7 +14,7 @@ struct Peers {
     std::atomic<int> lost{-1};              // the first rank that was lost; ends all communication
 };
 
-// Of the program that this process is part of; null when it is alone.
+// For the program this process is part of; null if it runs alone.
 std::shared_ptr<Peers> peers();
 void set_peers(std::shared_ptr<Peers> value);
 

@@ -78,10 +78,10 @@ class Watch {
         int64_t before = now(), beaten = 0;
         while (!ending_) {
             polled.assign(1, {wake_, POLLIN, 0});
-            for (auto& link : links_) polled.push_back({link.fd, POLLIN, 0});  // poll() passes over a negative one
+            for (auto& link : links_) polled.push_back({link.fd, POLLIN, 0});  // poll() skips negative descriptors
             poll(polled.data(), polled.size(), static_cast<int>(beat / 2 / 1'000'000));
             int64_t time = now();
-            // Whoever was stopped itself, or suspended with the machine, has missed what the others sent.
+            // A process that was stopped, or suspended with the machine, has missed the others' messages.
             if (time - before > silence_ / 2)
                 for (auto& link : links_) link.heard = time;
             before = time;
@@ -128,12 +128,12 @@ class Watch {
             if (link.rank != rank || state == Peer::Silent)
                 send(link, {state == Peer::Left ? Word::Left : Word::Lost, {}, static_cast<uint32_t>(rank)});
         uint64_t one = 1;
-        if (write(changed_, &one, sizeof one) < 0) return;  // its reader is gone, and so is who would want to know
+        if (write(changed_, &one, sizeof one) < 0) return;  // the reader has exited
     }
 
     static void send(Link& link, Record record) {
         if (link.fd >= 0 && ::send(link.fd, &record, sizeof record, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-            return;  // recv() will tell
+            return;  // recv() will report it
     }
 
     int rank_;
@@ -150,7 +150,7 @@ std::shared_ptr<Peers> current;
 Watch* watch = nullptr;  // never deleted while its thread runs: a process may exit without ending it
 
 // In a forked child: closes its copies of the connections, whose other ends would take the parent for alive. The thread
-// is not in this process, so it cannot be joined.
+// does not exist in this process, so it cannot be joined.
 void forget() {
     if (!watch) return;
     watch->close_all();

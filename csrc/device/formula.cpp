@@ -1,4 +1,4 @@
-// Parsing the text of formulas: names, numbers, calls and members of p, with C++'s operators and their precedence.
+// Parses the text of formulas: names, numbers, calls and members of p, with C++'s operators and their precedence.
 #include "device/formula.h"
 
 #include <cctype>

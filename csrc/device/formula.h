@@ -1,6 +1,6 @@
 // Elementwise functions as data. A formula is written once, as the text of a row in device/formulas/: backends compile
-// the text into kernels, and parse() turns it into an expression tree, from which programs can make other things. Ops
-// name their row, as in formulas::exp.
+// the text into kernels, and parse() turns it into an expression tree that programs can read. Ops name their row, as in
+// formulas::exp.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ enum Domain : unsigned {
     FC = F | C,
     IFC = I | F | C,
     ALL = 15,
-    E = 16,       // 8-bit floats too, computed in float32; see Note [Storage dtypes]
-    BYTES = 32,   // only moves elements: halves and 8-bit floats as they are
+    E = 16,       // also 8-bit floats, computed in float32; see Note [Storage dtypes]
+    BYTES = 32,   // only moves elements: halves and 8-bit floats unconverted
     DIVIDES = 64  // integer division by zero is an error
 };
 // The dtypes of a domain, one bit each; complex32 computes in complex64.
@@ -41,15 +41,15 @@ constexpr uint32_t dtypes_of(unsigned domain) {
     return mask;
 }
 
-// What comes out: the common dtype; a float of it; bool; the real part's dtype; a float, real; the common dtype, to
-// which the operands are converted first because the result depends on the spacing of its numbers; int32.
+// The dtype of the result: the common dtype; floating point of it; bool; the real part's dtype; real floating point;
+// the common dtype, to which operands are converted first because the result depends on its ULP; int32.
 enum class Result { Same, Float, Bool, Real, FloatReal, Step, Int32 };
 
 }  // namespace formulas
 
-// Numbers that come with a call; formulas call them p.a, p.b, p.c and p.value.
+// Numbers passed with a call; formulas refer to them as p.a, p.b, p.c and p.value.
 struct Numbers {
-    // A number of any kind: exact where T is an integer.
+    // A number of any kind; exact if T is an integer.
     struct Exact {
         c128 number{};
         int64_t whole = 0;
@@ -74,9 +74,9 @@ struct Formula {
     unsigned domain;
     formulas::Result result;
     double cost;  // per element, in units of an addition
-    // Computed in double and rounded once: x, y are converted first.
+    // computed in double and rounded once: x, y are converted first
     bool wide;
-    // Of functions with two results (pair.def): the second one's text and dtype.
+    // For functions with two results (pair.def): the second one's text and dtype.
     const char* second;
     formulas::Result second_result;
     uint32_t dtypes = formulas::dtypes_of(domain);
@@ -85,13 +85,13 @@ struct Formula {
 
 namespace formulas {
 
-inline constexpr int most = 256;  // formulas there may be
+inline constexpr int most = 256;  // maximum number of formulas
 
 #define FORMULA(name, ...) extern const Formula name;
 #include "device/formulas/rows.h"
 #undef FORMULA
 
-// All of them, in no particular order.
+// All formulas, in no particular order.
 const std::vector<const Formula*>& all();
 
 }  // namespace formulas

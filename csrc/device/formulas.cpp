@@ -2,7 +2,7 @@
 
 namespace fb::formulas {
 
-// Backends find their kernels by these numbers.
+// Backends index their kernels by these numbers.
 enum class Id {
 #define FORMULA(name, ...) name,
 #include "device/formulas/rows.h"

@@ -7,8 +7,8 @@ namespace fb::device {
 
 struct Looping {
     // out = formula(in…): `in` points to as many tensors as the formula has inputs, which broadcast to the shape of
-    // `out`. They are seen in the compute type of `common`, the dtype they were promoted to; `out` may have any dtype.
-    // `cost` as in Formula.
+    // `out`. They are converted to the compute type of `common`, the dtype they were promoted to; `out` may have any
+    // dtype. `cost` as in Formula.
     void (*run)(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in,
                 const Numbers* numbers, double cost);
     // The same for a formula with two results, of a floating point tensor.

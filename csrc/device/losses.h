@@ -11,16 +11,17 @@ namespace fb::device {
 struct CtcProblem {
     int64_t steps, batch, classes, blank;
     std::vector<int64_t> input_lengths, target_lengths, starts;
-    int64_t longest = 0;  // target
+    int64_t longest = 0;  // length of the longest target
 };
 
 struct Losses {
-    // input: (N, C) scores; target: (N) int64 classes, which are checked; an ignored class has loss 0. All contiguous.
+    // input: (N, C) scores; target: (N) int64 classes, which are checked; the loss of an ignored class is 0. All
+    // contiguous.
     void (*cross_entropy)(const Tensor& input, const Tensor& target, int64_t ignored, double smoothing,
                           const Tensor& loss, const Tensor& logsumexp);
     void (*cross_entropy_backward)(const Tensor& grad, const Tensor& input, const Tensor& target,
                                    const Tensor& logsumexp, int64_t ignored, double smoothing, const Tensor& out);
-    // targets: int64 labels, which are checked. alpha: (batch, steps, 2 * longest + 1) zeros.
+    // targets: int64 labels, which are checked. alpha: (batch, steps, 2 * longest + 1), zero-initialised.
     void (*ctc)(const CtcProblem& p, const Tensor& targets, const Tensor& log_probs, const Tensor& loss,
                 const Tensor& alpha);
     void (*ctc_backward)(const CtcProblem& p, const Tensor& targets, const Tensor& grad, const Tensor& log_probs,

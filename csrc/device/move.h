@@ -1,4 +1,4 @@
-// Moving elements: copies with conversion, and rearrangements by whole runs.
+// Moving elements: copies with conversion, and rearrangements of contiguous runs.
 #pragma once
 #include <vector>
 
@@ -8,26 +8,26 @@ namespace fb::device {
 
 struct Part {
     const Tensor* tensor;
-    int64_t start;  // along the dimension of joining
+    int64_t start;  // offset along the dimension of joining
 };
 
 struct Moving {
     // Elementwise copy of `from` (broadcast) into `to`, any dtypes and strides.
     void (*copy)(const Tensor& to, const Tensor& from);
-    // Contiguous `to` filled with the bytes of one element.
+    // Fills contiguous `to` with the bytes of one element.
     void (*fill)(const Tensor& to, const char* element);
-    // Contiguous `to` from host memory.
+    // Copies host memory to contiguous `to`.
     void (*write)(const Tensor& to, const void* from);
-    // `to` and `from` have one shape and dtype and do not overlap. As copy, but quick for runs that go backwards.
+    // Like copy, but fast for reversed runs. `to` and `from` have the same shape and dtype and do not overlap.
     void (*copy_flipped)(const Tensor& to, const Tensor& from);
-    // to = from repeated along every dimension; both contiguous, of the same number of dimensions.
+    // to = from repeated along every dimension; both contiguous, with the same number of dimensions.
     void (*repeat)(const Tensor& to, const Tensor& from, const Dims& repeats);
     // Every block of `block` elements of a contiguous `from` written `times` times in a row.
     void (*interleave)(const Tensor& to, const Tensor& from, int64_t block, int64_t times);
-    // Contiguous matrices (batch, rows, columns): keeps what lies on the wanted side of a diagonal, zeros elsewhere. to
-    // may be from.
+    // Contiguous matrices (batch, rows, columns): keeps the elements on the wanted side of a diagonal, zeros the
+    // others. to may be from.
     void (*keep_triangle)(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper);
-    // Contiguous tensors of one dtype into parts of a contiguous `to` along a dimension.
+    // Copies contiguous tensors of one dtype into parts of a contiguous `to` along a dimension.
     void (*join)(const Tensor& to, const std::vector<Part>& parts, int64_t dim);
 };
 inline const Moving& moving(const Tensor& on) { return device::on<Moving>(on.device()); }

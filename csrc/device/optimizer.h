@@ -1,4 +1,4 @@
-// Optimizer steps in one pass over all parameters of a group, which changes them and their state in place.
+// Optimizer steps in one pass over all parameters of a group; parameters and state are updated in place.
 #pragma once
 #include <vector>
 
@@ -8,24 +8,24 @@ namespace fb::device {
 
 inline constexpr int most_optimizer_columns = 5;  // parameter, gradient, and up to three tensors of state
 
-// A parameter with its gradient and state: tensors of one real floating dtype, with numel adjacent elements that are in
+// A parameter with its gradient and state: tensors of one real floating dtype, with numel elements in dense memory, in
 // the same order in all of them. The gradient, column 1, is only read.
 struct OptimizerRow {
     Tensor columns[most_optimizer_columns];
     int64_t numel = 0;
-    // What depends on the number of the step. Adagrad and Adamax use `rate` only; adam() says what it does with them.
+    // Values that depend on the step count. Adagrad and Adamax use `rate` only; adam() documents their use.
     double rate = 0, grad_rate = 0, root = 0, eps = 0;
 };
 using OptimizerRows = std::vector<OptimizerRow>;
 
-// d in the comments is the gradient with its sign and decay: sign · gradient + decay · parameter.
+// In the comments, d is the gradient with its sign and weight decay: sign · gradient + decay · parameter.
 struct SgdStep {
     double sign, decay, momentum, dampening, lr;
-    bool averaging, first, nesterov;  // with a momentum buffer, which is only written in the first step
+    bool averaging, first, nesterov;  // averaging: has a momentum buffer, which the first step only writes
 };
 struct RmspropStep {
     double sign, decay, alpha, eps, momentum, lr;
-    bool centered, averaging;  // with averages of the gradients, with momentum buffers
+    bool centered, averaging;  // centered: averages gradients too; averaging: has momentum buffers
 };
 struct AdagradStep {
     double sign, decay, eps;
@@ -35,14 +35,15 @@ struct AdadeltaStep {
 };
 struct AdamStep {
     double beta1, beta2, decay, shrink, sign;
-    bool amsgrad, with_gradient;  // with the largest second averages, with d itself in the change
+    // amsgrad: keeps the largest second averages; with_gradient: the update includes d itself
+    bool amsgrad, with_gradient;
 };
 struct AdamaxStep {
     double sign, decay, beta1, beta2, eps;
 };
 
-// Optional functions: where a device lacks one, the step raises an error. Columns after parameter and gradient are in
-// the comments.
+// Optional functions: if a device lacks one, the step raises an error. The comments list the columns after parameter
+// and gradient.
 struct OptimizerSteps {
     static constexpr bool optional = true;
 
@@ -57,7 +58,7 @@ struct OptimizerSteps {
     // average m of d, average v of d², [the largest v], for Adam, AdamW, NAdam and RAdam:
     // p ← p · shrink - (grad_rate · d + rate · m) / (sqrt(v) · root + eps); the denominator is eps where root is 0.
     void (*adam)(const OptimizerRows& rows, const AdamStep& step);
-    // average of d, largest d, which fades
+    // average of d, largest d, which decays
     void (*adamax)(const OptimizerRows& rows, const AdamaxStep& step);
 };
 

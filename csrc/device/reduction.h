@@ -1,6 +1,6 @@
 // Reductions and scans as data, like the elementwise functions of device/formula.h: the rows of formulas/reduction.def.
-// Backends compile those with one part, and write the kernels of the others by hand; programs read the expression
-// trees of all.
+// Backends compile the rows whose state is one number, and write the kernels of the others by hand; programs can read
+// the expression trees of all.
 #pragma once
 #include <vector>
 
@@ -8,15 +8,15 @@
 
 namespace fb {
 
-// What the elements of a row are gathered in before they join a wider state: numbers of their kind (float32, int64)
-// that sums have; int64; a byte; their own type; real numbers that hold a modulus.
+// The type of the vector lanes that accumulate elements before they join a wider state: numbers of their kind (float32,
+// int64) for sums; int64; a byte; the element's type; real numbers for a modulus.
 enum class Lanes { Sums, Counts, Flags, Own, Moduli, None };
 
 struct ReductionRow {
     const char* name;
     unsigned domain;
     Lanes lanes;  // None: the kernel is written by hand
-    int numbers;  // of the call
+    int numbers;  // number of the call's numbers that the row uses
     const char *identity, *element, *combine, *finish;
 };
 struct ScanRow {

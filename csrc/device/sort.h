@@ -1,4 +1,4 @@
-// Order: sorting, selecting and searching. Rows lie along the last dimension of contiguous tensors.
+// Sorting, selecting and searching. Rows are along the last dimension of contiguous tensors.
 #pragma once
 #include "device/table.h"
 
@@ -6,26 +6,26 @@ namespace fb::device {
 
 enum class Select { Kth, Median, NanMedian };
 
-// What was asked for is defined: for each element (or slice) its place among the values, and how often each comes.
+// Only requested fields are defined: each element's (or slice's) index among the values, and the count of each value.
 struct Distinct {
     Tensor values, inverse, counts;
 };
 
 struct Sorting {
-    // Stable. Values and where they came from (int64); bool sorts as uint8.
+    // Stable. Sorted values and their original indices (int64); bool sorts as uint8.
     void (*sort)(const Tensor& in, bool descending, const Tensor& values, const Tensor& indices);
     void (*topk)(const Tensor& in, int64_t k, bool largest, bool sorted, const Tensor& values, const Tensor& indices);
-    // One value and place per row; k counts from 0.
+    // One value and index per row; k counts from 0.
     void (*select)(const Tensor& in, Select what, int64_t k, const Tensor& values, const Tensor& indices);
     void (*mode)(const Tensor& in, const Tensor& values, const Tensor& indices);
-    // How many elements of its sorted row lie before each value (or up to it, with `right`). One row for all values, or
-    // one for each of theirs; `sorter` says where the sorted elements are, unless undefined. int64, uint64, float32 or
+    // Number of elements of the sorted row before each value (or not after it, with `right`). One row for all values,
+    // or one per row of values; `sorter` gives the order of the elements, unless undefined. int64, uint64, float32 or
     // float64; `out` is int32 or int64.
     void (*search)(const Tensor& rows, const Tensor& sorter, const Tensor& values, bool right, const Tensor& out);
-    // Whether each element is one of those wanted; dtypes as for search.
+    // Whether each element is in `wanted`; dtypes as for search.
     void (*contains)(const Tensor& x, const Tensor& wanted, bool invert, const Tensor& out);
-    // The different elements, in order or as they come, with neighbours compared only; or the different slices along
-    // the first dimension.
+    // The distinct elements, sorted (`ordered`) or with only neighbours compared; or the distinct slices along the
+    // first dimension.
     Distinct (*distinct)(const Tensor& t, bool ordered, bool inverse, bool counts);
     Distinct (*distinct_slices)(const Tensor& t, bool ordered, bool inverse, bool counts);
 };

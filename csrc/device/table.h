@@ -1,6 +1,6 @@
 // The contract between ops and devices. A family of primitives is a plain struct of function pointers; there is one per
-// device type, and an op takes the one of its output's device: device::sorting(out).sort(…). Primitives get tensors
-// that the op has checked and allocated. A backend fills in its families with Provide; see ARCHITECTURE.md, "Devices".
+// device type, and an op uses that of its output's device: device::sorting(out).sort(…). Primitives get tensors that
+// the op has checked and allocated. A backend fills in its families with Provide; see ARCHITECTURE.md, "Devices".
 #pragma once
 #include <array>
 #include <utility>
@@ -9,9 +9,9 @@
 
 namespace fb::device {
 
-// "not implemented on device …": a primitive or an optional function that the device lacks.
+// Raises "not implemented on device …", for a primitive or an optional function that the device lacks.
 [[noreturn]] void fail_absent(Device device);
-// For functions that give back what they read from elements: meta tensors have none.
+// For functions that return values read from elements, which meta tensors do not have.
 [[noreturn]] void fail_without_values();
 
 // The device of the first tensor among the arguments of a primitive.
@@ -30,7 +30,7 @@ Device device_among(const A&... args) {
 template <class R, class... A>
 using Primitive = R (*)(A...);
 
-// What stands for every primitive of a device that has no backend, or not that one.
+// The entry of a device that lacks the primitive: raises an error.
 struct Absent {
     template <class R, class... A>
     static R call(A... args) {
@@ -41,7 +41,7 @@ struct Absent {
         return call<R, A...>;
     }
 };
-// What stands for every primitive of the meta device: nothing is computed.
+// The entry of the meta device: computes nothing.
 struct Nothing {
     template <class R, class... A>
     static R call(A...) {
@@ -53,7 +53,7 @@ struct Nothing {
     }
 };
 
-// A family with the same entry everywhere.
+// A family with the same entry in all places.
 template <class Family, class Entry>
 constexpr Family filled(Entry entry) {
     return [&]<size_t... i>(std::index_sequence<i...>) {
@@ -61,7 +61,7 @@ constexpr Family filled(Entry entry) {
     }(std::make_index_sequence<sizeof(Family) / sizeof(Primitive<void>)>());
 }
 
-// Functions that a device may lack (Family::optional) are null there, and the op computes with primitives instead.
+// Optional functions of a family (Family::optional) are null where a device lacks them; the op then uses primitives.
 template <class Family>
 concept Optional = requires { requires Family::optional; };
 
@@ -80,7 +80,7 @@ inline const Family& on(Device device) {
     return families<Family>[static_cast<size_t>(device.type)];
 }
 
-// An object of this type at namespace scope is how a backend says what it has.
+// A backend declares an object of this type at namespace scope to provide its entries.
 template <class Family>
 struct Provide {
     Provide(DeviceType type, const Family& family) { families<Family>[static_cast<size_t>(type)] = family; }

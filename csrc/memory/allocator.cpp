@@ -11,9 +11,9 @@ namespace fb {
 namespace {
 
 constexpr size_t MB = size_t(1) << 20;
-constexpr size_t small_limit = MB;  // requests up to here live in 2 MB segments
+constexpr size_t small_limit = MB;  // requests up to here use 2 MB segments
 constexpr size_t small_segment = 2 * MB;
-constexpr int64_t cache_floor = 256 * MB;  // so much may be cached in any case
+constexpr int64_t cache_floor = 256 * MB;  // this much may always be cached
 constexpr size_t middle_limit = 10 * MB;   // requests up to here share 20 MB segments
 constexpr size_t middle_segment = 20 * MB;
 
@@ -154,7 +154,7 @@ Block* CachingAllocator::find(Arena& p, size_t size) {
     auto it = free_blocks.lower_bound(&key);
     if (it == free_blocks.end()) return nullptr;
     Block* block = *it;
-    // A middling request must not eat a huge cached block that its owner will want again next step.
+    // A medium request must not take a huge cached block that its owner will want again next step.
     if (!small && block->size >= 2 * size + middle_segment) return nullptr;
     free_blocks.erase(it);
     return split(p, block, size);
@@ -184,14 +184,14 @@ Block* CachingAllocator::grow(Arena& p, size_t size, int stream, size_t bytes) {
     auto fits = [&](size_t s) {
         return s <= raw_.total() && (!stats_.cap || stats_.reserved + s <= size_t(stats_.cap));
     };
-    // Note [Bound of the cache]: sizes that never come again leave blocks that nobody can use. Before more memory is
-    // asked for, the cache is emptied when it holds more than the program ever used at a time, so a process never holds
-    // more than twice its peak (and some). Steady programs ask for nothing new, and keep what they have.
+    // Note [Bound of the cache]: sizes that never recur leave blocks that cannot be used. Before more memory is
+    // requested, the cache is emptied if it holds more than the program's peak use, so a process never holds more than
+    // about twice its peak. Programs in a steady state request nothing new, and keep their cache.
     if (stats_.reserved - stats_.active > std::max(stats_.active_peak, cache_floor)) release_free_segments();
     if (!fits(segment)) {
         release_free_segments();
         stats_.retries++;
-        if (!fits(segment)) segment = size;  // near the cap take exactly what is needed
+        if (!fits(segment)) segment = size;  // near the cap, request exactly what is needed
         if (!fits(segment)) out_of_memory(bytes);
     }
     void* data = raw_.map(segment);

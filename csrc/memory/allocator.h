@@ -1,6 +1,6 @@
-// The caching allocator: one class for every device, over a tiny raw interface. Blocks are rounded to 512 bytes,
-// split from larger segments, coalesced when free, and kept in one arena per stream so that memory freed on a stream
-// is reused there without waiting. Thread safe.
+// The caching allocator: one class for every device, over a small raw interface. Blocks are rounded to 512 bytes, split
+// from larger segments, coalesced when free, and kept in one arena per stream so that memory freed on a stream is
+// reused there without waiting. Thread safe.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace fb {
 
-// What a device must offer: memory in large pieces.
+// The interface a device implements: memory in large segments.
 class RawMemory {
   public:
     virtual ~RawMemory() = default;
-    virtual void* map(size_t bytes) = 0;  // nullptr when there is none
+    virtual void* map(size_t bytes) = 0;  // nullptr if there is none left
     virtual void unmap(void* data, size_t bytes) = 0;
-    virtual size_t total() const = 0;  // bytes the device has in all, for the error message and the sanity limit
+    virtual size_t total() const = 0;  // bytes the device has, for the error message and the sanity limit
     virtual std::string name() const = 0;
     virtual bool exact() const { return false; }  // whether blocks may be of exact size (Note [Exact blocks])
 };
@@ -31,7 +31,7 @@ class RawMemory {
 struct Block {
     void* data = nullptr;
     size_t size = 0;       // rounded
-    size_t requested = 0;  // what the user asked for
+    size_t requested = 0;  // as requested by the user
     int stream = 0;
     bool used = false;
     bool binned = false;
@@ -59,9 +59,9 @@ class CachingAllocator {
     explicit CachingAllocator(RawMemory& raw) : raw_(raw) {}
     Block* allocate(size_t bytes, int stream = 0);
     void free(Block* block);
-    // Returns every free segment to the system; answers how many bytes that was.
+    // Returns every free segment to the system, and the number of bytes freed.
     size_t empty_cache();
-    // Bytes that may be reserved at most; 0 takes the cap away.
+    // Maximum number of reserved bytes; 0 removes the cap.
     void set_cap(size_t bytes);
     MemoryStats stats();
     void reset_peak();
@@ -71,7 +71,7 @@ class CachingAllocator {
   private:
     static constexpr size_t rounding = 512;
     static constexpr size_t bin_limit = 64 * 1024;  // blocks up to here are reused by exact size, without coalescing
-    static constexpr size_t bin_bytes = size_t(16) << 20;  // so much may wait for that, of each size
+    static constexpr size_t bin_bytes = size_t(16) << 20;  // maximum free memory kept in the bin of each size
     struct BySize {
         bool operator()(const Block* a, const Block* b) const {
             return a->size != b->size ? a->size < b->size : a->data < b->data;
@@ -106,12 +106,12 @@ std::string memory_table(const MemoryStats& stats, const std::string& device, si
 // The host's allocator (segments by mmap, huge pages for large ones).
 CachingAllocator& host_allocator();
 
-// The memory of a type of devices other than the CPU; its backend registers it.
+// The memory of a device type other than the CPU; registered by its backend.
 struct DeviceMemory {
     CachingAllocator& (*allocator)(int index);
     void (*free)(int index, Block* block);
     void (*copy)(void* to, const void* from, size_t bytes);  // on one device
-    int (*stream)();                                         // that this thread's ops go to
+    int (*stream)();                                         // the one this thread's ops go to
 };
 inline const DeviceMemory* device_memories[device_types] = {};
 

@@ -31,10 +31,10 @@ constexpr size_t waiting_blocks = 4096, waiting_bytes = size_t(256) << 20;
 
 struct Range {
     char* begin;
-    size_t bytes;  // with the protected page
+    size_t bytes;  // includes the protected page
 };
 
-// Freed blocks stay protected for a while, so that late accesses are seen.
+// Freed blocks stay protected for a while, so that late accesses are detected.
 struct Waiting {
     std::deque<Range> ranges;
     size_t bytes = 0;
@@ -66,8 +66,8 @@ bool exact_blocks() {
 }
 const char* exact_blocks_name() { return exact_blocks() ? "guard pages" : "off"; }
 
-// The end touches the protected page whatever the size is. The address is then only aligned as well as the size is,
-// which is enough for the elements, and no less than a view with an offset has.
+// The block ends at the protected page, whatever its size. Its address is then only as aligned as the size is, which
+// suffices for the elements, and is no less than that of a view with an offset.
 void* map_exact(size_t bytes) {
     size_t page = page_size(), inside = (bytes + page - 1) / page * page;
     if (inside < bytes) return nullptr;
@@ -82,7 +82,7 @@ void* map_exact(size_t bytes) {
 
 void unmap_exact(void* data, size_t bytes) {
     Range range = range_of(data, bytes);
-    // Fresh pages are zero; what is before the block must have stayed so.
+    // Fresh pages are zero; the bytes before the block must still be.
     if (std::any_of(range.begin, static_cast<char*>(data), [](char c) { return c != 0; })) {
         std::fprintf(stderr, "flambeau: bytes before a block of %zu bytes were written to\n", bytes);
         std::abort();

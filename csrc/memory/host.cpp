@@ -1,4 +1,4 @@
-// Raw host memory: anonymous mappings, aligned to and asking for huge pages when large.
+// Raw host memory: anonymous mappings, aligned for and advised to use huge pages when large.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ class HostMemory final : public RawMemory {
         size_t extra = bytes + huge_page;
         void* raw = mmap(nullptr, extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (raw == MAP_FAILED) return nullptr;
-        // Keep the aligned middle, give the rest back.
+        // Keep the aligned middle, unmap the rest.
         uintptr_t begin = reinterpret_cast<uintptr_t>(raw), aligned = (begin + huge_page - 1) / huge_page * huge_page;
         size_t page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
         size_t used = (bytes + page - 1) / page * page;

@@ -10,7 +10,7 @@ void make_plan(LoopPlan& plan, const Dims& shape, const Tensor* const* operands,
     plan.numel = 1;
     for (int64_t size : shape) plan.numel *= size;
     plan.ndim = 0;
-    if (plan.numel == 0) return;  // strides of empty tensors may be anything
+    if (plan.numel == 0) return;  // strides of empty tensors are arbitrary
     for (int k = 0; k < count; k++) {
         plan.operands[k].data = operands[k]->raw();
         plan.operands[k].dtype = operands[k]->dtype();
@@ -43,7 +43,7 @@ void make_plan(LoopPlan& plan, const Dims& shape, const Tensor* const* operands,
             for (int k = 0; k < count; k++) std::swap(plan.operands[k].strides[j - 1], plan.operands[k].strides[j]);
         }
     }
-    // Merge neighbours that lie behind each other in every operand.
+    // Merge adjacent dimensions that are contiguous in every operand.
     int merged = 0;
     for (int d = 1; d < n; d++) {
         bool joins = true;

@@ -1,4 +1,4 @@
-// Loop plans: several tensors walked together, element by element. Broadcasting becomes stride 0, dimensions are
+// Loop plans: several tensors iterated together, element by element. Broadcasting becomes stride 0; dimensions are
 // ordered by the first operand's strides (fastest first) and merged where all operands allow it.
 #pragma once
 #include "tensor/tensor.h"
@@ -19,7 +19,7 @@ struct LoopPlan {
     int64_t shape[max_dims];  // innermost first
     Operand operands[max_operands];
 
-    LoopPlan() {}  // arrays stay uninitialised on purpose: only the first entries are used
+    LoopPlan() {}  // arrays are deliberately uninitialised: only the first entries are used
 };
 
 // Operands must broadcast to `shape`; the first one (usually the output) decides the order.

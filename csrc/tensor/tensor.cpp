@@ -13,7 +13,7 @@ namespace fb {
 
 void (*TensorImpl::release_object)(void*) = nullptr;
 
-// ---- storage -------------------------------------------------------------------------------------------------------
+// ---- storage --------------------------------------------------------------------------------------------------------
 
 static const DeviceMemory& memory_of(Device device) {
     const DeviceMemory* memory = device_memories[static_cast<size_t>(device.type)];
@@ -40,7 +40,7 @@ static void free(Device device, Block* block) {
     else memory_of(device).free(device.index, block);
 }
 
-// Addresses that no memory can have. They tell tensors of the meta device apart, so that views and overlaps are found
+// Addresses that no memory can have. They distinguish tensors of the meta device, so that views and overlaps are found
 // as on every device, and reading one of them faults.
 static void* meta_address(size_t bytes) {
     static std::atomic<uintptr_t> next{0};
@@ -56,7 +56,8 @@ Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(canonical
         return;
     }
     if (bytes == 0) {
-        if (device_.type != DeviceType::CPU) memory_of(device_).allocator(device_.index);  // there is one
+        // raises an error if the device does not exist
+        if (device_.type != DeviceType::CPU) memory_of(device_).allocator(device_.index);
         return;
     }
     block_ = allocate(device_, bytes);
@@ -73,7 +74,7 @@ Storage::~Storage() {
     if (release_) (*release_)();
 }
 
-// Between places of one device.
+// Copies within one device.
 static void copy_bytes(Device device, void* to, const void* from, size_t bytes) {
     if (device.type == DeviceType::CPU) std::memcpy(to, from, bytes);
     else memory_of(device).copy(to, from, bytes);
@@ -138,7 +139,7 @@ void Storage::bump() {
     written_at_.store(current_location, std::memory_order_relaxed);
 }
 
-// ---- factory -------------------------------------------------------------------------------------------------------
+// ---- factory --------------------------------------------------------------------------------------------------------
 
 static bool compute_contiguous(const TensorImpl& t) {
     if (t.numel == 0) return true;
@@ -222,7 +223,7 @@ Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, co
 void (*copy_elements)(const Tensor& to, const Tensor& from) = nullptr;
 
 uint32_t LayoutFreedom::generation() { return (fork_generation.load(std::memory_order_relaxed) & 0x3fff) << 16; }
-// The word without what threads of a parent process left in it.
+// The word without the pins of a parent process's threads.
 uint32_t LayoutFreedom::current(uint32_t word) {
     bool stale = (word & (changing_bit | pin_bits)) && (word & (0x3fffu << 16)) != generation();
     return stale ? free_bit : word;
@@ -254,7 +255,7 @@ bool LayoutFreedom::begin_change() {
     struct Wait {
         LayoutFreedom& self;
         bool begun = false;
-        // False as long as others rely on the layout, or change it.
+        // False while others rely on the layout, or change it.
         bool over() {
             uint32_t word = self.word_.load(std::memory_order_acquire);
             if (!word) return true;
@@ -270,7 +271,7 @@ bool LayoutFreedom::begin_change() {
         if (wait.over()) return wait.begun;
         backoff.pause();
     }
-    // Whoever has pinned it may need the interpreter before they are done.
+    // Threads that pinned the layout may need the interpreter before they finish.
     interpreter.without_lock(
         [](void* context) {
             for (Backoff backoff; !static_cast<Wait*>(context)->over();) backoff.pause();
@@ -312,7 +313,7 @@ void settle(const Tensor& t) {
         bool settled = false;
         ~End() { freedom.end_change(settled); }
     };
-    Ref<Storage> old;  // dies when others may go on already
+    Ref<Storage> old;  // destroyed after others may continue
     {
         End end{impl.free_layout};
         if (!impl.contiguous) {

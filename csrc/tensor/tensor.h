@@ -1,4 +1,5 @@
-// Tensor: a counted handle on shape, strides and dtype over a counted storage. Knows no autograd and no op.
+// Tensor: a reference-counted handle on shape, strides and dtype over a reference-counted storage. Knows neither
+// autograd nor ops.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -19,12 +20,12 @@ struct Block;
 // Bytes with an owner. The version counter lives here so that views share it.
 class Storage final : public RefCounted {
   public:
-    // From the device's caching allocator. On the meta device there is nothing behind the addresses.
+    // From the device's caching allocator. On the meta device the addresses have no memory behind them.
     Storage(size_t bytes, Device device);
-    // One number kept inside the object itself: Python scalars on their way into an op.
+    // One number stored inside the object itself: Python scalars passed to an op.
     struct OneNumber {};
     explicit Storage(OneNumber) : data_(number_), bytes_(sizeof number_) {}
-    // Somebody else's memory; `release` runs when the storage dies.
+    // Memory owned by others; `release` runs when the storage is destroyed.
     Storage(void* data, size_t bytes, Device device, std::function<void()> release, bool read_only = false);
     ~Storage() override;
 
@@ -33,12 +34,12 @@ class Storage final : public RefCounted {
     Device device() const { return device_; }
     bool read_only() const { return read_only_; }
     bool resizable() const { return (block_ != nullptr && !lent()) || bytes_ == 0 || device_.type == DeviceType::Meta; }
-    // Another library sees this memory: it must stay where it is until every loan is given back.
+    // Another library has a pointer to this memory: it must not move until every loan is returned.
     void lend() { loans_.fetch_add(1, std::memory_order_relaxed); }
     void give_back() { loans_.fetch_sub(1, std::memory_order_relaxed); }
     bool lent() const { return loans_.load(std::memory_order_relaxed) != 0; }
     uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-    // One more write, by the op and the line that run on this thread.
+    // Counts a write, by the op and line running on this thread.
     void bump();
     void take_version(const Storage& other) {
         version_ = other.version();
@@ -47,10 +48,10 @@ class Storage final : public RefCounted {
     }
     const char* last_writer() const { return writer_.load(std::memory_order_relaxed); }
     Location last_write() const { return written_at_.load(std::memory_order_relaxed); }
-    // The bytes move to `data`, and all views with them; `release` runs when the storage dies. Where another library
-    // looks at the old bytes, these stay as long as the storage.
+    // Moves the bytes to `data`, and with them all views; `release` runs when the storage is destroyed. If another
+    // library has a pointer to the old bytes, they stay as long as the storage.
     void move_to(void* data, std::function<void()> release);
-    // Grows to at least `bytes`, keeping the contents; only for memory of our own. To be called in exclusively().
+    // Grows to at least `bytes`, keeping the contents; only for memory we own. Must be called in exclusively().
     void grow(size_t bytes);
 
   private:
@@ -89,25 +90,26 @@ class AutogradSlot {
     std::atomic<AutogradMeta*> meta_{nullptr};
 };
 
-// Whether a tensor's layout is free (Note [Layout freedom]), and how many threads rely on the present one.
+// Whether a tensor's layout is free (Note [Layout freedom]), and how many threads rely on the current one.
 class LayoutFreedom {
   public:
     operator bool() const { return word_.load(std::memory_order_acquire) != 0; }
-    // For tensors that no other thread knows yet.
+    // For tensors that no other thread can see yet.
     LayoutFreedom& operator=(bool on) {
         word_.store(on ? free_bit : 0, std::memory_order_release);
         return *this;
     }
     LayoutFreedom& operator=(const LayoutFreedom& other) { return *this = static_cast<bool>(other); }
-    // The layout stays as it is until unpin(); false when it is not free, and so stays anyway.
+    // Fixes the layout until unpin(); false if it is not free, and so cannot change anyway.
     bool pin();
     void unpin();
-    // Waits until nobody relies on the layout; false when another thread has settled it meanwhile.
+    // Waits until no thread relies on the layout; false if another thread settled it meanwhile.
     bool begin_change();
     void end_change(bool settled) { word_.store(settled ? 0 : free_bit, std::memory_order_release); }
 
   private:
-    // Pins in the low half, above them the fork generation they belong to: those of a parent's threads do not count.
+    // Pins are in the low half, above them the fork generation they belong to: those of a parent's threads do not
+    // count.
     static constexpr uint32_t free_bit = uint32_t(1) << 31, changing_bit = uint32_t(1) << 30, pin_bits = 0xffff;
     static uint32_t generation();
     static uint32_t current(uint32_t word);
@@ -121,18 +123,18 @@ struct TensorImpl final : public RefCounted {
     int64_t numel = 0;
     DType dtype = DType::F32;
     bool contiguous = true;
-    bool wrapped_number = false;  // a Python scalar: loses to every tensor of its kind in promotion
-    // Nobody has looked at the strides yet, and they are not what the user was promised (row-major): see settle().
+    bool wrapped_number = false;  // a Python scalar: does not promote tensors of its kind
+    // The strides have not been read yet, and are not the row-major ones promised to the user: see settle().
     LayoutFreedom free_layout;
-    bool untracked = false;   // `.data` and its views: writes do not count as a new version
-    bool plain_view = false;  // a view made while nothing was recorded: it has no part in the base's history
-    bool inference = false;   // made in inference mode
-    bool functorial = false;  // an object of a class that takes over op calls (flambeau.func)
-    Ref<TensorImpl> base;     // the tensor this one is a view of (never itself a view)
-    std::atomic<uint64_t> version_seen{0};  // of a view: storage version its history belongs to
+    bool untracked = false;                 // `.data` and its views: writes do not count as a new version
+    bool plain_view = false;                // a view created while nothing was recorded: not part of the base's history
+    bool inference = false;                 // created in inference mode
+    bool functorial = false;                // its Python object's class handles op calls (flambeau.func)
+    Ref<TensorImpl> base;                   // the tensor this one is a view of (itself never a view)
+    std::atomic<uint64_t> version_seen{0};  // of a view: the storage version its history belongs to
     AutogradSlot autograd;
-    // The Python object that stands for this tensor, while there is one. Usually it owns this; an object with state of
-    // its own (a subclass, attributes) that only the core still needs is owned by this instead.
+    // The Python object of this tensor, if there is one. Usually it owns this; an object with its own state (a
+    // subclass, attributes) that only the core still needs is owned by this instead.
     void* pyobj = nullptr;
     bool owns_pyobj = false;
     ~TensorImpl() override {
@@ -172,14 +174,14 @@ class Tensor {
     T* data() const {
         return reinterpret_cast<T*>(raw());
     }
-    // To be called by whoever writes: refuses read-only memory, bumps the version.
+    // Must be called before writing: rejects read-only memory, increments the version.
     void will_write() const;
 
   private:
     Ref<TensorImpl> impl_;
 };
 
-// Tensors handed to a function for the time of the call: no counting. f({x, y})
+// Tensors passed to a function for the duration of the call; not refcounted. f({x, y})
 class Borrowed {
   public:
     Borrowed(const Tensor& t) : tensor_(&t) {}
@@ -191,23 +193,23 @@ class Borrowed {
 };
 using Tensors = std::initializer_list<Borrowed>;
 
-// Set by the first storage on another device than the CPU: until then no two devices can meet.
+// Set by the first storage on another device than the CPU: before that, device checks can be skipped.
 inline std::atomic<bool> other_devices{false};
 
-// ---- factory -----------------------------------------------------------------------------------------------------
+// ---- factory --------------------------------------------------------------------------------------------------------
 
 // Uninitialised, row-major.
 Tensor empty(const Dims& shape, DType dtype, Device device);
-// Uninitialised with given strides; storage just large enough. Strides must be ≥ 0 here.
+// Uninitialised with given strides (≥ 0); storage just large enough.
 Tensor empty_strided(const Dims& shape, const Dims& strides, DType dtype, Device device);
-// Note [Layout freedom]: a convolution works best channels-last, while its caller expects row-major strides. Its result
-// may be held channels-last as long as nobody looks (free_layout); ops that keep their input's layout pass the freedom
-// on. Whoever is about to look at strides or memory, or makes a view, settles the tensor first: its elements move into
-// row-major order, in new memory. A tensor with free layout owns its storage alone.
-// Several threads may do so at once: an op that takes free layouts as they are pins them while it runs, and settling
-// waits for the others' pins. Once settled, a tensor never has a free layout again, so that nobody else needs a lock.
+// Note [Layout freedom]: convolutions are fastest channels-last, while their callers expect row-major strides. A result
+// may be kept channels-last as long as no one reads its strides (free_layout); ops that keep their input's layout pass
+// the freedom on. Code about to read strides or memory, or to create a view, settles the tensor first: its elements
+// move into row-major order, in new memory. A tensor with free layout is the only owner of its storage.
+// Several threads may do so at once: an op that accepts free layouts pins them while it runs, and settling waits for
+// the others' pins. A settled tensor never becomes free again, so all other code needs no lock.
 void settle(const Tensor& t);
-// Pins free layouts for as long as it lives. A thread that settles a tensor it has pinned itself gives up that pin.
+// Pins free layouts for its lifetime. A thread that settles a tensor it has pinned itself gives up that pin.
 class LayoutPins {
   public:
     LayoutPins() = default;
@@ -230,18 +232,18 @@ class LayoutPins {
     std::vector<TensorImpl*> pinned_;
     LayoutPins* outer_ = nullptr;
 };
-// Gives `t` the memory, shape, strides, offset and dtype of `like`, while nobody reads it (Note [Changing tensors in
+// Gives `t` the memory, shape, strides, offset and dtype of `like`, while no thread reads it (Note [Changing tensors in
 // place]).
 void replace_contents(const Tensor& t, const Tensor& like);
 // Copies elements, also from one device to another; set by the ops.
 extern void (*copy_elements)(const Tensor& to, const Tensor& from);
-// A new tensor over existing storage. Checks that every element lies inside the storage.
+// A new tensor over existing storage. Checks that every element is inside the storage.
 Tensor make_view(const Ref<Storage>& storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
-// A view of `base` that may read its bytes as another dtype; it remembers its base. Same check.
+// A view of `base` that may reinterpret its bytes as another dtype. Same check.
 Tensor reinterpret_view(const Tensor& base, DType dtype, const Dims& shape, const Dims& strides, int64_t offset);
 // A view of `base` with other shape/strides/offset.
 Tensor view_of(const Tensor& base, const Dims& shape, const Dims& strides, int64_t offset);
-// Points `t` (in place) at fresh memory of this shape if it does not have it already: PyTorch's `out=` resize.
+// Gives `t` new memory of this shape unless it already has the shape: PyTorch's resizing of out=.
 void resize_output(const Tensor& t, const Dims& shape);
 
 struct Scalar {
@@ -268,20 +270,19 @@ struct Scalar {
 
 // dtype a Python scalar has on its own: bool, int64, default dtype, its complex counterpart.
 DType dtype_of(const Scalar& value);
-// 0-d tensor on the CPU, where every op takes numbers; `wrapped` marks it as a Python number for promotion.
+// 0-d tensor on the CPU, where all ops accept numbers; `wrapped` marks it as a Python number for promotion.
 Tensor scalar_tensor(const Scalar& value, DType dtype, bool wrapped = false);
-// For those who read elements: a tensor that stands for many (inside vmap) has none to read, nor has one on the meta
-// device.
+// To be called before reading elements: batched tensors (inside vmap) and meta tensors have none to read.
 void check_readable(const Tensor& t);
 inline bool has_values(const Tensor& t) { return t.device().type != DeviceType::Meta; }
 // The value of a one-element tensor.
 Scalar item(const Tensor& t);
 
-// ---- views (no copy) -----------------------------------------------------------------------------------------------
+// ---- views (no copy) ------------------------------------------------------------------------------------------------
 
 bool is_dense(const Tensor& t);  // non-overlapping and without holes, in some dimension order
 bool may_overlap_itself(const Tensor& t);
-// Byte ranges [first, last) of two tensors touch.
+// Whether the byte ranges [first, last) of two tensors overlap.
 bool share_memory(const Tensor& a, const Tensor& b);
 
 Tensor expand(const Tensor& t, const Dims& shape);  // error names the clashing dimension
@@ -290,16 +291,16 @@ Tensor permute(const Tensor& t, const Dims& order);
 Tensor unsqueeze(const Tensor& t, int64_t dim);
 Tensor squeeze(const Tensor& t, int64_t dim);  // no-op when the size is not 1
 Tensor select(const Tensor& t, int64_t dim, int64_t index);
-// start/stop/step as in Python after clamping; step may be negative, not zero.
+// start/stop/step as in Python after clamping; step may be negative but not zero.
 Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t step = 1);
 Tensor narrow(const Tensor& t, int64_t dim, int64_t start, int64_t length);
 Tensor flip_view(const Tensor& t, int64_t dim);
 Tensor alias(const Tensor& t);  // same everything, new handle
-// Strides that let `t` be seen as `shape` without a copy, or nothing.
+// Strides with which `t` has `shape` without a copy, or nothing.
 std::optional<Dims> view_strides(const Tensor& t, const Dims& shape);
-// Fills in a single -1 and checks the element count.
+// Replaces a single -1 and checks the element count.
 Dims infer_shape(const Dims& shape, int64_t numel);
-Tensor view(const Tensor& t, const Dims& shape);  // error when a copy would be needed
+Tensor view(const Tensor& t, const Dims& shape);  // raises an error if a copy would be needed
 // Row-major strides, or those of `t` when it is dense in another order (PyTorch's preserve_format).
 Tensor empty_like(const Tensor& t, DType dtype);
 Tensor empty_like(const Tensor& t, DType dtype, Device device);

@@ -1,4 +1,4 @@
-// Views: another reading of the same storage.
+// Views: other shapes and strides over the same storage.
 #include <numeric>
 
 #include "base/wording.h"
@@ -15,7 +15,7 @@ static bool chains(const Tensor& t, bool allow_gaps) {
     const Dims& strides = t.strides();
     std::sort(order.begin(), order.end(),
               [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
-    int64_t step = 1;  // what the faster dimensions cover
+    int64_t step = 1;  // extent of the faster dimensions
     for (int64_t d : order) {
         int64_t stride = allow_gaps ? std::abs(strides[d]) : strides[d];
         if (allow_gaps ? stride < step : stride != step) return false;
@@ -66,7 +66,7 @@ Tensor expand(const Tensor& t, const Dims& shape) {
             check(have == 1, "The expanded size of the tensor (", sizes[i], ") must match the existing size (", have,
                   ") at non-singleton dimension ", i, "; target sizes: ", shape, ", tensor sizes: ", t.shape());
     }
-    // New dimensions of one element have the strides that unsqueeze() gives them.
+    // New dimensions of size one have the strides that unsqueeze() gives them.
     for (int64_t i = extra - 1; new_ones && i >= 0; i--)
         if (sizes[i] == 1 && i + 1 < sizes.size()) strides[i] = sizes[i + 1] * strides[i + 1];
     return view_of(t, sizes, strides, t.offset());
@@ -135,7 +135,8 @@ Tensor slice(const Tensor& t, int64_t dim, int64_t start, int64_t stop, int64_t 
         int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
         return std::clamp(i, std::min(low, high), std::max(low, high));
     };
-    // A negative step keeps -1 ("before the first") apart from "the last": callers pass INT64_MIN for an open end.
+    // With a negative step, -1 ("before the first") is distinct from "the last": callers pass INT64_MIN for an open
+    // end.
     start = clamp(start);
     stop = clamp(stop);
     int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
@@ -207,7 +208,7 @@ std::optional<Dims> view_strides(const Tensor& t, const Dims& shape) {
     int64_t base = t.dim() ? t.strides().back() : 1, have = 1, want = 1;
     for (int64_t i = t.dim() - 1; i >= 0; i--) {
         have *= t.shape()[i];
-        // A chunk of dimensions that lie behind each other ends here.
+        // The end of a chunk of contiguous dimensions.
         bool chunk_ends = i == 0 || (t.shape()[i - 1] != 1 && t.strides()[i - 1] != have * base);
         if (!chunk_ends) continue;
         while (d >= 0 && (want < have || shape[d] == 1)) {

@@ -1,4 +1,5 @@
-// Scans and softmax see a contiguous tensor around one dimension; kernels of device::Scanning in several files.
+// A contiguous tensor as seen around one dimension, for scans and softmax; kernels of device::Scanning in several
+// files.
 #pragma once
 #include <algorithm>
 
@@ -19,8 +20,8 @@ inline AroundDim around(const Tensor& t, int64_t dim) {
     return s;
 }
 
-// Calls f(place of the first element, columns) for every tile of `width` neighbouring columns at most. `cost` is the
-// work per element.
+// Calls f(offset of the first element, columns) for every tile of at most `width` adjacent columns. `cost` is the work
+// per element.
 template <class F>
 void each_column_tile(const AroundDim& s, int64_t width, int64_t cost, F f) {
     int64_t per_row = (s.inner + width - 1) / width;

@@ -1,5 +1,5 @@
-// Attention in tiles: scores exist for one tile of queries and keys at a time, so memory grows with the lengths and not
-// with their product. The gradient computes the tiles again.
+// Tiled attention: scores exist for one tile of queries and keys at a time, so memory grows with the lengths and not
+// with their product. The gradient recomputes the tiles.
 #include "backend/cpu/attention.h"
 
 #include <vector>

@@ -62,14 +62,13 @@ void hide(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m, int64_
     }
 }
 
-// Softmax over tiles of keys that come one after the other: what was summed so far is scaled down when a higher score
-// turns up.
+// Online softmax over consecutive tiles of keys: partial sums are rescaled when a higher score appears.
 template <class T, int64_t most>
 class Softmax {
   public:
     Softmax() { std::fill_n(top_, most, lowest); }
 
-    // Scores of m queries and n keys become exponentials; the sums of values so far, in `output`, keep pace.
+    // Replaces the scores of m queries and n keys by exponentials and rescales the partial sums of values in `output`.
     void add(T* scores, int64_t score_row, int64_t m, int64_t n, const Matrix<T>& output, int64_t width) {
         for (int64_t r = 0; r < m; r++) {
             T* __restrict row = scores + r * score_row;
@@ -90,7 +89,7 @@ class Softmax {
         }
     }
 
-    // Divides by the sums; a query that sees no key gets zeros.
+    // Divides by the sums; a query that attends to no key gets zeros.
     void finish(int64_t m, const Matrix<T>& output, int64_t width, T* logsumexp) {
         for (int64_t r = 0; r < m; r++) {
             scale_row(output, r, width, total_[r] == 0 ? T(0) : 1 / total_[r]);
@@ -108,7 +107,7 @@ class Softmax {
     T top_[most], total_[most] = {};
 };
 
-// For the gradient: the weights of a tile from its scores and what the forward pass has left.
+// For the gradient: the weights of a tile, from its scores and the saved results of the forward pass.
 template <class T>
 void weights_again(T* scores, int64_t score_row, int64_t m, int64_t n, const T* logsumexp) {
     for (int64_t r = 0; r < m; r++) {
@@ -144,8 +143,8 @@ void row_dots(T* dots, const Matrix<T>& a, const Matrix<T>& b, int64_t rows, int
     }
 }
 
-// float32, more than a few queries, and heads as wide as vectors are: keys and values are arranged for the product
-// kernels once a head, and scores never are.
+// float32, more than a few queries, and heads of whole vectors: keys and values are packed for the product kernels once
+// per head; scores are not packed.
 bool fits_panels(const Attention& p);
 void forward_panels(const Attention& p, const Tensor& output, const Tensor& logsumexp);
 void backward_panels(const Attention& p, const Tensor& grad, const Tensor& output, const Tensor& logsumexp,

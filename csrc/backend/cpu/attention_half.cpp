@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t most_queries = 70, tile_row = key_tile + 32;  // of weights as halves
 
-// Queries [begin, end) of tile t: the tiles share them evenly.
+// Queries [begin, end) of tile t: the queries are divided evenly among the tiles.
 int64_t tiles_of(int64_t length) { return (length + most_queries - 1) / most_queries; }
 struct Tile {
     int64_t begin, end;
@@ -28,7 +28,7 @@ struct HalfTiles {
 
     const Attention& p;
 
-    // c (+)= left @ right: rows of lanes, left_row apart, times panels, perhaps longer than the lanes used.
+    // c (+)= left @ right: rows of lanes, left_row apart, times panels, which may be longer than the lanes used.
     static void product(int64_t m, int64_t n, int64_t lanes, const float* left, int64_t left_row, const float* right,
                         float* c, int64_t c_row, bool add = false, int64_t step = 0) {
         if constexpr (Pairs)
@@ -48,7 +48,7 @@ struct HalfTiles {
     static void pack_left(float* to, const Matrix<H>& from, int64_t rows, int64_t width) {
         for (int64_t r = 0; r < rows; r++) L::along(to + r * panel_row, from.data + r * from.row, width);
     }
-    // Panels of the matrix as it is; width is a multiple of half a panel.
+    // Packs a matrix into panels; width is a multiple of half a panel.
     static void pack_right(float* to, const Matrix<H>& from, int64_t rows, int64_t width) {
         for (int64_t j = 0; j < width; j += wide) {
             int64_t across = std::min(wide, width - j);
@@ -56,7 +56,7 @@ struct HalfTiles {
                 L::across(to, from.data + r * from.row + j, from.row, r + 1 >= rows, across);
         }
     }
-    // Panels of the transpose; what is missing to a panel's width is zero.
+    // Packs the transpose into panels, padded with zeros to a panel's width.
     static void pack_right_transposed(float* to, const Matrix<H>& from, int64_t rows, int64_t width) {
         for (int64_t j = 0; j < rows; j += wide) {
             int64_t cols = std::min(wide, rows - j), across = padded(cols);
@@ -66,7 +66,7 @@ struct HalfTiles {
         }
     }
 
-    // A tile of weights or slopes as a left factor: as it is, or turned.
+    // A tile of weights or their gradients as a left factor, optionally transposed.
     struct Left {
         const float* rows;
         int64_t row;
@@ -83,7 +83,7 @@ struct HalfTiles {
         }
     }
 
-    // Keys and values are arranged tile after tile, whole tiles whatever a query sees of them.
+    // Keys and values are packed tile by tile, always whole tiles.
     struct Keys {
         int64_t source, begin;
         int64_t rows() const { return std::min(key_tile, source - begin); }
@@ -91,7 +91,7 @@ struct HalfTiles {
         int64_t step() const { return lanes(rows()) * wide; }
     };
 
-    // Scores of queries [i, i + m) and the first n keys from j on, and as many -∞ as make whole vectors of them.
+    // Scores of queries [i, i + m) and the first n keys from j on, padded with -∞ to whole vectors.
     int64_t score(int64_t b, int64_t h, int64_t i, int64_t m, int64_t j, int64_t n, float* scores) const {
         int64_t whole = padded(n);
         auto scale = float(p.scale);

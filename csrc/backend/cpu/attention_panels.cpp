@@ -15,14 +15,14 @@ static_assert(key_tile <= panel_depth);
 int64_t padded(int64_t n) { return (n + half - 1) / half * half; }
 int64_t tiles_of(int64_t length) { return (length + most_queries - 1) / most_queries; }
 
-// Queries [begin, end) of tile t: the tiles share them evenly.
+// Queries [begin, end) of tile t: the queries are divided evenly among the tiles.
 struct Tile {
     int64_t begin, end;
     Tile(int64_t length, int64_t t) : begin(length * t / tiles_of(length)), end(length * (t + 1) / tiles_of(length)) {}
     int64_t rows() const { return end - begin; }
 };
 
-// to: rows at the distance at which the kernels take their left operand.
+// Packs rows at the distance at which the kernels expect their left operand.
 void pack_left(float* to, const Rows& from, int64_t rows, int64_t width, float scale) {
     for (int64_t r = 0; r < rows; r++) {
         const float* x = from.data + r * from.row;
@@ -31,7 +31,7 @@ void pack_left(float* to, const Rows& from, int64_t rows, int64_t width, float s
     }
 }
 
-// to: panels of the matrix as it is; width is a multiple of half a panel.
+// Packs a matrix into panels; width is a multiple of half a panel.
 void pack_right(float* __restrict to, const Rows& from, int64_t rows, int64_t width, float scale) {
     for (int64_t j = 0; j < width; j += panel_wide) {
         int64_t across = std::min(panel_wide, width - j);
@@ -43,7 +43,7 @@ void pack_right(float* __restrict to, const Rows& from, int64_t rows, int64_t wi
     }
 }
 
-// to: panels of the transpose; what is missing to a panel's width is zero.
+// Packs the transpose into panels, padded with zeros to a panel's width.
 void pack_right_transposed(float* to, const Rows& from, int64_t rows, int64_t width) {
     for (int64_t j = 0; j < rows; j += panel_wide) {
         int64_t cols = std::min(panel_wide, rows - j), across = padded(cols);
@@ -53,18 +53,18 @@ void pack_right_transposed(float* to, const Rows& from, int64_t rows, int64_t wi
     }
 }
 
-// Keys and values of one head are arranged tile after tile, whole tiles whatever a query sees of them.
+// Keys and values of one head are packed tile by tile, always whole tiles.
 struct Keys {
     int64_t source, begin;
     int64_t rows() const { return std::min(key_tile, source - begin); }
-    // Columns of their transpose to compute for the first n.
+    // Number of columns of the transpose to compute for the first n keys.
     int64_t columns(int64_t n) const {
         return std::min(padded(rows()), (n + panel_wide - 1) / panel_wide * panel_wide);
     }
-    int64_t step() const { return rows() * panel_wide; }  // between panels of them as they are
+    int64_t step() const { return rows() * panel_wide; }  // between panels of the untransposed keys
 };
 
-// Scores of the first n keys, and as many -∞ as make whole vectors of them: weights of zero.
+// Masks the scores of the first n keys and pads with -∞ to whole vectors: weights of zero.
 int64_t hide_rest(const Attention& p, int64_t b, int64_t h, int64_t i, int64_t m, int64_t j, int64_t n, float* scores) {
     hide(p, b, h, i, m, j, n, scores, panel_row);
     int64_t whole = padded(n);

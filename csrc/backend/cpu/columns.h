@@ -1,4 +1,4 @@
-// Batches of column-major matrices, as LAPACK wants them.
+// Batches of column-major matrices, as LAPACK expects them.
 #pragma once
 #include <algorithm>
 
@@ -26,7 +26,7 @@ struct Columns {
     int ld() const { return std::max(1, rows); }
 };
 
-// Calls f(i) for every matrix of a batch, on several threads when the work per matrix allows.
+// Calls f(i) for every matrix of a batch, on several threads if the work per matrix is large enough.
 template <class F>
 void each_matrix(int64_t count, double work, F&& f) {
     int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(20000 / std::max(work, 1.0)));
@@ -35,7 +35,7 @@ void each_matrix(int64_t count, double work, F&& f) {
     });
 }
 
-// Parts of device::Decomposing in other files.
+// Parts of device::Decomposing implemented in other files.
 void set_identity(const Tensor& a);
 void eigenvalues(const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);
 void symmetric_eigenvalues(const Tensor& a, bool upper, bool vectors, const Tensor& values, const Tensor& info);

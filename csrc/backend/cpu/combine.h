@@ -1,4 +1,5 @@
-// How two elements meet in the scattering ops: assignment moves bytes, everything else computes in the element's dtype.
+// Combining two elements in the scattering ops: assignment copies bytes, everything else computes in the element's
+// dtype.
 #pragma once
 #include <cmath>
 

@@ -1,6 +1,6 @@
-// Gradients of convolutions with few channels, as first layers have. Products of matrices would fill their vectors with
-// zeros or gather more than they multiply. Here the taps of a window's row lie side by side in a channels-last image,
-// and a pixel of the result's gradient meets such runs.
+// Gradients of convolutions with few channels, as in first layers. Matrix products would pad their vectors with zeros
+// or gather more than they multiply. Here the taps of a window's row are contiguous in a channels-last image, and a
+// pixel of the result's gradient is multiplied by such runs.
 #pragma GCC optimize("fp-contract=fast")
 #include <atomic>
 #include <cstring>
@@ -78,7 +78,7 @@ bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, con
     for (int t = 1; t <= longest; t++)
         add[t] = lanes == widest ? pick_row<widest>(t, std::make_index_sequence<longest>())
                                  : pick_row<8>(t, std::make_index_sequence<longest>());
-    // Bands of rows, cut where the shape says, have sums of their own.
+    // Bands of rows, split at places that depend on the shape only, have separate sums.
     const int64_t rows = s.batch * all.positions, pieces = (all.across + longest - 1) / longest;
     const int64_t bands = std::clamp<int64_t>((int64_t(1) << 20) / (taps * out), 1, std::min<int64_t>(rows, 64));
     const int64_t work = rows / bands * s.out[2] * taps * out / lanes;

@@ -1,5 +1,5 @@
-// The order in which products of convolutions read their factors: as panels of the stored type, of floats for half
-// types, or of pairs along the sum for the bfloat16 instruction.
+// The packed formats of convolution factors: panels of the stored type, of floats for half types, or of pairs along the
+// sum for the bfloat16 instruction.
 #pragma once
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_half.h"
@@ -8,7 +8,7 @@
 
 namespace fb::cpu {
 
-// Short runs, for which a call of memcpy would take longer.
+// For short runs, where a call of memcpy would take longer.
 template <class T>
 inline void copy_exactly(T* to, const T* from, int64_t n) {
     constexpr int64_t line = 64 / sizeof(T);
@@ -24,22 +24,22 @@ inline void copy_exactly(T* to, const T* from, int64_t n) {
 
 template <class S, bool Pairs = false>
 struct ConvFormat {
-    using Cell = std::conditional_t<Pairs, BFloat16, Computed<S>>;  // of a packed factor
+    using Cell = std::conditional_t<Pairs, BFloat16, Computed<S>>;  // element of a packed factor
     using Sum = Computed<S>;
-    static constexpr int64_t per = Pairs ? 2 : 1;  // cells of a lane: neighbours along the sum
+    static constexpr int64_t per = Pairs ? 2 : 1;  // cells per lane: neighbours along the sum
     static constexpr int64_t wide = Pairs ? pair_wide : panel_columns<Sum>, narrow = wide / 2;  // columns of a panel
     static constexpr int64_t depth = Pairs ? pair_depth : panel_depth;                          // lanes of a panel
-    static constexpr int64_t row = Pairs ? pair_depth + 16 : panel_pitch<Sum>;  // between rows, in lanes
+    static constexpr int64_t row = Pairs ? pair_depth + 16 : panel_pitch<Sum>;  // distance of rows, in lanes
 
     static int64_t padded(int64_t columns) { return (columns + narrow - 1) / narrow * narrow; }
     static int64_t across(int64_t columns_left) { return columns_left <= narrow ? narrow : wide; }
-    // Sums are made in blocks of about the same depth.
+    // Splits the sum into blocks of about the same depth.
     static int64_t block(int64_t lanes) {
         int64_t blocks = (lanes + depth - 1) / depth;
         return (lanes + blocks - 1) / blocks;
     }
 
-    // sums = or += left × panels, `lanes` deep; left has rows `row` apart.
+    // sums = or += left × panels, `lanes` deep; rows of left are `row` apart.
     static void multiply(const Cell* left, int64_t rows, const Cell* panels, int64_t columns, int64_t lanes, Sum* sums,
                          int64_t sums_row, bool add, const Sum* bias) {
         if constexpr (Pairs)
@@ -47,7 +47,7 @@ struct ConvFormat {
                          reinterpret_cast<const uint32_t*>(panels), sums, sums_row, add});
         else panel_product<Sum>({rows, padded(columns), lanes, left, panels, sums, sums_row, add, 0, bias});
     }
-    // left has columns: lanes lie left_row apart.
+    // left is column-major: its lanes are left_row apart.
     static void multiply_transposed(const Cell* left, int64_t left_row, int64_t rows, const Cell* panels,
                                     int64_t columns, int64_t lanes, Sum* sums, int64_t sums_row, bool add) {
         if constexpr (Pairs)
@@ -55,7 +55,7 @@ struct ConvFormat {
                          reinterpret_cast<const uint32_t*>(panels), sums, sums_row, add});
         else panel_product_transposed<Sum>({rows, padded(columns), lanes, left, panels, sums, sums_row, add}, left_row);
     }
-    // One lane each of n neighbours across the sum: from one row, or from two that are `step` apart (or one, if
+    // Packs one lane each of n neighbours across the sum: from one row, or from two that are `step` apart (one, if
     // `last`).
     static void lane(Cell* to, const S* from, int64_t step, bool last, int64_t n) {
         if constexpr (Pairs) HalfLanes<S, true>::across(reinterpret_cast<float*>(to), from, step, last, n);
@@ -64,7 +64,7 @@ struct ConvFormat {
     }
 };
 
-// Memory of a thread for packed factors, kept for the next call.
+// Per-thread memory for packed factors, reused by the next call.
 class Scratch {
   public:
     template <class T>

@@ -1,8 +1,7 @@
-// Convolutions as products of matrices whose left factor is gathered from the
-// image, some rows at a time: a row for each position, with the pixels of its
-// window side by side. The right factor is the weight, packed once. Forward,
-// and the gradient of the input, which is a convolution with the weight turned
-// around for each remainder of the strides.
+// Convolutions as matrix products (implicit GEMM): the left factor is gathered from the image some rows at a time, one
+// row per position with the contiguous pixels of its window. The right factor is the weight, packed once. Used for the
+// forward pass and for the gradient of the input, which is a convolution with the flipped weight for each remainder of
+// the strides.
 #include <atomic>
 
 #include "backend/cpu/conv_format.h"
@@ -12,15 +11,14 @@
 namespace fb::cpu {
 namespace {
 
-// The weight of a group as panels, all columns of a block of the sum behind
-// each other.
+// The weight of a group as panels: all columns of a block of the sum, one block after the other.
 template <class S, class F>
 class WeightPacker {
     using Cell = typename F::Cell;
     using Sum = typename F::Sum;
 
   public:
-    // `columns` are packed in all.
+    // `columns` is the total number of packed columns.
     WeightPacker(const WindowSum& w, const S* weight, int64_t columns)
         : w_(w),
           weight_(weight),
@@ -30,8 +28,7 @@ class WeightPacker {
 
     bool finite() const { return bad_ == 0; }
 
-    // One panel: columns from `first` on, which lie from `place` on among those
-    // packed.
+    // Packs one panel: columns from `first` on, stored from `place` on.
     void pack(Cell* to, int64_t group, int64_t first, int64_t place) {
         from_ = weight_ + group * w_.weight_group + first * w_.weight_out;
         cols_ = std::min(F::wide, w_.out - first);
@@ -43,7 +40,7 @@ class WeightPacker {
     }
 
   private:
-    // Where lane p lies in the panel.
+    // The position of lane p in the panel.
     Cell* at(int64_t p) const {
         int64_t start = p / high_ * high_, height = std::min(high_, lanes_ - start);
         return to_ + (start * columns_ + place_ * height + (p - start) * across_) * F::per;
@@ -64,8 +61,7 @@ class WeightPacker {
             }
         }
     }
-    // Some channels with all their taps at a time are turned over: rows of
-    // (channel, tap), columns of the panel.
+    // Transposes some channels with all their taps at a time: rows of (channel, tap), columns of the panel.
     void pack_transposed() {
         const int64_t kernel = w_.kernel, taps = static_cast<int64_t>(w_.taps.size());
         const int64_t some = std::max<int64_t>(288 / kernel, 1) * F::per;
@@ -108,7 +104,7 @@ class WeightPacker {
     void put(Cell* lane, const Sum* first, [[maybe_unused]] const Sum* second) const {
         if constexpr (F::per == 1) {
             std::memcpy(lane, first, static_cast<size_t>(across_) * sizeof(Cell));
-        } else {  // halves of the floats that they were widened to
+        } else {  // half types, widened to floats
             auto* out = reinterpret_cast<uint32_t*>(lane);
             auto *low = reinterpret_cast<const uint32_t*>(first), *high = reinterpret_cast<const uint32_t*>(second);
             for (int64_t o = 0; o < across_; o++) out[o] = low[o] >> 16 | (high[o] & 0xffff0000u);
@@ -129,22 +125,21 @@ template <class S, class F>
 struct ImplicitProduct {
     using Cell = typename F::Cell;
     using Sum = typename F::Sum;
-    static constexpr bool plain = std::is_same_v<S, Sum>;  // what is multiplied is what tensors hold
+    static constexpr bool plain = std::is_same_v<S, Sum>;  // tensors store the type that is multiplied
     static constexpr int64_t rows_together = 84;           // positions of a task
-    static constexpr int64_t columns_together = 512;       // channels of the result that meet them
-    static constexpr int64_t few_rows = 384;               // that do not repay a shared packed weight
+    static constexpr int64_t columns_together = 512;       // channels of the result per task
+    static constexpr int64_t few_rows = 384;               // for which a shared packed weight does not pay
 
     const WindowSum& w;
     const S *x, *weight, *bias;
     S* y;
     int64_t lanes = (w.terms() + F::per - 1) / F::per, high = F::block(std::max<int64_t>(lanes, 1));
     int64_t x_pitch = w.groups * w.in, y_pitch = w.groups * w.out;
-    // Sums go to their places at once.
+    // Sums are written directly to the result.
     bool straight = plain && w.covers() && w.out % F::narrow == 0;
 
-    // Tiles of positions, as many as a register block has rows. Where the rows of
-    // the image are long, tiles do not cross their ends, and what they see is
-    // multiplied where it lies.
+    // Tiles of positions, as many as a register block has rows. If the rows of the image are long, tiles do not cross
+    // their ends, and windows are multiplied in place.
     static constexpr int64_t tall = panel_tall;
     bool in_place = plain && w.axis[2].count >= 8 * ((w.axis[2].count + tall - 1) / tall) * tall / 14;
     int64_t line = in_place ? w.axis[2].count : w.positions(), line_tiles = (line + tall - 1) / tall;
@@ -155,8 +150,7 @@ struct ImplicitProduct {
     int64_t packed_columns() const { return F::padded(w.out); }
     int64_t packed_group() const { return packed_columns() * lanes * F::per; }
 
-    // Tiles at hand, and what they see of some lanes, in pieces: where it lies,
-    // or gathered.
+    // The current tiles, and their windows for some lanes, in pieces that are either in place or gathered.
     struct Tiles {
         std::vector<int64_t> starts;  // one more than there are tiles
         std::vector<LeftPiece<Sum>> pieces;
@@ -168,7 +162,8 @@ struct ImplicitProduct {
         all.pieces.clear(), all.ends.clear();
         const int64_t step = w.axis[2].step, source = w.axis[2].source;
         const int64_t distance = step * x_pitch * int64_t(sizeof(Sum));
-        const bool near = distance < 4096 || distance % 2048 != 0;  // else rows drive each other from the cache
+        // other distances would make rows evict each other from the cache
+        const bool near = distance < 4096 || distance % 2048 != 0;
         Position at(w, all.starts[0]);
         int64_t of_row = from % line_tiles;
         for (size_t t = 0; t + 1 < all.starts.size(); t++) {
@@ -210,8 +205,8 @@ struct ImplicitProduct {
         }
     }
 
-    // Tiles [from, to) of channels [first, last), on the calling thread. `packed`
-    // has `columns` columns, these from `place` on.
+    // Tiles [from, to) of channels [first, last), on the calling thread. `packed` has `columns` columns, which begin at
+    // `place`.
     void part(int64_t group, int64_t from, int64_t to, int64_t first, int64_t last, const Cell* packed, int64_t columns,
               int64_t place) const {
         thread_local Scratch for_left, for_sums;
@@ -240,8 +235,8 @@ struct ImplicitProduct {
                                           all.pieces.data() + all.ends[t], panels + j * height, sums + i * sums_row + j,
                                           sums_row, p > 0, added ? added + j : nullptr});
                     };
-                    // A panel stays in the cache for all tiles, unless all panels do:
-                    // results are then written in order.
+                    // A panel stays in the cache for all tiles, unless all panels fit: then results are written in
+                    // order.
                     if (F::padded(width) * height * int64_t(sizeof(Cell)) <= 40960) {
                         for (size_t t = 0; t < count; t++)
                             for (int64_t j = 0; j < width; j += F::wide) tile(t, j);
@@ -284,7 +279,7 @@ struct ImplicitProduct {
         }
     }
 
-    // No window reaches the image.
+    // No window overlaps the image.
     void run_empty() const {
         std::vector<Sum> none(static_cast<size_t>(y_pitch));
         Position at(w, 0);
@@ -299,7 +294,7 @@ struct ImplicitProduct {
         return reinterpret_cast<Cell*>((reinterpret_cast<uintptr_t>(memory.raw()) + 63) / 64 * 64);
     }
 
-    // False where windows reach out of the image and a weight is not finite.
+    // Returns false if windows reach out of the image and a weight is not finite.
     bool run() const {
         int64_t positions = w.positions(), threads = in_parallel_region() ? 1 : num_threads();
         if (positions == 0) return true;
@@ -309,7 +304,7 @@ struct ImplicitProduct {
         bool alone = threads == 1 || positions * w.terms() * y_pitch < (int64_t(1) << 19);
         int64_t panels = (w.out + F::wide - 1) / F::wide;
         if (positions < few_rows) {
-            // Every thread packs what it needs, as much as its cache holds.
+            // Each thread packs what it needs, limited by the size of its cache.
             int64_t most = std::clamp<int64_t>((int64_t(640) << 10) / (lanes * F::wide * 4), 1, 8);
             int64_t blocks =
                 std::max((panels + most - 1) / most, alone || w.groups >= threads ? 1 : std::min(threads, panels));
@@ -340,7 +335,7 @@ struct ImplicitProduct {
                             t % panels * F::wide);
             if (reaches_out && !packer.finite()) finite = false;
         });
-        // Small products are made of more positions at a time.
+        // Small products process more positions at a time.
         int64_t together = std::clamp<int64_t>((int64_t(1) << 21) / (lanes * F::per * w.out), rows_together,
                                                in_place ? 4 * rows_together : rows_together);
         if (!finite) return false;

@@ -1,6 +1,6 @@
-// Gradients of weights as products of matrices: sums over positions of the gradient's channels times the windows of the
-// image, which are gathered some positions at a time. Long sums are cut into parts where the shape says, so results do
-// not depend on the threads.
+// Gradients of weights as matrix products: sums over positions of the gradient's channels times the windows of the
+// image, which are gathered some positions at a time. Long sums are split at places that depend on the shape only, so
+// results do not depend on the number of threads.
 #include <atomic>
 
 #include "backend/cpu/conv_format.h"
@@ -14,9 +14,9 @@ template <class S, class F>
 struct WeightProduct {
     using Cell = typename F::Cell;
     using Sum = typename F::Sum;
-    static constexpr int64_t columns_together = 256;  // terms of windows that are packed at a time
+    static constexpr int64_t columns_together = 256;  // terms of windows packed at a time
     static constexpr int64_t rows_together = 512;     // channels of the gradient
-    static constexpr int64_t gathered = 8;            // positions whose windows are gathered before they are packed
+    static constexpr int64_t gathered = 8;            // positions whose windows are gathered before packing
 
     const WindowSum& w;
     const S *x, *gy;
@@ -29,7 +29,7 @@ struct WeightProduct {
     int64_t down = (w.out + rows_together - 1) / rows_together;
     int64_t table_row = (terms + 31) / 32 * 32 + 16, table_size = w.groups * w.out * table_row;
 
-    // Few tasks with long sums: the sums are cut.
+    // Few tasks with long sums: the sums are split.
     int64_t parts() const {
         int64_t tasks = w.groups * across * down, most = std::min((16 + tasks - 1) / tasks, positions / 1024);
         return std::clamp<int64_t>(most, 1, std::max<int64_t>(1, (int64_t(1) << 22) / table_size));
@@ -73,7 +73,7 @@ struct WeightProduct {
         }
     }
 
-    // Adds to `total`, where it is given. False where windows reach out of the image and a sum is not finite.
+    // Accumulates into `total`, if given. Returns false if windows reach out of the image and a sum is not finite.
     bool run(Sum* total) const {
         if (terms == 0) {
             if (!total) std::fill(gweight, gweight + w.groups * w.weight_group, S(0.0f));
@@ -87,7 +87,7 @@ struct WeightProduct {
             for (int64_t t = begin; t < end; t++) {
                 int64_t d = t % down, a = t / down % across, g = t / down / across % w.groups;
                 int64_t q = t / down / across / w.groups;
-                // Blocks are as wide as a whole number of panels, but for the last.
+                // Blocks are whole numbers of panels wide, except for the last.
                 part(g, lanes * q / count, lanes * (q + 1) / count, w.out * d / down, w.out * (d + 1) / down,
                      a * columns_together, std::min(terms, (a + 1) * columns_together), table + q * table_size);
             }

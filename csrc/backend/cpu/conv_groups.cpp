@@ -1,6 +1,6 @@
-// Convolutions of small groups of channels, each channel for itself among them. A vector holds neighbouring channels of
-// the result; the channels of the source that it needs lie in one vector too, and are put in front of the others one
-// after the other. A band of rows is copied to scratch memory with its padding, where all taps have fixed distances.
+// Convolutions with small groups of channels, depthwise ones included. A vector holds adjacent channels of the result;
+// the source channels it needs are in one vector too, and are broadcast within their groups one after the other. A band
+// of rows is copied to scratch memory with its padding, so that all taps have fixed distances.
 #pragma GCC optimize("fp-contract=fast")
 #include <utility>
 
@@ -25,7 +25,7 @@ struct Lanes {
     static constexpr int64_t count = vector_bytes / sizeof(T);
 };
 
-constexpr int64_t together = 8;      // blocks of channels of a unit of work, which come into the caches together
+constexpr int64_t together = 8;      // channel blocks per unit of work, which are loaded into the caches together
 constexpr int64_t band_lines = 512;  // about what the first-level cache holds
 constexpr int64_t widest = 128;      // positions of a row
 constexpr int64_t most_scratch = int64_t(1) << 18;
@@ -44,11 +44,11 @@ struct Grouped {
     int64_t blocks = (out_channels + lanes - 1) / lanes, units = (blocks + together - 1) / together;
     int64_t taps = static_cast<int64_t>(w.taps.size()), terms = w.terms();
     const Axis &y = w.axis[1], &x = w.axis[2];
-    bool alike = w.in == 1 && w.out == 1;  // channels of result and source stand in the same lane
-    int64_t pitch = 0, band = 0, bands = 0, strip = 0, strips = 0;  // rows and columns of positions that are at hand
+    bool alike = w.in == 1 && w.out == 1;  // depthwise: channels of result and source are in the same lane
+    int64_t pitch = 0, band = 0, bands = 0, strip = 0, strips = 0;  // rows and columns of the current positions
     std::vector<int64_t> offsets;                                   // of taps in a band
 
-    // The last block goes back over lanes of the one before.
+    // The last block overlaps the one before.
     int64_t channel(int64_t block) const { return std::min(block * lanes, out_channels - lanes); }
     int64_t source(int64_t block) const { return std::min(channel(block) / w.out * w.in, in_channels - lanes); }
     int64_t lane(int64_t block, int64_t i, int64_t l) const {
@@ -85,8 +85,8 @@ struct Grouped {
         else widen(to, from, lanes);
     }
 
-    // Source rows for `rows` positions from row `top` on, from column `left` on; image: its first pixel, at the first
-    // channel of the block.
+    // Loads source rows for `rows` positions from row `top` on, from column `left` on; image: its first pixel, at the
+    // first channel of the block.
     void load(T* to, const S* image, int64_t top, int64_t rows, int64_t left) const {
         int64_t low = left * x.step + x.offset.front(), begin = std::clamp<int64_t>(-low, 0, pitch);
         int64_t end = std::clamp<int64_t>(x.source - low, begin, pitch);
@@ -122,7 +122,7 @@ struct Grouped {
             for (int64_t l = 0; l < lanes; l++) to[i][l] = static_cast<typename L::Index>(lane(block, i, l));
     }
 
-    // ---- forward ---------------------------------------------------------------------------------------------------
+    // ---- forward ----------------------------------------------------------------------------------------------------
 
     static V read(const S* from) {
         if constexpr (std::is_same_v<S, T>) return V(*reinterpret_cast<const typename L::Loose*>(from));
@@ -146,12 +146,12 @@ struct Grouped {
 #endif
     }
 
-    // What a sum at hand takes: a tap's vectors of weights, and how far its pixel is from that of the position.
+    // One term of the current sums: a tap's vectors of weights, and its pixel's offset from that of the position.
     struct Tap {
         const V* weights;
         int64_t delta;
     };
-    // `count` neighbouring positions of a row, all channels.
+    // Computes `count` adjacent positions of a row, all channels.
     struct Constants {
         const V* starts;
         const M* index;
@@ -166,7 +166,7 @@ struct Grouped {
             for (V& s : sum) s = of.starts[b];
             const S* source = from + (Alike ? g.channel(b) : g.source(b));
             for (size_t t = 0; t < tap_count; t++) {
-                // Four positions to an address, as in gemm_packed.cpp.
+                // Four positions share an address, as in gemm_packed.cpp.
                 const S* at[(count + 3) / 4];
 #pragma GCC unroll 2
                 for (int q = 0; q < (count + 3) / 4; q++) at[q] = source + taps[t].delta + 4 * q * distance;
@@ -210,8 +210,8 @@ struct Grouped {
         }
     }
 
-    // One row of positions of all channels in turn, so that the source is read as it lies. Windows that reach beyond
-    // the ends of the row have sums of fewer taps.
+    // Computes one row of positions for all channels in turn, so that the source is read sequentially. Windows that
+    // cross the ends of the row have fewer taps.
     void forward(S* result, const S* from, const S* weight, const S* bias) const {
         constexpr auto counts = std::make_index_sequence<pixels_at_once>();
         // (block, tap, channel of the group, lane), then the biases.
@@ -235,7 +235,7 @@ struct Grouped {
         const Axis& z = w.axis[0];
         int64_t rows = w.batch * z.count * y.count, to_step = x.spread * out_channels;
         int64_t work = x.count * terms * out_channels;
-        // Positions whose windows lie between the ends of the row.
+        // Positions whose windows are inside the row.
         int64_t low = std::min(x.count, x.offset.front() < 0 ? (-x.offset.front() + x.step - 1) / x.step : 0);
         int64_t high = x.source - x.offset.back() > 0 ? (x.source - x.offset.back() - 1) / x.step + 1 : 0;
         high = std::clamp(high, low, x.count);
@@ -243,7 +243,7 @@ struct Grouped {
             std::vector<Tap> all, some;
             for (int64_t row = begin; row < end; row++) {
                 int64_t k = row % y.count, j = row / y.count % z.count, image = row / y.count / z.count;
-                // Taps of this row, with their offsets along it.
+                // The taps of this row, with their offsets along it.
                 all.clear();
                 size_t tap = 0;
                 for (int64_t a : z.offset)
@@ -281,9 +281,9 @@ struct Grouped {
         });
     }
 
-    // ---- the gradient of the weight --------------------------------------------------------------------------------
+    // ---- the gradient of the weight ---------------------------------------------------------------------------------
 
-    // sums[n] += slope * source, over positions of a band, for some pairs of taps and channels of the group.
+    // sums[n] += gradient * source, over positions of a band, for some pairs of taps and channels of the group.
     template <int count, bool Alike>
     static void add_products(const Grouped& g, const T* slopes, const T* from, const int64_t* offset, const M* index,
                              int64_t rows, int64_t columns, V* sums) {
@@ -312,11 +312,11 @@ struct Grouped {
         return table[alike][count - 1];
     }
 
-    // False where a sum is not finite: what lies outside of the image was multiplied as zeros.
+    // Returns false if a sum is not finite: padding was multiplied as zeros.
     bool backward_weight(S* gweight, const S* gy, const S* from) const {
         bool finite = true;
         constexpr auto counts = std::make_index_sequence<sums_at_once>();
-        // (part, block, term, lane): joined in this order.
+        // (part, block, term, lane): summed in this order.
         Tensor memory = empty({parts() * blocks * terms + 1, lanes}, dtype_of<T>(), cpu_device);
         V* table = reinterpret_cast<V*>((reinterpret_cast<uintptr_t>(memory.raw()) + 63) / 64 * 64);
         parallel_for(parts() * units, grain(), [&](int64_t begin, int64_t end) {

@@ -4,7 +4,7 @@ namespace fb::cpu {
 namespace {
 
 void add_tap(Axis& a, int64_t offset, int64_t tap) {
-    // The first position that is not before the source.
+    // The first position at or after the start of the source.
     int64_t j = offset < 0 ? (-offset + a.step - 1) / a.step : 0;
     if (j >= a.count || j * a.step + offset >= a.source) return;
     a.offset.push_back(offset);

@@ -1,4 +1,5 @@
-// Convolutions as sums over windows of a channels-last image, and windows as rows of a matrix that is never made whole.
+// Convolutions as sums over windows of a channels-last image; the windows are rows of a matrix that is never
+// materialised.
 #pragma once
 #include <cstring>
 #include <vector>
@@ -8,38 +9,38 @@
 
 namespace fb::cpu {
 
-// One dimension: position j of the result takes what lies at j * step + offset[t] of the source, for every t, and
-// multiplies it with tap[t] of the kernel.
+// One dimension: position j of the result reads j * step + offset[t] of the source, for every t, and multiplies it by
+// tap[t] of the kernel.
 struct Axis {
     int64_t source, step;
     std::vector<int64_t> offset, tap;
     int64_t count;                          // positions
-    int64_t result, first = 0, spread = 1;  // position j is first + j * spread of so many of the result
+    int64_t result, first = 0, spread = 1;  // position j is first + j * spread; `result` is the size of the result
 
     bool inside(int64_t j) const { return j + offset.front() >= 0 && j + offset.back() < source; }
 };
 
-// Taps that lie outside of the source at every position are left out.
+// Taps that are outside the source at every position are omitted.
 struct WindowSum {
-    int64_t batch, groups, in, out;  // channels of a group
+    int64_t batch, groups, in, out;  // channels per group
     Axis axis[3];
     int64_t window[3];
-    std::vector<int64_t> taps;      // of the kernel, in the order in which they are summed
-    int64_t weight_in, weight_out;  // distances between neighbouring channels in the weight
-    int64_t weight_group, kernel;   // between groups; how many taps the kernel has
+    std::vector<int64_t> taps;      // indices of kernel taps, in summation order
+    int64_t weight_in, weight_out;  // strides of the weight between channels
+    int64_t weight_group, kernel;   // weight stride between groups; number of taps of the kernel
     int64_t terms() const { return static_cast<int64_t>(taps.size()) * in; }
     int64_t positions() const { return batch * axis[0].count * axis[1].count * axis[2].count; }
-    bool covers() const;       // positions lie side by side in the result
-    bool reaches_out() const;  // some window is partly outside of the source
+    bool covers() const;       // positions are adjacent in the result
+    bool reaches_out() const;  // some window is partly outside the source
 };
 WindowSum forward_sum(const ConvShape& s);
-// Positions whose distance is the stride have the same taps: one sum for each remainder, unless it has no taps.
+// Positions whose distance is the stride have the same taps: one sum for each remainder that has taps.
 std::vector<WindowSum> backward_sums(const ConvShape& s);
-// The same as sums whose windows do not reach out. Zeros in place of what lies outside would make NaN of factors that
-// are not finite.
+// The same split into sums whose windows do not reach out. Padding with zeros would turn factors that are not finite
+// into NaN.
 std::vector<WindowSum> split_at_edges(const WindowSum& w);
 
-// A position of a sum.
+// A position of a result.
 struct Position {
     const WindowSum& w;
     int64_t image, at[3];
@@ -58,7 +59,7 @@ struct Position {
         at[2] = w.axis[2].count - 1;
         next();
     }
-    // The pixel of the result.
+    // The pixel's index in the result.
     int64_t pixel() const {
         int64_t p = image;
         for (int i = 0; i < 3; i++) p = p * w.axis[i].result + w.axis[i].first + at[i] * w.axis[i].spread;
@@ -66,7 +67,7 @@ struct Position {
     }
 };
 
-// Short runs, for which a call of memcpy would take longer. May write up to a line of memory, 64 bytes, too much.
+// For short runs, where a call of memcpy would take longer. May write up to a cache line, 64 bytes, too much.
 template <class T>
 inline void copy_run(T* to, const T* from, int64_t n) {
     char* out = reinterpret_cast<char*>(to);
@@ -93,18 +94,18 @@ inline void copy_cells(Cell* to, const S* from, int64_t n) {
     else widen(to, from, n);
 }
 
-// Rows of windows: for every position its pixels in the order of the taps, the channels of a group side by side.
+// Rows of windows: for every position its pixels in the order of the taps, with the channels of a group contiguous.
 template <class S>
 class Windows {
   public:
-    // A run of terms: the channels of one pixel, or of neighbours in the image.
+    // A run of terms: the channels of one pixel, or of adjacent pixels in the image.
     struct Run {
         int64_t at, length, pixels;  // terms
         int64_t z, y, x;             // offsets of the first pixel
-        int64_t delta;               // from a position to it, in the image
+        int64_t delta;               // offset of the first pixel from a position, in the image
     };
 
-    // x: the source, whose pixels are `pitch` apart.
+    // x: the source; its pixels are `pitch` apart.
     Windows(const WindowSum& w, const S* x, int64_t pitch, bool join) : w_(w), x_(x), pitch_(pitch) {
         const Axis &y = w.axis[1], &across = w.axis[2];
         int64_t at = 0;
@@ -123,7 +124,7 @@ class Windows {
                 }
     }
 
-    // Calls f(run, first term, last) for all with terms in [p, end).
+    // Calls f(run, first term, last) for all runs with terms in [p, end).
     template <class F>
     void each_run(int64_t p, int64_t end, F f) const {
         size_t low = 0, high = runs_.size();
@@ -134,8 +135,8 @@ class Windows {
         }
     }
 
-    // Terms [p, end) of `count` positions from `first` on, in the group whose first channel in the source is `channel`.
-    // Beyond the last term there are zeros.
+    // Packs terms [p, end) of `count` positions from `first` on, in the group whose first channel in the source is
+    // `channel`; zeros after the last term.
     template <class Cell>
     void rows(Cell* to, int64_t to_row, int64_t channel, int64_t first, int64_t count, int64_t p, int64_t end) const {
         int64_t last = std::min(end, w_.terms());
@@ -153,11 +154,11 @@ class Windows {
         }
     }
 
-    // What a position sees: where the source has its pixel without offsets.
+    // A position in the source: its pixel at offset zero.
     struct Seen {
         int64_t z, y, x;
         const S* base;
-        bool inside;  // the whole window is
+        bool inside;  // the whole window is inside the source
         Seen(const Windows& all, const Position& at, int64_t channel) {
             const Axis* a = all.w_.axis;
             z = at.at[0] * a[0].step, y = at.at[1] * a[1].step, x = at.at[2] * a[2].step;
@@ -169,7 +170,7 @@ class Windows {
         int64_t z = seen.z + run.z, y = seen.y + run.y;
         return z >= 0 && z < w_.axis[0].source && y >= 0 && y < w_.axis[1].source;
     }
-    // Terms [begin, stop) of a run to their places in a row.
+    // Copies terms [begin, stop) of a run into a row.
     template <class Cell>
     void copy(Cell* row, const Seen& seen, const Run& run, int64_t begin, int64_t stop) const {
         const S* from = seen.base + run.delta - run.at;

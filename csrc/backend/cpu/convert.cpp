@@ -6,7 +6,7 @@
 namespace fb::cpu {
 namespace {
 
-// As many whole vectors as there are; returns how far it came.
+// Converts as many whole vectors as there are; returns the number of elements.
 template <class H>
 int64_t half_from_float(H* y, const float* x, int64_t n) {
     int64_t i = 0;
@@ -29,7 +29,7 @@ int64_t float_from_half(float* y, const H* x, int64_t n) {
     }
     return i;
 }
-// What is out of range, and NaN, becomes the least number, as in convert().
+// Values out of range, and NaN, become the minimum, as in convert().
 int64_t int_from_float([[maybe_unused]] int32_t* y, [[maybe_unused]] const float* x, [[maybe_unused]] int64_t n) {
     int64_t i = 0;
 #ifdef __AVX2__
@@ -75,7 +75,7 @@ Table make_table() {
     (fill_row<All, All...>(table), ...);
     return table;
 }
-// A storage dtype and its value dtype, both ways.
+// A storage dtype and its value dtype, in both directions.
 template <class Storage, class Value>
 void fill_pair(Table& table) {
     fill_row<Storage, Value>(table);
@@ -92,7 +92,7 @@ Table whole_table() {
     return table;
 }
 
-// Storage dtypes meet others by way of their value dtype.
+// Storage dtypes convert to other dtypes through their value dtype.
 void convert_through(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype,
                      int64_t from_stride, int64_t n) {
     constexpr int64_t chunk = 256;

@@ -1,18 +1,16 @@
-// Which algorithm computes a convolution, and convolutions as products with unfolded columns.
+// The choice of convolution algorithms, and convolutions as products with unfolded columns (im2col).
 //
 // Note [Convolution algorithms]: which code computes a convolution.
 // - float32, 3 x 3 windows with stride 1: Winograd's F(4 x 4, 3 x 3) where it is faster (winograd*.cpp). It
 //   needs a quarter of the multiplications, and its points are chosen so that the error stays near that of the direct
-//   sum. A result that is not finite is computed again directly. Groups of channels are computed one after the other.
-// - Windows of one pixel: matrix products over all pixels, or for each row-major image. The same holds for the
-// gradients
-//   of windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
-// - Channels one by one or in small groups: sums over taps for a vector of channels (conv_groups.cpp). Row-major images
+//   sum. A result that is not finite is recomputed directly. Groups of channels are computed one after the other.
+// - 1 x 1 windows: matrix products over all pixels, or for each row-major image. The same holds for the gradients of
+//   windows that touch but do not overlap, such as the patches of vision transformers (ops/nn/conv_patches.cpp).
+// - Depthwise and small groups of channels: sums over taps for a vector of channels (conv_groups.cpp). Row-major images
 //   stay row-major through depthwise layers with stride 1 (depthwise_planes.cpp).
 // - Gradients of depthwise weights, and of layers with few channels, in float32: depthwise.cpp, conv_few.cpp.
-// - All others of floating dtypes: matrix products, channels-last, whose left factor is what the windows see, read
-// where
-//   it lies or gathered some rows at a time (conv_gemm.cpp, conv_gemm_weight.cpp).
+// - All others of floating dtypes: matrix products, channels-last, whose left factor is the windows, read in place or
+//   gathered some rows at a time (conv_gemm.cpp, conv_gemm_weight.cpp).
 // - Other dtypes: unfolded columns and matrix products.
 #include "backend/cpu/convolution.h"
 
@@ -27,34 +25,35 @@ namespace {
 using device::ConvAlgorithm;
 using device::ConvPass;
 
-// ---- the choice ----------------------------------------------------------------------------------------------------
+// ---- the choice -----------------------------------------------------------------------------------------------------
 
-// Windows of one pixel make a convolution one product of matrices.
+// A 1 × 1 convolution is a matrix product.
 bool is_product(const ConvShape& s) {
     bool pixel = s.groups == 1 && s.batch * s.pixels() > 1;
     for (int i = 0; i < 3; i++) pixel = pixel && s.kernel[i] == 1 && s.stride[i] == 1 && s.padding[i] == 0;
     return pixel;
 }
 
-// Row-major, also by the strides of dimensions of size 1, which could have any: they say which order the caller meant.
+// Row-major, also by the strides of dimensions of size 1, which could be arbitrary: they show which order the caller
+// meant.
 bool is_planes(const Tensor& t) { return t.is_contiguous() && t.strides() != channels_last_strides(t.shape()); }
 
-// Row-major images stay as they are where every channel has its own weight.
+// Row-major images keep their layout in depthwise convolutions.
 bool stays_planes(const ConvShape& s, const Tensor& t) { return depthwise_planes_fit(s, t.dtype()) && is_planes(t); }
 
-// This is the only place where that is decided.
+// The only place that chooses the algorithm.
 ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes) {
     using enum ConvAlgorithm;
     bool forward = pass == ConvPass::Forward, floating = is_floating(given.dtype());
     // Row-major inputs need no reordering.
     if (floating && is_product(s)) return forward && is_planes(given) && s.pixels() >= 64 ? ProductByImage : Product;
-    // Forward, windows are gathered as quickly.
+    // In the forward pass, gathering windows is as fast.
     if (s.is_patches() && !(forward && floating)) return Patches;
     if (planes && stays_planes(s, given)) return Planes;
     return floating ? Direct : Columns;
 }
 
-// ---- direct --------------------------------------------------------------------------------------------------------
+// ---- direct ---------------------------------------------------------------------------------------------------------
 
 void conv_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (x.dtype() == DType::F32 && winograd_forward(s, y, x, weight, bias)) return;
@@ -74,7 +73,7 @@ void conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tenso
     if (!grouped_backward_weight(s, gweight, gy, x)) implicit_backward_weight(s, gweight, gy, x);
 }
 
-// ---- columns -------------------------------------------------------------------------------------------------------
+// ---- columns --------------------------------------------------------------------------------------------------------
 
 // Calls f(column row, output position, input offset) for every tap inside the input of one image and channel.
 template <class F>
@@ -129,7 +128,7 @@ void fold_columns(const ConvShape& s, const Tensor& x, const Tensor& columns) {
     });
 }
 
-// ---- what the device offers ----------------------------------------------------------------------------------------
+// ---- what the device offers -----------------------------------------------------------------------------------------
 
 int64_t set_winograd(int64_t mode) {
     if (mode >= 0) set_winograd_mode(static_cast<WinogradMode>(mode));

@@ -6,15 +6,15 @@ namespace fb::cpu {
 
 using device::ConvShape;
 
-// Planes: float32 or float64; false where a number is not finite (depthwise_planes.cpp).
+// Planes: float32 or float64; false if a number is not finite (depthwise_planes.cpp).
 bool depthwise_planes_fit(const ConvShape& s, DType d);
 bool depthwise_planes_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight,
                               const Tensor& bias);
 bool depthwise_planes_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool depthwise_planes_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
-// Kernels of Direct that fit some shapes only; false where they do not. Our own where every channel has its own weight
-// (depthwise.cpp), and for few channels (conv_few.cpp).
+// Kernels of Direct for some shapes only; they return false for others. For depthwise convolutions (depthwise.cpp), and
+// for few channels (conv_few.cpp).
 bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 bool few_channels_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool few_channels_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
@@ -24,7 +24,7 @@ bool grouped_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const
 bool grouped_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);
 bool grouped_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x);
 
-// Kernels of Direct for all shapes, of floating dtypes: products of gathered windows (conv_gemm.cpp,
+// Kernels of Direct for all shapes and floating dtypes: implicit products with windows (conv_gemm.cpp,
 // conv_gemm_weight.cpp).
 void implicit_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
 void implicit_backward_input(const ConvShape& s, const Tensor& gx, const Tensor& gy, const Tensor& weight);

@@ -9,7 +9,7 @@
 namespace fb::cpu {
 namespace {
 
-// Every step-th element; a step known to the compiler becomes shuffles instead of single loads.
+// Copies every step-th element; a step known to the compiler becomes shuffles instead of single loads.
 template <class T, int64_t step>
 void pick(char* to, const char* from, int64_t n) {
     T* __restrict y = reinterpret_cast<T*>(to);
@@ -67,7 +67,7 @@ void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t f
     int64_t inner = plan.shape[0], size = itemsize(t.dtype);
     bool adjacent =
         t.strides[0] == size && f.strides[1] == size && t.strides[1] % size == 0 && f.strides[0] % size == 0;
-    // Whole lines of the cache on both sides in registers; any other layout in blocks that stay in the cache.
+    // Whole cache lines on both sides in registers; any other layout in blocks that stay in the cache.
     const int64_t block = adjacent && (size == 4 || size == 8) ? 64 / size : 32;
     for (int64_t r = first; r < last; r += block) {
         int64_t r1 = std::min(last, r + block);
@@ -95,7 +95,7 @@ void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t f
 
 namespace {
 
-// A few planes become one run in which their elements take turns, as the colours of an image do.
+// Interleaves a few planes into one run, like the colours of an image.
 template <class T, int64_t known>
 void interleave(T* __restrict to, const T* __restrict from, int64_t step, int64_t planes, int64_t n) {
     const int64_t count = known ? known : planes;
@@ -116,7 +116,7 @@ void copy_interleaved(const LoopPlan& plan, char* to, const char* from, int64_t 
     });
 }
 
-// Rows [first, last) of the plan, straight from one place to the other.
+// Copies rows [first, last) of the plan directly.
 void copy_rows(const LoopPlan& plan, int64_t first, int64_t last) {
     const auto &t = plan.operands[0], &f = plan.operands[1];
     int64_t index[max_dims], rest = first;

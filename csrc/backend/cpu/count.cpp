@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t piece = 1 << 16;
 
-// How far v lies between low and high, in bins. Neither the width of the range nor its product may overflow.
+// The position of v between low and high, in bins. Neither the width of the range nor the product may overflow.
 template <class T>
 int64_t bin_between(T v, T low, T high, int64_t bins) {
     T width = high - low, scale = static_cast<T>(bins), part = (v - low) * scale / width;
@@ -45,7 +45,8 @@ void count_in_bins(const T* x, int64_t n, int64_t bins, T low, T high, T* out) {
     for (int64_t b = 0; b < bins; b++) out[b] = static_cast<T>(total[static_cast<size_t>(b)]);
 }
 
-// Bin of a value between the first and the last edge. Even edges: computed, then put right by at most a step or two.
+// The bin of a value between the first and the last edge. For even edges it is computed, then corrected by at most a
+// step or two.
 template <class T>
 int64_t bin_of(T v, const T* edges, int64_t bins, bool even) {
     if (!even) return std::min<int64_t>(std::upper_bound(edges, edges + bins + 1, v) - edges, bins) - 1;
@@ -60,7 +61,7 @@ void count_weighted(const T* x, int64_t n, const W* weights, W* out) {
     for (int64_t i = 0; i < n; i++) out[x[i]] += weights[i];
 }
 
-// Four tables side by side: neighbours that are equal do not wait for each other.
+// Four tables at a time: equal neighbours do not wait for each other.
 void count_plain(const int64_t* x, int64_t n, int64_t size, int64_t* out) {
     if (size > 4096 || n < 256) {
         for (int64_t i = 0; i < n; i++) out[x[i]]++;
@@ -100,7 +101,7 @@ void between(const Tensor& x, const Tensor& edges, const Tensor& weight, bool ev
         using T = typename decltype(tag)::type;
         const T *v = x.data<T>(), *e = edges.data<T>(), *w = weight ? weight.data<T>() : nullptr;
         bool even = evenly && e[bins] > e[0];
-        // Weights are added in order, by one thread; counts add up the same in any order.
+        // Weights are summed in order, by one thread; counts can be added in any order.
         int64_t shares = w || n < piece ? 1 : num_threads();
         std::vector<std::vector<double>> tables(static_cast<size_t>(shares));
         parallel_for(shares, 1, [&](int64_t begin, int64_t end) {

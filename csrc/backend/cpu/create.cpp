@@ -1,4 +1,4 @@
-// Sequences, and the places of triangles.
+// Sequences, and the indices of triangles.
 #include "device/create.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ void progression(const Tensor& t, const device::Progression& p) {
     });
 }
 
-// Both ends exactly: the first half counts from the start, the second half back from the end.
+// Exact at both ends: the first half counts from the start, the second half back from the end.
 template <class C>
 C between(C start, C end, C step, int64_t i, int64_t n) {
     using R = std::conditional_t<std::is_same_v<C, c128>, double, C>;

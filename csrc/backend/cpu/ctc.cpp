@@ -1,6 +1,6 @@
 // Connectionist temporal classification: the probability of a target under all its alignments with the input.
-// A target of S labels is walked through 2S + 1 states, label or blank; sums over paths run forward (alpha) and
-// backward (beta) in time, in log space.
+// A target of S labels becomes 2S + 1 states, label or blank; sums over paths run forward (alpha) and backward (beta)
+// in time, in log space.
 #include "backend/cpu/ctc.h"
 
 #include <cmath>
@@ -40,11 +40,11 @@ struct Path {
           steps(problem.input_lengths[n]),
           states(2 * problem.target_lengths[n] + 1) {}
     int64_t label(int64_t s) const { return s % 2 ? labels[s / 2] : p.blank; }
-    // Whether a path may come from two states earlier: past a blank between different labels.
+    // Whether a path may skip a state: a blank between different labels.
     bool skips(int64_t s) const { return s % 2 && s > 1 && label(s) != label(s - 2); }
 };
 
-// alpha[t, s]: log of the sum over all beginnings of paths that are in state s at time t.
+// alpha[t, s]: log of the sum over all path prefixes that are in state s at time t.
 template <class T>
 T forward(const Path& path, const T* log_probs, T* alpha, int64_t width) {
     const CtcProblem& p = path.p;

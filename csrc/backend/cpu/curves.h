@@ -1,5 +1,5 @@
-// Curves of activation functions for vector loops: float32 by short polynomials, fitted to a relative error below
-// 2^-24, float64 by the C library.
+// Activation functions for vector loops: float32 by short polynomials, fitted to a relative error below 2^-24, float64
+// by the C library.
 #pragma once
 #include <concepts>
 
@@ -8,7 +8,7 @@
 
 namespace fb::curve {
 
-// A call that is left in a loop keeps it from becoming a vector loop.
+// A call left in a loop would prevent vectorisation.
 #define FB_CURVE [[gnu::always_inline]] inline
 
 // c0 + c1 x + c2 x² + …
@@ -35,14 +35,14 @@ FB_CURVE float tanh(float x) {
 }
 FB_CURVE double tanh(double x) { return m::tanh(x); }
 
-// exp(-x²/2); of NaN any number, so that a caller must have x in its result, too.
+// exp(-x²/2). The result for NaN is arbitrary, so callers must also use x in their result.
 FB_CURVE float bell(float x) {
     float square = -0.5f * x * x;
     return square < -87.3f ? 0.0f : normal_exp(square);
 }
 
-// The normal distribution: its density, and the probability below x. Below zero that is density times a ratio which
-// falls slowly and smoothly: a polynomial of 1 / (1 + 0.35 |x|). So nothing cancels far out.
+// The normal distribution: its density, and the probability below x. Below zero that is the density times a ratio that
+// falls slowly and smoothly, a polynomial of 1 / (1 + 0.35 |x|), so there is no cancellation in the tail.
 FB_CURVE float density(float x) { return 0.398942280f * bell(x); }
 FB_CURVE double density(double x) { return 0.398942280401432678 * m::exp(-0.5 * x * x); }
 FB_CURVE float below(float x) {

@@ -1,4 +1,4 @@
-// Cholesky and LDL decompositions, triangular systems, and what all decompositions of device::Decomposing share.
+// Cholesky and LDL decompositions, triangular systems, and helpers shared by all decompositions of device::Decomposing.
 #include <cmath>
 
 #include "backend/cpu/columns.h"
@@ -16,7 +16,7 @@ bool all_finite(const Tensor& values) {
         using T = typename decltype(tag)::type;
         int64_t n = values.numel() * (is_complex(values.dtype()) ? 2 : 1);
         const T* x = reinterpret_cast<const T*>(values.raw());
-        T sum = 0;  // stays zero unless something is not finite
+        T sum = 0;  // stays zero unless a value is not finite
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++) sum += x[i] * T(0);
         good = sum == 0;
@@ -46,9 +46,9 @@ bool all_ranks(const Tensor& ranks, int64_t full) {
     return all;
 }
 
-// ---- Cholesky ------------------------------------------------------------------------------------------------------
+// ---- Cholesky -------------------------------------------------------------------------------------------------------
 
-// A = L Lᴴ, lower triangle: panels by LAPACK, the rest by our own parallel product, cut at fixed places.
+// A = L Lᴴ, lower triangle: panels by LAPACK, the rest by our own parallel product, split at fixed places.
 template <class T>
 int blocked_potrf(int n, T* a, int lda, const Tensor& holder) {
     constexpr int width = 128;
@@ -89,7 +89,7 @@ int blocked_potrf(int n, T* a, int lda, const Tensor& holder) {
     return 0;
 }
 
-// Many small real matrices, side by side.
+// Many small real matrices, one per vector lane.
 void cholesky_small(const Tensor& to, const Tensor& from, const Tensor& info) {
     Tensor rows = from;
     if (!from.is_contiguous()) copy(rows = empty(from.shape(), from.dtype(), from.device()), from);
@@ -166,7 +166,7 @@ void triangular_solve(const Tensor& a, bool upper, bool left, bool unit, char tr
     prepare_blas();
     dispatch_lapack(b.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        // Right sides in fixed groups, so that threads change no bit.
+        // Fixed groups of right-hand sides, so that results do not depend on the number of threads.
         int free = left ? x.cols : x.rows, groups = (free + 63) / 64;
         each_matrix(x.count * groups, double(n) * n * std::min(free, 64), [&](int64_t t) {
             int64_t i = t / groups;
@@ -178,7 +178,7 @@ void triangular_solve(const Tensor& a, bool upper, bool left, bool unit, char tr
     });
 }
 
-// ---- LDL -----------------------------------------------------------------------------------------------------------
+// ---- LDL ------------------------------------------------------------------------------------------------------------
 
 void ldl(const Tensor& a, bool hermitian, const Tensor& pivots, const Tensor& info) {
     Columns c(a);
@@ -190,7 +190,7 @@ void ldl(const Tensor& a, bool hermitian, const Tensor& pivots, const Tensor& in
                 lapack::sytrf('L', hermitian, c.rows, c.at<T>(i), c.ld(), pivots.data<int>() + i * c.rows);
         });
     });
-    // The part above the diagonal is not used; zeros there are what PyTorch shows.
+    // The part above the diagonal is not used; PyTorch returns zeros there.
     dispatch_lapack(a.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         for (int64_t i = 0; i < c.count; i++) {
@@ -204,10 +204,10 @@ void ldl_solve(const Tensor& ld, const Tensor& order, bool hermitian, const std:
     Columns factor(ld), x(b);
     int64_t n = factor.rows;
     for (int64_t i = 0; i < order.numel(); i++) {
-        int64_t p = std::abs(int64_t(order.data<int>()[i]));  // of the smallest int too
+        int64_t p = std::abs(int64_t(order.data<int>()[i]));  // also correct for the smallest int
         check(p >= 1 && p <= n, "pivot ", order.data<int>()[i], " is out of range for matrices of size ", n);
     }
-    // A pair of equal negative pivots marks a 2 × 2 block; a lone one would send LAPACK past the end.
+    // A pair of equal negative pivots marks a 2 × 2 block; a single one would make LAPACK read out of bounds.
     for (int64_t i = 0; i < order.numel(); i += n) {
         for (int64_t k = 0; k < n; k++) {
             if (order.data<int>()[i + k] > 0) continue;

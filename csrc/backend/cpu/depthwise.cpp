@@ -1,6 +1,7 @@
 // The gradient of a depthwise weight: a sum over pixels for each tap and channel. Channels-last, sixteen channels (one
-// line of memory) at a time. A band of rows is copied to scratch memory with its padding first: lines whose distance is
-// a power of two would push each other out of the cache. Each image is summed by itself, so threads change no bit.
+// cache line) at a time. A band of rows is copied to scratch memory with its padding first: lines whose distance is a
+// power of two would evict each other from the cache. Each image is summed separately, so results do not depend on the
+// number of threads.
 #pragma GCC optimize("fp-contract=fast")
 #include <vector>
 
@@ -14,13 +15,13 @@ constexpr int64_t lanes = 16, most_taps = 64;
 constexpr int64_t wide = 8;
 typedef float V __attribute__((vector_size(wide * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-// A rectangle of pixels, seen from the first.
+// A rectangle of pixels, given by its first.
 struct Pixels {
     const float* at;
     int64_t step, row;
 };
 
-// sums[a * taps_across + b] += g * x over rows × count pixels, for down × across taps whose inputs lie `tap_row` and
+// sums[a * taps_across + b] += g * x over rows × count pixels, for down × across taps whose inputs are `tap_row` and
 // `tap` apart.
 template <int down, int across>
 void add_pixels(float (*sums)[lanes], int64_t taps_across, Pixels g, Pixels x, int64_t tap_row, int64_t tap,
@@ -63,7 +64,7 @@ struct Band {
     }
     int64_t inputs(int64_t count) const { return (count - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1; }
 
-    // For `count` rows of results from row `top` on of the image at x.
+    // Loads the input of `count` rows of results from row `top` on of the image at x.
     void load(const float* x, int64_t top, int64_t count) {
         int64_t left = std::min(s.padding[2], pitch), there = std::min(s.in[2], pitch - left);
         float* to = scratch.data();
@@ -115,7 +116,7 @@ bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const 
     bool fits = s.groups == channels && s.out_channels == channels && channels % lanes == 0 && s.spatial < 3 &&
                 taps <= most_taps;
     if (!fits) return false;
-    // A unit is an image and some neighbouring lines of channels, which come into the caches together.
+    // A unit is an image and some adjacent lines of channels, which are loaded into the caches together.
     constexpr int64_t most = 8;
     int64_t groups = channels / lanes, blocks = (groups + most - 1) / most, pixels = s.out[1] * s.out[2];
     Tensor table = empty({s.batch, taps, channels}, DType::F32, cpu_device);
@@ -138,7 +139,7 @@ bool depthwise_backward_weight(const ConvShape& s, const Tensor& gweight, const 
                               sums + (image * taps + t) * channels + k * lanes);
         }
     });
-    bool finite = true;  // padding is multiplied as well: zero times what is not finite would show
+    bool finite = true;  // padding is multiplied as well: zero times a non-finite value is NaN
     std::vector<double> all(static_cast<size_t>(channels));
     for (int64_t t = 0; t < taps; t++) {
         std::fill(all.begin(), all.end(), 0);

@@ -1,6 +1,6 @@
-// Depthwise convolutions of row-major images with windows one apart. A band of rows is copied to scratch memory with
-// its padding; there every output is a sum over numbers at fixed distances, across the ends of rows too, so one loop
-// over the band makes them all. What it makes at the ends of rows is not copied back.
+// Depthwise convolutions of row-major images with stride 1. A band of rows is copied to scratch memory with its
+// padding; there every output is a sum over numbers at fixed distances, even across the ends of rows, so one loop over
+// the band computes them all. The invalid outputs at the ends of rows are not copied back.
 #pragma GCC optimize("fp-contract=fast", "no-tree-loop-distribute-patterns")
 #include <vector>
 
@@ -15,7 +15,7 @@ struct Vectors {
     typedef T V __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
     static constexpr int64_t lanes = 32 / sizeof(T);
 };
-constexpr int64_t vectors = 8;  // that are made together: enough sums to keep the multipliers busy
+constexpr int64_t vectors = 8;  // computed together: enough sums to keep the multipliers busy
 constexpr int64_t step = 64;    // numbers that they hold at most
 
 // Rows are short: a call to memcpy would take longer.
@@ -32,12 +32,12 @@ inline void copy_row(T* to, const T* from, int64_t n) {
     *reinterpret_cast<V*>(to + n - lanes) = *reinterpret_cast<const V*>(from + n - lanes);
 }
 
-// From planes of in_rows × in_columns to planes of rows × columns, with so much padding.
+// Maps planes of in_rows × in_columns to planes of rows × columns, with this padding.
 struct Planes {
     int64_t in_rows, in_columns, rows, columns, above, left;
-    int64_t pitch, reach;  // a row with its padding; how many more rows than results a band has
+    int64_t pitch, reach;  // a row with its padding; number of extra rows in a band
     int64_t band;
-    std::vector<int64_t> taps;  // their distances
+    std::vector<int64_t> taps;  // their offsets
 
     Planes(const ConvShape& s, bool backwards)
         : in_rows(backwards ? s.out[1] : s.in[1]),
@@ -54,11 +54,11 @@ struct Planes {
         for (int64_t a = 0; a < s.kernel[1]; a++)
             for (int64_t b = 0; b < s.kernel[2]; b++) taps.push_back(a * s.dilation[1] * pitch + b * s.dilation[2]);
     }
-    // Loops run over whole steps, and read as far as the last tap reaches.
+    // Loops run over whole steps, and read up to the last tap.
     int64_t results() const { return (band * pitch + step - 1) / step * step; }
     int64_t inputs() const { return results() + reach * pitch + pitch; }
 
-    // Inputs for `count` rows of results from row `first` on, into memory whose margins are zero.
+    // Copies inputs for `count` rows of results from row `first` on into memory whose margins are zero.
     template <class T>
     void load(const T* plane, int64_t first, int64_t count, T* to) const {
         for (int64_t r = 0; r < count + reach; r++, to += pitch) {
@@ -90,7 +90,7 @@ void sum_taps(T* y, const T* x, const std::vector<int64_t>& taps, const T* weigh
     }
 }
 
-// sums[t] += g[i] * x[i + tap[t]] for so many taps at a time.
+// sums[t] += g[i] * x[i + tap[t]] for this many taps at a time.
 constexpr size_t together = 5;
 template <class T>
 void add_products(double* sums, const T* g, const T* x, const int64_t* tap, int64_t n) {
@@ -142,7 +142,7 @@ template <class T>
 void sum_weight_gradient(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     Planes p(s, false);
     const int64_t count = int64_t(p.taps.size()), work = p.rows * p.pitch * count;
-    while (p.taps.size() % together) p.taps.push_back(0);  // their sums are not used
+    while (p.taps.size() % together) p.taps.push_back(0);  // padding taps, whose sums are not used
     const int64_t sums_each = int64_t(p.taps.size());
     Tensor table = empty({s.batch * s.in_channels, sums_each}, DType::F64, cpu_device);
     parallel_for(
@@ -171,7 +171,7 @@ void sum_weight_gradient(const ConvShape& s, const Tensor& gweight, const Tensor
         }
 }
 
-// Padding is multiplied as well: zero times what is not finite would show.
+// Padding is multiplied as well: zero times a non-finite value is NaN.
 template <class T>
 bool finite(const Tensor& weight) {
     T sum = 0;

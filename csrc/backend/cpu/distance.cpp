@@ -1,4 +1,4 @@
-// Distances between rows, and their slopes.
+// Distances between rows, and their derivatives.
 #include "backend/cpu/distance.h"
 
 #include <cmath>
@@ -77,7 +77,7 @@ T sign_of(T d) {
     return static_cast<T>((d > 0) - (d < 0));
 }
 
-// to += g * slopes of the distance between x and y along each of n coordinates
+// to += g * derivative of the distance between x and y along each of n coordinates
 template <class T>
 void add_slopes(T* __restrict to, const T* __restrict x, const T* __restrict y, int64_t n, double p, T g, T distance) {
     if (p == 1) {

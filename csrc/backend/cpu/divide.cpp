@@ -22,8 +22,8 @@ T divide_one(T x, T y) {
     }
 }
 
-// Without AVX-512 there is no instruction between int64 and double: adding 1.5 · 2⁵² leaves a whole number in the last
-// bits of a double, which holds below 2⁵¹.
+// Without AVX-512 there is no instruction between int64 and double: adding 1.5 · 2⁵² puts an integer into the low bits
+// of a double, which is valid below 2⁵¹.
 #ifdef __AVX512DQ__
 constexpr int exact_bits = 53;
 inline double to_double(int64_t x) { return static_cast<double>(x); }
@@ -36,7 +36,7 @@ inline int64_t to_integer(double x) { return std::bit_cast<int64_t>(x + shift) -
 #endif
 inline double to_double(int32_t x) { return static_cast<double>(x); }
 
-// The quotient of two integers below 2⁵³ differs from the next whole number by more than double's rounding, so it
+// The quotient of two integers below 2⁵³ differs from the next integer by more than double's rounding error, so it
 // never rounds up to one.
 template <Division division, class T>
 void divide_exactly(T* z, const T* x, const T* y, int64_t n) {
@@ -58,7 +58,7 @@ void tile(char** data, int64_t n, const void*) {
     constexpr int64_t block = 256;
     for (int64_t first = 0; first < n; first += block) {
         int64_t last = std::min(n, first + block);
-        uint64_t bits = 0;  // of all magnitudes
+        uint64_t bits = 0;  // bitwise or of all magnitudes
 #pragma omp simd reduction(| : bits)
         for (int64_t i = first; i < last; i++)
             bits |= static_cast<uint64_t>((x[i] ^ (x[i] < 0 ? -1 : 0)) | (y[i] ^ (y[i] < 0 ? -1 : 0)));

@@ -1,4 +1,4 @@
-// Singular values, eigenvalues and their vectors.
+// Singular values, eigenvalues and eigenvectors.
 #include <cmath>
 #include <vector>
 
@@ -10,8 +10,8 @@
 namespace fb::cpu {
 namespace {
 
-// Eigenvalues (into d, ascending) and eigenvectors of a tridiagonal matrix by divide and conquer, as stedc; the two
-// halves at the same time. z is n × n zeros.
+// Eigenvalues (into d, ascending) and eigenvectors of a tridiagonal matrix by divide and conquer, like stedc; both
+// halves run concurrently. z is n × n zeros.
 template <class T>
 int tridiagonal_eigen(int n, T* d, T* e, T* z) {
     T most = 0;
@@ -54,7 +54,7 @@ int symmetric_eigen(bool upper, int n, T* a, T* values) {
     for (int64_t col = 0; col < size; col++) {
         for (int64_t row = col; row < size; row++) most = std::max(most, std::abs(a[row + col * size]));
     }
-    // Squares of very large or small entries would not fit: a power of two brings them near one.
+    // Squares of very large or small entries would overflow or underflow: a power of two scales them near one.
     int exponent = 0;
     constexpr T tiny = sizeof(T) == 4 ? T(1e-15) : T(1e-140);
     if (most > 0 && (most < tiny || most > 1 / tiny)) {

@@ -1,4 +1,4 @@
-// The rows of device/formulas compiled: a row's text is the body of a function, and the tiles below run it over
+// The compiled rows of device/formulas: a row's text is the body of a function, and the tiles below run it over
 // contiguous elements of every compute type of its domain.
 #pragma once
 #include "backend/cpu/halves.h"
@@ -14,8 +14,8 @@ struct Kernels {
     TileForms by_dtype[dtype_count] = {};
     const TileForms& operator[](DType d) const { return by_dtype[static_cast<int>(d)]; }
 };
-// How a formula computes for operands of one dtype: the kernel, and the dtypes it sees and gives. Some have a quicker
-// kernel for when all operands are there in the dtype itself.
+// How to compute a formula for operands of one dtype: the kernel, and its input and output dtypes. Some formulas have a
+// faster kernel for operands that all have the dtype itself.
 struct Prepared {
     TileForms fn;
     TileFn native = nullptr;
@@ -24,7 +24,7 @@ struct Prepared {
 constinit inline Prepared prepared[formulas::most][dtype_count] = {};
 inline Prepared& prepared_for(const Formula& formula, DType d) { return prepared[formula.id][static_cast<int>(d)]; }
 
-// The compiled kernels of a row, found by its number from then on.
+// The compiled kernels of a row, indexed by its number.
 struct Compiled {
     Compiled(const Formula& formula, const Kernels& kernels);
 };
@@ -37,11 +37,11 @@ constexpr unsigned domain_of_type() {
     else return formulas::C;
 }
 
-// Note [Tails]: a vector function and its scalar twin may differ in the last bit, so which elements a loop leaves to
-// its scalar tail must not depend on how the work was split. Tails therefore go through a padded block of full vectors.
+// Note [Tails]: a vector function and its scalar twin may differ in the last bit, so the split of the work must not
+// decide which elements a loop leaves to its scalar tail. Tails therefore go through a padded block of full vectors.
 inline constexpr int64_t block = 16;
 
-// Calls body(i) for i in [0, n) in vector blocks; loads and stores of the last, partial block go through copies.
+// Calls body(i) for i in [0, n) in vector blocks; the last, partial block is loaded and stored through copies.
 template <class R, class T, int inputs, class F>
 inline void in_blocks(R* out, const T* const (&in)[inputs], int64_t n, F f) {
     constexpr bool exact = !std::is_floating_point_v<T>;
@@ -59,7 +59,7 @@ inline void in_blocks(R* out, const T* const (&in)[inputs], int64_t n, F f) {
     for (int64_t i = whole; i < n; i++) out[i] = tail_out[i - whole];
 }
 
-// The numbers of a call as kernels for elements T see them.
+// The numbers of a call, converted for kernels on elements T.
 template <class T>
 struct NumbersOf {
     double a, b, c;
@@ -67,7 +67,7 @@ struct NumbersOf {
     explicit NumbersOf(const Numbers& p) : a(p.a), b(p.b), c(p.c), value(static_cast<T>(p.value)) {}
 };
 
-// A row as a function of elements: with the numbers of the call, where it has such.
+// A row as a function of elements, and of the call's numbers if it uses them.
 template <class Fn, class... T>
 auto bound(const void* context) {
     using Element = std::common_type_t<T...>;
@@ -100,7 +100,8 @@ void binary_tile(char** data, int64_t n, const void* context) {
         for (int64_t i = 0; i < count; i++) z[i] = f(T(x[i]), T(y[i]));
     });
 }
-// Halves without a tile in between, for formulas that work on vectors. Tails as in Note [Tails].
+// Half types converted in registers, without a packed tile, for formulas that work on vectors. Tails as in Note
+// [Tails].
 template <class Fn, class H>
 void half_tile(char** data, int64_t n, const void*) {
     H* z = reinterpret_cast<H*>(data[0]);
@@ -125,7 +126,7 @@ void add_half_tiles(const Formula& formula) {
     prepared_for(formula, DType::F16).native = half_tile<Fn, Half>;
     prepared_for(formula, DType::BF16).native = half_tile<Fn, BFloat16>;
 }
-// One of the operands is a single element.
+// For two operands of which one is a single element.
 template <class Fn, class T, bool first>
 void fixed_tile(char** data, int64_t n, const void* context) {
     auto f = bound<Fn, T, T>(context);
@@ -178,7 +179,7 @@ template <class Fn, unsigned domain>
 Kernels ternary_kernels() {
     return make_kernels<domain>([]<class T>(TypeTag<T>) -> TileFn { return ternary_tile<Fn, T>; });
 }
-// Loops with branches that do not become vector loops, so they need no padded tails either.
+// Loops with branches, which the compiler does not vectorise, so they need no padded tails.
 template <class Fn, class T, int inputs>
 void loop_tile(char** data, int64_t n, const void* context) {
     T* y = reinterpret_cast<T*>(data[0]);

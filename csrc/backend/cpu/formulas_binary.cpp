@@ -9,7 +9,7 @@ namespace {
 using namespace fb::m;
 using enum formulas::Domain;
 
-// The neighbour among half numbers: computed in float32 it would be rounded back to where it came from.
+// The neighbouring half number: computed in float32 it would be rounded back to the argument.
 template <class H>
 inline H next_half(H x, H y) {
     if (std::isnan(float(x)) || std::isnan(float(y))) return H(std::numeric_limits<float>::quiet_NaN());
@@ -35,7 +35,7 @@ void next_half_tile(char** data, int64_t n, const void*) {
 #include "device/formulas/binary.def"
 #undef BINARY
 
-// Quicker kernels for some types: halves, and integer division.
+// Faster kernels for some types: halves, and integer division.
 struct Product {
     template <class T>
     static T f(T x, T y) {

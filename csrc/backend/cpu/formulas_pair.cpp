@@ -18,7 +18,7 @@ template <class T>
 inline int32_t exponent(T x) {
     int e = 0;
     std::frexp(x, &e);
-    return std::isfinite(x) ? e : 0;  // left open by C
+    return std::isfinite(x) ? e : 0;  // unspecified in C
 }
 
 #define PAIR(name, cost, text, second_result, second_text) \
@@ -58,7 +58,7 @@ void pair_tile(char** data, int64_t n, const void*) {
     std::copy(tail[0], tail[0] + (n - whole), y + whole);
     std::copy(second, second + (n - whole), z + whole);
 }
-// Both results of one call, and no vector loop.
+// Both results of one call, not vectorised.
 template <class T>
 void frexp_tile(char** data, int64_t n, const void*) {
     T* y = reinterpret_cast<T*>(data[0]);

@@ -38,14 +38,14 @@ using enum formulas::Domain;
 #undef LOOP
 #undef WIDE
 
-// ---- rows that only move elements ----------------------------------------------------------------------------------
+// ---- rows that only move elements -----------------------------------------------------------------------------------
 
 template <class T>
 void where_tile(char** data, int64_t n, const void*) {
     T* z = reinterpret_cast<T*>(data[0]);
     const Bool* c = reinterpret_cast<const Bool*>(data[1]);
     const T *x = reinterpret_cast<const T*>(data[2]), *y = reinterpret_cast<const T*>(data[3]);
-    // Without a branch: masks are often random.
+    // Branch-free: masks are often random.
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
@@ -65,8 +65,7 @@ void masked_tile(char** data, int64_t n, const void*) {
     for (int64_t i = 0; i < n; i++) y[i] = mask[i] ? x[i] : T(0);
 }
 
-// ---- quicker kernels for some types: halves, and integer division
-// ----------------------------------------------------
+// ---- quicker kernels for some types: halves, and integer division ---------------------------------------------------
 
 struct Sum {
     template <class T>

@@ -7,7 +7,7 @@ namespace {
 
 using namespace fb::sp;
 
-// ---- words beyond special_math.h -----------------------------------------------------------------------------------
+// ---- functions in addition to special_math.h ------------------------------------------------------------------------
 
 // Logarithm of the multivariate gamma function of dimension p.
 double multigamma(double p, double x) {
@@ -15,11 +15,11 @@ double multigamma(double p, double x) {
     for (int64_t j = 0; static_cast<double>(j) < p; j++) sum += lgamma(x - 0.5 * static_cast<double>(j));
     return sum;
 }
-// Degrees come as floats; what does not fit an integer is far beyond every loop.
+// Degrees are floats; those that do not fit an integer are far beyond every loop.
 int64_t degree(double n) {
     return n >= 9e18 ? int64_t(9e18) : n <= -9e18 || std::isnan(n) ? -1 : static_cast<int64_t>(n);
 }
-// float overflows long before double does: Hermite's polynomials beyond this degree are NaN, as in PyTorch.
+// float overflows long before double: Hermite polynomials beyond this degree are NaN, as in PyTorch.
 int64_t hermite_limit(float) { return 128; }
 int64_t hermite_limit(double) { return 512; }
 template <class T>

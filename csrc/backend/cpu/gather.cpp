@@ -6,14 +6,14 @@
 namespace fb::cpu {
 namespace {
 
-// `t` as every line along `dim` sees it: index 0, repeated as often as the index tensor is long there.
+// `t` viewed for lines along `dim`: index 0, expanded to the index tensor's size there.
 Tensor spread(const Tensor& t, int64_t dim, const Dims& shape) {
     Dims strides = t.strides();
     strides[dim] = 0;
     return view_of(t, shape, strides, t.offset());
 }
 
-// What a run of indices is checked against, and how far apart its targets are.
+// The bounds for a run of indices, and the stride of its targets.
 struct Line {
     int64_t dim, size, stride;
 };
@@ -81,7 +81,7 @@ void gather_as(const LoopPlan& plan, const Line& line) {
 
 void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index, bool wrap) {
     Line line{dim, t.shape()[dim], t.strides()[dim] * t.itemsize()};
-    if (line.size == 0) check_indices(index, dim, 0);  // always an error here: there is no line to look at
+    if (line.size == 0) check_indices(index, dim, 0);  // always an error here: there is no line to read
     Tensor lines = spread(t, dim, index.shape());
     const Tensor* operands[] = {&to, &index, &lines};
     LoopPlan plan;
@@ -92,11 +92,11 @@ void gather(const Tensor& to, const Tensor& t, int64_t dim, const Tensor& index,
     });
 }
 
-// ---- scatter -------------------------------------------------------------------------------------------------------
+// ---- scatter --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// n indices one after the other; fails at the first bad one.
+// Checks n indices in order; raises at the first invalid one.
 void check_run(const int64_t* index, int64_t n, const Line& line) {
     int64_t bad = 0;
 #pragma omp simd reduction(| : bad)
@@ -106,7 +106,7 @@ void check_run(const int64_t* index, int64_t n, const Line& line) {
     }
 }
 
-// The part of a scatter whose targets lie in [low, high) along `dim`.
+// The part of a scatter whose targets are in [low, high) along `dim`.
 template <class T, Combine M>
 void scatter_lines(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, int64_t low, int64_t high,
                    bool checked) {
@@ -157,7 +157,7 @@ void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor&
         scatter_lines<T, M>(t, dim, index, src, 0, size, checked);
         return;
     }
-    // Lines along `dim` are independent: share out the longest other dimension, or else ranges of the targets.
+    // Lines along `dim` are independent: split the longest other dimension, or else ranges of the targets.
     int64_t split = -1;
     for (int64_t d = 0; d < index.dim(); d++) {
         if (d == dim || index.shape()[d] < 2 * num_threads()) continue;
@@ -181,14 +181,14 @@ void scatter_as(const Tensor& t, int64_t dim, const Tensor& index, const Tensor&
 
 void scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor& src, Combine how, bool checked) {
     if (index.numel() == 0) return;
-    if (t.shape()[dim] == 0) check_indices(index, dim, 0);  // always an error here: there is no line to look at
+    if (t.shape()[dim] == 0) check_indices(index, dim, 0);  // always an error here: there is no line to write
     dispatch_combine(how, t.dtype(), [&](auto tag, auto m) {
         using T = typename decltype(tag)::type;
         scatter_as<T, decltype(m)::value>(t, dim, index, src, checked);
     });
 }
 
-// ---- means ---------------------------------------------------------------------------------------------------------
+// ---- means ----------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -71,10 +71,10 @@ struct Product {
     Scalar alpha, beta;
 };
 
-// A side seen by BLAS: rows (or columns) of adjacent elements, `ld` apart.
+// A side as BLAS sees it: contiguous rows (or columns), `ld` apart.
 struct Layout {
     bool fits;
-    bool transposed;  // columns are adjacent in memory down, i.e. it is stored as its transpose
+    bool transposed;  // columns are contiguous, i.e. it is stored as its transpose
     int64_t ld;
 };
 Layout layout(int64_t rows, int64_t cols, int64_t row, int64_t col) {
@@ -86,7 +86,8 @@ Layout layout(int64_t rows, int64_t cols, int64_t row, int64_t col) {
     return {false, false, 0};
 }
 
-// The CPUs of the machine decide where large products are cut: a constant, so that set_num_threads changes no bit.
+// The machine's CPU count decides where large products are split: a constant, so that set_num_threads does not change
+// results.
 int64_t units() {
     static const int64_t n = std::clamp<int64_t>(std::thread::hardware_concurrency(), 2, 64);
     return n;
@@ -96,7 +97,7 @@ constexpr int64_t worth_a_thread = int64_t(1) << 19;  // multiply-adds
 struct Grid {
     int64_t rows = 1, cols = 1;
 };
-// Into how many blocks one matrix of the batch is cut.
+// The number of blocks that one matrix of the batch is split into.
 Grid choose_grid(int64_t m, int64_t n, int64_t k, int64_t batch) {
     Grid grid;
     int64_t work = m * n * k, wanted = std::min(units(), work / worth_a_thread);
@@ -108,7 +109,7 @@ Grid choose_grid(int64_t m, int64_t n, int64_t k, int64_t batch) {
     }
     return grid;
 }
-// Start of part i of n elements cut into `parts`, at multiples of 16.
+// Start of part i of n elements split into `parts`, at multiples of 16.
 int64_t cut(int64_t n, int64_t parts, int64_t i) {
     return i == parts ? n : std::min(n, ((n * i / parts) + 15) / 16 * 16);
 }
@@ -147,7 +148,7 @@ void block(const Product& p, const T* a, const T* b, T* c, int64_t m, int64_t n)
     }
 }
 
-// y = beta * y + alpha * A x for the n = 1 case; rows are cut at fixed places.
+// y = beta * y + alpha * A x for the n = 1 case; rows are split at fixed places.
 template <class T>
 void matrix_vector(const Product& p, const T* a, const T* x, T* y, int64_t first, int64_t last) {
     Layout la = layout(p.m, p.k, p.a.row, p.a.col);
@@ -157,7 +158,7 @@ void matrix_vector(const Product& p, const T* a, const T* x, T* y, int64_t first
     int incx = int(p.k == 1 ? 1 : p.b.row), incy = int(p.m == 1 ? 1 : p.c.row);
     T beta = p.beta.to<T>();
     if constexpr (is_complex_type<T>) {
-        // OpenBLAS would scale y with a look at the element after the last.
+        // OpenBLAS would read one element past the end when it scales y.
         if (beta != T(0) && beta != T(1)) {
             for (int64_t i = 0; i < rows; i++) y[i * incy] *= beta;
             beta = T(1);
@@ -167,7 +168,7 @@ void matrix_vector(const Product& p, const T* a, const T* x, T* y, int64_t first
     else blas_gemv(no_trans, int(rows), int(p.k), p.alpha.to<T>(), a, int(la.ld), x, incx, beta, y, incy);
 }
 
-// Integers are summed unsigned, where overflow is defined.
+// Integers are summed as unsigned, where overflow is defined.
 template <class T>
 struct Wrapping {
     using type = T;
@@ -262,7 +263,7 @@ void large_gemm(const OwnGemm& g) { rows_gemm_fits(g) ? rows_gemm(g) : packed_ge
 void float_gemm(const OwnGemm& g) {
     if (g.m == 0 || g.n == 0) return;
     if (!direct_gemm_fits(g.dtype, g.n, g.k, g.b_col)) return large_gemm(g);
-    // Rows of c cost their sums, and the writing of a row even when the sums are short.
+    // A row of c costs its sums, and its stores even when the sums are short.
     int64_t row_work = g.n * (g.k + 8), size = itemsize(g.dtype);
     parallel_for(g.m, std::max<int64_t>(8, worth_a_thread / row_work), [&](int64_t begin, int64_t end) {
         OwnGemm part = g;
@@ -287,7 +288,7 @@ void run_float(const Product& p, int64_t count) {
         auto whole = [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; t++) large_gemm(block_at(t, 0, p.m));
         };
-        // Few matrices are shared out inside, many between the threads.
+        // Few matrices are parallelised inside, many across the threads.
         if (count < num_threads() * 2 && count % num_threads() != 0) whole(0, count);
         else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / work), whole);
         return;
@@ -311,7 +312,7 @@ void multiply_batch(const Product& p) {
     constexpr bool blas = std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_type<T>;
     constexpr int64_t most = std::numeric_limits<int>::max();
     if constexpr (blas) {
-        // Reverse strides and huge sizes are beyond what the vector routines are given.
+        // Negative strides and huge sizes are not passed to the vector routines.
         if (p.n == 1 && p.k > 8 && std::max({p.m, p.k, p.b.row, p.c.row}) <= most && (p.k == 1 || p.b.row > 0) &&
             (p.m == 1 || p.c.row > 0)) {
             int64_t parts = count >= units() ? 1 : std::clamp<int64_t>(p.m * p.k / 65536, 1, units());
@@ -366,7 +367,7 @@ Side side(const Tensor& t) {
     return s;
 }
 
-// A copy in row-major order (and another dtype), made once for dims that are broadcast.
+// A copy in row-major order (and another dtype), made only once for broadcast dims.
 Tensor packed(const Tensor& t, DType dtype) {
     Tensor core = t;
     for (int64_t d = 0; d + 2 < t.dim(); d++) {
@@ -388,13 +389,13 @@ void swap_sides(Product& p) {  // cᵀ = bᵀ aᵀ
     for (Side* s : {&p.a, &p.b, &p.c}) std::swap(s->row, s->col);
 }
 
-// Joins batch dims into the rows of a and c while b stays the same matrix, then neighbouring batch dims.
+// Joins batch dims into the rows of a and c where b is the same matrix, then adjacent batch dims.
 void fold_batch(Product& p) {
     while (!p.batch.empty()) {
         int64_t last = p.batch.size() - 1, size = p.batch[last];
         bool gone = size == 1;
         bool rows = p.b.batch[last] == 0 && p.a.batch[last] == p.m * p.a.row && p.c.batch[last] == p.m * p.c.row;
-        // A single row may have any strides for BLAS, several may not.
+        // BLAS accepts any strides for a single row, but not for several.
         rows = rows && (!is_complex(p.dtype) || layout(p.m * size, p.k, p.a.row, p.a.col).fits);
         if (!gone && !rows) break;
         if (!gone) p.m *= size;
@@ -431,7 +432,7 @@ void scale(const Tensor& c, const Scalar& beta) {
     copy(c, scaled);
 }
 
-// One of the strides becomes 1 also where there is a single row or column.
+// Sets one of the strides to 1, also for a single row or column.
 void plain_strides(Side& side, int64_t rows, int64_t cols) {
     Layout l = layout(rows, cols, side.row, side.col);
     side.row = l.transposed ? 1 : l.ld;
@@ -452,11 +453,11 @@ void half_batch(Product p, const char* bias) {
                        p.alpha.to<float>(), p.beta.to<float>(), bias});
         }
     };
-    // Few matrices are shared out inside, many between the threads.
+    // Few matrices are parallelised inside, many across the threads.
     if (count < num_threads() * 2 && count % num_threads() != 0) each(0, count);
     else parallel_for(count, std::max<int64_t>(1, worth_a_thread / 2 / (p.m * p.n * p.k)), each);
 }
-// c has adjacent rows, or columns if `swap`; k > 0.
+// c has contiguous rows, or columns if `swap`; k > 0.
 void half_product(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha, const Scalar& beta,
                   const char* bias, bool swap) {
     int64_t d = c.dim();
@@ -512,13 +513,13 @@ void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha
         copy(c, whole);
         return;
     }
-    // BLAS, which does complex products and floating point vectors, wants adjacent rows or columns.
+    // BLAS, which computes complex products and floating point vectors, requires contiguous rows or columns.
     bool blas = is_complex(dtype) || (is_float(dtype) && (p.m == 1 || p.n == 1) && p.k > 8);
     Tensor x = blas && needs_copy(a) ? packed(a, dtype) : a, y = blas && needs_copy(b) ? packed(b, dtype) : b;
     p.a = side(x);
     p.b = side(y);
     p.c = side(c);
-    // A single row is a product with a vector from the other side.
+    // A single row is a matrix-vector product with the sides swapped.
     if (!rows || (p.m == 1 && p.n > 1)) swap_sides(p);
     fold_batch(p);
     dispatch_compute(dtype, [&](auto tag) { multiply_batch<typename decltype(tag)::type>(p); });

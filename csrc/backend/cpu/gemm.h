@@ -1,26 +1,28 @@
-// Matrix products on the CPU: own kernels, and OpenBLAS for complex matrices and for vectors. Every element is summed
-// in an order that depends on the shapes alone, never on the thread count.
+// Matrix products on the CPU: own kernels, and OpenBLAS for complex matrices and for vectors. The summation order of an
+// element depends on the shapes alone, never on the thread count.
 #pragma once
 #include "tensor/tensor.h"
 
 namespace fb::cpu {
 
-// Threads are ours: OpenBLAS must not start its own inside a parallel region. To be called before any BLAS or LAPACK.
+// Limits OpenBLAS to one thread: it must not start its own inside a parallel region. Must be called before any BLAS or
+// LAPACK.
 void prepare_blas();
 
-// c = beta * c + alpha * a @ b. The last two dims are the matrices; leading dims are the batch, of the same sizes in
-// all three (stride 0 allowed in a and b). All have one dtype; c overlaps nothing. With beta = 0, c is only written.
+// c = beta * c + alpha * a @ b. The last two dims are the matrices; leading dims are the batch, with the same sizes in
+// all three (stride 0 allowed in a and b). All have one dtype; c overlaps neither operand. With beta = 0, c is not
+// read.
 void gemm(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alpha = Scalar(1),
           const Scalar& beta = Scalar(0));
 
-// out = a @ b + bias for matrices of a half type: out and bias (of the columns) are contiguous, k > 0.
+// out = a @ b + bias for matrices of a half type: out and bias (one element per column) are contiguous, k > 0.
 void half_gemm_bias(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias);
 
 // Σ x[i] * y[i] (conj(x[i]) when `conjugate`) of two 1-d tensors of the same size and dtype into the 0-d tensor `out`.
 void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate);
 
-// One block by our own kernels, on the calling thread. Strides in elements; c's columns are adjacent, ldc apart by
-// rows.
+// One product by our own kernels, on the calling thread. Strides in elements; the columns of c are contiguous, its rows
+// ldc apart.
 struct OwnGemm {
     DType dtype;
     int64_t m, n, k;
@@ -33,24 +35,24 @@ struct OwnGemm {
     Scalar alpha, beta;
     const char* bias = nullptr;  // large_gemm adds it to every row; alpha must be 1 and beta 0
 };
-// Large ones of float32 and float64, on several threads where that pays.
+// Large products of float32 and float64, on several threads where that pays.
 void packed_gemm(const OwnGemm& g);
-// Small or thin ones of float32 and float64: `count` products, the operands a number of elements apart. On the calling
-// thread, as the next one.
+// Small or thin products of float32 and float64: `count` of them, with the operands a number of elements apart. On the
+// calling thread, as is the next one.
 void direct_gemm(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_step, int64_t c_step);
 bool direct_gemm_fits(DType dtype, int64_t n, int64_t k, int64_t b_col);
-// Few rows of a, adjacent along k, and columns of b that are too: nothing is packed.
+// For a few rows of a; rows of a and columns of b are contiguous along k. Nothing is packed.
 void rows_gemm(const OwnGemm& g);
 bool rows_gemm_fits(const OwnGemm& g);
 // One of packed_gemm and rows_gemm.
 void large_gemm(const OwnGemm& g);
 // The best of the three.
 void float_gemm(const OwnGemm& g);
-// A float matrix that many others are multiplied with from the left, one after the other: arranged for that only once.
+// A float matrix that many others are multiplied with from the left, one after the other; packed only once.
 class RightFactor {
   public:
     explicit RightFactor(const Tensor& b);
-    // c = beta * c + a @ b; the columns of c are adjacent.
+    // c = beta * c + a @ b; the columns of c are contiguous.
     void times(const Tensor& c, const Tensor& a, double beta) const;
 
   private:
@@ -59,9 +61,8 @@ class RightFactor {
     Tensor b_, panels_;
 };
 
-// Products whose caller keeps the operands packed, on the calling thread. b lies in panels of panel_columns<T> columns,
-// one behind the other, k rows each; what is left over may be one panel of half that width. n is a multiple of the
-// half.
+// Products of packed operands, on the calling thread. b consists of consecutive panels of panel_columns<T> columns and
+// k rows each; a remainder may be one panel of half that width. n is a multiple of the half width.
 #ifdef __AVX512F__
 inline constexpr int64_t panel_bytes = 128, panel_depth = 512, panel_tall = 14;
 #else
@@ -78,9 +79,9 @@ struct PanelProduct {
     const T *a, *b;
     T* c;
     int64_t c_row;
-    bool add = false;         // to what c holds
-    int64_t b_step = 0;       // between panels of b, where they are longer than k rows
-    const T* bias = nullptr;  // added to every row, where c is not
+    bool add = false;         // accumulates into c
+    int64_t b_step = 0;       // distance between panels of b, if they are longer than k rows
+    const T* bias = nullptr;  // added to every row if c is overwritten
 };
 using PanelGemm = PanelProduct<float>;
 // Row i of a begins at a + i * panel_pitch<T>. T is float or double.
@@ -92,8 +93,8 @@ template <class T>
 void panel_product_transposed(const PanelProduct<T>& g, int64_t a_row);
 inline void panel_gemm_transposed(const PanelGemm& g, int64_t a_row) { panel_product_transposed(g, a_row); }
 
-// Up to panel_tall rows of a times one panel. a lies in pieces along k: elements at, at + 1 … of row i of a piece begin
-// at a + i * a_step.
+// Up to panel_tall rows of a times one panel. a is split into pieces along k: elements at, at + 1 … of row i of a piece
+// begin at a + i * a_step.
 template <class T>
 struct LeftPiece {
     const T* a;

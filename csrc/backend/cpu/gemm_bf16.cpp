@@ -1,4 +1,4 @@
-// Kernels of bfloat16 products with the instruction that adds products of pairs to floats.
+// Kernels of bfloat16 products with the instruction that accumulates products of pairs in floats.
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -58,7 +58,7 @@ Panel pick(int64_t rows, std::index_sequence<i...>) {
     return table[rows - 1];
 }
 
-// Halves of x and y beside each other, added: `low` and `high` say which elements.
+// Adds halves of x and y: `low` and `high` select the elements.
 #define FB_FOLD(x, y, low, high) (__builtin_shuffle(x, y, low) + __builtin_shuffle(x, y, high))
 
 // The sum over the lanes of each of sixteen vectors, in order.
@@ -121,7 +121,7 @@ DotProducts pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
         dot_products<int(i) / across + 1, int(i) % across % (i < 2 * across ? 8 : 4) + 1>...};
     return table[(rows - 1) * across + columns - 1];
 }
-// Up to four rows with four columns, or two with eight: what the registers hold.
+// Up to four rows with four columns, or two with eight: as many as fit the registers.
 void dot_products_group(const BFloat16* a, int64_t a_row, int64_t rows, const BFloat16* b, int64_t b_col,
                         int64_t columns, int64_t n, int64_t ahead, __m512* sums) {
     constexpr auto all = std::make_index_sequence<4 * across>();
@@ -150,7 +150,7 @@ void pair_panels(const PairPanels& g) {
 void bf16_rows(const BFloat16* a, int64_t a_row, int64_t m, const BFloat16* b, int64_t b_col, int64_t n, int64_t k,
                float* sums) {
     __m512 parts[rows_most * across];
-    // All columns of a group stay in the first-level cache while the rows pass.
+    // All columns of a group stay in the first-level cache while the rows are processed.
     int64_t depth = m <= 4 ? k : 1024, tiles = (m + 3) / 4;
     for (int64_t j = 0; j < n; j += across) {
         int64_t columns = n - j < across ? n - j : across;
@@ -185,7 +185,7 @@ void bf16_rows(const BFloat16* a, int64_t a_row, int64_t m, const BFloat16* b, i
 #else
 
 namespace fb::cpu {
-void pair_panels(const PairPanels&) {}  // never called: cpu_has() says no
+void pair_panels(const PairPanels&) {}  // never called: cpu_has() returns false
 void bf16_rows(const BFloat16*, int64_t, int64_t, const BFloat16*, int64_t, int64_t, int64_t, float*) {}
 }  // namespace fb::cpu
 

@@ -1,4 +1,4 @@
-// Small and thin float products, straight from where the operands lie: nothing is packed, edges are masked.
+// Small and thin float products, directly on the operands: nothing is packed, edges are masked.
 #pragma GCC optimize("fp-contract=fast")
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -30,7 +30,7 @@ struct Lanes {
 template <class T>
 using V = typename Lanes<T>::type;
 
-// The first n elements of a vector, 0 ≤ n ≤ width; the others are zero, and not touched in memory.
+// Loads the first n elements of a vector, 0 ≤ n ≤ width; the others are zero, and not read.
 #if defined(__AVX512F__)
 inline V<float> load_part(const float* p, int64_t n) {
     return (V<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
@@ -67,8 +67,8 @@ inline void store_part(T* p, int64_t n, V<T> v) {
 }
 #endif
 
-// alpha * sum + beta * old, rounded after every step: which of the two products a fused operation takes in would be the
-// compiler's choice, and differ between whole and partial vectors.
+// alpha * sum + beta * old, rounded after every operation: otherwise the compiler would choose which product to fuse,
+// with different results for whole and partial vectors.
 template <class T>
 __attribute__((noinline, optimize("fp-contract=off"))) void finish(V<T>& sum, T alpha, T beta, const V<T>& old) {
     sum = alpha * sum + beta * old;
@@ -130,7 +130,7 @@ void block(const Direct<T>& g, const T* __restrict a, const T* __restrict b, T* 
     }
 }
 
-// Rows from a on, `rows` of them, times the columns from j on of a panel of up to two vectors.
+// `rows` rows from a on times the columns from j on of a panel of up to two vectors.
 template <class T, int rows>
 void row_block(const Direct<T>& g, const T* a, T* c, int64_t j) {
     constexpr int64_t width = Lanes<T>::width;
@@ -152,7 +152,7 @@ RowBlock<T> pick(int64_t rows, std::index_sequence<i...>) {
 template <class T>
 void one(const Direct<T>& g) {
     constexpr int64_t wide = 2 * Lanes<T>::width, group = 96;
-    // b stays in the first-level cache, or else one panel of it while a group of rows passes.
+    // b stays in the first-level cache, or else one panel of it while a group of rows is processed.
     int64_t together = g.k * g.n * int64_t(sizeof(T)) <= first_level / 2 ? tall : group;
     for (int64_t top = 0; top < g.m; top += together) {
         int64_t bottom = std::min(g.m, top + together);
@@ -168,7 +168,7 @@ void one(const Direct<T>& g) {
     }
 }
 
-// Whether `count` rows at this distance drive each other from the first-level cache.
+// Whether `count` rows at this distance evict each other from the first-level cache.
 bool clashes(int64_t bytes, int64_t count) {
     constexpr int64_t way = first_level / ways;
     int64_t sets = bytes % way == 0 ? 1 : way / std::gcd(bytes, way);
@@ -191,7 +191,7 @@ void multiply_each(const OwnGemm& g, int64_t count, int64_t a_step, int64_t b_st
                 g.beta.to<T>()};
     const T* b = d.b;
     thread_local std::vector<T> rows;
-    // Rows at distances that fall on each other in the cache are moved apart.
+    // Rows at distances that map to the same cache sets are copied apart.
     bool clash = g.m >= 16 && clashes(g.b_row * int64_t(sizeof(T)), 2 * g.k);
     bool pack = (g.b_col != 1 && g.n > 1) || clash;
     int64_t across = g.n + (g.n * int64_t(sizeof(T)) % 512 == 0 ? 64 / int64_t(sizeof(T)) : 0);

@@ -1,4 +1,5 @@
-// Products of half types: packed as pairs for the bfloat16 instruction or as floats, and a few rows read in place.
+// Products of half types: packed as pairs for the bfloat16 instruction or as floats; products with a few rows read the
+// matrix in place.
 #include "backend/cpu/gemm_half.h"
 
 #include <vector>
@@ -20,7 +21,7 @@ float* buffer(std::vector<CacheLine>& lines, int64_t elements) {
     return reinterpret_cast<float*>(lines.data());
 }
 
-// n sums to their places in row i from column j on.
+// Writes n sums to row i from column j on.
 template <class H>
 void finish(const HalfGemm& g, float* sums, int64_t i, int64_t j, int64_t n) {
     alignas(64) float more[256];
@@ -48,7 +49,7 @@ struct PackedHalf {
     using L = HalfLanes<H, Pairs>;
     static constexpr int64_t per = L::per, wide = Pairs ? pair_wide : panel_wide, narrow = wide / 2;
     static constexpr int64_t depth = Pairs ? pair_depth : panel_depth, row = depth + 16;
-    // Columns of b that are packed at a time, rows of a, and rows whose sums wait for the next block of k.
+    // Columns of b packed at a time, rows of a, and rows whose sums wait for the next block of k.
     static constexpr int64_t columns_packed = 256, rows_packed = 84, rows_waiting = 1008;
     static constexpr int64_t left_size = rows_packed * row, most_left = 32;  // packed parts of a that are kept
 
@@ -56,7 +57,7 @@ struct PackedHalf {
     const H* a() const { return reinterpret_cast<const H*>(g.a); }
     const H* b() const { return reinterpret_cast<const H*>(g.b); }
 
-    // Sums along k are made in blocks of about the same depth, as many as that of a panel requires.
+    // Splits the sum along k into blocks of about the same depth, as many as a panel's depth requires.
     int64_t lanes() const { return (g.k + per - 1) / per; }
     int64_t block() const {
         int64_t blocks = (lanes() + depth - 1) / depth;
@@ -64,10 +65,10 @@ struct PackedHalf {
     }
     int64_t steps(int64_t p, int64_t height) const { return std::min(height * per, g.k - p * per); }
 
-    // Columns [first, last) of lanes p … p + height as panels; the last one is perhaps of half the width.
+    // Packs columns [first, last) of lanes p … p + height as panels; the last one may have half the width.
     void pack_b(float* to, int64_t first, int64_t last, int64_t p, int64_t height) const {
         auto across = [&](int64_t j) { return last - j <= narrow ? narrow : wide; };
-        if (g.b_col == 1) {  // row by row, as they lie in memory
+        if (g.b_col == 1) {  // row by row, as stored
             for (int64_t q = 0; q < height; q++) {
                 const H* from = b() + (p + q) * per * g.b_row;
                 bool odd = (p + q) * per + 1 >= g.k;
@@ -87,7 +88,7 @@ struct PackedHalf {
         for (int64_t q = 0; q < height; q++) std::fill(panel + q * padded + left, panel + (q + 1) * padded, 0.0f);
     }
 
-    // Rows [i, i + rows) of a as rows of lanes `row` apart, or as columns where those are adjacent.
+    // Packs rows [i, i + rows) of a as rows of lanes `row` apart, or as columns if those are contiguous.
     void pack_a(float* to, int64_t i, int64_t rows, int64_t p, int64_t height) const {
         if (g.a_col == 1) {
             for (int64_t r = 0; r < rows; r++)
@@ -117,7 +118,7 @@ struct PackedHalf {
     void part(int64_t top, int64_t bottom, int64_t first, int64_t last) const {
         thread_local std::vector<CacheLine> lines;
         int64_t high = block(), all = lanes();
-        bool once = high == all;  // sums wait for nothing
+        bool once = high == all;  // only one block of k: sums are final
         int64_t together = once ? bottom - top : rows_waiting;
         // Where other columns follow, all of a stays packed for them.
         int64_t parts_of_a =
@@ -133,7 +134,7 @@ struct PackedHalf {
                 for (int64_t p = 0; p < all; p += high) {
                     int64_t height = std::min(high, all - p);
                     pack_b(panels, j, end, p, height);
-                    // Shared evenly, so that no register block is left with a few rows.
+                    // Divided evenly, so that no register block is left with a few rows.
                     int64_t groups = (lower - upper + rows_packed - 1) / rows_packed;
                     for (int64_t q = 0; q < groups; q++) {
                         int64_t i = upper + (lower - upper) * q / groups;
@@ -150,8 +151,8 @@ struct PackedHalf {
         }
     }
 
-    // A small c of long sums, as gradients of weights are: the sums are cut into parts, each for one thread at a time.
-    // How many depends on the shape alone.
+    // A small c with long sums, as in gradients of weights: the sums are split into parts, each computed by one thread.
+    // Their number depends only on the shape.
     int64_t parts() const { return g.m <= 256 && g.n <= 256 && g.k >= 4096 ? std::min<int64_t>(16, g.k / 2048) : 1; }
     void run_parts(int64_t count) const {
         std::vector<float> table(static_cast<size_t>(count * g.m * g.n));
@@ -184,7 +185,7 @@ struct PackedHalf {
         int64_t work = g.m * g.n * g.k;
         int64_t threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
         if (threads <= 1) return part(0, g.m, 0, g.n);
-        constexpr int64_t packing = 16;  // what an element of a or b costs to pack, in products
+        constexpr int64_t packing = 16;  // cost of packing an element of a or b, in multiplications
         int64_t panels = (g.n + wide - 1) / wide, down = 1, across = 1, least = INT64_MAX;
         for (int64_t y = 1; y <= threads; y++) {
             int64_t x = threads / y, rows = (g.m + y - 1) / y, cols = (panels + x - 1) / x * wide;
@@ -201,7 +202,7 @@ struct PackedHalf {
     }
 };
 
-// Few rows, and columns of b that are adjacent along k: b is read where it lies.
+// Few rows, and columns of b that are contiguous along k: b is read in place.
 template <class H, bool Pairs>
 void few_rows(const HalfGemm& g) {
     const H *a = reinterpret_cast<const H*>(g.a), *b = reinterpret_cast<const H*>(g.b);

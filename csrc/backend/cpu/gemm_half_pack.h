@@ -1,16 +1,16 @@
-// Half-precision matrices in the order product kernels read: as floats, or as pairs along k.
+// Packs half-precision matrices for the product kernels: as floats, or as pairs along k.
 #pragma once
 #include "backend/cpu/gemm_pack.h"
 #include "backend/cpu/halves.h"
 
 namespace fb::cpu {
 
-// What kernels multiply: floats, one lane for each step along k, or pairs, one for two steps. `per` steps to a lane.
+// The packed format: floats, one lane for each step along k, or pairs, one lane for two steps. `per` steps to a lane.
 template <class H, bool Pairs>
 struct HalfLanes {
     static constexpr int64_t per = Pairs ? 2 : 1;
 
-    // Lanes of a run along k of `steps` numbers; the second of an odd pair is zero.
+    // Packs a run of `steps` numbers along k; the second of an odd pair is zero.
     static void along(float* to, const H* from, int64_t steps) {
         if constexpr (Pairs) {
             std::memcpy(to, from, static_cast<size_t>(steps) * sizeof(H));
@@ -19,7 +19,7 @@ struct HalfLanes {
             widen(to, from, steps);
         }
     }
-    // One lane each of n neighbours across k: from one row, or from two that are `row` apart (or one, if `last`).
+    // Packs one lane each of n neighbours across k: from one row, or from two that are `row` apart (one, if `last`).
     static void across(float* to, const H* from, int64_t row, bool last, int64_t n) {
         if constexpr (Pairs) {
             auto* out = reinterpret_cast<uint32_t*>(to);
@@ -39,12 +39,12 @@ struct HalfLanes {
             widen(to, from, n);
         }
     }
-    // to[p * to_row + j]: lane p of column j of at most `most_columns`, `col` apart and adjacent along k.
+    // to[p * to_row + j]: lane p of column j, for at most `most_columns` columns, `col` apart and contiguous along k.
     static constexpr int64_t most_columns = 32;
     static void transposed(float* to, int64_t to_row, const H* from, int64_t col, int64_t columns, int64_t steps) {
         constexpr int64_t block = 64, line = block + 8;
         int64_t lanes = (steps + per - 1) / per, p = 0;
-        if (Pairs && col % 2 == 0 && columns % 8 == 0) {  // pairs as they lie
+        if (Pairs && col % 2 == 0 && columns % 8 == 0) {  // pairs are copied as stored
             p = steps / 2 / 8 * 8;
             transpose_copy(to, to_row, reinterpret_cast<const float*>(from), col / 2, columns, p);
         }

@@ -55,7 +55,7 @@ DotProducts<H> pick(int64_t rows, int64_t columns, std::index_sequence<i...>) {
 template <class H>
 void half_rows(const float* a, int64_t a_row, int64_t m, const H* b, int64_t b_col, int64_t n, int64_t k, float* sums) {
     constexpr auto all = std::make_index_sequence<tall * across>();
-    constexpr int64_t depth = 1024;  // of columns that stay in the first-level cache while the rows pass
+    constexpr int64_t depth = 1024;  // of columns that stay in the first-level cache while the rows are processed
     Floats8 parts[rows_together * across];
     int64_t whole = k / pair_lanes * pair_lanes;
     for (int64_t j = 0; j < n; j += across) {

@@ -170,7 +170,7 @@ void multiply_block(const OwnGemm& g, T alpha, T beta) {
     }
 }
 
-// Products that wrap around are the same bits for signed and unsigned integers.
+// Wrapping products have the same bits for signed and unsigned integers.
 template <class T>
 void run_integer(const OwnGemm& g) {
     multiply_block<T, Arithmetic>(g, static_cast<T>(g.alpha.to<int64_t>()), static_cast<T>(g.beta.to<int64_t>()));

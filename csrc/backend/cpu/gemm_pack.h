@@ -1,4 +1,4 @@
-// Copying parts of matrices into the order the product kernels read.
+// Packs parts of matrices into the order the product kernels read.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -47,8 +47,8 @@ inline void transpose_square(double* to, int64_t to_row, const double* from, int
     for (int i = 0; i < 4; i++) std::memcpy(to + i * to_row, &r[i], 32);
 }
 
-// The same for whole lines of the cache on both sides: 16 × 16 (float) or 8 × 8 (double). Each line is read and written
-// once, so that rows whose distance is a power of two do not push each other out of the cache.
+// The same for whole cache lines on both sides: 16 × 16 (float) or 8 × 8 (double). Each line is read and written once,
+// so rows whose distance is a power of two do not evict each other.
 #ifdef __AVX512F__
 inline void transpose_lines(float* to, int64_t to_row, const float* from, int64_t from_row) {
     typedef float V __attribute__((vector_size(64)));

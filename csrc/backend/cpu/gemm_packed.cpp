@@ -1,5 +1,5 @@
 // Large float products: panels of b packed for vector loads, rows of a for broadcasts, a register block of up to 14 × 2
-// vectors between them. Each element is summed along k in blocks that depend on k alone, whatever the threads do.
+// vectors between them. Each element is summed along k in blocks that depend only on k, not on the number of threads.
 #pragma GCC optimize("fp-contract=fast")
 #include <utility>
 #include <vector>
@@ -11,8 +11,8 @@
 namespace fb::cpu {
 namespace {
 
-// depth: of a panel. Without AVX-512 a panel of b fits the first-level cache; with it, the second level is quick enough
-// to read it from there, and longer sums mean fewer visits to c.
+// depth of a panel. Without AVX-512 a panel of b fits the first-level cache; with it, reading panels from the second
+// level is fast enough, and longer sums mean fewer passes over c.
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64, tall = 14;
 constexpr int64_t depth = 512;
@@ -37,19 +37,19 @@ struct Lanes {
     typedef T type __attribute__((vector_size(vector_bytes), may_alias));
     typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
     static constexpr int64_t width = vector_bytes / sizeof(T), wide = 2 * width;
-    // Packed rows of a lie this far apart; not a power of two, or they would drive each other from the cache.
+    // Distance of packed rows of a; not a power of two, or they would evict each other from the cache.
     static constexpr int64_t row = depth + 64 / sizeof(T);
 };
 
-// What happens to the sums: c = alpha * sums + beta * c, or, where there is a bias, c = sums + bias.
+// The final step: c = alpha * sums + beta * c, or, with a bias, c = sums + bias.
 template <class T>
 struct Store {
     T alpha, beta;
-    const T* bias = nullptr;  // of the columns at hand
+    const T* bias = nullptr;  // of the current columns
 };
 
-// Rounded after every step: which of the two products a fused operation takes in would be the compiler's choice, and
-// differ between whole and partial tiles.
+// Rounded after every operation: otherwise the compiler would choose which product to fuse, with different results for
+// whole and partial tiles.
 template <class T>
 __attribute__((noinline, optimize("fp-contract=off"))) void finish(typename Lanes<T>::type& sum, Store<T> store,
                                                                    const typename Lanes<T>::type& old) {
@@ -60,14 +60,14 @@ __attribute__((noinline, optimize("fp-contract=off"))) T finish_one(T sum, Store
     return store.alpha * sum + store.beta * old;
 }
 
-// sum += rows of a times a panel of b, k deep. Element p of row r of a is a[p + r * a_step], or a[p * a_step + r] when
+// sum += rows of a times a panel of b, k deep. Element p of row r of a is a[p + r * a_step], or a[p * a_step + r] if
 // transposed.
 template <bool Transposed, class T, int rows, int Wide>
 __attribute__((always_inline)) inline void add_products(typename Lanes<T>::type (&sum)[rows][Wide], int64_t k,
                                                         const T* __restrict a, const T* __restrict b, int64_t a_step) {
     using V = typename Lanes<T>::type;
     constexpr int64_t width = Lanes<T>::width;
-    // Four rows to an address, the others at multiples of the step from it: all of them fit the registers.
+    // Four rows share an address, the others are at multiples of the step from it: all addresses fit the registers.
     const T* at[(rows + 3) / 4];
 #pragma GCC unroll 4
     for (int i = 0; i < (rows + 3) / 4; i++) at[i] = a + 4 * i * (Transposed ? 1 : a_step);
@@ -135,7 +135,7 @@ void kernel(int64_t k, const T* __restrict a, const T* __restrict b, T* c, int64
     store_block(sum, c, c_row, store);
 }
 
-// The left factor lies in pieces along k.
+// The left factor is split into pieces along k.
 template <class T, int rows, int Wide>
 void kernel_of_pieces(const PiecedTile<T>& g, Store<T> store) {
     typename Lanes<T>::type sum[rows][Wide] = {};
@@ -171,17 +171,17 @@ struct Packed {
     int64_t c_row;
     T alpha, beta;
     const T* bias = nullptr;    // added to every row; alpha is then 1 and beta 0
-    const T* packed = nullptr;  // all panels of b, packed before
+    const T* packed = nullptr;  // all panels of b, if packed before
 
     static constexpr int64_t left_wide = (tall + 7) / 8 * 8;  // of packed columns of a
     static constexpr int64_t wide = Lanes<T>::wide, width = Lanes<T>::width, row = Lanes<T>::row;
 
-    // Columns of b that are packed at a time.
+    // Columns of b packed at a time.
     static constexpr int64_t columns_packed = panels_bytes / static_cast<int64_t>(sizeof(T)) / depth / wide * wide;
 
-    // Columns [first, last) of rows p … p + depth of b as panels; a narrow last panel is one vector wide.
+    // Packs columns [first, last) of rows p … p + depth of b as panels; a narrow last panel is one vector wide.
     void pack_b(T* to, int64_t first, int64_t last, int64_t p, int64_t height) const {
-        if (b_col == 1) {  // row by row, as they lie in memory
+        if (b_col == 1) {  // row by row, as stored
             int64_t whole = (last - first) / wide;
             for (int64_t i = 0; i < height; i++) {
                 const T* from = b + (p + i) * b_row + first;
@@ -199,7 +199,7 @@ struct Packed {
         }
     }
 
-    // Sums along k are made in blocks of about the same depth, as many as that of a panel requires.
+    // Splits the sum along k into blocks of about the same depth, as many as a panel's depth requires.
     int64_t block() const {
         int64_t blocks = (k + depth - 1) / depth;
         return (k + blocks - 1) / blocks;
@@ -211,15 +211,15 @@ struct Packed {
         for (int64_t p = 0; p < k; p += block()) pack_b(to + p * packed_columns(), 0, n, p, std::min(block(), k - p));
     }
 
-    // Register blocks of rows of a: where they lie, unless rows at that distance drive each other from the cache, or
-    // packed, and as columns where these are adjacent.
+    // Register blocks of rows of a: in place, unless rows at that distance evict each other from the cache; packed; or
+    // packed as columns if these are contiguous.
     enum class Side { there, rows, columns };
     Side side() const {
         if (a_row == 1 && a_col != 1) return Side::columns;
         return a_col == 1 && a_row * static_cast<int64_t>(sizeof(T)) % 4096 != 0 ? Side::there : Side::rows;
     }
 
-    // Rows from i on, `rows` of them, as columns.
+    // Packs `rows` rows from i on as columns.
     void pack_columns(T* to, int64_t i, int64_t rows, int64_t p, int64_t height) const {
         for (int64_t q = 0; q < height; q++) {
             const T* from = a + i + (p + q) * a_col;
@@ -228,7 +228,7 @@ struct Packed {
         }
     }
 
-    // Asks for `part` of `parts` of rows that are needed next, in the second-level cache.
+    // Prefetches `part` of `parts` of the rows needed next into the second-level cache.
     void expect(int64_t i, int64_t rows, int64_t p, int64_t height, int64_t part, int64_t parts) const {
         constexpr int64_t line = 64 / sizeof(T);
         const T* from = a + i * a_row + p * a_col;
@@ -243,7 +243,7 @@ struct Packed {
         }
     }
 
-    // One sum to its place in column j.
+    // Writes one sum to column j.
     static void put(T& at, T sum, const Store<T>& store, int64_t j) {
         if (store.bias) at = sum + store.bias[j];
         else if (store.alpha == T(1) && store.beta == T(0)) at = sum;
@@ -259,7 +259,7 @@ struct Packed {
                                     ? (narrow ? pick<T, 1, true>(rows, heights) : pick<T, 2, true>(rows, heights))
                                     : (narrow ? pick<T, 1>(rows, heights) : pick<T, 2>(rows, heights));
         if (cols == (narrow ? width : wide)) return tile_kernel(height, left, panel, to, c_row, store, step);
-        // Past the edge of c: into a spare tile first.
+        // Past the edge of c: computed in a spare tile first.
         alignas(vector_bytes) T spare[tall * wide];
         int64_t across = narrow ? width : wide;
         tile_kernel(height, left, panel, spare, across, {T(1), T(0), nullptr}, step);
@@ -267,12 +267,12 @@ struct Packed {
             for (int64_t j = 0; j < cols; j++) put(to[r * c_row + j], spare[r * across + j], store, j);
     }
 
-    // Rows [top, bottom) times the packed columns [first, last); register blocks share the rows evenly. One of a stays
-    // in the first-level cache while the panels come from the second.
+    // Rows [top, bottom) times the packed columns [first, last); the rows are divided evenly among register blocks. One
+    // block of a stays in the first-level cache while the panels come from the second.
     void rows_times_panels(const T* panels, int64_t first, int64_t last, int64_t p, int64_t height, int64_t top,
                            int64_t bottom) const {
         thread_local std::vector<Line> lines;
-        constexpr int64_t together = 6;  // blocks: more than one to pack, to read longer pieces of memory
+        constexpr int64_t together = 6;  // blocks packed at a time, to read longer pieces of memory
         T* spare = buffer<T>(lines, together * std::max(tall * row, left_wide * depth));
         Store<T> store{alpha, p == 0 ? beta : T(1)};
         Side kind = side();
@@ -316,14 +316,14 @@ struct Packed {
         }
     }
 
-    // A small c of long sums, as gradients of weights are: the sums are cut into parts, each for one thread at a time.
-    // How many depends on the shape alone.
+    // A small c with long sums, as in gradients of weights: the sums are split into parts, each computed by one thread.
+    // Their number depends only on the shape.
     int64_t parts() const {
         bool fits = !packed && m <= 256 && n <= 256 && k >= 4096;
         return fits ? std::min<int64_t>(16, k / 2048) : 1;
     }
     void run_parts(int64_t count) const {
-        bool swapped = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to arrange
+        bool swapped = m > n && a_row == 1 && b_col == 1;  // fewer columns of a to pack
         Tensor table = empty({count, m * n}, dtype_of<T>(), cpu_device);
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
             for (int64_t q = begin; q < end; q++) {
@@ -361,13 +361,13 @@ struct Packed {
             for (int64_t j = 0; j < n; j++) put(c[i * c_row + j], sums[swapped ? j * m + i : i * n + j], store, j);
     }
 
-    // All of it, on as many threads as pay: c is cut into a grid. Each thread packs what it needs for itself, which is
-    // quicker than reading what another one has in its cache.
+    // The whole product, on as many threads as pay: c is split into a grid. Each thread packs what it needs for itself,
+    // which is faster than reading from another core's cache.
     void multiply() const {
         if (int64_t count = parts(); count > 1) return run_parts(count);
         int64_t work = m * n * k, threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work >> 19);
         if (threads <= 1) return part(0, m, 0, n);
-        constexpr int64_t packing = 8;  // what an element of a or b costs to pack, in products
+        constexpr int64_t packing = 8;  // cost of packing an element of a or b, in multiplications
         int64_t panels = (n + wide - 1) / wide, down = 1, across = 1, least = INT64_MAX;
         for (int64_t y = 1; y <= threads; y++) {
             int64_t x = threads / y, rows = (m + y - 1) / y, cols = (panels + x - 1) / x * wide;

@@ -1,6 +1,6 @@
-// A few rows times a large matrix stored by columns, as a layer's weight is for a small batch. Packing the matrix would
-// cost as much as the product: here both sides are read along k where they lie, and vectors of partial sums are added
-// up at the end.
+// A few rows times a large matrix stored by columns, like a layer's weight for a small batch. Packing the matrix would
+// cost as much as the product: here both sides are read in place along k, and vectors of partial sums are reduced at
+// the end.
 #pragma GCC optimize("fp-contract=fast")
 #include <type_traits>
 #include <utility>
@@ -12,13 +12,13 @@
 namespace fb::cpu {
 namespace {
 
-// tall rows of a meet across columns of b, in registers.
+// tall rows of a times across columns of b, in registers.
 #ifdef __AVX512F__
 constexpr int vector_bytes = 64, tall = 4, across = 6;
 #else
 constexpr int vector_bytes = 32, tall = 2, across = 4;
 #endif
-constexpr int64_t depth = 4096;  // bytes of a column that stay in the first-level cache while all rows pass
+constexpr int64_t depth = 4096;  // bytes of a column that stay in the first-level cache while all rows are processed
 
 template <class T>
 struct Lanes {
@@ -60,8 +60,8 @@ void dot_products(const T* a, int64_t a_row, const T* b, int64_t b_col, int64_t 
         for (int c = 0; c < columns; c++) sums[r * across + c] = sum[r][c];
 }
 
-// One step of adding up the lanes of several vectors at once: of x and of y, the halves of every `block` lanes are
-// added, those of x into the lower half of the block and those of y into the upper one.
+// One step of reducing the lanes of several vectors at once: the halves of every `block` lanes of x and of y are added,
+// those of x into the lower half of the block and those of y into the upper one.
 template <class T, int block, size_t... lane>
 typename Lanes<T>::type fold(typename Lanes<T>::type x, typename Lanes<T>::type y, std::index_sequence<lane...>) {
     using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -72,7 +72,7 @@ typename Lanes<T>::type fold(typename Lanes<T>::type x, typename Lanes<T>::type 
     return __builtin_shuffle(x, y, low) + __builtin_shuffle(x, y, high);
 }
 
-// The sums of the lanes of as many vectors as a vector has lanes: lane i becomes that of v[i].
+// The lane sums of as many vectors as a vector has lanes: lane i is the sum of v[i].
 template <class T, int block = int(Lanes<T>::width)>
 typename Lanes<T>::type add_up(typename Lanes<T>::type* v) {
     if constexpr (block == 1) {

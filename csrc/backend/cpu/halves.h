@@ -1,5 +1,5 @@
-// Sixteen float16 or bfloat16 numbers as two vectors of float, and back: the compiler does not vectorise these
-// conversions by itself, or not well.
+// Conversion of sixteen float16 or bfloat16 numbers to two vectors of float and back: the compiler does not vectorise
+// these conversions well.
 #pragma once
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -22,12 +22,12 @@ inline void load_pair(const BFloat16* x, Floats8& low, Floats8& high) {
     low = (Floats8)_mm256_unpacklo_epi16(zero, all);
     high = (Floats8)_mm256_unpackhi_epi16(zero, all);
 }
-inline __m256i rounded_to_bfloat(Floats8 value) {  // as BFloat16(float) does, for what is not NaN
+inline __m256i rounded_to_bfloat(Floats8 value) {  // like BFloat16(float), except for NaN
     __m256i bits = (__m256i)value;
     __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, even), _mm256_set1_epi32(0x7fff)), 16);
 }
-inline __m256i nan_to_bfloat(Floats8 value, __m256i rounded) {  // of a NaN the sign stays
+inline __m256i nan_to_bfloat(Floats8 value, __m256i rounded) {  // NaN keeps its sign
     __m256i sign = _mm256_and_si256(_mm256_srli_epi32((__m256i)value, 16), _mm256_set1_epi32(0x8000));
     __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc0));
     return _mm256_blendv_epi8(rounded, nan, (__m256i)_mm256_cmp_ps((__m256)value, (__m256)value, _CMP_UNORD_Q));
@@ -62,7 +62,7 @@ void store_pair(H* y, Floats8 low, Floats8 high) {
 }
 #endif
 
-// n numbers of a half type to floats, and back.
+// Converts n numbers of a half type to floats, and back.
 template <class H>
 void widen(float* to, const H* from, int64_t n) {
     int64_t i = 0;
@@ -86,7 +86,7 @@ void narrow_to(H* to, const float* from, int64_t n) {
     for (; i < n; i++) to[i] = H(from[i]);
 }
 
-// A run of n stored numbers in the type they compute in: where they lie, or, for half types, in a line of floats.
+// A run of n stored numbers in their compute type: in place, or, for half types, converted into a buffer.
 template <class S>
 using Computed = std::conditional_t<is_half_type<S>, float, S>;
 template <class S>
@@ -97,7 +97,7 @@ class Line {
         if constexpr (is_half_type<S>) return widen(floats_.data(), from, n_), floats_.data();
         else return from;
     }
-    // Where to write what store() puts at `to`.
+    // Where to write the values that store() then converts to `to`.
     Computed<S>* written(S* to) {
         if constexpr (is_half_type<S>) return floats_.data();
         else return to;

@@ -9,7 +9,7 @@
 
 namespace fb::cpu {
 
-// ---- offsets -------------------------------------------------------------------------------------------------------
+// ---- offsets --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -83,7 +83,7 @@ void check_indices(const Tensor& indices, int64_t dim, int64_t size) {
     run_tiles(plan, compute, 0, check_tile, &context);
 }
 
-// ---- rows ----------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -144,7 +144,7 @@ struct BlockMover {
 
 template <class F>
 void each_before(const LoopPlan& before, int64_t first, int64_t last, F&& f) {
-    // Elements of the plan are walked one by one: unravel by hand, this loop is never the innermost.
+    // The dimensions of the plan are unravelled by hand: this loop is never the innermost.
     for (int64_t b = first; b < last; b++) {
         int64_t rest = b, to = 0, from = 0;
         for (int d = 0; d < before.ndim; d++) {
@@ -227,8 +227,8 @@ static void scatter_rows_as(const Tensor& rows, const Tensor& from, const Tensor
                      [&](int64_t b0, int64_t b1) { move(b0, b1, low, high, true); });
         return;
     }
-    // Every thread looks at all offsets and writes those of its own address range: the order in which values meet one
-    // element is that of the indices, whatever the number of threads.
+    // Each thread reads all offsets and writes those in its own address range: values for one element are combined in
+    // the order of the indices, whatever the number of threads.
     int64_t shares = outer * n * block > parallel_grain / 2 ? num_threads() : 1;
     int64_t span = (high - low) / shares + 1;
     parallel_for(shares, 1, [&](int64_t s0, int64_t s1) {

@@ -1,4 +1,4 @@
-// The kernels of device::Indexing, which lie in several files.
+// The kernels of device::Indexing, which are implemented in several files.
 #pragma once
 #include "device/index.h"
 

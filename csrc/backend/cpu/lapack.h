@@ -1,6 +1,6 @@
 // LAPACK routines of OpenBLAS (names with the prefix "scipy_") as overloads for float, double and both complex types.
-// All matrices are column-major. Every function returns LAPACK's info. Fortran wants the lengths of its text arguments
-// behind the others: they are always 1.
+// All matrices are column-major. Every function returns LAPACK's info. Fortran expects the lengths of text arguments
+// after the others: they are always 1.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,15 +16,15 @@ namespace fb::cpu::lapack {
 template <class T>
 using Real = decltype(std::abs(T()));
 
-// A size that a routine asked for, in a floating point number that may have been rounded down. One element more is
-// allocated: see empty_columns().
+// A workspace size returned by a routine as a floating point number, which may have been rounded down. One element more
+// is allocated: see empty_columns().
 template <class R>
 int workspace_size(R size) {
     constexpr R most = R(std::numeric_limits<int>::max() / 2);
     return std::max(1, static_cast<int>(std::min(most, std::ceil(size * (1 + std::numeric_limits<R>::epsilon())))));
 }
 
-// Calls a routine twice: first for the size of its workspace, then for real. call(work, lwork) returns info.
+// Calls a routine twice: first to query the size of its workspace, then to compute. call(work, lwork) returns info.
 template <class T, class F>
 int with_workspace(F call) {
     T size{};
@@ -143,7 +143,7 @@ FB_ROUTINES(c, c64, float, cungqr, cunmqr, chetrf, chetrs)
 FB_ROUTINES(z, c128, double, zungqr, zunmqr, zhetrf, zhetrs)
 #undef FB_ROUTINES
 
-// Routines whose real and complex forms differ in their workspaces.
+// Routines whose real and complex forms have different workspaces.
 #define FB_REAL_ROUTINES(p, T)                                                                                         \
     extern "C" {                                                                                                       \
     void scipy_##p##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, \

@@ -1,4 +1,4 @@
-// Cholesky factors of many small matrices: sixteen of them side by side, one in each lane of a vector.
+// Cholesky factors of many small matrices, sixteen at a time: one in each lane of a vector.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace fb::cpu::lapack {
 
 inline constexpr int64_t batch_lanes = 16, batch_most = 16;  // matrices at a time; the largest size
 
-// Lower factors of `count` row-major matrices, column-major with zeros above the diagonal. info: the first column
-// whose pivot is not positive, from one, or zero.
+// Lower factors of `count` row-major matrices, column-major with zeros above the diagonal. info: the first column whose
+// pivot is not positive, counted from one, or zero.
 template <class T>
 void cholesky_batch(T* to, const T* from, int64_t count, int64_t n, int* info) {
     constexpr int64_t lanes = batch_lanes;
@@ -20,7 +20,7 @@ void cholesky_batch(T* to, const T* from, int64_t count, int64_t n, int* info) {
         for (int64_t g = begin; g < end; g++) {
             int64_t first = g * lanes, used = std::min(lanes, count - first);
             int code[lanes] = {};
-            for (int64_t l = 0; l < lanes; l++) {  // the last matrix stands in for those missing in its group
+            for (int64_t l = 0; l < lanes; l++) {  // the last matrix fills the unused lanes of its group
                 const T* a = from + (first + std::min(l, used - 1)) * n * n;
                 for (int64_t i = 0; i < n; i++) {
                     for (int64_t j = 0; j <= i; j++) x[i][j][l] = a[i * n + j];

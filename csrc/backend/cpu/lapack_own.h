@@ -1,5 +1,5 @@
-// Triangular solves and LU by recursion, so that nearly all work is our own matrix product: quicker than OpenBLAS at
-// middle sizes, on several threads, and with the same bits for every thread count. Column-major, float and double.
+// Recursive triangular solves and LU, so that nearly all work is our own matrix product: faster than OpenBLAS at medium
+// sizes, on several threads, and with the same bits for every thread count. Column-major, float and double.
 #pragma once
 #include <cmath>
 
@@ -20,7 +20,7 @@ void subtract_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, 
 
 inline constexpr int64_t leaf = 16;
 
-// Columns of B in groups of four, to have independent work; i runs over rows that depend on row j.
+// Columns of B in groups of four, as independent work; i runs over rows that depend on row j.
 template <class T>
 void substitute(bool upper, bool unit, int64_t n, int64_t k, const T* a, int64_t lda, T* b, int64_t ldb) {
     for (int64_t c = 0; c < k; c += 4) {
@@ -39,12 +39,12 @@ void substitute(bool upper, bool unit, int64_t n, int64_t k, const T* a, int64_t
     }
 }
 
-// Many right sides at once: with the inverse of the small triangle it is a product.
+// With many right-hand sides, multiplies by the inverse of the small triangle.
 template <class T>
 void multiply_inverse(bool upper, bool unit, int64_t n, int64_t k, const T* a, int64_t lda, T* b, int64_t ldb) {
     T inverse[leaf * leaf] = {};
     for (int64_t j = 0; j < n; j++) inverse[j * n + j] = T(1);
-    // Columns of the identity, four at a time; rows on the zero side stay zero.
+    // Columns of the identity, four at a time; the zero side stays zero.
     for (int64_t c = 0; c < n; c += 4) {
         int64_t cols = std::min<int64_t>(4, n - c), size = upper ? c + cols : n - c, skip = upper ? 0 : c;
         substitute(upper, unit, size, cols, a + skip + skip * lda, lda, inverse + c * n + skip, n);
@@ -79,7 +79,7 @@ void solve_triangle(bool upper, bool unit, int64_t n, int64_t k, const T* a, int
     }
 }
 
-// Exchanges in a column depend on each other; eight columns side by side keep the processor busy.
+// Exchanges in a column depend on each other; eight columns at a time keep the processor busy.
 template <class T>
 void swap_rows(T* a, int64_t lda, int64_t cols, const int* pivots, int64_t count) {
     constexpr int64_t together = 8;
@@ -157,7 +157,7 @@ int factor_lu(int64_t m, int64_t n, T* a, int64_t lda, int* pivots) {
     int info = factor_lu(m, left, a, lda, pivots);
     T *top = a + left * lda, *corner = top + left;
     swap_rows(top, lda, right, pivots, left);
-    // Right sides in fixed groups for the threads.
+    // Fixed groups of right-hand sides for the threads.
     constexpr int64_t group = 128;
     int64_t groups = (right + group - 1) / group;
     parallel_for(groups, std::max<int64_t>(1, 32768 / (left * left)), [&](int64_t begin, int64_t end) {
@@ -172,7 +172,7 @@ int factor_lu(int64_t m, int64_t n, T* a, int64_t lda, int* pivots) {
     return info;
 }
 
-// LAPACK's getrs without transposing.
+// LAPACK's getrs for the matrix itself, not its transpose.
 template <class T>
 void solve_lu(int64_t n, int64_t k, const T* lu, int64_t lda, const int* pivots, T* b, int64_t ldb) {
     swap_rows(b, ldb, k, pivots, n);

@@ -11,7 +11,7 @@ namespace fb::cpu::lapack {
 namespace {
 
 constexpr int64_t width = 64;  // columns per block
-constexpr int64_t leaf = 16;   // columns that are worked on one by one
+constexpr int64_t leaf = 16;   // columns processed one by one
 
 // A matrix, or its transpose, in column-major memory.
 template <class T>
@@ -25,13 +25,13 @@ struct Matrix {
 template <class T>
 void product(int64_t m, int64_t n, int64_t k, T alpha, Matrix<T> a, Matrix<T> b, T beta, T* c, int64_t ldc) {
     if (m == 0 || n == 0 || k == 0) return;
-    // Seen row by row, this is cᵀ = bᵀ aᵀ.
+    // In row-major terms this is cᵀ = bᵀ aᵀ.
     float_gemm({dtype_of<T>(), n, m, k, reinterpret_cast<const char*>(b.data), b.transposed ? 1 : b.ld,
                 b.transposed ? b.ld : 1, reinterpret_cast<const char*>(a.data), a.transposed ? 1 : a.ld,
                 a.transposed ? a.ld : 1, reinterpret_cast<char*>(c), ldc, Scalar(double(alpha)), Scalar(double(beta))});
 }
 
-// Four dot products with one vector: their sums do not wait for each other.
+// Four dot products with one vector, with independent sums.
 template <class T>
 void dot_four(const T* __restrict v, const T* const* c, int64_t n, T* sums) {
     const T *p = c[0], *q = c[1], *r = c[2], *s = c[3];
@@ -57,7 +57,7 @@ void dots(const T* v, const T* c, int64_t ld, int64_t count, int64_t n, T* sums)
     }
 }
 
-// Euclidean length. float is summed in double, which cannot overflow; double is scaled where it would.
+// Euclidean length. float is summed in double, which cannot overflow; double is scaled if it would.
 template <class T>
 double length(const T* x, int64_t n) {
     double sum = 0;
@@ -73,7 +73,7 @@ double length(const T* x, int64_t n) {
     return most * std::sqrt(sum);
 }
 
-// Turns x into a reflection that maps it to (beta, 0, 0 …): beta in x[0], the vector's other entries behind it.
+// Turns x into a reflection that maps it to (beta, 0, 0 …): beta in x[0], the vector's other entries after it.
 template <class T>
 T reflect(T* x, int64_t n) {
     double alpha = x[0], rest = length(x + 1, n - 1);
@@ -143,10 +143,10 @@ void apply(const Block<T>& block, int64_t m, int64_t n, bool transposed, T* c, i
     product<T>(m, cols, n, T(-1), {block.v, block.ldv}, {turned, n}, T(1), c, ldc);
 }
 
-// Where a block is halved.
+// The column at which a block is halved.
 int64_t middle(int64_t n) { return (n / 2 + leaf - 1) / leaf * leaf; }
 
-// Zeros of V above its second half, and of T below its first.
+// Zeroes V above its second half, and T below its first.
 template <class T>
 void clear_corners(const Block<T>& block, int64_t left, int64_t n) {
     for (int64_t j = left; j < n; j++) std::fill_n(block.v + j * block.ldv, left, T(0));
@@ -197,7 +197,7 @@ void read_block(int64_t m, int64_t n, const T* a, int64_t lda, const T* tau, con
     }
 }
 
-// Memory for one block of m rows, and for applying it to n columns.
+// Workspace for one block of m rows, and for applying it to n columns.
 template <class T>
 struct Space {
     Space(int64_t m, int64_t n) : memory(static_cast<size_t>(m * width + width * width + 2 * width * n)) {}

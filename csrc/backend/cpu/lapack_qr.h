@@ -1,5 +1,6 @@
-// QR by Householder reflections, in blocks whose product I - V T Vᵀ is applied by our own matrix product: quicker than
-// OpenBLAS, whose panels are vector by vector. Column-major; the same bits for every thread count. float and double.
+// QR by Householder reflections, in blocks whose product I - V T Vᵀ is applied by our own matrix product: faster than
+// OpenBLAS, which works vector by vector within a panel. Column-major; the same bits for every thread count. float and
+// double.
 #pragma once
 #include <cstdint>
 

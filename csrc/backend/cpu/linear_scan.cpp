@@ -7,12 +7,12 @@
 namespace fb::cpu {
 namespace {
 
-constexpr int64_t tile = 256;  // columns side by side
+constexpr int64_t tile = 256;  // columns at a time
 
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double, std::conditional_t<std::is_same_v<T, c64>, c128, T>>;
 
-// `cols` chains side by side, the elements of one `stride` apart.
+// `cols` adjacent recurrences, whose elements are `stride` apart.
 template <class T>
 void chains(const T* x, const T* f, T* y, int64_t n, int64_t stride, int64_t cols, bool reverse) {
     Wide<T> run[tile];
@@ -31,7 +31,7 @@ void chains(const T* x, const T* f, T* y, int64_t n, int64_t stride, int64_t col
     }
 }
 
-// `rows` chains of n elements each, one after the other; several at once, since each waits for its last sum.
+// `rows` recurrences of n elements each; several at once, because each step depends on the previous one.
 constexpr int64_t together = 8;
 template <class T, int64_t rows>
 void rows_at_once(const T* __restrict x, const T* __restrict f, T* __restrict y, int64_t n, bool reverse) {

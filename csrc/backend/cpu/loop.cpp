@@ -20,7 +20,7 @@ void run_on(const Formula& formula, DType common, const Tensor& out, const Tenso
     }
     DType dtypes[n + 1];
     dtypes[0] = result;
-    // Small, plain and equal: no plan needed.
+    // Small, contiguous and of one shape: no plan needed.
     const int64_t numel = out.numel();
     bool plain = numel <= parallel_grain && out.is_contiguous() && out.dtype() == result;
     for (int i = 0; i < n; i++) {

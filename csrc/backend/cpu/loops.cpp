@@ -18,9 +18,9 @@ struct Tile {
 
 // Outputs this large are written past the caches.
 constexpr int64_t stream_bytes = can_stream ? int64_t(64) << 20 : INT64_MAX;
-constexpr int64_t stream_elements = 512;  // short tiles keep loads and stores under way at the same time
+constexpr int64_t stream_elements = 512;  // short tiles keep loads and stores in flight at the same time
 
-// One thread's walk over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
+// One thread's iteration over rows [first, last) of the plan; a "row" is a run of the innermost dimension.
 class Walk {
   public:
     Walk(const LoopPlan& plan, const DType* compute, int outputs, const TileForms& fn, const void* context)
@@ -42,7 +42,7 @@ class Walk {
     Walk(const Walk&) = delete;
     Walk& operator=(const Walk&) = delete;
 
-    // Whole rows: where they lie, or packed, several at a time when they are short.
+    // Whole rows: in place, or packed, several at a time if they are short.
     void rows(int64_t first, int64_t last) {
         int64_t index[max_dims];
         seek(first, index);
@@ -51,7 +51,7 @@ class Walk {
         int64_t group = long_rows() && !repeats_ ? 1 : std::max<int64_t>(1, tile_elements / inner);
         int64_t outer = plan_.ndim > 1 ? plan_.shape[1] : 1;
         for (int64_t row = first; row < last;) {
-            // Rows that follow each other along dimension 1.
+            // Rows that are adjacent along dimension 1.
             int64_t run = std::min({group, outer - index[1], last - row});
             if (inner > tile_elements) run = 1;
             char* at[max_operands];
@@ -84,7 +84,7 @@ class Walk {
     }
 
   private:
-    // Whether rows need no packing but for constants, which are packed once.
+    // Whether only constants need packing, which are packed once.
     bool long_rows() const {
         bool there = plan_.shape[0] >= 128 && !streaming_;
         for (int k = 0; there && k < plan_.count; k++) {
@@ -95,8 +95,8 @@ class Walk {
         return there;
     }
 
-    // Whether rows can be computed where they lie: adjacent elements, long enough for a call each, except for one input
-    // that may be a single element, if the kernel has a form for it.
+    // Whether rows can be computed in place: contiguous and long enough for a call each, except for one input that may
+    // be a single element, if the kernel has a form for it.
     bool rows_in_place(const TileForms& fn) {
         if (streaming_ || (plan_.ndim > 1 && (plan_.shape[0] < 128 || repeats_))) return false;
         for (int k = 0; k < plan_.count; k++) {
@@ -117,8 +117,8 @@ class Walk {
         return true;
     }
 
-    // Whether tiles of several rows serve better: inputs that are one row again and again are packed once for many
-    // tiles, and all the others need no packing.
+    // Whether tiles of several rows are better: inputs that repeat one row are packed once for many tiles, and all
+    // others need no packing.
     bool tiles_repeat() const {
         const int64_t n = plan_.shape[0];
         bool repeats = false;
@@ -131,7 +131,7 @@ class Walk {
         return repeats && 2 * n <= tile_elements && n * plan_.shape[1] >= 4 * tile_elements;
     }
 
-    // The fixed input's element as the kernel sees it.
+    // The fixed input's element in the kernel's type.
     char* element(char* p) {
         if (same_[fixed_]) return p;
         copy_strided(tiles_[fixed_].bytes, compute_[fixed_], 0, p, plan_.operands[fixed_].dtype, 0, 1);
@@ -162,7 +162,7 @@ class Walk {
         }
     }
 
-    // Where the rows of all operands begin.
+    // The start of a row in all operands.
     void locate(const int64_t* index, char** at) const {
         for (int k = 0; k < plan_.count; k++) {
             at[k] = plan_.operands[k].data;
@@ -183,7 +183,7 @@ class Walk {
     // n elements starting at `begin` of `run` successive rows.
     void tile(char* const* at, int64_t begin, int64_t n, int64_t run) {
         char* data[max_operands];
-        bool plain[max_operands];  // adjacent elements of the type that is computed with
+        bool plain[max_operands];  // contiguous elements of the compute type
         for (int k = 0; k < plan_.count; k++) {
             const auto& o = plan_.operands[k];
             int64_t s0 = o.strides[0], s1 = plan_.ndim > 1 ? o.strides[1] : 0;
@@ -194,7 +194,7 @@ class Walk {
         }
         fn_(data, n * run, context_);
         for (int k = outputs_; streaming_ && k < plan_.count; k++) {
-            // While the stores drain, the tile after the next one can be on its way.
+            // While stores drain, prefetch the tile after the next one.
             int64_t bytes = plain[k] ? n * run * size_[k] : 0;
             for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(data[k] + 2 * bytes + i);
         }
@@ -212,7 +212,8 @@ class Walk {
         }
     }
 
-    // Operand k into its tile. A constant, or one row that repeats, is filled in once and kept while it stays the same.
+    // Packs operand k into its tile. A constant, or one row that repeats, is packed once and kept while it stays the
+    // same.
     void pack(int k, const char* p, int64_t s0, int64_t s1, int64_t n, int64_t run) {
         char* to = tiles_[k].bytes;
         DType from = plan_.operands[k].dtype;
@@ -245,16 +246,16 @@ class Walk {
     int64_t period_[max_operands], filled_[max_operands];
     bool streams_[max_operands], streaming_ = false;
     bool repeats_ = false, in_place_ = false;
-    int fixed_ = 0;  // the input that is a single element; 0, an output, for none
+    int fixed_ = 0;  // the input that is a single element; 0 (an output) if none
     TileFn fixed_form_ = nullptr;
     Tile tiles_[max_operands];
 };
 
-// ---- inputs that are turned over -----------------------------------------------------------------------------------
+// ---- transposed inputs ----------------------------------------------------------------------------------------------
 
-// Note [Bands]: where an input's elements are adjacent along dimension 1 rather than 0 (a transposed matrix), packing
-// it row by row would use one element of each line of the cache. Such plans are computed in bands of rows: the band of
-// the input is turned over into memory of its own first, block by block, and is then like any other operand.
+// Note [Bands]: if an input is contiguous along dimension 1 rather than 0 (a transposed matrix), packing it row by row
+// would use one element of each cache line. Such plans are computed in bands of rows: the band of the input is first
+// transposed into a buffer, block by block, and is then like any other operand.
 constexpr int64_t band_rows = 16, band_columns = 1024;
 
 bool find_transposed(const LoopPlan& plan, int outputs, bool* transposed) {
@@ -338,7 +339,7 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, const Ti
             fn.plain(at, plan.numel, context);
             return;
         }
-        // A single element has no dimension left; give it one of size 1.
+        // A plan of a single element has no dimension; give it one of size 1.
         const LoopPlan* used = &plan;
         LoopPlan single;
         if (plan.ndim == 0) {

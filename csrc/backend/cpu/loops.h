@@ -1,5 +1,5 @@
 // The CPU's elementwise driver. A kernel is written once, for contiguous operands of its compute types; the driver
-// walks a loop plan in tiles that fit the first-level cache and packs (and converts) whatever is not like that.
+// walks a loop plan in tiles that fit the first-level cache and packs (and converts) all other operands.
 #pragma once
 #include "tensor/plan.h"
 
@@ -8,7 +8,7 @@ namespace fb::cpu {
 // data[i] points to n contiguous elements of the i-th operand's compute type; outputs come first.
 using TileFn = void (*)(char** data, int64_t n, const void* context);
 
-// A kernel, and where there are such, its forms for two inputs of which one is a single element for the whole tile.
+// A kernel, and optionally its forms for two inputs of which one is a single element for the whole tile.
 struct TileForms {
     TileFn plain = nullptr, first_fixed = nullptr, second_fixed = nullptr;
     TileForms() = default;
@@ -28,8 +28,8 @@ void run_tiles(const LoopPlan& plan, const DType* compute, int outputs, const Ti
 void copy_strided(char* to, DType to_dtype, int64_t to_stride, const char* from, DType from_dtype, int64_t from_stride,
                   int64_t n);
 
-// Two-dimensional copy where the source runs fast along dimension 1: rows [first, last) of a plan of two operands of
-// one dtype, from and to these places.
+// Transposing copy, where the source is contiguous along dimension 1: rows [first, last) of a plan of two operands of
+// one dtype.
 void copy_transposed(const LoopPlan& plan, char* to, const char* from, int64_t first, int64_t last);
 
 // Elementwise copy of `from` (broadcast) into `to`, any dtypes and strides; blocked when one side is transposed.

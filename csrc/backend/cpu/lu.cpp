@@ -1,4 +1,4 @@
-// LU decompositions and what rests on them.
+// LU decompositions and what is based on them.
 #include <cmath>
 #include <utility>
 
@@ -16,7 +16,8 @@ int getrf(int m, int n, T* a, int lda, int* pivots) {
     else return lapack::factor_lu<T>(m, n, a, lda, pivots);
 }
 
-constexpr int column_group = 64;  // right sides solved together; fixed, so that threads change no bit
+// right-hand sides solved together; fixed, so that results do not depend on the number of threads
+constexpr int column_group = 64;
 
 // Solves op(A) X = B in place for columns of B; `map` gives the factor of each batch element.
 template <class T>
@@ -43,7 +44,7 @@ T unit(T x) {
     return size == 0 ? T(0) : x / size;
 }
 
-// Rows in the order that the pivots leave them in, checked.
+// The row order after the pivots' exchanges, checked.
 std::vector<int64_t> permutation(const int* pivots, int64_t count, int64_t rows) {
     std::vector<int64_t> order(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; i++) order[i] = i;

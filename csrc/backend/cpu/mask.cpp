@@ -1,5 +1,5 @@
-// Kernels over masks. A mask is counted in fixed blocks first, so that every block knows where its part of the result
-// begins and blocks can run on any thread.
+// Kernels over masks. A mask is first counted in fixed blocks, so that every block knows the offset of its results and
+// blocks can run on any thread.
 #include <cstring>
 
 #include "backend/cpu/index.h"
@@ -33,7 +33,7 @@ std::vector<int64_t> block_starts(const Tensor& mask) {
     return starts;
 }
 
-// Calls f(block, i, count) for pieces of at most 256 mask elements that contain something.
+// Calls f(block, i, count) for pieces of at most 256 mask elements with at least one true element.
 template <class F>
 void each_block(int64_t n, F&& f) {
     int64_t blocks = (n + mask_block - 1) / mask_block;
@@ -68,7 +68,7 @@ int64_t count_true(const Tensor& mask) { return block_starts(mask).back(); }
 Tensor mask_offsets(const Tensor& mask, const Dims& strides) {
     std::vector<int64_t> starts = block_starts(mask);
     Tensor result = empty({starts.back()}, DType::I64, cpu_device);
-    // Trailing dimensions that lie behind each other are one run.
+    // Trailing contiguous dimensions are one run.
     const Dims& shape = mask.shape();
     int64_t inner = mask.dim() - 1, run = shape[inner], step = strides[inner];
     while (inner > 0 && strides[inner - 1] == step * run) run *= shape[--inner];
@@ -132,7 +132,7 @@ Tensor mask_select(const Tensor& t, const Tensor& mask) {
 Tensor mask_coordinates(const Tensor& mask) {
     std::vector<int64_t> starts = block_starts(mask);
     int64_t ndim = mask.dim(), count = starts.back();
-    // One contiguous row per dimension, seen transposed: as_tuple=True and indexing want the columns.
+    // One contiguous row per dimension, returned transposed: as_tuple=True and indexing use the columns.
     Tensor result = empty({ndim, count}, DType::I64, cpu_device);
     if (ndim == 0) return transpose(result, 0, 1);
     const Dims& shape = mask.shape();

@@ -1,4 +1,4 @@
-// The vocabulary of elementwise rows: the same names for every compute type, with defined results for all inputs.
+// The functions used by elementwise rows: the same names for every compute type, with defined results for all inputs.
 // Inside simd loops the compiler calls glibc's vector versions of the C functions; see base/vector_math.h.
 #pragma once
 #include <cmath>
@@ -28,7 +28,7 @@ inline constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>
 template <class T>
 inline constexpr bool is_cx = is_complex_type<T>;
 
-// Unsigned type in which integer arithmetic wraps without undefined behaviour.
+// An unsigned type whose integer arithmetic wraps without undefined behaviour.
 template <class T>
 using wrap_t = std::conditional_t<
     (sizeof(T) < 4), uint32_t,
@@ -77,7 +77,7 @@ inline bool isfinite(T x) {
     else return true;
 }
 
-// where() as a function keeps rows free of branches, which is what vectorises.
+// where() as a function keeps rows free of branches, so that they vectorise.
 template <class T>
 inline T where(bool c, T x, T y) {
     return c ? x : y;
@@ -114,11 +114,11 @@ FB_REAL(rint, __builtin_rintf, __builtin_rint)
 FB_REAL(fabs, __builtin_fabsf, __builtin_fabs)
 FB_REAL(lgamma, ::lgammaf, ::lgamma)
 #undef FB_REAL
-// The vector version for float misses exact powers of ten; the one for double does not.
+// The vector version for float is inexact at powers of ten; the one for double is exact.
 inline float log10(float x) { return static_cast<float>(::log10(static_cast<double>(x))); }
 inline double log10(double x) { return ::log10(x); }
 
-// Plain overloads, so that they win over the standard library's templates.
+// Plain overloads, which are preferred over the standard library's templates.
 #define FB_CX(name)                                 \
     inline c64 name(c64 x) { return std::name(x); } \
     inline c128 name(c128 x) { return std::name(x); }
@@ -172,7 +172,7 @@ inline Z complex_pow(Z x, Z y) {
 }
 inline c64 pow(c64 x, c64 y) { return complex_pow(x, y); }
 inline c128 pow(c128 x, c128 y) { return complex_pow(x, y); }
-// Integer powers by squaring, wrapping; a negative exponent leaves only ±1 alive.
+// Integer powers by squaring, wrapping; with a negative exponent only ±1 have nonzero results.
 template <class T>
     requires(is_int<T>)
 inline T pow(T x, T y) {
@@ -203,12 +203,12 @@ inline real_t<T> abs(T x) {
 }
 template <class T>
 inline T max(T x, T y) {
-    T larger = x > y ? x : y;  // y where either is not a number
+    T larger = x > y ? x : y;  // y if either is NaN
     return isnan(x) ? x : larger;
 }
 template <class T>
 inline T min(T x, T y) {
-    T smaller = x < y ? x : y;  // y where either is not a number
+    T smaller = x < y ? x : y;  // y if either is NaN
     return isnan(x) ? x : smaller;
 }
 
@@ -219,7 +219,7 @@ inline T fmod(T x, T y) {
         if constexpr (std::is_signed_v<T>) {
             if (y == -1) return 0;  // the lowest number divided by -1 overflows
         }
-        return static_cast<T>(x % (y == 0 ? T(1) : y));  // the door has refused zeros already
+        return static_cast<T>(x % (y == 0 ? T(1) : y));  // zeros were rejected by the op's checks
     }
 }
 template <class T>
@@ -237,7 +237,7 @@ inline T div_trunc(T x, T y) {
         if constexpr (std::is_signed_v<T>) {
             if (y == -1) return neg(x);
         }
-        return static_cast<T>(x / (y == 0 ? T(1) : y));  // the door has refused zeros already
+        return static_cast<T>(x / (y == 0 ? T(1) : y));  // zeros were rejected by the op's checks
     }
 }
 template <class T>
@@ -258,7 +258,7 @@ inline T div_floor(T x, T y) {
         return q;
     }
 }
-// |x|, also of the lowest number, whose magnitude T cannot hold.
+// |x|, also for the lowest number, whose magnitude T cannot hold.
 template <class T>
 inline wrap_t<T> magnitude(T x) {
     return x < 0 ? wrap_t<T>(0) - static_cast<wrap_t<T>>(x) : static_cast<wrap_t<T>>(x);

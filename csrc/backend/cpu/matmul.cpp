@@ -1,4 +1,4 @@
-// Products as primitives: those that gemm.cpp has, and simpler ones.
+// Products as primitives: those of gemm.cpp, and simpler ones.
 #include "device/matmul.h"
 
 #include "backend/cpu/distance.h"

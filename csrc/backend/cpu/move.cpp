@@ -26,10 +26,10 @@ static void dispatch_bytes(int64_t bytes, F&& f) {
     }
 }
 
-// Bytes from which a second thread helps: one thread copies this much in the time that waking another can take.
+// Bytes from which a second thread pays: one thread copies this much in the time it can take to wake another.
 constexpr int64_t copy_grain = 16 * parallel_grain;
 
-// Pieces of bytes, each to be copied `count` times with its own steps: to + i * to_step ← from + i * from_step.
+// Pieces of bytes, each copied `count` times with its own steps: to + i * to_step ← from + i * from_step.
 struct Piece {
     char* to;
     const char* from;
@@ -65,7 +65,7 @@ static void copy_pieces(const std::vector<Piece>& pieces, int64_t count) {
         largest = std::max(largest, p.bytes);
     }
     if (count == 1) {
-        // Threads take equal shares of all bytes, whatever pieces they are in.
+        // Threads take equal shares of all bytes, across pieces.
         parallel_for(bytes, copy_grain, [&](int64_t begin, int64_t end) {
             int64_t start = 0;
             for (const Piece& p : pieces) {
@@ -143,11 +143,11 @@ static void copy_flipped(const Tensor& to, const Tensor& from) {
     });
 }
 
-// ---- repeat --------------------------------------------------------------------------------------------------------
+// ---- repeat ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// data[0, unit) is there: writes it again until there are `times` of it, doubling what is copied.
+// data[0, unit) is filled: repeats it until there are `times` copies, doubling the amount copied.
 void replicate(char* data, int64_t unit, int64_t times) {
     int64_t done = unit, total = unit * times;
     while (done < total) {
@@ -193,11 +193,11 @@ static void repeat(const Tensor& to, const Tensor& from, const Dims& repeats) {
         from_bytes *= from.shape()[d];
         to_bytes *= to.shape()[d];
     }
-    // The first dimension with more than one index is shared out among the threads; those before it have size 1.
+    // The first dimension with more than one index is split among the threads; those before it have size 1.
     int64_t lead = 0;
     int64_t outer = 1;
     while (lead < n - 1 && from.shape()[lead] == 1) outer *= repeats[lead++];
-    constexpr int64_t piece = 1 << 16;  // bytes that stay in a thread's cache while they are written again
+    constexpr int64_t piece = 1 << 16;  // bytes that stay in a thread's cache while they are copied again
     char* w = to.raw();
     int64_t step = r.to_step[lead], unit = from.shape()[lead] * step, times = outer * repeats[lead];
     if (unit >= 4 * piece) {
@@ -241,7 +241,7 @@ static void interleave(const Tensor& to, const Tensor& from, int64_t block, int6
     });
 }
 
-// ---- triangles -----------------------------------------------------------------------------------------------------
+// ---- triangles ------------------------------------------------------------------------------------------------------
 
 static void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, bool upper) {
     if (to.numel() == 0) return;
@@ -251,7 +251,7 @@ static void keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal
     diagonal = std::clamp(diagonal, -rows - 1, columns + 1);
     parallel_for(total, std::max<int64_t>(1, parallel_grain / columns), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i++) {
-            // Columns before `edge` lie below the wanted diagonal (upper) or not above it (lower).
+            // Columns before `edge` are below the wanted diagonal (upper) or not above it (lower).
             int64_t edge = std::clamp<int64_t>(i % rows + diagonal + (upper ? 0 : 1), 0, columns);
             char* row = w + i * columns * size;
             const char* source = r + i * columns * size;

@@ -1,4 +1,4 @@
-// Kernels of normalisation. Sums are taken over blocks and merged in float64 in an order that does not depend on the
+// Kernels of normalization. Sums are taken over blocks and merged in float64 in an order that does not depend on the
 // number of threads.
 #include "backend/cpu/norm.h"
 
@@ -13,9 +13,9 @@
 namespace fb::cpu {
 namespace {
 
-constexpr int64_t block_rows = 64;  // pixels at a time, channels-last
+constexpr int64_t block_rows = 64;  // pixels per block, channels-last
 
-// f(type, whether there is a gate).
+// Calls f(type, whether there is a gate).
 template <class F>
 void with_gate(DType d, const Gate& gate, F&& f) {
     dispatch<float, double>(d, "float32 or float64", [&](auto tag) {
@@ -23,19 +23,18 @@ void with_gate(DType d, const Gate& gate, F&& f) {
         else f(tag, std::false_type());
     });
 }
-// What the gate at x lets through of g.
+// Applies the gate at x to g.
 template <bool gated, class T>
 T passed(T g, [[maybe_unused]] T x, [[maybe_unused]] T scale, [[maybe_unused]] T shift) {
     if constexpr (gated) return x * scale + shift <= T(0) ? T(0) : g;
     else return g;
 }
 
-// ---- rows of channels
-// ------------------------------------------------------------------------------------------------
+// ---- rows of channels -----------------------------------------------------------------------------------------------
 //
-// Functions of their own, so that their loops have the registers for themselves. Where a long stream of rows meets one
-// short row again and again (coefficients, sums), processors lose track of the stream and stop to fetch it ahead, which
-// made these loops up to five times slower on data from memory. So they ask for it themselves, in its order.
+// Separate functions, so that their loops have all registers. When a long stream of rows is combined with one short row
+// again and again (coefficients, sums), the hardware prefetcher loses track of the stream, which made these loops up to
+// five times slower on data from memory. So they prefetch explicitly.
 
 template <class T>
 inline constexpr int64_t line = 64 / sizeof(T);
@@ -44,7 +43,7 @@ inline void fetch_ahead(const T* p) {
 #pragma GCC unroll 4
     for (int k = 0; k < lines; k++) __builtin_prefetch(p + 8192 / sizeof(T) + k * line<T>);
 }
-// f(first channel, channels) for every line of memory of a row, and for what is left.
+// Calls f(first channel, channels) for every cache line of a row, and for the remainder.
 template <class T, class F>
 [[gnu::always_inline]] inline void each_line(int64_t C, F f) {
     int64_t c = 0;
@@ -94,7 +93,7 @@ template <class T>
         }
     }
 }
-// p and q: sums of g, and of g times the distance from the middle.
+// p and q: sums of g, and of g times the distance from the center.
 template <bool gated, class T>
 [[gnu::noinline]] void add_products(T* __restrict p, T* __restrict q, const T* g, const T* x, const T* middle,
                                     const T* scale, const T* shift, int64_t rows, int64_t C) {
@@ -121,7 +120,7 @@ template <bool gated, class T>
         }
     }
 }
-// Results that the caches cannot keep go past them to memory.
+// Results too large for the caches bypass them.
 template <bool past, class T, class F>
 [[gnu::always_inline]] inline void write_line(T* __restrict to, int64_t n, F f) {
     if constexpr (past && can_stream) {
@@ -158,7 +157,7 @@ template <bool relu, bool past, class T>
         });
     if constexpr (past) end_stream();
 }
-// What a gradient is made of: g * scale + (x - middle) * slope + shift, and the gate of g.
+// The parts of a gradient: g * scale + (x - middle) * slope + shift, and the gate of g.
 template <class T>
 struct Combination {
     const T *scale, *slope, *middle, *shift, *gate_scale, *gate_shift;
@@ -183,11 +182,11 @@ template <bool gated, bool past, class T>
     if constexpr (past) end_stream();
 }
 
-// Note [There and back]: images of a batch are often more than the caches hold, and were just written, their end last.
-// So sums are taken from the end to the beginning, and what is computed with them from the beginning to the end: each
-// pass begins with what the one before has left in the caches.
+// Note [There and back]: the images of a batch often exceed the caches, and were just written, their end last. So sums
+// are taken from the end to the beginning, and results computed from the beginning to the end: each pass begins with
+// what the one before has left in the caches.
 
-// f(segment, its first element, pixels) for channels-last, the last segment first.
+// Calls f(segment, its first element, pixels) for channels-last, the last segment first.
 template <class F>
 void each_segment(const NormShape& s, F f) {
     int64_t size = s.pixels / s.parts * s.channels;
@@ -198,7 +197,7 @@ void each_segment(const NormShape& s, F f) {
         }
     });
 }
-// f(plane, its first element).
+// Calls f(plane, its first element).
 template <class F>
 void each_plane(const NormShape& s, F f) {
     parallel_for(s.batch * s.channels, grain_of(s.pixels), [&](int64_t begin, int64_t end) {
@@ -210,11 +209,11 @@ void each_plane_back(const NormShape& s, F f) {
     int64_t last = s.batch * s.channels - 1;
     each_plane(s, [&](int64_t i, int64_t) { f(last - i, (last - i) * s.pixels); });
 }
-// Where the coefficients of a plane or sample are.
+// Index of the coefficients of a plane or sample.
 int64_t plane_coefficient(const NormShape& s, int64_t plane) { return s.shared ? plane % s.channels : plane; }
 int64_t sample_coefficient(const NormShape& s, int64_t n) { return s.shared ? 0 : n * s.channels; }
 
-// f(sample, first element, pixels) over runs of pixels, channels-last; elementwise work.
+// Calls f(sample, first element, pixels) over runs of pixels, channels-last; for elementwise work.
 template <class F>
 void each_run(const NormShape& s, F f) {
     int64_t run = std::max<int64_t>(1, chunk / s.channels), runs = (s.pixels + run - 1) / run;

@@ -8,10 +8,10 @@ namespace fb::cpu {
 
 using device::NormShape;
 
-// All tensors float32 or float64 of one dtype, where nothing else is said; tables are float64.
+// All tensors are float32 or float64 of one dtype, unless noted; tables are float64.
 // Mean and sum of squared distances from it.
 void channel_moments(const NormShape& s, const Tensor& x, std::vector<double>& mean, std::vector<double>& spread);
-// Leaves out the elements of g where x * scale + shift is not positive; undefined, it leaves out none.
+// Excludes the elements of g where x * scale + shift is not positive; if undefined, excludes none.
 struct Gate {
     Tensor scale, shift;
 };
@@ -27,8 +27,8 @@ void channel_affine(const NormShape& s, const Tensor& y, const Tensor& x, const 
 void channel_combine(const NormShape& s, const Tensor& gx, const Tensor& g, const Tensor& x, const Tensor& center,
                      const Gate& gate, const Tensor& a, const Tensor& b, const Tensor& c);
 
-// Rows of `size` elements, of half types too, whose coefficients and statistics are float32; weight and bias of that
-// size, or undefined. Without `centered` the mean counts as 0.
+// Rows of `size` elements; half types have float32 coefficients and statistics. Weight and bias have that size, or are
+// undefined. Without `centered` the mean is taken as 0.
 void row_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
               const Tensor& bias, int64_t size, double eps, bool centered);
 // gx, gw and gb may be undefined.

@@ -13,7 +13,7 @@ using device::NormGradients;
 using device::Running;
 using device::Statistics;
 
-// Reads a tensor of coefficients, or `value` where there is none.
+// Reads a tensor of coefficients, or `value` if it is undefined.
 struct Numbers {
     const Tensor& t;
     double value;
@@ -27,7 +27,7 @@ void put(const Tensor& t, int64_t i, double value) {
     else t.data<double>()[i] = value;
 }
 
-// ---- over the batch ------------------------------------------------------------------------------------------------
+// ---- over the batch -------------------------------------------------------------------------------------------------
 
 // Mean and variance of every channel.
 void batch_moments(const NormShape& s, const Tensor& x, std::vector<double>& mean, std::vector<double>& variance) {
@@ -118,7 +118,7 @@ void channel_sum(const NormShape& s, const Tensor& to, const Tensor& x) {
     }
 }
 
-// ---- over groups of channels ---------------------------------------------------------------------------------------
+// ---- over groups of channels ----------------------------------------------------------------------------------------
 
 void group(const NormShape& s, const Tensor& y, const Statistics& made, const Tensor& x, const Affine& affine,
            int64_t groups, double eps) {
@@ -190,7 +190,7 @@ void group_gradient(const NormShape& s, const NormGradients& to, const Tensor& g
     if (to.input) channel_combine(s, to.input, g, x, center, {}, a, slope, shift);
 }
 
-// ---- over rows -----------------------------------------------------------------------------------------------------
+// ---- over rows ------------------------------------------------------------------------------------------------------
 
 void rows(const Tensor& y, const Statistics& made, const Tensor& x, const Affine& affine, int64_t size, double eps,
           bool centered) {

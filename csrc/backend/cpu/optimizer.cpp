@@ -12,7 +12,7 @@ namespace {
 
 using namespace device;
 
-// Runs kernel(data, n, row) over all rows, cut into pieces across the threads.
+// Runs kernel(data, n, row) over all rows, split into pieces across the threads.
 template <class F>
 void run_rows(const OptimizerRows& rows, DType dtype, F kernel) {
     std::vector<int64_t> first{0};
@@ -38,7 +38,7 @@ void run_rows(const OptimizerRows& rows, DType dtype, F kernel) {
     });
 }
 
-// Half types in pieces of floats. The second column, of gradients, is only read.
+// Converts half types to pieces of floats. The second column, the gradient, is only read.
 template <class H, class F>
 void run_halves(const OptimizerRows& rows, F kernel) {
     constexpr int64_t piece = 1024;
@@ -60,7 +60,7 @@ void run_halves(const OptimizerRows& rows, F kernel) {
     });
 }
 
-// In all precisions.
+// For all precisions.
 template <class F>
 void run_all(const OptimizerRows& rows, F kernel) {
     run_halves<Half>(rows, kernel);
@@ -71,7 +71,7 @@ void run_all(const OptimizerRows& rows, F kernel) {
              [&](void** data, int64_t n, const OptimizerRow& row) { kernel(TypeTag<double>{}, data, n, row); });
 }
 
-// Options that are the same at every element become compile-time constants of the loop.
+// Options that are the same for every element become compile-time constants of the loop.
 template <class F>
 void with_flags(F f) {
     f();
@@ -201,7 +201,7 @@ void adam(const OptimizerRows& rows, const AdamStep& step) {
                     m[i] = mi;
                     v[i] = vi;
                     if constexpr (keep_largest) {
-                        // A nan stays one.
+                        // NaN is kept.
                         vi = vi > top[i] || vi != vi ? vi : top[i];
                         top[i] = vi;
                     }
@@ -227,7 +227,7 @@ void adamax(const OptimizerRows& rows, const AdamaxStep& step) {
         for (int64_t i = 0; i < n; i++) {
             T d = s * g[i] + wd * p[i];
             T mi = m[i] + w1 * (d - m[i]), old = u[i] * b2, now = std::abs(d) + e;
-            // A nan stays one.
+            // NaN is kept.
             T top = old > now || old != old ? old : now;
             m[i] = mi;
             u[i] = top;

@@ -1,5 +1,5 @@
-// Philox 4x32-10: random bits as a pure function of (seed, counter). Sixteen counters are worked on side by side, so
-// one group is 64 words: word w of counter l stands at 16 w + l.
+// Philox 4x32-10: random bits as a pure function of (seed, counter). Sixteen counters are processed together, so one
+// group is 64 words: word w of counter l is at 16 w + l.
 #pragma once
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -16,7 +16,7 @@ namespace fb::cpu {
 
 inline constexpr int philox_lanes = 16, philox_words = 64;
 
-// One 32-bit number per 64-bit lane, so that a product of two needs no shuffling; the upper halves are never looked at.
+// One 32-bit number per 64-bit lane, so that a product needs no shuffling; the upper halves are ignored.
 #ifdef __AVX512F__
 typedef uint64_t WordLanes __attribute__((vector_size(64)));
 inline WordLanes multiply_words(WordLanes a, WordLanes b) {
@@ -70,7 +70,7 @@ inline void philox_group(uint64_t seed, uint64_t counter, uint32_t* __restrict w
     }
 }
 
-// An element's own sequence of numbers, for methods that need a varying count (rejection).
+// A separate sequence of numbers per element, for methods that need a varying count (rejection).
 class PhiloxStream {
   public:
     PhiloxStream(uint64_t seed, uint64_t index) : seed_(seed), index_(index) {}
@@ -105,13 +105,13 @@ class PhiloxStream {
     int at_ = 4;
 };
 
-// Counters that n elements of `words` 32-bit words each use up, in whole groups.
+// Number of counters used by n elements of `words` 32-bit words each, in whole groups.
 inline uint64_t philox_counters(int64_t n, int words) {
     int64_t per_group = philox_words / words;
     return static_cast<uint64_t>((n + per_group - 1) / per_group) * philox_lanes;
 }
 
-// Fills out[0 … n) group by group: f(words, to) turns 64 words into 64 / `words` elements.
+// Fills out[0 … n) group by group: f(words, to) converts 64 words to 64 / `words` elements.
 template <int words, class T, class F>
 void philox_fill(T* out, int64_t n, uint64_t seed, uint64_t counter, F f) {
     constexpr int64_t per_group = philox_words / words;
@@ -132,8 +132,7 @@ void philox_fill(T* out, int64_t n, uint64_t seed, uint64_t counter, F f) {
     });
 }
 
-// ---- vector math on well-behaved arguments: no special cases, so the loops around it vectorise
-// --------------------------
+// ---- vector math on well-behaved arguments: no special cases, so the loops around it vectorise ----------------------
 
 // Natural logarithm of a normal, positive number.
 inline float log_positive(float x) {
@@ -160,7 +159,7 @@ inline void turn(T u, T& cosine, T& sine) {
     constexpr int terms = sizeof(T) == 4 ? 5 : 8;
     int quarter = static_cast<int>(u * 4 + T(0.5));
     T t = (u - static_cast<T>(quarter) * T(0.25)) * T(6.28318530717958647692), q = -t * t;
-    T c = 1, s = 1;  // Horner from the highest power of the two series
+    T c = 1, s = 1;  // Horner's scheme for both series
     for (int i = terms; i > 0; i--) {
         c = 1 + c * q * T(1.0 / ((2 * i) * (2 * i - 1)));
         s = 1 + s * q * T(1.0 / ((2 * i) * (2 * i + 1)));

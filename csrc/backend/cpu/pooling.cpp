@@ -1,5 +1,5 @@
-// Kernels of pooling. Channels-last: a window is reduced for a register full of channels at a time. Planes: a whole row
-// of windows is reduced tap by tap.
+// Kernels of pooling. Channels-last: a window is reduced for a register of channels at a time. Planes: a whole row of
+// windows is reduced tap by tap.
 #include "device/pooling.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ void with_index(const Tensor& indices, F&& f) {
     else f(TypeTag<int32_t>{});
 }
 
-// Rows of windows that one thread takes at least.
+// Minimum number of rows of windows per thread.
 int64_t row_grain(const PoolingShape& s, int64_t planes) {
     double taps = double(s.pixels()) / std::max<int64_t>(s.out[0] * s.out[1], 1) * planes;
     return std::max<int64_t>(1, int64_t(parallel_grain / 4 / std::max(taps, 1.0)));
@@ -54,7 +54,7 @@ int64_t row_grain(const PoolingShape& s, int64_t planes) {
 struct Box {
     Span z, y, x;
 };
-// f(output row n, first and second output coordinate) for rows [begin, end) of (batch, out 0, out 1).
+// Calls f(output row n, first and second output coordinate) for rows [begin, end) of (batch, out 0, out 1).
 template <class F>
 void each_row(const PoolingShape& s, int64_t begin, int64_t end, F f) {
     for (int64_t row = begin; row < end; row++) {
@@ -62,7 +62,7 @@ void each_row(const PoolingShape& s, int64_t begin, int64_t end, F f) {
         f(row, n, s.spans[0][a], s.spans[1][b]);
     }
 }
-// f(position in the plane) for every tap.
+// Calls f(position in the plane) for every tap.
 template <class F>
 inline void each_tap(const PoolingShape& s, const Box& box, F f) {
     for (int64_t z = box.z.begin; z < box.z.end; z += s.step[0])
@@ -75,9 +75,9 @@ inline int64_t first_tap(const PoolingShape& s, const Box& box) {
     return (box.z.begin * s.in[1] + box.y.begin) * s.in[2] + box.x.begin;
 }
 
-// ---- maxima --------------------------------------------------------------------------------------------------------
+// ---- maxima ---------------------------------------------------------------------------------------------------------
 
-// NaN wins, the last of several; else the first of equals.
+// NaN wins, the last of several; else the first of equal values.
 template <class T, class I, bool with>
 void max_last(const PoolingShape& s, T* y, I* indices, const T* x) {
     using L = Lane<T>;
@@ -140,7 +140,7 @@ void max_taps(const T* x, int64_t stride, int64_t n, T* __restrict best, I* __re
     }
 }
 
-// Windows [low, high) of a row for which tap number `tap` lies inside.
+// Windows [low, high) of a row for which tap number `tap` is inside.
 void inside(const PoolingShape& s, int64_t tap, int64_t& low, int64_t& high) {
     int64_t shift = tap * s.step[2] - s.padding;
     low = shift >= 0 ? 0 : (-shift + s.stride - 1) / s.stride;
@@ -186,7 +186,7 @@ void max_planes(const PoolingShape& s, T* y, I* indices, const T* x) {
     });
 }
 
-// ---- averages ------------------------------------------------------------------------------------------------------
+// ---- averages -------------------------------------------------------------------------------------------------------
 
 template <class T>
 T divisor_of(const PoolingShape& s, const Box& box) {
@@ -242,7 +242,7 @@ bool covers_plane(const PoolingShape& s) {
     }
     return true;
 }
-// Four vectors of partial sums: additions need not wait for each other.
+// Four vectors of partial sums, so that additions are independent.
 template <class T>
 T sum_run(const T* x, int64_t n) {
     using V = typename Lane<T>::Vector;
@@ -305,7 +305,7 @@ void avg_planes(const PoolingShape& s, T* y, const T* x) {
     });
 }
 
-// f(first channel, one past the last, image) on several threads; pieces do not touch each other's elements.
+// Calls f(first channel, one past the last, image) on several threads; pieces have disjoint elements.
 template <class F>
 void by_channels(const PoolingShape& s, F f) {
     int64_t block = s.last ? std::max<int64_t>(64, (s.channels + 7) / 8) : 1;
@@ -327,7 +327,7 @@ void zero_channels(const PoolingShape& s, T* big, int64_t first, int64_t end, in
             std::fill(image + p * s.channels + first, image + p * s.channels + end, T(0));
 }
 
-// A row of shares, one to a window, as a row of pixels.
+// Expands a row of shares, one per window, to a row of pixels.
 template <class T>
 void widen(const PoolingShape& s, T* __restrict line, const T* __restrict share) {
     if (s.stride == 2 && s.kernel == 2 && s.padding == 0) {
@@ -402,9 +402,9 @@ void spread(const PoolingShape& s, T* gx, const T* g) {
     });
 }
 
-// ---- by index ------------------------------------------------------------------------------------------------------
+// ---- by index -------------------------------------------------------------------------------------------------------
 
-// f(offset in the big tensor, offset in the small one) for channels [first, end) of image n.
+// Calls f(offset in the big tensor, offset in the small one) for channels [first, end) of image n.
 template <class I, class F>
 void each_index(const PoolingShape& s, const I* indices, int64_t first, int64_t end, int64_t n, F f) {
     int64_t pixels = s.pixels(), places = s.places(), C = s.channels;
@@ -426,7 +426,7 @@ void each_index(const PoolingShape& s, const I* indices, int64_t first, int64_t 
     }
 }
 
-// Where windows begin along one dimension, spread by a random number, usually one in [0, 1).
+// The starts of windows along one dimension, spread by a random number, usually in [0, 1).
 template <class T>
 void fractional_starts(T sample, int64_t in, int64_t out, int64_t kernel, int32_t* starts) {
     check(std::abs(sample) < T(1 << 20), "_random_samples must lie in [0, 1), got ", double(sample));
@@ -481,7 +481,7 @@ void fractional_max(const PoolingShape& s, const int64_t (&kernel)[3], int64_t s
     for (int64_t i = 0; i < 3; i++) {
         starts[i].resize(static_cast<size_t>(planes * s.out[i]));
         if (i < 3 - spatial) continue;
-        // The numbers of an image are for its width first, those of a volume in the order of its dimensions.
+        // The numbers of an image are in reverse order (width first), those of a volume in the order of its dimensions.
         int64_t which = spatial == 2 ? 2 - i : i - (3 - spatial);
         dispatch<float, double>(x.dtype(), "a floating point dtype", [&](auto tag) {
             using T = typename decltype(tag)::type;

@@ -1,5 +1,5 @@
-// Products with quantized weights. A few rows meet the stored integers directly, which costs little more than reading
-// them; for many rows, panels of the weight become floats that serve all rows.
+// Products with quantized weights. For a few rows of x the stored integers are used directly, which costs little more
+// than reading them; for many rows, panels of the weight are converted to floats that serve all rows.
 #include "backend/cpu/quantized.h"
 
 #include <atomic>
@@ -31,10 +31,10 @@ const QuantKernels& kernels() {
     return base;
 }
 
-// From here on, panels of floats are quicker.
+// From this number of rows on, panels of floats are faster.
 constexpr int64_t few_rows = 16;
 constexpr int64_t panel_bytes = 1 << 19;
-constexpr int64_t bytes_per_chunk = 1 << 16;  // of the weight: what a thread takes at once
+constexpr int64_t bytes_per_chunk = 1 << 16;  // bytes of the weight that a thread processes at once
 
 struct Weight {
     explicit Weight(const QuantWeight& w)
@@ -77,8 +77,7 @@ struct Weight {
     int shift = 0;
 };
 
-// The largest absolute value, or NaN: compared as integers, which have the same order, and which the compiler
-// vectorises.
+// The largest absolute value, or NaN: compared as integers, which have the same order and vectorise.
 template <class T>
 float largest(const T* x, int64_t n) {
     uint32_t most = 0;
@@ -87,7 +86,7 @@ float largest(const T* x, int64_t n) {
     return std::bit_cast<float>(most);
 }
 
-// The left operand in int16; `finite` is false where that cannot be done.
+// The left operand in int16; `finite` is false if x has values that are not finite.
 class LeftRows {
   public:
     template <class T>
@@ -207,7 +206,7 @@ void many(float* out, const float* x, int64_t m, const Weight& w, const float* b
     });
 }
 
-// Every row of x becomes int8 with one scale: false where it cannot.
+// Rounds every row of x to int8 with one scale; false if that is not possible.
 template <class T>
 bool round_rows(const T* x, int64_t m, int64_t k, int64_t stride, int8_t* to, float* scale) {
     std::atomic<bool> finite = true;

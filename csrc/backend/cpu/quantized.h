@@ -1,4 +1,5 @@
-// Rows of quantized weights (Note [Quantized weights] in device/quantized.h) and of what they are multiplied with.
+// Rows of quantized weights (Note [Quantized weights] in device/quantized.h) and of the activations they are multiplied
+// with.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +7,8 @@ namespace fb::cpu {
 
 struct QuantRow {
     const uint8_t* data;
-    const uint16_t *scale, *zero;  // bfloat16, where they are apart
-    int shift;                     // one of them serves 32 << shift numbers
+    const uint16_t *scale, *zero;  // bfloat16, if stored separately
+    int shift;                     // one scale covers 32 << shift numbers
 };
 
 // Rows of int16 (Note [Activations as int16]): `parts` parts of 32 numbers each, four of which share a scale. What is
@@ -17,10 +18,10 @@ struct QuantLeft {
     const int16_t* values;
     const int8_t* bytes;
     int64_t stride, parts;
-    const float *scale, *sum, *half_sum;  // of each part; sums are those of the numbers, of 32 or 16 of them
+    const float *scale, *sum, *half_sum;  // of each part; sums of its 32 numbers, and of each 16 of them
 };
 
-// Rows of int8: those of x take whole steps of 64 bytes, those of w are k apart and have the sums w_sum.
+// Rows of int8: rows of x are padded to steps of 64 bytes, those of w are k apart and have the sums w_sum.
 struct QuantBytes {
     const int8_t* x;
     int64_t x_row;
@@ -32,7 +33,7 @@ struct QuantBytes {
 // int8 with one scale per row, int8 by groups, int4 by groups of 32, 64 and 128, and then as in QuantFormat.
 inline constexpr int quant_kernels = 15;
 struct QuantKernels {
-    // At most four rows of the weight and four of x; out: four numbers for each row of the weight.
+    // At most four rows of the weight and four of x; out: four numbers per row of the weight.
     void (*dot[quant_kernels])(const QuantRow* row, int columns, int64_t k, const QuantLeft& x, int rows, float* out);
     void (*expand[quant_kernels])(const QuantRow& row, int64_t k, float* out);
     void (*bytes)(const QuantBytes& t, int rows, int columns, int32_t* out);  // out: four rows of four

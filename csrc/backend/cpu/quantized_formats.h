@@ -1,5 +1,5 @@
-// What the formats of quantized weights stand for, and dot products that read them. Included by one file per processor
-// level (Note [Processor levels]), inside an anonymous namespace; FB_WIDE says that AVX-512 with VNNI may be used.
+// The formats of quantized weights, and dot products that read them. Included by one file per processor level (Note
+// [Processor levels]), inside an anonymous namespace; FB_WIDE says that AVX-512 with VNNI may be used.
 //
 // Note [Activations as int16]: a product of integers is quicker than one of floats, because nothing has to be converted
 // for each weight. The rows of the left operand are therefore rounded to int16 with one scale per 128 numbers: an error
@@ -16,7 +16,7 @@ typedef int16_t WordPart __attribute__((vector_size(word_bytes), may_alias));
 typedef float SumPart __attribute__((vector_size(word_bytes), may_alias));
 typedef int32_t IntPart __attribute__((vector_size(word_bytes), may_alias));
 
-// 32 integers: the first 16 are the first part, or the lower half of the only one.
+// 32 integers: the first 16 are in the first vector, or in the lower half of the only one.
 struct Words {
     WordPart part[word_parts];
     template <class F>
@@ -50,7 +50,7 @@ inline __m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<con
 inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 inline Words signed_bytes(const void* p) { return {{(WordPart)_mm512_cvtepi8_epi16(load32(p))}}; }
 inline Words unsigned_bytes(const void* p) { return {{(WordPart)_mm512_cvtepu8_epi16(load32(p))}}; }
-inline Words nibbles(const void* p) {  // of 16 bytes: first the low ones
+inline Words nibbles(const void* p) {  // of 16 bytes: first the low nibbles
     __m128i all = load16(p), mask = _mm_set1_epi8(15);
     __m128i high = _mm_and_si128(_mm_srli_epi16(all, 4), mask);
     return {{(WordPart)_mm512_cvtepu8_epi16(_mm256_set_m128i(high, _mm_and_si128(all, mask)))}};
@@ -109,7 +109,7 @@ inline Words bits_as(uint32_t bits, int one) {
 }
 #endif
 
-// sum += w · x, the first 16 products times `first`, the others times `second`.
+// sum += w · x, with the first 16 products scaled by `first`, the others by `second`.
 inline void accumulate(SumPart& sum, const Words& w, const int16_t* x, float first, float second) {
 #ifdef FB_WIDE
     __m512i products = _mm512_dpwssd_epi32(_mm512_setzero_si512(), (__m512i)w.part[0], _mm512_loadu_si512(x));
@@ -128,7 +128,7 @@ inline void accumulate(SumPart& sum, const Words& w, const int16_t* x, float fir
     }
 #endif
 }
-// sum += w · x in integers, in whatever lanes.
+// sum += w · x in integers, in any lanes.
 inline void add_products(IntPart& sum, const Words& w, const int16_t* x) {
 #if defined(FB_WIDE)
     sum = (IntPart)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)w.part[0], _mm512_loadu_si512(x));
@@ -176,7 +176,7 @@ struct Scales {
     float d[count], m[count];
 };
 
-// A format: how many parts of 32 a block has, how many scales, its bytes, and whether m is other than zero; the scales
+// A format: the number of 32-element parts per block, of scales, and of bytes, and whether m can be nonzero; the scales
 // of block b of a row, and the integers of a part of it.
 struct Int8Rows {  // one scale per row, which the caller applies
     static constexpr int parts = 4, count = 1, bytes = 128;
@@ -193,7 +193,7 @@ struct Int8 {
     static Words words(const uint8_t* at, int) { return signed_bytes(at); }
 };
 template <int group>
-struct Int4 {  // of the bytes of 64 numbers (32 where the group is no larger), the low halves are the first ones
+struct Int4 {  // in the bytes of 64 numbers (32 if the group is no larger), the low nibbles come first
     static constexpr int parts = group / 32, count = 1, bytes = group / 2;
     static constexpr bool mins = true;
     static void scales(const QuantRow& row, int64_t b, Scales<1>& s) {
@@ -210,7 +210,7 @@ inline constexpr bool is_int4 = false;
 template <int group>
 inline constexpr bool is_int4<Int4<group>> = true;
 template <int size>
-struct Small {  // GGUF's blocks of 32, whose d comes first
+struct Small {  // GGUF's blocks of 32, which begin with d
     static constexpr int parts = 1, count = 1, bytes = size;
     static constexpr bool mins = false;
     static void scales(const QuantRow& row, int64_t b, Scales<1>& s) { s.d[0] = half_at(row.data + b * size); }
@@ -310,13 +310,13 @@ struct Q6_K {  // 128 bytes of four bits each, 64 of two bits each, 16 scales, d
     }
 };
 
-// `columns` rows of the weight times `rows` rows of x: sums that do not wait for each other.
+// `columns` rows of the weight times `rows` rows of x: independent sums.
 template <class F, int rows, int columns>
 struct Dot {
     SumPart sum[columns][rows] = {};
     float low[columns][rows] = {};
 
-    // Block b of weight row c, whose numbers meet those of x from `part` on.
+    // Adds block b of weight row c times the numbers of x from `part` on.
     void block(const QuantRow& row, int64_t b, const QuantLeft& x, int64_t part, int c) {
         Scales<F::count> s;
         F::scales(row, b, s);
@@ -328,7 +328,7 @@ struct Dot {
         for (int r = 0; r < rows; r++) {
             const int16_t* from = x.values + r * x.stride + part * 32;
             const float* scale = x.scale + r * x.parts + part;
-            if constexpr (F::count < F::parts) {  // one for all
+            if constexpr (F::count < F::parts) {  // one scale for all parts
                 IntPart all = {};
 #pragma GCC unroll 4
                 for (int i = 0; i < F::parts; i++) add_products(all, w[i], from + i * 32);
@@ -376,7 +376,7 @@ struct Dot {
             for (int c = 0; c < columns; c++) block(row[c], b, x, b * F::parts, c);
         }
         if constexpr (std::is_same_v<F, Int8Rows>) {
-            for (int c = 0; c < columns && k % 128; c++) {  // the last bytes of a row, and zeros
+            for (int c = 0; c < columns && k % 128; c++) {  // the last bytes of a row, padded with zeros
                 uint8_t rest[128] = {};
                 std::memcpy(rest, row[c].data + blocks * 128, static_cast<size_t>(k % 128));
                 QuantRow last = row[c];
@@ -411,7 +411,7 @@ void dot(const QuantRow* row, int columns, int64_t k, const QuantLeft& x, int ro
     }
 }
 
-// out[i] = d * q - m, rounded after each of the two operations as every reader of these formats does.
+// out[i] = d * q - m, rounded after each of the two operations as in other readers of these formats.
 template <class F>
 void expand(const QuantRow& row, int64_t k, float* out) {
     int64_t blocks = k / (32 * F::parts);
@@ -434,13 +434,13 @@ void expand(const QuantRow& row, int64_t k, float* out) {
     }
 }
 
-// Products of int8 rows of x and w, at most four of each; x has whole steps of 64 bytes, with zeros behind the last.
+// Products of int8 rows of x and w, at most four of each; rows of x are zero-padded to steps of 64 bytes.
 template <int rows, int columns>
 void multiply_bytes(const QuantBytes& t, int32_t* out) {
     IntPart sum[rows][columns] = {};
     auto step = [&](const int8_t* x, const int8_t* const* w) {
 #ifdef FB_WIDE
-        // The instruction takes one side without sign: 128 is added there, and what it adds to the sum subtracted.
+        // The instruction takes one unsigned side: 128 is added there, and its contribution to the sum subtracted.
         __m512i left[rows];
         for (int r = 0; r < rows; r++)
             left[r] = _mm512_xor_si512(_mm512_loadu_si512(x + r * t.x_row), _mm512_set1_epi8(-128));

@@ -10,8 +10,8 @@
 namespace fb::cpu {
 namespace {
 
-// Uniform numbers in [from, from + range). Those of 16 bits are drawn as float32 and rounded: where the interval spans
-// several exponents they can have more values than a draw with as many bits as the type would give.
+// Uniform numbers in [from, from + range). 16-bit types are drawn as float32 and rounded: an interval that spans
+// several exponents contains more values than a draw with the type's own bits would give.
 template <class T>
 void uniform_group(const uint32_t* __restrict words, T* __restrict to, double from, double range) {
     if constexpr (std::is_same_v<T, double>) {
@@ -143,7 +143,7 @@ void log_normal(const Tensor& flat, double mean, double std, Generator& generato
 }
 
 void bernoulli(const Tensor& flat, double p, Generator& generator) {
-    // 32 bits decide; a probability of one needs one value more than they have.
+    // Compared with 32 bits; a probability of one needs a limit beyond them.
     uint64_t limit = static_cast<uint64_t>(std::ceil(p * 0x1p32));
     auto [seed, first] = generator.draw(philox_counters(flat.numel(), 1));
     dispatch_all(flat.dtype(), [&](auto tag) {
@@ -156,7 +156,7 @@ void bernoulli(const Tensor& flat, double p, Generator& generator) {
 }
 
 void integers(const Tensor& flat, int64_t low, uint64_t span, Generator& generator) {
-    bool narrow = span != 0 && span <= 65536;  // wider ranges take 64 bits, so that no value is visibly favoured
+    bool narrow = span != 0 && span <= 65536;  // wider ranges take 64 bits, so that the bias is negligible
     auto [seed, first] = generator.draw(philox_counters(flat.numel(), narrow ? 1 : 2));
     dispatch_real(flat.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;

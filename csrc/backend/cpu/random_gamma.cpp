@@ -1,10 +1,10 @@
-// Gamma and Dirichlet samples, and how a sample moves with the parameters it was drawn for.
+// Gamma and Dirichlet samples, and the derivatives of samples with respect to their parameters.
 //
-// A sample x of a distribution with density p and distribution function F(x; a) moves, at a fixed quantile, by
-// dx/da = -(dF/da) / p(x). Both families are of exponential form in a statistic T with mean E, so
-// dF/da = ∫_{-∞}^{x} (T(t) - E) p(t) dt, and the integral over everything is zero: either tail will do. On a scale
-// where p has its mode at the mean (log t for gamma, logit t for beta) the tail that leaves the mode falls steadily,
-// which makes one quadrature rule serve every parameter.
+// A sample x of a distribution with density p and distribution function F(x; a) moves, at a fixed quantile, by dx/da =
+// -(dF/da) / p(x). Both families are exponential in a statistic T with mean E, so dF/da = ∫_{-∞}^{x} (T(t) - E) p(t)
+// dt, and the integral over the whole support is zero: either tail can be used. On a scale where p has its mode at the
+// mean (log t for gamma, logit t for beta) the tail away from the mode decreases monotonically, so one quadrature rule
+// works for every parameter.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace fb::cpu {
 namespace {
 
-// ∫_0^∞ f(s) ds by the trapezium rule after s = width · exp(π/2 sinh τ); the step in τ decides the precision.
+// ∫_0^∞ f(s) ds by the trapezium rule after s = width · exp(π/2 sinh τ); the step in τ determines the precision.
 struct Rule {
     std::vector<double> at, weight;  // for width 1
     explicit Rule(double step) {
@@ -79,8 +79,8 @@ double standard_normal(PhiloxStream& stream) {
     return radius * std::cos(2 * sp::pi * stream.uniform());
 }
 
-// Logarithm of a sample of Gamma(a, 1), by Marsaglia and Tsang; below 1 by way of a + 1, where only the logarithm keeps
-// tiny samples apart.
+// Logarithm of a sample of Gamma(a, 1), by Marsaglia and Tsang; for a below 1 by way of a + 1, where only the logarithm
+// resolves tiny samples.
 double log_gamma_sample(PhiloxStream& stream, double a) {
     if (std::isnan(a)) return sp::nan;
     if (a == 0) return -sp::inf;

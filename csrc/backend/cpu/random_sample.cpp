@@ -76,7 +76,7 @@ double binomial_small_p(PhiloxStream& stream, double n, double p) {
     }
 }
 
-// hits[i] = 1 with probability p[i]; 24 bits decide for float, 53 for double. Says whether all p were from 0 to 1.
+// hits[i] = 1 with probability p[i], using 24 bits for float, 53 for double. Returns whether all p were in [0, 1].
 template <class T>
 bool draw_hits(T* hits, const T* p, int64_t n, uint64_t seed, uint64_t counter) {
     constexpr int words = sizeof(T) / 4;
@@ -106,7 +106,7 @@ bool draw_hits(T* hits, const T* p, int64_t n, uint64_t seed, uint64_t counter) 
     return good;
 }
 
-// One row: indices drawn by position on the running sum of the weights.
+// One row: indices drawn by their position in the cumulative sum of the weights.
 void draw_with_replacement(const double* weights, int64_t n, int64_t* to, int64_t count, PhiloxStream& stream) {
     std::vector<double> sums(static_cast<size_t>(n));
     std::partial_sum(weights, weights + n, sums.begin());

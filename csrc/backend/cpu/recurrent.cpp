@@ -12,7 +12,7 @@
 namespace fb::cpu {
 namespace {
 
-// f(row) for all rows of a state.
+// Calls f(row) for all rows of a state.
 template <class F>
 void each_row(const Tensor& state, F f) {
     int64_t grain = std::max<int64_t>(1, parallel_grain / 64 / std::max<int64_t>(1, state.size(1)));
@@ -21,9 +21,9 @@ void each_row(const Tensor& state, F f) {
     });
 }
 
-// ---- LSTM ----------------------------------------------------------------------------------------------------------
+// ---- LSTM -----------------------------------------------------------------------------------------------------------
 
-// What one step does after the product: gates become their activations in place.
+// The part of a step after the product: gates are overwritten by their activations.
 template <class T>
 void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, const Tensor& hidden) {
     int64_t n = before.size(1);
@@ -45,7 +45,7 @@ void lstm_step(const Tensor& gates, const Tensor& before, const Tensor& cells, c
     });
 }
 
-// Slopes of the gates before activation; dc becomes the slope of the cell state before the step.
+// Gradients of the gates before activation; dc becomes the gradient of the cell state before the step.
 template <class T>
 void lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, const Tensor& gates, const Tensor& cells,
                     const Tensor& before, const Tensor& slopes) {
@@ -104,9 +104,10 @@ void lstm_backward(const Tensor& grad, const Tensor& dh, const Tensor& dc, const
     });
 }
 
-// ---- GRU -----------------------------------------------------------------------------------------------------------
+// ---- GRU ------------------------------------------------------------------------------------------------------------
 
-// From what input and state give to the gates r, z, n: the new state, and r, z, n and the state's part of n.
+// From the contributions of input and state to the gates r, z, n: the new state, and r, z, n and the state's
+// contribution to n.
 template <class T>
 void gru_step(const Tensor& inputs, const Tensor& states, const Tensor& before, const Tensor& saved,
               const Tensor& next) {
@@ -127,7 +128,7 @@ void gru_step(const Tensor& inputs, const Tensor& states, const Tensor& before, 
     });
 }
 
-// Slopes of both parts of the gates; dh becomes the part of the state's slope that does not pass the gates.
+// Gradients of both contributions to the gates; dh becomes the part of the state's gradient that bypasses the gates.
 template <class T>
 void gru_step_back(const Tensor& grad, const Tensor& dh, const Tensor& saved, const Tensor& before, const Tensor& dx,
                    const Tensor& ds) {
@@ -183,13 +184,13 @@ void gru_backward(const Tensor& grad, const Tensor& dh, const Tensor& weight, co
     });
 }
 
-// ---- one step ------------------------------------------------------------------------------------------------------
+// ---- one step -------------------------------------------------------------------------------------------------------
 
 template <class T>
 inline T sigmoid_of(T x) {
     return 1 / (1 + vector_exp(-x));
 }
-// Exact enough and without cancellation near zero: a short series there.
+// A short series near zero, accurate enough and without cancellation.
 template <class T>
 inline T tanh_of(T x) {
     T y = std::abs(x), e = vector_exp(-2 * y), far = (1 - e) / (1 + e), q = x * x;
@@ -198,7 +199,7 @@ inline T tanh_of(T x) {
     return std::copysign(y < limit ? near : far, x);
 }
 
-// f(row) for all rows.
+// Calls f(row) for all rows.
 template <class F>
 void each_cell_row(int64_t rows, int64_t width, F f) {
     parallel_for(rows, std::max<int64_t>(1, parallel_grain / 8 / std::max<int64_t>(1, width)),

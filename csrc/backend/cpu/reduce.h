@@ -1,4 +1,4 @@
-// The kernels of device::Reducing, by dtype of the elements read, which lie in several files.
+// The kernels of device::Reducing, by dtype of the elements read; implemented in several files.
 #pragma once
 #include "backend/cpu/reduce_driver.h"
 

@@ -1,5 +1,5 @@
-// Where the extreme stands: argmax, argmin, and max/min along a dimension. The first of equals wins; the first NaN wins
-// over all.
+// Indices of extremes: argmax, argmin, and max/min along a dimension. The first of equal values wins; the first NaN
+// wins over all.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t block = 1024;
 
-// Small types are looked at in a type as wide as an index lane.
+// Small types are converted to a type as wide as an index lane.
 DType arg_dtype(DType d) {
     switch (d) {
         case DType::F16:
@@ -43,7 +43,7 @@ struct Best {
     int64_t index;
 };
 
-// The best of a short contiguous run: lanes find the value, a second look finds its place.
+// The best of a short contiguous run: lanes find the value, a second pass finds its index.
 template <class T, bool largest>
 void search(Best<T>& best, const T* __restrict x, int64_t n, int64_t offset) {
     if (n < 32) {
@@ -98,7 +98,7 @@ Best<T> best_of_row(const Layout& l, const char* p, int64_t first, int64_t last)
     return best;
 }
 
-// `cols` neighbours searched side by side; the index lane is as wide as the value.
+// `cols` adjacent columns searched together; the index lane is as wide as the value.
 template <class T, bool largest>
 void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t cols, T* __restrict values,
                      int64_t* __restrict indices) {
@@ -131,7 +131,7 @@ void best_of_columns(const Layout& l, const char* p, int64_t col_stride, int64_t
     for (int64_t j = 0; j < cols; j++) indices[j] = at[j];
 }
 
-// Few columns, rows without a gap: several rows are searched as one wide row, and the places sorted out afterwards.
+// Few columns, contiguous rows: several rows are searched as one wide row, and the results merged afterwards.
 template <class T, bool largest>
 void best_of_narrow(const Layout& l, const char* p, int64_t cols, T* values, int64_t* indices) {
     int64_t k = 256 / cols, wide = k * cols;
@@ -198,7 +198,7 @@ void extreme_along_dim(const Tensor& in, int64_t dim, const Tensor& values, cons
     int64_t per_axis = (axes[0].size + width - 1) / width, batches = per_axis;
     for (int d = 1; d < n; d++) batches *= axes[d].size;
 
-    // One long row: blocks at fixed places, the first best block wins.
+    // One long row: blocks at fixed places; the first best block wins.
     constexpr int64_t piece = 16 * block;
     if (indices.numel() == 1 && l.size > 4 * piece) {
         int64_t pieces = (l.size + piece - 1) / piece;

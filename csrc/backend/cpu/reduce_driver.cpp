@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t acc_capacity = 16384;  // bytes of accumulators per batch
 constexpr int64_t pack_elements = 2048;  // elements packed at a time
-constexpr int64_t narrow_columns = 64;   // below this many columns several rows are read as one
+constexpr int64_t narrow_columns = 64;   // with fewer columns, several rows are read as one
 constexpr int64_t wide_columns = 512;
 
 struct Axis {
@@ -80,7 +80,7 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
                 e.axis.out[r] = -e.axis.out[r];
             }
         }
-        // Insertion by stride, smallest first; expanded dimensions (stride 0) go outside.
+        // Insertion by stride, smallest first; expanded dimensions (stride 0) become outermost.
         int at = n++;
         auto key = [](int64_t stride) { return stride == 0 ? INT64_MAX : stride; };
         while (at > 0 && key(entries[at - 1].axis.in) >= key(e.axis.in)) {
@@ -108,13 +108,13 @@ void make_reduce_plan(Plan& plan, const ReduceKernel& kernel, const Tensor& in, 
     if (!plan.nreduced) plan.reduced[plan.nreduced++] = {1, item, {0, 0}};
     if (!plan.nkept) plan.kept[plan.nkept++] = {1, item, {0, 0}};
     int64_t most = std::min<int64_t>(acc_capacity / kernel.acc_bytes, pack_elements);
-    if (!plan.columns) {  // batches of about half a grain, so that whole rows share out well
+    if (!plan.columns) {  // batches of about half a grain, so that whole rows divide well among threads
         int64_t row = 1;
         for (int d = 0; d < plan.nreduced; d++) row *= plan.reduced[d].size;
-        // `lines` reads sixteen rows at a time; many rows share out well in such batches too.
+        // `lines` reads sixteen rows at a time; many rows divide well in such batches too.
         int64_t least = kernel.lines && row <= reduce_block && plan.kept[0].size >= 512 ? 16 : 1;
         most = std::clamp<int64_t>(parallel_grain / 2 / std::max<int64_t>(1, row), least, 256);
-        // Rows of several outputs lie between those of one: read all in the order of memory.
+        // Rows of several outputs are interleaved in memory: read all in memory order.
         plan.between =
             plan.nreduced > 1 && plan.kept[0].in < plan.reduced[1].in && plan.reduced[0].size <= reduce_block;
         if (plan.between) most = std::min<int64_t>(256, acc_capacity / kernel.acc_bytes);
@@ -152,7 +152,7 @@ class Task {
         });
     }
 
-    // Accumulates `count` outputs, whose inputs lie `step` bytes apart, row by row or all of them side by side.
+    // Accumulates `count` outputs, whose inputs are `step` bytes apart, row by row or interleaved.
     void lines(char* acc, const char* p, int64_t step, int64_t count, bool between) {
         const Axis& inner = reduced_[0];
         bool direct = same_ && (inner.in == item_ || inner.size == 1);
@@ -167,7 +167,7 @@ class Task {
         });
     }
 
-    // Accumulates `cols` outputs whose inputs lie `stride` bytes apart.
+    // Accumulates `cols` outputs whose inputs are `stride` bytes apart.
     void columns(char* acc, const char* p, int64_t stride, int64_t cols) {
         const Axis& inner = reduced_[0];
         bool direct = same_ && (stride == item_ || cols == 1);
@@ -193,7 +193,7 @@ class Task {
     }
 
   private:
-    // Rows that follow each other without a gap are read as fewer, wider ones. Returns the number of rows done.
+    // Adjacent rows without a gap are read as fewer, wider ones. Returns the number of rows done.
     int64_t narrow(char* acc, const char* q, int64_t cols) {
         int64_t k = wide_columns / cols, wide = k * cols;
         int64_t count = reduced_[0].size / k;
@@ -243,7 +243,7 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     int64_t batches = per_axis;
     for (int d = 1; d < plan.nkept; d++) batches *= plan.kept[d].size;
     int64_t work = in.numel() / batches + 1;  // elements per batch
-    // Few outputs and much to do: split the longest reduced axis too.
+    // Few outputs and much work: split the longest reduced axis too.
     int64_t splits = 1;
     int longest = 0;
     for (int d = 1; d < plan.nreduced; d++) {
@@ -251,7 +251,7 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     }
     if (batches < 16 && in.numel() > 2 * parallel_grain) {
         splits = std::min(64 / batches, in.numel() / parallel_grain / batches + 1);
-        // The outermost axis leaves the rows whole, if it is long enough.
+        // Splitting the outermost axis keeps the rows whole, if it is long enough.
         int outermost = plan.nreduced - 1;
         if (plan.reduced[outermost].size >= std::min<int64_t>(splits, 16)) longest = outermost;
         splits = std::min(splits, plan.reduced[longest].size);
@@ -260,7 +260,7 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
     int64_t batch_bytes = plan.width * kernel.acc_bytes;
     if (splits > 1) partials.reset(new char[static_cast<size_t>(batches * splits * batch_bytes)]);
 
-    // Where batch b reads and writes.
+    // The input and output addresses of batch b.
     auto locate = [&](int64_t b, const char*& p, char** at) {
         int64_t first = b % per_axis * plan.width;
         b /= per_axis;
@@ -289,7 +289,7 @@ void run_reduce(const ReduceKernel& kernel, const Tensor& in, const Dims& reduce
                          char* acc = local;
                          if (splits > 1) {
                              int64_t s = t % splits, size = plan.reduced[longest].size;
-                             int64_t whole = size >= splits * 64 ? 64 : 1;  // parts begin where lines of memory do
+                             int64_t whole = size >= splits * 64 ? 64 : 1;  // parts begin at cache lines
                              int64_t from = size * s / splits / whole * whole;
                              int64_t to = s + 1 == splits ? size : size * (s + 1) / splits / whole * whole;
                              p += from * axes[longest].in;

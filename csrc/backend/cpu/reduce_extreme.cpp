@@ -1,4 +1,4 @@
-// amax, amin, aminmax: a NaN wins and stays.
+// amax, amin, aminmax: NaN wins.
 #include "backend/cpu/reduce.h"
 #include "backend/cpu/reduce_rows.h"
 
@@ -8,7 +8,7 @@ namespace {
 template <class X, bool largest>
 using Extreme = RowOp<std::conditional_t<largest, row::Largest, row::Smallest>, X>;
 
-// Both ends: each block is looked at twice while it lies in cache.
+// Both extremes: each block is read twice while it is in the cache.
 template <class X>
 struct MinMax {
     using Low = Extreme<X, false>;

@@ -1,5 +1,5 @@
 // Builds a ReduceKernel from a small description of an operation:
-//   T        element read, L  lane in which elements are first gathered, A  accumulator that lanes join
+//   T        element type, L  lane that accumulates elements, A  accumulator that combines lanes
 //   unit()   neutral lane, step(lane, x), fold(lane, lane), neutral() accumulator, join(acc, acc), widen(lane),
 //   result(acc, context)
 #pragma once
@@ -8,14 +8,15 @@
 
 namespace fb::cpu {
 
-// Bytes of the lanes that gather a long row: enough of them for the adders, few enough to read memory in its order.
+// Total bytes of the lanes that accumulate a long row: enough to keep the adders busy, few enough to read memory in
+// order.
 #ifdef __AVX512F__
 inline constexpr int64_t row_lanes = 512;
 #else
 inline constexpr int64_t row_lanes = 256;
 #endif
 
-// cols lanes take in rows × cols elements.
+// Accumulates rows × cols elements into cols lanes.
 template <class Op>
 inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t stride, int64_t rows, int64_t cols) {
     using S = Stored<typename Op::T>;
@@ -41,7 +42,7 @@ inline void gather_rows(typename Op::L* __restrict lanes, const char* x, int64_t
     }
 }
 
-// Halves of the lanes onto each other, until `left` are left.
+// Folds the halves of the lanes together, until `left` are left.
 template <class Op, int64_t width, int64_t left>
 inline void fold_halves(typename Op::L* lanes) {
     if constexpr (width > left) {
@@ -51,7 +52,7 @@ inline void fold_halves(typename Op::L* lanes) {
     }
 }
 
-// n contiguous elements, one lane per place of a short row, then folded into the first `left` lanes.
+// Accumulates n contiguous elements, one lane per element of a short row, then folds them into the first `left` lanes.
 template <class Op, int64_t width, int64_t left>
 inline void gather_row(typename Op::L* to, const Stored<typename Op::T>* x, int64_t n) {
     alignas(64) typename Op::L lanes[width];
@@ -66,12 +67,12 @@ inline void gather_row(typename Op::L* to, const Stored<typename Op::T>* x, int6
     for (int64_t j = 0; j < left; j++) to[j] = lanes[j];
 }
 
-// Note [Lines of reductions]: the same for one of many rows, which begin anywhere in memory. Vectors of 32 bytes cross
+// Note [Lines of reductions]: the same for one of many rows, which may begin at any address. Vectors of 32 bytes cross
 // half as many cache lines as those of 64 bytes, and few lanes leave room to read ahead: float32 rows of 2051 elements
 // in the last-level cache 185 -> 155 us, rows of 2048 182 -> 146 us (AMD Zen 4, one thread).
 template <class Op, int64_t lanes, int64_t left>
 inline void gather_line(typename Op::L* to, const Stored<typename Op::T>* __restrict x, int64_t n) {
-    // Halves take half the room of their lanes.
+    // Halves take half the space of their lanes.
     constexpr int vector = (sizeof(*x) < sizeof(typename Op::L) ? 64 : 32) / sizeof(typename Op::L);
     alignas(64) typename Op::L sums[lanes];
     for (int64_t j = 0; j < lanes; j++) sums[j] = Op::unit();
@@ -94,7 +95,7 @@ inline void gather_line(typename Op::L* to, const Stored<typename Op::T>* __rest
     for (int64_t j = 0; j < left; j++) to[j] = sums[j];
 }
 
-// Neighbours onto each other, n lanes to n / 2, until `left` are left.
+// Folds adjacent lanes together, n lanes to n / 2, until `left` are left.
 template <class Op, int64_t n, int64_t left>
 inline void fold_neighbours(const typename Op::L* __restrict from, typename Op::L* __restrict to) {
     if constexpr (n == 2 * left) {
@@ -132,7 +133,7 @@ struct KernelOf {
             for (int64_t i = 0; i < n; i++) lane = Op::step(lane, x[i]);
         a = Op::join(a, Op::widen(lane));
     }
-    // Sixteen rows at a time, sixteen lanes each, then all lanes folded together.
+    // Sixteen rows at a time with sixteen lanes each; then all lanes are folded together.
     static void lines(char* acc, const char* x, int64_t stride, int64_t count, int64_t n) {
         constexpr int64_t group = 16, few = 16;
         int64_t whole = n >= few ? count / group * group : 0;

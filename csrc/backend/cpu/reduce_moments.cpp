@@ -1,5 +1,5 @@
-// Variance and norms. The variance of a block is taken around the block's own mean while it lies in cache; blocks join
-// in double by the parallel form of the update, so neither large means nor long inputs lose digits.
+// Variance and norms. The variance of a block is taken around the block's own mean while it is in the cache; blocks are
+// merged in double by the parallel update formula, so neither large means nor long inputs lose precision.
 #include <cmath>
 #include <limits>
 
@@ -107,7 +107,7 @@ struct Variance {
         for (int64_t j = 0; j < 8; j++) s += lanes[j];
         return s;
     }
-    // A block of n elements, seen around `center`.
+    // A block of n elements, relative to `center`.
     static void add(Moments& a, int64_t n, double center, double drift, double squares) {
         double count = static_cast<double>(n), shift = drift / count;
         a = join(a, Moments{count, center + shift, squares - drift * shift});

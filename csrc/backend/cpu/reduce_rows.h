@@ -1,5 +1,5 @@
-// The rows of reduction.def, compiled. RowOp<row::Sum, T> is the description of a sum of elements T that
-// reduce_kernels.h builds a kernel from; of rows with several parts, hand-written kernels use what they can.
+// The compiled rows of reduction.def. RowOp<row::Sum, T> is the description of a sum of elements T from which
+// reduce_kernels.h builds a kernel; for rows with several parts, hand-written kernels use what they can.
 #pragma once
 #include <array>
 
@@ -9,7 +9,7 @@
 
 namespace fb::cpu {
 
-// The words of these rows beyond words.h.
+// Functions used by these rows, in addition to words.h.
 namespace reduce_words {
 using namespace fb::m;
 template <class T>
@@ -31,7 +31,7 @@ template <class T>
 constexpr T nan_like(T) {
     return std::numeric_limits<T>::quiet_NaN();
 }
-// Faster in loops than abs(), which for complex numbers is a call of the C library.
+// Faster in loops than abs(), which is a library call for complex numbers.
 template <class T>
 inline real_t<T> modulus(T x) {
     if constexpr (is_cx<T>) return std::hypot(x.real(), x.imag());
@@ -52,7 +52,7 @@ inline auto parts(P... p) {
 }
 }  // namespace reduce_words
 
-// L gathers elements X, A joins lanes, R is the result; elements are seen as see() gives them.
+// L accumulates elements X, A combines lanes, R is the result; see() converts elements.
 template <Lanes lanes, class X>
 struct LaneTypes;
 template <class X>
@@ -76,7 +76,7 @@ struct LaneTypes<Lanes::Flags, X> {
     using R = bool;
     static X see(X x) { return x; }
 };
-// Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises those.
+// Half types compare in float, bools as the numbers 0 and 1: the compiler vectorises these.
 template <class X>
 struct LaneTypes<Lanes::Own, X> {
     using L = std::conditional_t<is_half_type<X>, float, std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>>;
@@ -95,7 +95,7 @@ struct LaneTypes<Lanes::Moduli, X> {
     }
 };
 
-// The numbers of a call; a row reads no more than it has.
+// The numbers of a call; a row reads only those it has.
 struct RowNumbers {
     double a = 0, b = 0;
     RowNumbers(const void* context, int count) {

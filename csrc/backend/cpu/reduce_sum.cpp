@@ -1,5 +1,5 @@
-// Sums, products and counts. float32 gathers in short float lanes that join in double: as quick as one long float sum
-// and more exact than it.
+// Sums, products and counts. float32 accumulates in float lanes that are flushed to double: as fast as one long float
+// sum and more accurate.
 #include "backend/cpu/reduce.h"
 #include "backend/cpu/reduce_rows.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 bool found(const char* acc) { return *acc != 0; }
 
-// float16 arrives converted: the driver does that faster than a loop over single elements.
+// float16 is converted by the driver, which does that faster than a loop over single elements.
 DType as_read(DType d) { return d == DType::F16 ? DType::F32 : d; }
 
 template <class Row>

@@ -1,5 +1,5 @@
-// Running sums, products and extremes. Along the last dimension a row is a chain; along others, whole rows are added
-// side by side. float32 runs in double.
+// Cumulative sums, products and extremes. Along the last dimension a row is a chain; along others, whole rows are
+// combined. float32 computes in double.
 #include "device/scan.h"
 
 #include <cmath>
@@ -15,14 +15,14 @@ namespace fb::cpu {
 namespace {
 
 constexpr int64_t tile = 256;
-constexpr int64_t chunk = 1 << 16;  // a long row is scanned in chunks of this size, whatever the number of threads
+constexpr int64_t chunk = 1 << 16;  // long rows are scanned in chunks of this size, whatever the number of threads
 
 template <class T>
 using Wide = std::conditional_t<
     std::is_same_v<T, float>, double,
     std::conditional_t<std::is_same_v<T, c64>, c128, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>>;
 
-// As many doubles, or 64-bit integers, as a register holds: shuffles of more would go through memory.
+// As many doubles, or 64-bit integers, as a register holds: wider shuffles would go through memory.
 #ifdef __AVX512F__
 constexpr int64_t lanes = 8;
 #else
@@ -47,7 +47,7 @@ inline void store(T* y, Vector<A> v) {
     std::memcpy(y, &w, sizeof w);
 }
 
-// The running sums inside a vector, by shifted additions; and its last element everywhere.
+// The prefix sums of a vector, by shifted additions; and its last element broadcast.
 #ifdef __AVX512F__
 template <class V>
 inline V prefix(V v) {
@@ -75,7 +75,7 @@ inline V last(V v) {
 }
 #endif
 
-// Scans x from the neutral element; y[i] = offset ∘ scan. Returns the whole row's value without the offset. No y: only
+// Scans x from the identity; y[i] = offset ∘ scan. Returns the whole row's value without the offset. If y is null, only
 // that.
 template <class Row, class S, class T, class A>
 A scan_row(const S* __restrict x, T* __restrict y, int64_t n, A offset) {
@@ -135,7 +135,7 @@ void scan_rows(const S* x, T* y, const AroundDim& s) {
     });
 }
 
-// Calls f(offset of the first element, columns) for tiles of neighbouring columns.
+// Calls f(offset of the first element, columns) for tiles of adjacent columns.
 template <class F>
 void each_tile(const AroundDim& s, F&& f) {
     int64_t per_row = (s.inner + tile - 1) / tile;
@@ -179,7 +179,7 @@ void scan(const Tensor& in, const Tensor& out, int64_t dim) {
     });
 }
 
-// log Σ exp as m + log(s): m the largest so far, s the sum scaled by it.
+// log Σ exp as m + log(s): m is the largest so far, s the sum scaled by it.
 template <class T>
 struct LogSum {
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -195,8 +195,7 @@ struct LogSum {
         return static_cast<T>(std::isinf(top) ? top : top + std::log(sum));
     }
 };
-// Complex numbers: the one with the larger real part, plus the logarithm of one plus the quotient. The angle may pass
-// π.
+// Complex numbers: the one with the larger real part, plus log(1 + exp(other - it)). The angle may exceed π.
 template <class R>
 struct LogSum<std::complex<R>> {
     c128 run{-std::numeric_limits<double>::infinity(), 0};
@@ -239,7 +238,7 @@ void extreme_columns(const T* x, const AroundDim& s, T* v, int64_t* at) {
     });
 }
 
-// Along the last dimension records are rare: a block without one is only filled.
+// Along the last dimension new extremes are rare: a block without one is only filled.
 template <class T, bool largest>
 void extreme_rows(const T* x, const AroundDim& s, T* v, int64_t* at) {
     constexpr int64_t block = 32;

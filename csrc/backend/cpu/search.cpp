@@ -1,4 +1,4 @@
-// Places of values in sorted rows, and membership.
+// Insertion positions of values in sorted rows, and membership.
 #include "backend/cpu/search.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void dispatch_search(DType d, F&& f) {
     dispatch<int64_t, uint64_t, float, double>(d, "a real dtype", std::forward<F>(f));
 }
 
-// How many leading elements lie before the place of `value`; no branch depends on the data.
+// Number of leading elements before the position of `value`; branch-free.
 template <class T, class At>
 int64_t place_of(At at, int64_t n, T value, bool right) {
     if (n == 0) return 0;
@@ -29,7 +29,7 @@ int64_t place_of(At at, int64_t n, T value, bool right) {
     return base + before(at(base));
 }
 
-// The same for neighbouring values of one row, in step: the loads of all go out together.
+// The same for adjacent values of one row in lockstep, so that their loads overlap.
 template <class T, class O>
 void places_of(const T* row, int64_t n, const T* values, int64_t count, bool right, O* out) {
     using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -72,7 +72,7 @@ void search_rows(const T* sorted, const int64_t* sorter, int64_t n, int64_t sort
                  int64_t per_row, int64_t rows, bool right, O* out) {
     parallel_for(rows * per_row, parallel_grain / 16, [&](int64_t begin, int64_t end) {
         if (!sorter && n > 0 && n < std::numeric_limits<int32_t>::max()) {
-            for (int64_t i = begin; i < end;) {  // as far as one row of values reaches
+            for (int64_t i = begin; i < end;) {  // to the end of a row of values
                 int64_t stop = std::min(end, (i / per_row + 1) * per_row);
                 places_of<T, O>(sorted + i / per_row * sorted_step, n, values + i, stop - i, right, out + i);
                 i = stop;
@@ -107,7 +107,7 @@ void find_members(const T* x, int64_t n, std::vector<T> wanted, bool invert, boo
     wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
     m = static_cast<int64_t>(wanted.size());
     if constexpr (std::is_integral_v<T>) {
-        // Integers close together: a table answers at once.
+        // Integers from a narrow range: a table lookup.
         T low = wanted.front();
         uint64_t span = static_cast<uint64_t>(wanted.back()) - static_cast<uint64_t>(low);
         if (span < (1u << 20)) {

@@ -1,4 +1,4 @@
-// Searching in sorted rows, and counting: kernels of device::Sorting in several files.
+// Searching in sorted rows, and counting: kernels of device::Sorting, implemented in several files.
 #pragma once
 #include "device/sort.h"
 

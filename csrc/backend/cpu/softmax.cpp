@@ -1,4 +1,5 @@
-// softmax, log_softmax, their gradients and log-sum-exp: largest first, then exponentials of what lies below it.
+// softmax, log_softmax, their gradients and log-sum-exp: the maximum first, then exponentials of the differences from
+// it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,13 +14,13 @@
 namespace fb::cpu {
 namespace {
 
-constexpr int64_t tile = 128;        // columns side by side
-constexpr int64_t wide_tile = 1024;  // when columns are short
+constexpr int64_t tile = 128;        // columns at a time
+constexpr int64_t wide_tile = 1024;  // for short columns
 constexpr int64_t gradient_tile = 256;
 constexpr int64_t block = 1024;
 constexpr int64_t short_row = 24;
 
-// NaN is not looked for: it comes back through the sum.
+// NaN is not checked here: it reappears through the sum.
 template <class T>
 T largest(const T* __restrict x, int64_t n) {
     constexpr int64_t width = 256 / static_cast<int64_t>(sizeof(T));
@@ -83,7 +84,7 @@ void softmax_row(const T* __restrict x, T* __restrict y, int64_t n, bool logarit
     }
 }
 
-// Neighbouring columns side by side; rows lie `stride` elements apart.
+// Adjacent columns together; rows are `stride` elements apart.
 template <class T>
 void softmax_columns(const T* x, T* y, int64_t n, int64_t stride, int64_t cols, bool logarithm) {
     alignas(64) T top[wide_tile], total[wide_tile];
@@ -125,7 +126,7 @@ void softmax_columns(const T* x, T* y, int64_t n, int64_t stride, int64_t cols, 
     }
 }
 
-// Many short rows: turned into columns in a small buffer.
+// Many short rows: transposed into columns in a small buffer.
 template <class T>
 void softmax_short(const T* x, T* y, int64_t rows, int64_t n, bool logarithm) {
     alignas(64) T columns[short_row * tile];
@@ -285,7 +286,7 @@ void softmax(const Tensor& in, const Tensor& out, int64_t dim, bool logarithm) {
         });
         return;
     }
-    // Half types: a slab at a time through float.
+    // Half types: converted to float a slab at a time.
     int64_t slab = s.size * s.inner, item = in.itemsize();
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {
         std::vector<float> x(static_cast<size_t>(slab)), y(static_cast<size_t>(slab));
@@ -309,7 +310,7 @@ void softmax_backward(const Tensor& g, const Tensor& y, const Tensor& out, int64
         });
         return;
     }
-    // Half types: a slab at a time through float.
+    // Half types: converted to float a slab at a time.
     int64_t slab = s.size * s.inner, item = y.itemsize();
     DType half = y.dtype();
     parallel_for(s.outer, std::max<int64_t>(1, parallel_grain / (8 * slab)), [&](int64_t begin, int64_t end) {

@@ -19,7 +19,7 @@ void dispatch_sortable(DType d, F&& f) {
         d == DType::Bool ? DType::U8 : d, "a real dtype", std::forward<F>(f));
 }
 
-// Rows on threads, each with a scratch of its own; a single long row is threaded inside.
+// Rows in parallel, each thread with its own scratch memory; a single long row is parallelised inside.
 template <class F>
 void each_row(int64_t rows, int64_t n, double cost, F&& f) {
     int64_t grain = std::max<int64_t>(
@@ -79,8 +79,8 @@ K smallest(const K* keys, int64_t n) {
     return least;
 }
 
-// The k smallest of keys ^ flip, with their places, in `best`. Scans with a threshold that tightens as candidates
-// gather.
+// Puts the k smallest of keys ^ flip, with their indices, into `best`. Scans with a threshold that tightens as
+// candidates accumulate.
 template <class T>
 void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Packed<KeyOf<T>>>& best) {
     using K = KeyOf<T>;
@@ -94,7 +94,7 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         best.resize(static_cast<size_t>(k));
         return;
     }
-    // A few are kept in order as they come; many are gathered and thinned out when there are twice too many.
+    // Few candidates are kept sorted; many are collected and pruned when there are twice too many.
     bool few = k <= 32;
     size_t capacity = static_cast<size_t>(few ? k : 2 * k + 16), count = 0;
     best.resize(capacity);
@@ -122,7 +122,7 @@ void gather_best(const T* x, int64_t n, int64_t k, KeyOf<T> flip, std::vector<Pa
         int64_t m = std::min(block, n - first);
 #pragma omp simd
         for (int64_t j = 0; j < m; j++) keys[j] = K(sort_key(x[first + j]) ^ flip);
-        if (full && smallest(keys, m) >= limit) continue;  // of equals the earlier stays
+        if (full && smallest(keys, m) >= limit) continue;  // of equal values the earlier stays
         for (int64_t from = 0; from < m; from += group) {
             int64_t to = std::min(m, from + group);
             if (full && smallest(keys + from, to - from) >= limit) continue;
@@ -151,7 +151,7 @@ static void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, co
         const T* x = in.data<T>();
         T* v = values.data<T>();
         int64_t* at = indices.data<int64_t>();
-        // Nearly everything wanted: sort it all.
+        // Nearly everything is wanted: sort it all.
         bool whole = sorted && k > 32 && (n <= 8192 ? 16 : 2) * k > n;
         parallel_for(rows, std::max<int64_t>(1, parallel_grain / (2 * n)), [&](int64_t begin, int64_t end) {
             std::vector<Packed<K>> best;
@@ -176,8 +176,8 @@ static void topk_rows(const Tensor& in, int64_t k, bool largest, bool sorted, co
 
 namespace {
 
-// A sample says between which keys the k-th smallest must lie; one look at the row counts what is below and gathers
-// what is between. When the sample was wrong, everything is gathered.
+// A sample gives keys between which the k-th smallest should be; one pass over the row counts what is below and
+// collects what is between. If the sample was wrong, everything is collected.
 template <class T>
 int64_t select_place(const T* x, int64_t n, int64_t k, std::vector<Packed<KeyOf<T>>>& work) {
     using K = KeyOf<T>;
@@ -208,7 +208,7 @@ int64_t select_place(const T* x, int64_t n, int64_t k, std::vector<Packed<KeyOf<
             }
             below += less;
             if (work.size() < count + block) work.resize(2 * (count + block));
-            for (int64_t j = 0; j < m; j++) {  // written always, kept when between
+            for (int64_t j = 0; j < m; j++) {  // written unconditionally, kept if between
                 work[count] = pack_key<K>(keys[j], first + j);
                 count += (keys[j] >= low) & (keys[j] <= high);
             }

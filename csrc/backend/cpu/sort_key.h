@@ -1,5 +1,5 @@
-// Order as unsigned integers: every real element type has a key whose unsigned order is the order of sorting, NaN last
-// and -0.0 equal to 0.0. A key and a place packed into one integer sort stably without a comparison function.
+// Sort keys: every real element type maps to unsigned integers in sorting order, NaN last and -0.0 equal to 0.0. A key
+// and an index packed into one integer sort stably without a comparison function.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -55,7 +55,7 @@ inline KeyOf<T> sort_key(T x) {
     }
 }
 
-// Whether a key stands for one bit pattern only, so that key_value() gives the element back.
+// Whether a key stands for only one bit pattern, so that key_value() restores the element.
 template <class T>
 inline bool key_is_exact(KeyOf<T> key) {
     using K = KeyOf<T>;
@@ -73,7 +73,7 @@ inline T key_value(KeyOf<T> key) {
     else return static_cast<T>(key);
 }
 
-// Key above, place below. Places are below 2^32 for narrow keys.
+// Key in the upper bits, index in the lower. Indices are below 2^32 for narrow keys.
 template <class K>
 using Packed = std::conditional_t<sizeof(K) == 8, unsigned __int128, uint64_t>;
 template <class K>

@@ -1,5 +1,5 @@
-// The ordering engine: least significant digit first, on keys reduced to the range they really span. Wide keys are
-// sorted by their upper 32 bits; the short runs that agree there are put right afterwards.
+// Radix sort: least significant digit first, on keys reduced to the range they span. Wide keys are sorted by their
+// upper 32 bits; the short runs with equal upper bits are sorted afterwards.
 #include <atomic>
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t small_row = 48;
 constexpr int64_t long_row = 1 << 16;
 
-// All digits are counted in one look; then one move per digit.
+// All digits are counted in one pass; then one move per digit.
 void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n,
                   int passes, int width) {
     int64_t buckets = int64_t(1) << width;
@@ -43,7 +43,7 @@ void radix_serial(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vecto
     }
 }
 
-// Puts packed elements in order of the bits [32, 32 + bits).
+// Sorts packed elements by the bits [32, 32 + bits).
 void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint32_t>& counts, int64_t n, int bits,
            bool threads) {
     if (bits == 0) return;
@@ -97,7 +97,7 @@ void radix(std::vector<uint64_t>& a, std::vector<uint64_t>& b, std::vector<uint3
     }
 }
 
-// A short row: every element counts those below it. No two are equal, so the counts are the places.
+// A short row: counts the smaller elements for each. No two are equal, so the counts are the positions.
 void by_rank(uint64_t* a, int64_t n) {
     alignas(64) uint64_t v[small_row], rank[small_row];
     int64_t padded = (n + 7) / 8 * 8;
@@ -149,7 +149,7 @@ void sort_order(const T* x, int64_t n, bool descending, SortScratch& scratch, bo
         radix(scratch.a, scratch.b, scratch.counts, n, bits - drop, threads);
     }
     if (drop == 0) return;
-    // Runs with equal upper bits: by the whole key, then by place.
+    // Runs with equal upper bits: by the whole key, then by index.
     a = scratch.a.data();
     auto exact = [&](uint64_t p) { return K(sort_key(x[p & 0xffffffffu]) ^ flip); };
     for (int64_t i = 0; i + 1 < n;) {

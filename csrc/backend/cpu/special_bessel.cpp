@@ -1,12 +1,11 @@
-// Bessel, Airy and error functions: Chebyshev series near and far, with the leading behaviour taken out.
+// Bessel, Airy and error functions: Chebyshev series near and far, with the leading behaviour factored out.
 #include "backend/cpu/special_math.h"
 
 namespace fb::sp {
 
-// ---- modified Bessel functions
-// -----------------------------------------------------------------------------------------
+// ---- modified Bessel functions --------------------------------------------------------------------------------------
 
-// Common to K0 and K1: poles at zero, nothing below.
+// Common to K0 and K1: a pole at zero, undefined below.
 static bool outside(double x, double& result) {
     if (x > 0) return false;
     result = x == 0 ? inf : nan;
@@ -35,8 +34,7 @@ double k1e(double x) {
     return x <= 2 ? std::exp(x) * k1(x) : chebyshev(table::k1_large, 4 / x - 1) / std::sqrt(x);
 }
 
-// ---- Bessel functions
-// --------------------------------------------------------------------------------------------------
+// ---- Bessel functions -----------------------------------------------------------------------------------------------
 
 double bessel_y0(double x) { return x == 0 ? -inf : x < 0 ? nan : ::y0(x); }
 double bessel_y1(double x) { return x == 0 ? -inf : x < 0 ? nan : ::y1(x); }
@@ -64,8 +62,7 @@ double airy_ai(double x) {
     return (std::cos(phase) * p + std::sin(phase) * q) / (std::sqrt(pi) * std::sqrt(root));
 }
 
-// ---- error function and normal distribution
-// ----------------------------------------------------------------------------
+// ---- error function and normal distribution -------------------------------------------------------------------------
 
 double erfcx(double x) {
     if (x < 0) return x < -26.7 ? inf : 2 * std::exp(x * x) - erfcx(-x);

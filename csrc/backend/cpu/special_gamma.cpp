@@ -1,4 +1,4 @@
-// The gamma function's kin: lgamma, digamma, polygamma, zeta and the incomplete gamma functions.
+// The gamma function and related functions: lgamma, digamma, polygamma, zeta and the incomplete gamma functions.
 #include "backend/cpu/special_math.h"
 #include "backend/cpu/special_tables.h"
 
@@ -49,7 +49,7 @@ double trigamma(double x) {
     return sum + (1 + 0.5 / x + y * tail) / x;
 }
 
-// Direct terms, then Euler and Maclaurin's formula for the rest.
+// Direct terms, then the Euler–Maclaurin formula for the rest.
 double zeta(double x, double q) {
     if (std::isnan(x) || std::isnan(q)) return nan;
     if (x == 1) return inf;
@@ -61,7 +61,7 @@ double zeta(double x, double q) {
     if (std::isinf(q)) return 0;
     if (std::isinf(x)) return q > 1 ? 0 : q == 1 ? 1 : inf;
     double sum = 0, term = 0;
-    // A start far below zero would take forever; terms there do not show.
+    // Starting far below zero would take forever; the terms there are negligible.
     if (q < -1e6) return nan;
     for (int i = 0; i < 12 || q <= 12; i++, q += 1) {
         term = std::pow(q, -x);
@@ -91,8 +91,7 @@ double polygamma(int64_t n, double x) {
     return sign * std::tgamma(order) * z;
 }
 
-// ---- incomplete gamma functions
-// ------------------------------------------------------------------------------------------
+// ---- incomplete gamma functions -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -104,7 +103,7 @@ double log1p_minus(double u) {
     return r * (2 * y * sum - u);
 }
 
-// log Γ(1 + a) for |a| ≤ 0.5, relatively exact near zero.
+// log Γ(1 + a) for |a| ≤ 0.5, accurate near zero.
 double lgamma1p(double a) {
     constexpr double one_minus_euler = 0.42278433509846713939;
     double sum = 0;
@@ -119,10 +118,10 @@ double prefix(double a, double x) {
         if (x < 700) return std::pow(x, a) * std::exp(-x) / std::tgamma(a + 1);
         return std::exp(a * std::log(x) - x - lgamma(a + 1));
     }
-    // Stirling's series for Γ, with the large parts of the exponent cancelled by hand.
+    // Stirling's series for Γ, with the large parts of the exponent cancelled analytically.
     double u = (x - a) / a, y = 1 / (a * a);
     double stirling = (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y * (1.0 / 1680 - y * (1.0 / 1188))))) / a;
-    // Far from a, 1 + u would forget the digits of x.
+    // Far from a, 1 + u would lose the digits of x.
     double exponent = std::fabs(u) > 0.5 ? std::log(x / a) - u : log1p_minus(u);
     return std::exp(a * exponent - stirling) / std::sqrt(2 * pi * a);
 }
@@ -159,7 +158,7 @@ double upper_fraction(double a, double x) {
     return prefix(a, x) * a * h;
 }
 
-// For small a and x, where 1 - P would lose everything.
+// For small a and x, where 1 - P would cancel.
 double upper_series(double a, double x) {
     double factor = 1, sum = 0;
     for (int n = 1; n < 200; n++) {
@@ -180,7 +179,7 @@ double uniform(double a, double x, bool upper) {
     double eta = std::copysign(std::sqrt(2 * half_square), u);
     double sign = upper ? 1 : -1;
     double main = 0.5 * std::erfc(sign * eta * std::sqrt(a / 2));
-    if (std::fabs(eta) > 1) return main;  // the correction is below the smallest number
+    if (std::fabs(eta) > 1) return main;  // the correction is negligible
     double c =
         chebyshev(table::temme_0, eta) + (chebyshev(table::temme_1, eta) + chebyshev(table::temme_2, eta) / a) / a;
     return main + sign * std::exp(-a * half_square) * c / std::sqrt(2 * pi * a);
@@ -188,8 +187,8 @@ double uniform(double a, double x, bool upper) {
 
 constexpr double large_a = 2000;
 
-// The cases that need no computing; true when `result` holds the answer. `none` is the value of the wanted tail when it
-// is empty.
+// Cases that need no computation; returns true if `result` is set. `none` is the value of the wanted tail when it is
+// empty.
 bool incomplete_edge(double a, double x, double none, double& result) {
     double full = 1 - none;
     if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) result = nan;

@@ -18,7 +18,7 @@ double erfcx(double x);  // exp(x²) erfc(x)
 double log_ndtr(double x);
 double entr(double x);  // -x log x
 
-// Gamma function and its kin.
+// The gamma function and related functions.
 double lgamma(double x);
 float lgamma(float x);
 double digamma(double x);
@@ -61,16 +61,15 @@ inline double chebyshev(const double (&c)[n], double t) {
     return t * b1 - b2 + c[0];
 }
 
-// ---- functions without branches, which loops vectorise
-// ------------------------------------------------------------------
+// ---- functions without branches, which loops vectorise --------------------------------------------------------------
 
 inline constexpr double root_half = 0.70710678118654752440;
 
 // Area under the normal curve left of x.
 inline double ndtr(double x) { return 0.5 * m::erfc(-x * root_half); }
 
-// The y ≥ 0 with erf(y) = a, where rest = 1 - a is given in its own precision. Winitzki's formula is right to 0.2 %
-// (less far out); each of Halley's steps about triples the digits.
+// The y ≥ 0 with erf(y) = a, where rest = 1 - a is given to full precision. Winitzki's formula is accurate to 0.2 %
+// (less in the tail); each Halley step about triples the number of digits.
 template <int steps>
 inline double invert_erf(double a, double rest) {
     double l = m::log(rest * (1 + a)), b = 2 / (pi * 0.147) + l / 2;

@@ -1,5 +1,5 @@
-// Orthogonal polynomials: three-term recurrences for small degrees, closed or asymptotic forms where a loop would never
-// end.
+// Orthogonal polynomials: three-term recurrences for small degrees, closed or asymptotic forms where the recurrence
+// would take too long.
 #include "backend/cpu/special_math.h"
 
 namespace fb::sp {

@@ -1,5 +1,5 @@
 // Chebyshev series for special functions. Computed with 60-digit arithmetic from the definitions in the comments (64
-// nodes, cut off where a term no longer shows in double precision); evaluated by chebyshev() in special_math.h.
+// nodes, truncated at double precision); evaluated by chebyshev() in special_math.h.
 #pragma once
 
 namespace fb::sp::table {

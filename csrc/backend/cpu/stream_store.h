@@ -1,5 +1,5 @@
-// Stores that go past the caches, for results that will have left every cache when they are read: their lines need not
-// be read from memory first.
+// Streaming stores, which bypass the caches, for results that will be evicted before they are read: their lines need
+// not be read from memory first.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +23,7 @@ inline void stream_vector(void* to, const void* from) {
     _mm256_stream_si256(static_cast<StreamVector*>(to), _mm256_loadu_si256(static_cast<const StreamVector*>(from)));
 }
 #endif
-// Other threads see what was streamed from here on.
+// Makes streamed data visible to other threads.
 inline void end_stream() { _mm_sfence(); }
 #else
 inline constexpr bool can_stream = false;
@@ -32,7 +32,7 @@ inline void stream_vector(void* to, const void* from) { std::memcpy(to, from, si
 inline void end_stream() {}
 #endif
 
-// One line of the cache; `to` is aligned to it.
+// Streams one cache line; `to` is aligned to it.
 inline void stream_line(void* to, const void* from) {
     for (size_t i = 0; i < 64; i += sizeof(StreamVector))
         stream_vector(static_cast<char*>(to) + i, static_cast<const char*>(from) + i);

@@ -1,4 +1,4 @@
-// The different elements, or slices along the first dimension.
+// The distinct elements, or slices along the first dimension.
 #include <numeric>
 
 #include "backend/cpu/search.h"
@@ -23,8 +23,8 @@ bool same(T a, T b) {
     else return a == b;
 }
 
-// Where each run of equal neighbours starts; differs(i) compares element i with the one before it. Filled from the back
-// without a branch on the data, so that the last write to a run's slot is its first element.
+// The start of each run of equal neighbours; differs(i) compares element i with the one before it. Filled from the back
+// without a data-dependent branch, so that the last write to a run's slot is its first element.
 template <class Differs>
 std::vector<int64_t> run_starts(int64_t n, Differs differs) {
     int64_t last = 0;
@@ -58,7 +58,7 @@ Distinct distinct(const Tensor& t, bool ordered, bool inverse, bool counts) {
         using T = typename decltype(tag)::type;
         const T* x = t.data<T>();
         SortScratch scratch;
-        // Gathered once, in parallel: comparing neighbours through their places would wait for memory twice per
+        // Gathered once, in parallel: comparing neighbours through their indices would miss the cache twice per
         // element.
         Tensor in_order = t;
         if (ordered && n) {

@@ -1,11 +1,11 @@
-// Exponentials that the compiler can put into vector loops: argument reduction by a power of two, then a short series.
+// Exponentials that the compiler can vectorise: argument reduction by a power of two, then a short series.
 #pragma once
 #include <bit>
 #include <cstdint>
 
 namespace fb {
 
-// e^x where that is a normal number: a caller that knows its arguments need not ask about the others.
+// e^x where that is a normal number, for callers that know their arguments' range.
 inline float normal_exp(float x) {
     float t = __builtin_fmaf(x, 1.44269504088896341f, 12582912.0f);  // the nearest integer lands in the low bits
     float n = t - 12582912.0f;

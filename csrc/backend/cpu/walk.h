@@ -1,10 +1,10 @@
-// Walking over a loop plan run by run.
+// Iterating over a loop plan run by run.
 #pragma once
 #include "tensor/plan.h"
 
 namespace fb::cpu {
 
-// Calls f(at, n) for every innermost run of rows [first, last) of a plan; at[k] points at the run's first element of
+// Calls f(at, n) for every innermost run of rows [first, last) of a plan; at[k] points to the run's first element of
 // operand k. Rows come in row-major order of the plan.
 template <class F>
 void walk_runs(const LoopPlan& plan, int64_t first, int64_t last, F&& f) {

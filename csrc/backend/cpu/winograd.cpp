@@ -1,8 +1,7 @@
 // Forward and the gradient of the input, in three steps: transform the inputs, 36 matrix products with the transformed
-// weights, transform the results. Few weights are transformed once, and blocks of tiles small enough for the caches of
-// a thread go through all steps on it. Many weights would not stay in a cache: there the inputs of many tiles are
-// transformed first, and the threads share the output channels, transforming the weights of some of them when they need
-// them.
+// weights, transform the results. Few weights are transformed once, and blocks of tiles small enough for a thread's
+// caches go through all steps. Many weights would not stay in a cache: then the inputs of many tiles are transformed
+// first, and the threads divide the output channels, transforming some of the weights when they need them.
 #pragma GCC optimize("fp-contract=fast")
 #include "backend/cpu/winograd.h"
 
@@ -20,11 +19,11 @@ using namespace winograd;
 
 std::atomic<WinogradMode> mode{WinogradMode::WhereFaster};
 
-// Sums along channels are cut here: shorter sums lose fewer digits.
+// Sums along channels are split here: shorter sums are more accurate.
 constexpr int64_t piece = 128;
 
-// A forward convolution; the gradient of the input is one too, with the channels of the weight swapped and its windows
-// turned around.
+// A forward convolution; the gradient of the input is one too, with the weight's channels swapped and its windows
+// flipped.
 struct Problem {
     Images in, out;
     int64_t pad_y, pad_x;
@@ -34,7 +33,7 @@ struct Problem {
     Tiling tiling{out};
     int64_t channels = in.channels, out_channels = out.channels;
 
-    // Distance between the transformed weights of two products; not a power of two, which caches do not like.
+    // Distance between the transformed weights of two products; not a power of two, to avoid cache conflicts.
     int64_t weight_step() const { return channels * out_channels + 48; }
     int64_t m_row() const { return out_channels + 16; }
 };
@@ -68,8 +67,8 @@ void transform_weights(const Problem& o, int64_t c, int64_t depth, int64_t k, in
     }
 }
 
-// Where the transformed inputs of `tiles` tiles lie. Rows of tiles are panel_row apart, as the matrix product wants
-// them; few channels let several products lie in one row, more than panel_depth go on in another segment.
+// Layout of the transformed inputs of `tiles` tiles. Rows of tiles are panel_row apart, as the matrix product expects;
+// with few channels several products share a row, with more than panel_depth they continue in another segment.
 struct Inputs {
     int64_t row_step, segment, segments, product[products];
     Inputs(const Problem& o, int64_t tiles) : row_step(tiles * panel_row) {
@@ -82,7 +81,7 @@ struct Inputs {
     int64_t channel(int64_t c) const { return c / panel_depth * segment + c % panel_depth; }
 };
 
-// One tile; outside of the image `zeros` is read.
+// Transforms one tile; pixels outside the image read `zeros`.
 void transform_input(const Problem& o, const Inputs& in, Place at, const float* zeros, float* v) {
     const float* pixel[inputs][inputs];
     find_pixels(pixel, o.in, o.x, {at.image, at.top - o.pad_y, at.left - o.pad_x}, zeros);
@@ -94,8 +93,8 @@ void transform_input(const Problem& o, const Inputs& in, Place at, const float* 
     }
 }
 
-// One tile back, output channels [k, k + ks); those outside of the image go to `sink`. Adds to `bad` what is not
-// finite.
+// Transforms one tile back, output channels [k, k + ks); outputs outside the image go to `sink`. Accumulates values
+// that are not finite in `bad`.
 void transform_output(const Problem& o, Place at, int64_t k, int64_t ks, const float* m, int64_t step, float* sink,
                       Vec& bad) {
     float* pixel[outputs][outputs];
@@ -107,16 +106,17 @@ void transform_output(const Problem& o, Place at, int64_t k, int64_t ks, const f
         transform<Output>([&](int y, int x) { return *reinterpret_cast<const Vec*>(m + (y * inputs + x) * step + i); },
                           [&](int y, int x, Vec value) {
                               value += bias;
-                              if (y % 3 == 0 && x % 3 == 0) sum += value;  // the corners together hold all 36 products
+                              // the corners together include all 36 products
+                              if (y % 3 == 0 && x % 3 == 0) sum += value;
                               *reinterpret_cast<LooseVec*>(pixel[y][x] + i) = value;
                           });
         bad += 0.0f * sum;
     }
 }
 
-// ---- few weights ---------------------------------------------------------------------------------------------------
+// ---- few weights ----------------------------------------------------------------------------------------------------
 
-// Tiles [begin, end), `together` at a time. False when a result is not finite.
+// Tiles [begin, end), `together` at a time. False if a result is not finite.
 bool run_tiles(const Problem& o, const float* u, int64_t begin, int64_t end, int64_t together,
                const std::atomic<bool>& stop) {
     Inputs in(o, together);
@@ -150,7 +150,8 @@ bool run_few(const Problem& o) {
             transform_weights(o, c, depth, k, wide, u + c * o.out_channels + k * depth, o.weight_step());
         }
     });
-    // As many tiles at a time as a register block of the matrix product has rows: more leave less cache to the weights.
+    // As many tiles at a time as a register block of the matrix product has rows: more would leave less cache for the
+    // weights.
     constexpr int64_t most = lanes == 16 ? 14 : 12;
     int64_t tiles = o.tiling.count(), share = (tiles + num_threads() - 1) / num_threads();
     int64_t rounds = (share + most - 1) / most, together = (share + rounds - 1) / rounds;
@@ -161,9 +162,9 @@ bool run_few(const Problem& o) {
     return !stop;
 }
 
-// ---- many weights --------------------------------------------------------------------------------------------------
+// ---- many weights ---------------------------------------------------------------------------------------------------
 
-constexpr int64_t group = 64;  // output channels that a thread works on at a time
+constexpr int64_t group = 64;  // output channels that a thread processes at a time
 constexpr int64_t most_tiles = 256;
 
 // Output channels [k, k + group) of `count` tiles from tile `first` on, whose transformed inputs are v.
@@ -195,7 +196,7 @@ bool run_many(const Problem& o) {
     std::atomic<bool> stop{false};
     for (int64_t first = 0; first < tiles && !stop; first += together) {
         int64_t count = std::min(together, tiles - first);
-        // Where the groups cannot be shared out evenly, the tiles are.
+        // If the groups do not divide evenly among threads, the tiles are split.
         int64_t parts =
             groups % threads == 0 || groups >= 4 * threads ? 1 : std::clamp<int64_t>(count / 32, 1, threads);
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
@@ -241,9 +242,8 @@ bool winograd::suits(const ConvShape& s, const Tiling& tiling) {
         if (s.kernel[i] != window || s.stride[i] != 1 || s.dilation[i] != 1 || s.padding[i] >= window) return false;
     }
     if (mode == WinogradMode::WherePossible) return true;
-    // Tiles that reach beyond the image do work for nothing: less than half the products of the direct way must be
-    // left. A handful of tiles does not repay the transform of the weights, nor little work the meeting of threads in
-    // between.
+    // Tiles that cross the border waste work: less than half the products of the direct algorithm must be left. A
+    // handful of tiles does not repay the transform of the weights, nor little work the synchronisation of the threads.
     int64_t tiles = tiling.count(), direct = s.batch * s.out[1] * s.out[2] * window * window;
     return tiles >= 16 && tiles * s.per_group() * s.out_channels >= 1 << 17 && 11 * products * tiles <= 5 * direct;
 }

@@ -1,9 +1,9 @@
 // The transforms of Winograd's convolution F(4 × 4, 3 × 3), on vectors of channels.
 //
-// A window of three slides over six numbers: the product of two polynomials, found from its values at the points 0, ±p,
-// ±q and infinity. In matrices: y = Aᵀ[(G g) ⊙ (Bᵀ d)], in two dimensions the same along rows and columns. All of
-// 1 / Π(difference of points) is in G. The points are those that lose the fewest digits: for 512 channels a third of
-// the usual ±1, ±2 (whose powers spread wider); their powers are exact in float32.
+// A window of three slides over six numbers: this is the product of two polynomials, determined by its values at the
+// points 0, ±p, ±q and infinity. In matrices: y = Aᵀ[(G g) ⊙ (Bᵀ d)], in two dimensions the same along rows and
+// columns. All factors 1 / Π(difference of points) are in G. The points were chosen for accuracy: for 512 channels they
+// have a third of the error of the usual ±1, ±2 (whose powers spread wider); their powers are exact in float32.
 #pragma once
 #include "backend/cpu/convolution.h"
 
@@ -92,7 +92,8 @@ struct WeightGradient {
     }
 };
 
-// Along both dimensions: load(i, j) gives a vector of the square, store(i, j, v) takes one of the result.
+// Applies a transform along both dimensions: load(i, j) returns a vector of the square, store(i, j, v) stores one of
+// the result.
 template <class Step, class Load, class Store>
 __attribute__((always_inline)) inline void transform(Load load, Store store) {
     Vec half[Step::to][Step::from];
@@ -114,7 +115,7 @@ __attribute__((always_inline)) inline void transform(Load load, Store store) {
     }
 }
 
-// Images in channels-last order, and where the tiles of outputs lie in them. Of a group of channels, whose pixels lie
+// Images in channels-last order, and the positions of their output tiles. May be a group of channels, whose pixels are
 // as far apart as those of all channels.
 struct Images {
     int64_t batch, height, width, channels, all_channels;
@@ -136,7 +137,7 @@ struct Tiling {
     }
 };
 
-// The pixels of a square of side `n` at a place; those outside of the image are at `outside`.
+// The pixels of a square of side `n` at a position; pixels outside the image read `outside`.
 template <int n, class T>
 void find_pixels(T* (&pixel)[n][n], const Images& o, T* data, Place at, T* outside) {
     for (int i = 0; i < n; i++) {
@@ -155,7 +156,7 @@ inline bool all_zero(const Vec& v) {
     return zero;
 }
 
-// A number of floats that keeps what follows it aligned.
+// Rounds up a number of floats so that what follows stays aligned.
 inline int64_t padded(int64_t floats) { return (floats + 63) / 64 * 64; }
 
 // to[j * to_row + p] = from[p * from_row + j]
@@ -163,8 +164,8 @@ void transpose_floats(float* to, int64_t to_row, const float* from, int64_t from
 
 float* group_weights(const ConvShape& s, const Tensor& weight, int64_t group);
 
-// Whether the kernels can do it (3 × 3 windows one apart in two dimensions, channels that fill vectors), and unless
-// told otherwise, whether they are faster than the direct way.
+// Whether the kernels support the shape (3 × 3 windows with stride 1 in two dimensions, channels in whole vectors) and,
+// unless forced, whether they are faster than the direct algorithm.
 bool suits(const ConvShape& s, const Tiling& tiling);
 
 }  // namespace fb::cpu::winograd

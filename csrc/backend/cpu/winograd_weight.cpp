@@ -1,7 +1,7 @@
-// The gradient of the weight: the transposed steps of the forward. 36 products (channels × tiles) by (tiles × output
-// channels) are summed over all tiles, then transformed to 3 × 3. A task is a block of channels by a block of output
-// channels, and a share of the tiles where these are too few; each transforms what it needs, in scratch memory that
-// stays in its caches. The shares depend on the shape alone and are added in order.
+// The gradient of the weight: the transposed steps of the forward pass. 36 products (channels × tiles) by (tiles ×
+// output channels) are summed over all tiles, then transformed to 3 × 3. A task is a block of channels by a block of
+// output channels, and a share of the tiles if there are too few blocks; each transforms what it needs, in scratch
+// memory that stays in its caches. The shares depend only on the shape and are added in order.
 #pragma GCC optimize("fp-contract=fast")
 #include <atomic>
 
@@ -29,10 +29,10 @@ struct Problem {
     Tiling tiling{out};
     int64_t blocks_in = (in.channels + block_in - 1) / block_in,
             blocks_out = (out.channels + block_out - 1) / block_out;
-    // Of the sums of a block.
+    // Strides of the sums of a block.
     int64_t sum_row = std::min(block_out, out.channels) + 16, sum_step = std::min(block_in, in.channels) * sum_row + 16;
     int64_t sum_size = products * sum_step;
-    // Into how many shares the tiles are cut.
+    // The number of shares of the tiles.
     int64_t shares = std::clamp<int64_t>(least_tasks / (blocks_in * blocks_out), 1, (tiling.count() + 127) / 128);
 };
 

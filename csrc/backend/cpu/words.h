@@ -1,4 +1,4 @@
-// Words of the rows beyond math.h.
+// Functions used by the rows, in addition to math.h.
 #pragma once
 #include "backend/cpu/math.h"
 
@@ -80,7 +80,7 @@ inline T log_add_exp2(T x, T y) {
     return isinf(x) && x == y ? x : high + log1p(exp2(-fabs(x - y))) * T(1.4426950408889634);
 }
 
-// Rounded to what a half can hold.
+// Rounded to the precision of a half type.
 template <class T>
 inline T as_half(T x) {
     return static_cast<T>(Half(x));
@@ -89,7 +89,7 @@ template <class T>
 inline T as_bfloat16(T x) {
     return static_cast<T>(BFloat16(x));
 }
-// Halves go to the even neighbour. With decimals, scale, round and scale back.
+// Ties round to even. With decimals: scale, round and scale back.
 template <class T>
 inline T rint_any(T x) {
     if constexpr (std::is_integral_v<T>) return x;
@@ -105,7 +105,7 @@ template <class T>
 inline T conj(T x) {
     return std::conj(x);
 }
-// NaN and infinities replaced by numbers; infinite ones stand for the ends of what T can hold.
+// Replaces NaN and infinities by numbers; infinite replacements mean the limits of T.
 template <class T>
 inline T finite_or(T x, double nan, double positive, double negative) {
     if constexpr (is_cx<T>)
@@ -119,7 +119,7 @@ inline T finite_or(T x, double nan, double positive, double negative) {
         return where(x == -infinity, low, y);
     }
 }
-// x between e and 1 - e, unless e is negative.
+// Clamps x to [e, 1 - e], unless e is negative.
 template <class T>
 inline T limited(T x, T e) {
     return e < 0 ? x : x < e ? e : x > T(1) - e ? T(1) - e : x;
@@ -129,19 +129,19 @@ inline T sinc(T x) {
     T y = x * static_cast<real_t<T>>(3.14159265358979323846);
     return x == T(0) ? T(1) : sin(y) / y;
 }
-// x between two numbers that are not NaN: comparisons let a NaN in x through by themselves.
+// Clamps x to two numbers that are not NaN: the comparisons propagate a NaN in x.
 template <class T>
 inline T between(T x, T low, T high) {
     const T above = low > x ? low : x;
     return high < above ? high : above;
 }
-// The second form is exact at weight 1.
+// The second form is exact for weight 1.
 template <class T>
 inline T lerp(T x, T y, T w) {
     if constexpr (is_cx<T>) return std::norm(w) < real_t<T>(0.25) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
     else return fabs(w) < T(0.5) ? x + w * (y - x) : y - (y - x) * (T(1) - w);
 }
-// float in double, so that a power of two beyond its range still meets a small mantissa.
+// Floats are computed in double, so that a power of two beyond their range can scale a small mantissa.
 template <class T>
 inline T ldexp(T x, T e) {
     if constexpr (is_cx<T>) return x * std::exp(e * typename T::value_type(0.693147180559945309417));

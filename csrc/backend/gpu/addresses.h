@@ -1,4 +1,4 @@
-// Addresses for device memory: a range where the host can neither read nor write.
+// Address ranges for device memory, where the host can neither read nor write.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -7,8 +7,8 @@ namespace fb::gpu {
 
 class Addresses {
   public:
-    explicit Addresses(size_t bytes);  // raises when there are not so many
-    // Both in whole pages of 2 MB; nullptr when the range is used up.
+    explicit Addresses(size_t bytes);  // raises an error if the range is not available
+    // Both in whole pages of 2 MB; nullptr when the range is exhausted.
     char* take(size_t bytes);
     void give_back(char* at, size_t bytes);
     static size_t rounded(size_t bytes) { return (bytes + align - 1) / align * align; }

@@ -1,4 +1,4 @@
-// Attention: products of matrices around a kernel over rows of scores.
+// Attention: matrix products around a kernel over rows of scores.
 #include "backend/gpu/elements.h"
 #include "backend/gpu/families.h"
 
@@ -8,13 +8,13 @@ namespace {
 using device::Attention;
 using device::Reduction;
 
-// (N, H, …) with the heads that share a key head in a dimension of their own: (N, key heads, sharing, …).
+// (N, H, …) with the heads that share a key head in a separate dimension: (N, key heads, sharing, …).
 Tensor by_key_head(const Attention& p, const Tensor& t) {
     const Dims &shape = t.shape(), &strides = t.strides();
     return view_of(t, {shape[0], p.key_heads, p.shared(), shape[2], shape[3]},
                    {strides[0], p.shared() * strides[1], strides[1], strides[2], strides[3]}, t.offset());
 }
-// A key or value for all heads that share it.
+// A key or value, expanded to all heads that share it.
 Tensor for_sharing(const Attention& p, const Tensor& t) {
     const Dims &shape = t.shape(), &strides = t.strides();
     return view_of(t, {shape[0], p.key_heads, p.shared(), shape[2], shape[3]},
@@ -33,7 +33,7 @@ Tensor scores_of(const Attention& p) {
                : Tensor();
 }
 
-// Runs the text for every row of scores, of which `LOAD_s(at + j)` is one and which masks make `score(j)`.
+// Runs the text for every row of scores: `LOAD_s(at + j)` reads a score, and `score(j)` applies the masks.
 Work& each_row(Work& work, const Attention& p, const Tensor& scores) {
     work.compute(computed(p)).tensor("s", scores).tensor("mask", p.mask);
     work.number("length", p.length).number("source", p.source).number("heads", p.heads);
@@ -70,7 +70,7 @@ bool run_attention(const Attention& p, const Tensor& output, const Tensor& logsu
     if (!scores) return false;
     Work work(p.q.device());
     each_row(work, p, scores).tensor("lse", logsumexp);
-    // A query that sees no key gets zeros.
+    // A query that attends to no key gets zeros.
     if (!work.run(std::string(begin) + R"(    T top = -INF, sum = (T)0;
     for (ix j = 0; j < g.source; j++) {
         const T v = SCORE(j);

@@ -1,4 +1,5 @@
-// Products on processors: blocks of a result in registers, by vectors, from panels that are read from front to end.
+// Register-blocked products on processors: blocks of a result as vectors in registers, from panels that are read
+// sequentially.
 #pragma once
 #include <string>
 
@@ -13,21 +14,21 @@ struct BlockShape {
     const char* vector() const { return lanes == 8 ? "v8d" : "v16"; }
     void define(Work& work) const { work.define("R", height).define("W", width()).define("LANES", lanes); }
 };
-// For results of so many columns.
+// The block size for a result of this many columns.
 BlockShape block_for(DType compute, int64_t rows, int64_t columns);
 
-// Whether a device works in blocks, with numbers of this dtype.
+// Whether a device uses blocks for this dtype.
 bool has_blocks(Device device, DType dtype);
 
-// b (…, length, columns) as (…, panels, length * width) of the compute type, with zeros behind the last column.
-// Undefined where there is no kernel.
+// b (…, length, columns) as (…, panels, length * width) of the compute type, padded with zeros after the last column.
+// Undefined if there is no kernel.
 Tensor in_panels(const Tensor& b, DType compute, int64_t width);
 
-// Text: sums s<row>_<vector>, which begin at zero.
+// Text: declares sums s<row>_<vector>, initially zero.
 std::string block_sums(const BlockShape& block);
 // Text: adds column `k` of rows x0, x1 … times the vectors at `y`.
 std::string block_products(const BlockShape& block);
-// Text: for each row below `height`, its sums in row[0 … W), then `store`, where ROW stands for the number of the row.
+// Text: for each row below `height`, its sums in row[0 … W), then `store`, where ROW is replaced by the row number.
 std::string block_ends(const BlockShape& block, const std::string& store);
 
 }  // namespace fb::gpu

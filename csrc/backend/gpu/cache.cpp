@@ -14,7 +14,7 @@ namespace fb::gpu {
 namespace fs = std::filesystem;
 static constexpr uintmax_t most_bytes = uintmax_t(256) << 20;
 
-// Two different 64-bit hashes (FNV-1a from two starts): a collision would run a wrong kernel.
+// Two different 64-bit hashes (FNV-1a with two starts): a collision would run a wrong kernel.
 std::string hash(const std::string& text) {
     uint64_t a = 14695981039346656037ull, b = 0x9e3779b97f4a7c15ull;
     for (unsigned char c : text) {
@@ -94,7 +94,7 @@ void write_cached(const std::string& name, const std::string& bytes) {
         else fs::remove(own);
         keep_within_bounds(folder);
     } catch (const fs::filesystem_error&) {
-        // A full disk, or no home: programs are compiled anew next time.
+        // A full disk, or no home directory: programs are recompiled next time.
     }
 }
 

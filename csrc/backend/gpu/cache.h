@@ -1,18 +1,19 @@
-// Compiled programs on disk, under a hash of all that decides about them.
+// Compiled programs on disk, under a hash of everything they depend on.
 #pragma once
 #include <filesystem>
 #include <string>
 
 namespace fb::gpu {
 
-// Of the user, for nobody else to write: what lies there is loaded into the process. Raises std::filesystem errors.
+// Writable only by the user: the process loads libraries from it. Raises std::filesystem errors.
 std::filesystem::path cache_folder();
 std::string hash(const std::string& text);
-// The processor's flags: code for this machine is wrong on another one that shares the folder.
+// The processor's flags: code for this machine may not run on another that shares the folder.
 const std::string& processor();
-// Files get names of their own first and are renamed when whole; afterwards the oldest go until the rest is in bounds.
+// Removes the oldest files until the rest fits the limit. Files are written under other names and renamed when
+// complete.
 void keep_within_bounds(const std::filesystem::path& folder);
-// Empty when there is none.
+// Empty if there is none.
 std::string read_cached(const std::string& name);
 void write_cached(const std::string& name, const std::string& bytes);
 

@@ -1,5 +1,5 @@
-// Convolutions of channels-last images as products of matrices whose rows are gathered on the way: an item makes a
-// block of pixels by channels in registers. Also convolutions channel by channel, and unfolding.
+// Convolutions of channels-last images as matrix products whose rows are gathered on the fly: an item computes a block
+// of pixels by channels in registers. Also depthwise convolutions, and unfolding.
 #include <algorithm>
 
 #include "backend/gpu/blocks.h"
@@ -14,7 +14,7 @@ constexpr int64_t block_rows = 4, block_columns = 32;
 
 bool computes(DType d) { return uses_kernels() && is_floating(d); }
 
-// The shape as members of g: sizes with three entries each.
+// The shape as members of g: sizes have three entries each.
 Work& describe(Work& work, const ConvShape& s) {
     return work.numbers("in", s.in, 3)
         .numbers("out", s.out, 3)
@@ -32,7 +32,7 @@ Work& describe(Work& work, const ConvShape& s) {
         .number("go", s.out_channels / s.groups);
 }
 
-// The pixel that window `place` sees through tap (t0, t1, t2), or -1; and the place of which it is a pixel.
+// The pixel that window `place` reads through tap (t0, t1, t2), or -1; and the inverse, the place that reads a pixel.
 constexpr const char* geometry = R"(
 FN ix seen(ix c0, ix c1, ix c2, ix t0, ix t1, ix t2, Params g) {
     const ix z = c0 * g.stride[0] + t0 * g.dilation[0] - g.padding[0];
@@ -53,7 +53,7 @@ FN ix seen_from(ix c0, ix c1, ix c2, ix t0, ix t1, ix t2, Params g) {
 }
 )";
 
-// Words for the side that is made and the side it is made from.
+// Macros for the side being computed and the side it is computed from.
 void describe_direction(Work& work, bool backward) {
     work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
     work.define("FROM_PIXELS", backward ? "g.places" : "g.pixels")
@@ -62,8 +62,8 @@ void describe_direction(Work& work, bool backward) {
     work.define("TO_ALL", backward ? "g.ci" : "g.co").define("TO_GROUP", backward ? "g.gi" : "g.go");
 }
 
-// Rows are pixels of `to`, columns its channels. `from` has pixels that a tap leads to, or none; `w` has shape (groups,
-// taps, channels of a group of `from`, channels of a group of `to`).
+// Rows are pixels of `to`, columns its channels. `from` has the pixel of a tap, or none; `w` has shape (groups, taps,
+// channels of a group of `from`, channels of a group of `to`).
 bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Tensor& w, const Tensor& bias,
               bool backward) {
     int64_t to_group = backward ? s.per_group() : s.out_channels / s.groups;
@@ -128,7 +128,7 @@ bool gathered(const ConvShape& s, const Tensor& to, const Tensor& from, const Te
     return work.run(text + "    }", row_blocks * column_blocks * s.groups);
 }
 
-// ---- on processors -------------------------------------------------------------------------------------------------
+// ---- on processors --------------------------------------------------------------------------------------------------
 
 // A tensor that is dense in memory, as the compute type.
 Tensor as_computed(const Tensor& t, DType compute) {
@@ -227,7 +227,7 @@ bool weight_in_blocks(const ConvShape& s, const Tensor& sums, const Tensor& gy, 
     const ix tap = next - left * g.taps, chunk = left / g.groups, group = left - chunk * g.groups;
     const ix row_of = tap / g.window[2], t2 = tap - row_of * g.window[2], t0 = row_of / g.window[1], t1 = row_of - t0 * g.window[1];
     const ix begin = chunk * g.length, end = begin + g.length < g.lines ? begin + g.length : g.lines;
-    // The places of a line whose windows see a pixel through this tap.
+    // The places of a line whose windows read a pixel through this tap.
     const ix shift = t2 * g.dilation[2] - g.padding[2];
     const ix low = shift < 0 ? (-shift + g.stride[2] - 1) / g.stride[2] : 0;
     const ix most = g.in[2] - 1 - shift < 0 ? 0 : (g.in[2] - 1 - shift) / g.stride[2] + 1;
@@ -254,9 +254,9 @@ bool weight_in_blocks(const ConvShape& s, const Tensor& sums, const Tensor& gy, 
     return work.run(text, column_blocks * row_blocks * s.taps() * s.groups * chunks);
 }
 
-// ---- on any device -------------------------------------------------------------------------------------------------
+// ---- on any device --------------------------------------------------------------------------------------------------
 
-// The same, with memory in this order.
+// A weight with memory in this order.
 Tensor reordered(const ConvShape& s, const Tensor& weight, bool backward) {
     Tensor from = weight_view(s, weight, backward), made = empty(from.shape(), weight.dtype(), weight.device());
     return run_copy(made, from) ? made : Tensor();
@@ -278,7 +278,7 @@ bool run_conv_backward_input(const ConvShape& s, const Tensor& gx, const Tensor&
     return w.defined() && gathered(s, gx, gy, w, Tensor(), true);
 }
 
-// Rows are output channels, columns input channels, for every tap; pixels are cut into chunks, whose sums are added up.
+// Rows are output channels, columns input channels, for every tap; pixels are split into chunks, whose sums are added.
 bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const Tensor& gy, const Tensor& x) {
     if (!computes(x.dtype())) return false;
     int64_t go = s.out_channels / s.groups, gi = s.per_group(), rows = s.batch * s.places();
@@ -343,7 +343,7 @@ bool run_conv_backward_weight(const ConvShape& s, const Tensor& gweight, const T
     return work.run(text + "    }", column_blocks * row_blocks * s.taps() * s.groups * chunks) && join();
 }
 
-// ---- channel by channel --------------------------------------------------------------------------------------------
+// ---- channel by channel ---------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -359,7 +359,7 @@ bool planes(const ConvShape& s, const Tensor& to, const Tensor& from, const Tens
     work.define("SEEN", backward ? "seen_from" : "seen").define("TO", backward ? "g.in" : "g.out");
     work.define("FROM_PIXELS", backward ? "g.places" : "g.pixels")
         .define("TO_PIXELS", backward ? "g.pixels" : "g.places");
-    // Of each input channel some outputs are made: backward all of them are added up.
+    // Each input channel has several outputs: backward sums over them.
     std::string text = R"(    const ix plane = item / TO_PIXELS, place = item - plane * TO_PIXELS, line = place / TO[2];
     const ix b2 = place - line * TO[2], b0 = line / TO[1], b1 = line - b0 * TO[1];
 )";
@@ -419,9 +419,9 @@ bool run_conv_planes_backward_weight(const ConvShape& s, const Tensor& gweight, 
     return run_reduction(device::Reduction::Sum, sums.dtype(), sums, {1, 0}, &flat, nullptr);
 }
 
-// ---- unfolding -----------------------------------------------------------------------------------------------------
+// ---- unfolding ------------------------------------------------------------------------------------------------------
 
-// columns: (batch, groups, channels per group * taps, places), so channels count through the groups.
+// columns: (batch, groups, channels per group * taps, positions), so channels count through the groups.
 bool run_unfold(const ConvShape& s, const Tensor& columns, const Tensor& x) {
     if (!compute_type(x.dtype())) return false;
     Work work(x.device());

@@ -28,7 +28,7 @@ void upload(const Tensor& to, const void* from) {
 
 void to_device(const Tensor& to, const Tensor& from) {
     if (same_layout(to, from)) return upload(to, from.raw());
-    // One element that fills everything; what is laid out or typed otherwise is brought into place here.
+    // Fills with one element; another layout or dtype is converted here.
     if (is_dense(to)) {
         Tensor laid = empty_strided(to.shape(), to.strides(), to.dtype(), cpu_device);
         host().copy(laid, from);

@@ -1,4 +1,4 @@
-// Tensors made by rule, rearrangements by whole runs, and counting.
+// Sequences, rearrangements of contiguous runs, and counting.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ bool is_whole(DType d) { return is_integral(d); }
 
 }  // namespace
 
-// ---- sequences -----------------------------------------------------------------------------------------------------
+// ---- sequences ------------------------------------------------------------------------------------------------------
 
 bool run_progression(const Tensor& t, const device::Progression& p) {
     if (!compute_type(t.dtype())) return false;
@@ -67,7 +67,7 @@ bool run_triangle(const Tensor& t, int64_t first, int64_t last, int64_t columns,
         last - first);
 }
 
-// ---- moving --------------------------------------------------------------------------------------------------------
+// ---- moving ---------------------------------------------------------------------------------------------------------
 
 bool run_repeat(const Tensor& to, const Tensor& from, const Dims& repeats) {
     if (!uses_kernels() || 2 * from.dim() + 1 > max_dims) return false;
@@ -102,11 +102,11 @@ bool run_keep_triangle(const Tensor& to, const Tensor& from, int64_t diagonal, b
         to.numel());
 }
 
-// ---- counting ------------------------------------------------------------------------------------------------------
+// ---- counting -------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Adds `amount` at bin `where` for every element: each item counts a part in a table of its own. The text sets `where`,
+// Adds `amount` at bin `where` for every element: each item counts a part in a separate table. The text sets `where`,
 // or -1.
 bool count(Work& work, const Tensor& in, const Tensor& out, DType table_type, const std::string& place,
            const std::string& amount) {
@@ -126,7 +126,7 @@ bool count(Work& work, const Tensor& in, const Tensor& out, DType table_type, co
     return run_reduction(device::Reduction::Sum, table_type, tables, {1, 0}, &out, nullptr);
 }
 
-// How far v lies between low and high, in bins. Neither the width of the range nor its product may overflow.
+// The position of v between low and high, in bins. Neither the width of the range nor the product may overflow.
 constexpr const char* bin_words = R"(
 FN ix bin_between(T v, T low, T high, ix bins) {
     const T width = high - low, scale = (T)bins, plain = (v - low) * scale / width;
@@ -176,7 +176,7 @@ bool run_count_between(const Tensor& in, const Tensor& edges, const Tensor& weig
                  weights.defined() ? "LOAD_w(i)" : "1");
 }
 
-// ---- small products ------------------------------------------------------------------------------------------------
+// ---- small products -------------------------------------------------------------------------------------------------
 
 bool run_outer(const Tensor& out, const Tensor& x, const Tensor& y) {
     DType d = compute_dtype(out.dtype());

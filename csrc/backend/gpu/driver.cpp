@@ -54,12 +54,12 @@ int device_count(DeviceType type) {
     }
 }
 
-// The devices of a type number their streams together.
+// The devices of a type share their stream numbers.
 static thread_local int stream_of_thread[device_types] = {};
 int current_stream(Device device) { return stream_of_thread[static_cast<size_t>(device.type)]; }
 void set_current_stream(Device device, int stream) { stream_of_thread[static_cast<size_t>(device.type)] = stream; }
 
-// Tensors take memory from the arena of the stream that they are made in.
+// A tensor's memory comes from the arena of the stream that creates it.
 namespace {
 template <DeviceType type>
 struct Memory {
@@ -67,8 +67,8 @@ struct Memory {
     static CachingAllocator& allocator(int index) { return driver(at(index)).allocator(); }
     static void free(int index, Block* block) {
         Driver& d = driver_of_any_process(at(index));
-        if (is_parents(d)) return;  // there it is in use
-        // Another stream may use the memory still, unless only the stream it belongs to ever ran.
+        if (is_parents(d)) return;  // the parent process still uses it
+        // Another stream may still use the memory, unless only its own stream ever ran.
         for (int i = 0; d.streams() > 1 && i < d.streams(); i++) {
             if (i == block->stream) continue;
             Mark mark = d.mark(i);
@@ -87,10 +87,10 @@ struct Memory {
     device_memories[static_cast<size_t>(DeviceType::Sim)] = &Memory<DeviceType::Sim>::functions;
     device_memories[static_cast<size_t>(DeviceType::OpenCL)] = &Memory<DeviceType::OpenCL>::functions;
     device_memories[static_cast<size_t>(DeviceType::CUDA)] = &Memory<DeviceType::CUDA>::functions;
-    // GPUs come first among OpenCL's devices.
+    // GPUs come first among OpenCL devices.
     best_accelerator = [] {
         if (cuda_devices()) return Device{DeviceType::CUDA, 0};
-        if (opencl_devices() == 0) opencl_driver(0);  // says why
+        if (opencl_devices() == 0) opencl_driver(0);  // raises the reason
         return Device{DeviceType::OpenCL, 0};
     };
     chosen_accelerator = [] {
@@ -148,7 +148,7 @@ void synchronize(Device device) {
     raise_faults(device);
 }
 
-// ---- ops without kernels ------------------------------------------------------------------------------------------
+// ---- ops without kernels --------------------------------------------------------------------------------------------
 
 namespace {
 

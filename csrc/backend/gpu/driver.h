@@ -1,8 +1,8 @@
-// What an accelerator's driver offers: memory, streams that work through copies and kernels in order, and a compiler.
+// The interface of an accelerator's driver: memory, streams that execute copies and kernels in order, and a compiler.
 // The kernels of backend/gpu are written once, as text in a small vocabulary (source.h), and run on every driver.
 //
 // Addresses of device memory are plain pointers, so that views, plans and overlap checks work as on the host, but the
-// host must not follow them: they lie where reading faults.
+// host must not dereference them: reading them faults.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +24,13 @@ struct Kernel {
     virtual ~Kernel() = default;
 };
 
-// A place in a stream: everything submitted before it is done when the stream has come that far.
+// A position in a stream, reached when everything submitted before it is done.
 struct Mark {
     int stream = 0;
     uint64_t number = 0;
 };
 
-// What FAIL(code, index) in a kernel means, by code: {index}, {a} and {b} in the text are replaced.
+// The error that FAIL(code, index) in a kernel stands for, by code: {index}, {a} and {b} in the text are replaced.
 struct Fault {
     ErrorKind kind;
     const char* text;
@@ -42,12 +42,12 @@ struct Launch {
     char* const* pointers = nullptr;
     const void* params = nullptr;
     size_t bytes = 0;               // of params
-    const Fault* faults = nullptr;  // of kernels that contain FAIL, with two numbers for the texts
+    const Fault* faults = nullptr;  // for kernels that contain FAIL, with two numbers for the texts
     int64_t a = 0, b = 0;
-    int codes = 1 << 30;  // how many faults there are; kernels of users may report others
+    int codes = 1 << 30;  // number of faults; users' kernels may report others
 };
 
-// What kernels write when they fail: the first one since it was taken.
+// Written by failing kernels: holds the first failure since it was last taken.
 struct FaultWord {
     int32_t set = 0, code = 0;
     int64_t launch = 0, index = 0;
@@ -56,87 +56,87 @@ struct FaultWord {
 class Driver {
   public:
     virtual ~Driver() = default;
-    // Of the process that it works in: a forked child has none of the parent's streams.
+    // Of the process that created it: a forked child has none of the parent's streams.
     const uint32_t generation = fork_generation.load();
     virtual const char* name() const = 0;
     virtual Device device() const = 0;
-    // Whether kernels run on a processor: few items that use long vectors and the caches suit it, not many small ones.
+    // Whether kernels run on a CPU: then few items with long vectors that use the caches are best, not many small ones.
     virtual bool is_processor() const = 0;
     virtual CachingAllocator& allocator() = 0;
 
-    // Streams are numbered from 0, the default one. Work of one stream is done in order; streams run side by side.
+    // Streams are numbered from 0, the default one. Work of one stream runs in order; streams run concurrently.
     virtual int create_stream() = 0;
     virtual int streams() const = 0;
     virtual Mark mark(int stream) = 0;
     virtual bool reached(const Mark& mark) = 0;
-    // Blocks at most `milliseconds`; false when the mark was not reached.
+    // Blocks for at most `milliseconds`; false if the mark was not reached.
     virtual bool wait(const Mark& mark, int milliseconds) = 0;
-    // What is submitted to `stream` from now on waits for the mark.
+    // Work submitted to `stream` from now on waits for the mark.
     virtual void wait_in_stream(int stream, const Mark& mark) = 0;
-    // When the stream came by the mark, in milliseconds of one clock; negative when nobody asked with `mark_time`.
+    // Records when the stream reaches the mark, in milliseconds of one clock; stays negative until then.
     virtual void mark_time(int stream, std::shared_ptr<double> when) = 0;
     // Whether that clock is std::chrono::steady_clock.
     virtual bool uses_host_clock() const { return false; }
 
-    // `from` may be reused at once. Everything below returns before it is done.
+    // `from` may be reused at once. Everything below returns before the work is done.
     virtual void upload(int stream, void* to, const void* from, size_t bytes) = 0;
-    // Waits for the stream, raising what its kernels reported, and returns when the bytes are there.
+    // Waits for the stream, raises errors its kernels reported, and returns when the bytes have arrived.
     void download(int stream, void* to, const void* from, size_t bytes);
-    // What is there already.
+    // Reads without waiting for streams.
     virtual void read(void* to, const void* from, size_t bytes) = 0;
     virtual void copy(int stream, void* to, const void* from, size_t bytes) = 0;
     virtual void fill(int stream, void* to, const void* element, size_t size, size_t count) = 0;
 
-    // The kernels of a program, as many as it names; none where they cannot be built (why() says so). Not cached here:
-    // keep what you get, for as long as you like.
+    // The kernels named by a program, or none if they cannot be built (why() gives the reason). Not cached here:
+    // callers may keep the kernels for as long as they like.
     virtual std::vector<const Kernel*> build(const Program& program) = 0;
-    // `number` is what FAIL writes down. Use gpu::launch.
+    // `number` is the launch's number, which FAIL records. Use gpu::launch.
     virtual void launch(int stream, const Launch& launch, int64_t number) = 0;
-    // What the stream's kernels wrote, if they did; the word is free again then.
+    // Takes what the stream's kernels reported, if anything; clears the word.
     virtual bool take_fault(int stream, FaultWord& word) = 0;
 
     // Why the last program could not be built, or "".
     virtual std::string why() const = 0;
 };
 
-// The prefix of the Python environment, where drivers may lie; set by the bindings.
+// The prefix of the Python environment, where drivers may be installed; set by the bindings.
 extern std::string (*python_prefix)();
 
-// How many devices of a type there are.
+// Number of devices of a type.
 int device_count(DeviceType type);
-// Of a device that tensors can be on; an error in a forked child, which has none of the parent's streams.
+// The driver of a device that tensors can be on; an error in a forked child, which has none of the parent's streams.
 Driver& driver(Device device);
 
-// The stream that this thread's ops go to.
+// The stream used by this thread's ops.
 int current_stream(Device device);
 void set_current_stream(Device device, int stream);
 
-// Launches a kernel on this thread's stream; returns at once. What it reports by FAIL is raised at the next wait.
+// Launches a kernel on this thread's stream; returns at once. Errors reported by FAIL are raised at the next wait.
 void launch(Device device, const Launch& launch);
 
-// Waits without the interpreter lock, and raises what kernels reported.
+// Waits without the interpreter lock, and raises errors reported by kernels.
 void wait(Device device, const Mark& mark);
-// Only waits: for destructors.
+// Waits without raising: for destructors.
 void wait_quietly(Device device, const Mark& mark);
 void raise_faults(Device device);
-// The error that a launch reported.
+// Raises the error that a launch reported.
 [[noreturn]] void raise_fault(const Launch& launch, const FaultWord& word, const std::string& where);
-// The line of the user's program that runs now; set by the bindings.
+// The line of the user's program being executed; set by the bindings.
 extern Location (*line_now)();
 // Waits for all streams.
 void synchronize(Device device);
 
-// ---- ops without kernels ------------------------------------------------------------------------------------------
+// ---- ops without kernels --------------------------------------------------------------------------------------------
 
-// Whether kernels are built and used; off, everything runs on the CPU: for tests of just that.
+// Whether kernels are built and used. When off, everything runs on the CPU, for tests of the fallback.
 bool uses_kernels();
 void set_uses_kernels(bool on);
-// Whether ops that would run on the CPU are errors.
+// Whether ops that would fall back to the CPU raise an error.
 bool is_strict();
 void set_strict(bool on);
-// An op is about to run on the CPU: counts it, or refuses.
+// An op is about to run on the CPU: counts it, or raises in strict mode.
 void count_fallback(Device device);
-// The op launches a kernel of its own.
+// Counts an op that launches a kernel of its own.
 void count_kernel();
 struct Count {
     std::string op;
@@ -144,7 +144,7 @@ struct Count {
 };
 std::vector<Count> coverage();
 void reset_coverage();
-// Says once per process that ops run on the CPU; set by the bindings.
+// Reports once per process that ops run on the CPU; set by the bindings.
 extern void (*report_fallback)(const char* op, Device device);
 
 }  // namespace fb::gpu

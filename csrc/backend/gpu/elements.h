@@ -1,4 +1,4 @@
-// Kernels that compute element by element over tensors that broadcast together, from text.
+// Elementwise kernels from text, over tensors that broadcast together.
 #pragma once
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace fb::gpu {
 
-// A result, and the expression of its elements, of type `computed`.
+// A result, and the expression for its elements, of type `computed`.
 struct Output {
     Tensor tensor;
     std::string value;
@@ -16,21 +16,21 @@ struct Output {
 };
 using Reals = std::vector<std::pair<std::string, double>>;
 
-// Runs over the shape of the outputs, which is the same and may be written in place. The inputs, in the order of names
-// x, y, z, u, v, w and s, are values of the type T (ints where `conditions` has their bit), `reals` are members of g.
-// Statements come before all outputs are written. At most eight tensors. False where there is no kernel.
+// Runs over the common shape of the outputs, which may be inputs too (in place). The inputs, named x, y, z, u, v, w and
+// s in this order, are values of type T (ints where their bit of `conditions` is set); `reals` are members of g.
+// Statements are executed before any output is written. At most eight tensors. Returns false if there is no kernel.
 bool run_elements(const std::vector<Output>& outputs, DType compute, const std::vector<Tensor>& in,
                   const Reals& reals = {}, const std::string& statements = "", unsigned conditions = 0,
                   const Numbers::Exact* value = nullptr);
 
-// One row of a contiguous tensor along a dimension: with `at` its first element, elements are g.inner apart.
+// A row of a contiguous tensor along a dimension: `at` is its first element, elements are g.inner apart.
 struct RowShape {
     int64_t outer = 1, n = 1, inner = 1;
     RowShape(const Tensor& t, int64_t dim) {
         for (int64_t d = 0; d < t.dim(); d++) (d < dim ? outer : d > dim ? inner : n) *= t.shape()[d];
     }
     int64_t rows() const { return outer * inner; }
-    // An item for each row.
+    // One item per row.
     Work& describe(Work& work) const { return work.number("n", n).number("inner", inner); }
     static constexpr const char* begin =
         "    const ix outer = item / g.inner, at = outer * g.n * g.inner + (item - outer * g.inner);\n";

@@ -7,7 +7,7 @@ namespace fb::gpu {
 
 namespace {
 
-// Host memory lies there as the device's does modulo this, so that every dtype stays aligned.
+// Host memory has the same alignment as the device's, modulo this, so that every dtype stays aligned.
 constexpr int64_t grain = 16;
 
 }  // namespace
@@ -51,7 +51,7 @@ void Mirror::fetch() {
 Tensor Mirror::on_host(const Tensor& t) const {
     if (t.device().type == DeviceType::CPU) return t;
     if (t.numel() == 0 && !whole_) {
-        // Only the shape counts.
+        // Only the shape matters.
         Tensor nothing = empty(t.shape(), t.dtype(), cpu_device);
         return make_view(nothing.storage_ref(), t.dtype(), t.shape(), t.strides(), 0);
     }

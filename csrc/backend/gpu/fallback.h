@@ -1,5 +1,5 @@
-// Primitives that a device has no kernel for run on the CPU: what they read and write comes to the host, and goes back.
-// The template makes such an entry for every member of a family from its type alone.
+// CPU fallback for primitives without a kernel: the memory they access is copied to the host and back. The template
+// derives such an entry for every member of a family from its type.
 #pragma once
 #include <bit>
 #include <tuple>
@@ -15,7 +15,7 @@
 
 namespace fb::gpu {
 
-// Calls f(tensor) for the tensors in an argument or a result of a primitive.
+// Calls f(tensor) for the tensors in an argument or result of a primitive.
 template <class F>
 void each_tensor(Tensor& t, F f) {
     if (t) f(t);
@@ -58,22 +58,22 @@ void each_tensor(device::Distinct& p, F f) {
 template <class T>
 concept HasTensors = requires(T& value) { each_tensor(value, [](Tensor&) {}); };
 
-// The memory that the tensors of one call take up on a device, on the host for the time of the call.
+// A copy on the host of the device memory used by the tensors of one call, for the duration of the call.
 class Mirror {
   public:
-    // `whole`: what the primitive touches is not only what its tensors show, as they come with offsets into memory.
+    // `whole`: the primitive accesses more than its tensors show, since they come with offsets into memory.
     explicit Mirror(bool whole = false) : whole_(whole) {}
-    void note(const Tensor& t);  // every tensor first
+    void note(const Tensor& t);  // must be called for every tensor first
     void fetch();
     Tensor on_host(const Tensor& t) const;
-    Tensor on_device(const Tensor& t) const;  // a result that was made on the host
-    // Nothing says what was written, so everything goes back.
+    Tensor on_device(const Tensor& t) const;  // a result that was created on the host
+    // Copies everything back, since it is not known what was written.
     void give_back();
 
   private:
     struct Part {
         const Storage* storage;
-        int64_t low, high;  // bytes that are used
+        int64_t low, high;  // range of bytes used
         Ref<Storage> host;
     };
     bool whole_;
@@ -81,7 +81,7 @@ class Mirror {
     std::optional<Device> device_;
 };
 
-// How an argument is held during the call: what has tensors as a copy, anything else as it is.
+// An argument during the call: tensors are replaced by copies, everything else is passed on.
 template <class A>
 using Held = std::conditional_t<HasTensors<std::remove_cvref_t<A>>, std::remove_cvref_t<A>, A>;
 

@@ -1,4 +1,4 @@
-// What accelerators have: kernels where there are some, and for all else the CPU.
+// The entries of accelerators: kernels where there are some, and the CPU fallback for all others.
 #include "backend/gpu/families.h"
 
 #include "backend/gpu/fallback.h"
@@ -18,7 +18,7 @@ namespace {
 
 using namespace device;
 
-// Pointers to tensors do not say how many there are: these are written out.
+// Pointers to tensors do not carry their count: these entries are written by hand.
 void run(const Formula& formula, DType common, const Tensor& out, const Tensor* const* in, const Numbers* numbers,
          double cost) {
     if (run_loop(formula, common, out, in, numbers)) return;
@@ -74,7 +74,7 @@ void dot(const Tensor& out, const Tensor& x, const Tensor& y, bool conjugate) {
                                                                              out, x, y, conjugate);
 }
 
-// An entry that tries a kernel first. Kernels of primitives that give something back return it, or nothing.
+// An entry that tries a kernel first. Kernels of primitives with a result return it, or nothing.
 template <auto kernel, auto member>
 struct Try;
 template <class Family, class... A, bool (*kernel)(A...), void (*Family::*member)(A...)>
@@ -153,9 +153,9 @@ Normalizing with_kernels(Normalizing all) {
     return all;
 }
 ConvAlgorithm choose(ConvPass pass, const ConvShape& s, const Tensor& given, bool planes) {
-    return on<Convolving>(cpu_device).choose(pass, s, given, planes);  // looks at shapes and strides only
+    return on<Convolving>(cpu_device).choose(pass, s, given, planes);  // reads shapes and strides only
 }
-// Values that are not finite are no trouble here.
+// Values that are not finite need no special handling here.
 bool planes_forward(const ConvShape& s, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
     return run_conv_planes_forward(s, y, x, w, bias) ||
            run_on_host<bool, const ConvShape&, const Tensor&, const Tensor&, const Tensor&, const Tensor&>(

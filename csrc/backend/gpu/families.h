@@ -1,6 +1,6 @@
 // The primitives that have kernels on accelerators. Each has the arguments of its entry in a family of csrc/device and
-// returns false, with nothing done, where there is no kernel for the dtypes or the layout at hand; the caller then runs
-// on the CPU (families.cpp).
+// returns false, without doing anything, if there is no kernel for the given dtypes or layouts; the caller then falls
+// back to the CPU (families.cpp).
 #pragma once
 #include "device/attention.h"
 #include "device/convolution.h"

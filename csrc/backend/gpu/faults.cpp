@@ -1,5 +1,5 @@
-// Errors that kernels find. A kernel writes a word in its stream (FAIL, Note [Kernel text]); what the word means is
-// kept here by the number of the launch, and raised when somebody waits for the device.
+// Errors found by kernels. A kernel writes a word in its stream (FAIL, Note [Kernel text]); the meaning of the word is
+// stored here under the number of the launch, and raised at the next wait for the device.
 #include <array>
 #include <mutex>
 

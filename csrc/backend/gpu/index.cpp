@@ -1,5 +1,5 @@
-// Reading and writing by indices. Where several values meet one element, one item takes them all, in order: the result
-// is the CPU's, and nothing needs atomics.
+// Reading and writing by indices. If several values are combined into one element, one item processes them all, in
+// order: the result equals the CPU's, without atomics.
 #include <algorithm>
 #include <bit>
 
@@ -13,7 +13,7 @@ namespace {
 
 using device::Combine;
 
-// The same memory as elements that kernels can move: numbers of 16 bytes become pairs.
+// The same memory as elements that kernels can move: 16-byte numbers become pairs.
 Tensor as_words(const Tensor& t) {
     static constexpr DType words[] = {DType::U8, DType::U16, DType::U32, DType::U64};
     int size = t.itemsize();
@@ -27,7 +27,7 @@ Tensor as_words(const Tensor& t) {
     return make_view(t.storage_ref(), DType::U64, shape, strides, 2 * t.offset());
 }
 
-// `count` dimensions of two tensors, walked together.
+// `count` dimensions of two tensors, iterated together.
 void plan_of(LoopPlan& plan, const Tensor& a, int64_t a_first, const Tensor& b, int64_t b_first, int64_t count) {
     auto part = [&](const Tensor& t, int64_t first) {
         Dims shape(t.shape().begin() + first, t.shape().begin() + first + count);
@@ -38,7 +38,7 @@ void plan_of(LoopPlan& plan, const Tensor& a, int64_t a_first, const Tensor& b, 
     const Tensor* operands[] = {&x, &y};
     make_plan(plan, x.shape(), operands, 2);
 }
-// Members <name>_shape, <name>_to and <name>_from, and text that walks them: adds the place of number `index`.
+// Declares members <name>_shape, <name>_to and <name>_from, and returns text that adds the offset of element `index`.
 std::string describe(Work& work, const LoopPlan& plan, const std::string& name, int itemsize) {
     int64_t to[max_dims], from[max_dims];
     for (int d = 0; d < plan.ndim; d++) {
@@ -68,7 +68,7 @@ std::string joined(Combine combine, const std::string& old, const std::string& v
     return value;
 }
 
-// Offsets lead anywhere in a tensor's memory: as a number of a launch this makes its indices wide enough.
+// Offsets may point anywhere in a tensor's storage: passed as a number of a launch, this makes its indices wide enough.
 int64_t extent(const Tensor& t) { return static_cast<int64_t>(t.storage().bytes()) / t.itemsize(); }
 
 constexpr Fault out_of_range{ErrorKind::Index, "index {index} is out of bounds for dimension {a} with size {b}"};
@@ -131,7 +131,7 @@ bool run_gather_rows(const Tensor& to, const Tensor& rows, const Tensor& offsets
     const ix i = left - rest * g.n, stop = first + g.chunk < g.block ? first + g.chunk : g.block;
     ix put = 0, got = (ix)(offsets[i] / (g.bytes < 1 ? 1 : g.bytes));
     )" + describe(work, outer, "before", size);
-    // The block's own dimensions are those of `to`, behind n.
+    // The block's own dimensions are those of `to` after n.
     text += "    put += i * g.block;\n";
     if (flat) {
         text += "    for (ix a = first; a < stop; a++) to[put + a] = from[got + a];";
@@ -192,18 +192,18 @@ bool run_scatter_rows(const Tensor& rows, const Tensor& from, const Tensor& offs
     return work.run(text, outer.numel * chunks);
 }
 
-// ---- along a dimension ---------------------------------------------------------------------------------------------
+// ---- along a dimension ----------------------------------------------------------------------------------------------
 
 namespace {
 
-// `t` as every line along `dim` sees it: index 0, repeated.
+// `t` viewed for lines along `dim`: index 0, expanded.
 Tensor spread(const Tensor& t, int64_t dim, const Dims& shape) {
     Dims strides = t.strides();
     strides[dim] = 0;
     return view_of(t, shape, strides, t.offset());
 }
 
-// Dimensions of three tensors of one shape but one, which are walked by `rest`, into places a_, b_ and c_.
+// All but one dimension of three tensors, iterated by `rest`, as offsets a_, b_ and c_.
 std::string describe(Work& work, const Dims& shape, int64_t without, const Tensor& a, const Tensor& b,
                      const Tensor& c) {
     int64_t sizes[max_dims], steps[3][max_dims], n = 0;
@@ -276,7 +276,7 @@ bool run_scatter(const Tensor& t, int64_t dim, const Tensor& index, const Tensor
                     index.numel() / n);
 }
 
-// One item: elements of the view may be one in memory.
+// A single item: elements of the view may share memory.
 bool run_add_overlapping(const Tensor& view, const Tensor& from) {
     if (!uses_kernels() || !compute_type(view.dtype())) return false;
     if (view.numel() == 0) return true;
@@ -295,12 +295,12 @@ bool run_divide_by_counts(const Tensor& t, const Tensor& counts) {
     return run_elements({{t, value, d}}, d, {t, counts});
 }
 
-// ---- masks ---------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
 bool run_mask_fill(const Tensor& to, const Tensor& from, const Tensor& mask, const Tensor& value) {
     if (!uses_kernels() || to.itemsize() == 16) return false;
     Tensor w = as_words(to);
-    // A number on the host comes as the bits of its dtype.
+    // A number on the host is passed as the bits of its dtype.
     Tensor bits = as_words(value);
     if (value.device().type == DeviceType::CPU && w.dtype() == DType::U64)
         bits = make_view(value.storage_ref(), DType::I64, value.shape(), value.strides(), value.offset());
@@ -311,7 +311,7 @@ namespace {
 
 constexpr int64_t mask_block = 1024;
 
-// How many elements of a contiguous mask are true before each block, on the device, and in all.
+// Number of true elements of a contiguous mask before each block, on the device, and in total.
 struct Starts {
     Tensor before;
     int64_t total = 0, blocks = 0;
@@ -340,7 +340,7 @@ bool count_blocks(const Tensor& mask, Starts& s) {
     d.upload(current_stream(mask.device()), s.before.raw(), counts.data(), counts.size() * sizeof(int64_t));
     return true;
 }
-// Runs the statements for every true element: number i in the mask, number k in the result.
+// Runs the statements for every true element: index i in the mask, index k in the result.
 bool each_true(Work& work, const Tensor& mask, const Starts& s, const std::string& statements) {
     work.tensor("mask", mask).tensor("before", s.before).number("n", mask.numel()).number("block", mask_block);
     return work.run(R"(    const ix begin = item * g.block, end = begin + g.block < g.n ? begin + g.block : g.n;

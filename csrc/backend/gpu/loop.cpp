@@ -1,4 +1,4 @@
-// Formulas over tensors that broadcast together, one kernel for each formula, combination of dtypes and kind of layout.
+// Formulas over tensors that broadcast together: one kernel per formula, combination of dtypes and kind of layout.
 #include <algorithm>
 #include <bit>
 
@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t group_items = 128;
 
-// An operand as the compute type. A number on the host comes as a number, not as memory.
+// An operand in the compute type. A number on the host is passed as a number, not as memory.
 struct Operands {
     Work& work;
     DType compute;
     std::string loads;
 
-    // False when there is no conversion; `index` of the element.
+    // Returns false if there is no conversion; `index` of the element.
     bool add(char name, const Tensor& t, char* at, bool condition, const std::string& index) {
         std::string x(1, name), type = condition ? "int" : "T", value;
         if (!at) {
@@ -65,8 +65,8 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
     LoopPlan plan;
     make_plan(plan, out.shape(), operands, count);
     auto stride = [&](int k, int d) { return plan.operands[k].strides[d] / itemsize(plan.operands[k].dtype); };
-    // Where every element follows the one before, or all are one, items are elements. Otherwise the place of a row is
-    // found once for a piece of it.
+    // If all elements are contiguous, or all the same, items are elements. Otherwise the offset of a row is computed
+    // once for a piece of it.
     bool flat = plan.ndim <= 1;
     for (int k = 0; k < count && plan.ndim == 1; k++) flat &= stride(k, 0) == 0 || stride(k, 0) == 1;
     Work work(out.device());
@@ -102,7 +102,7 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
     std::string once = made.loads + stores;
     if (flat) return work.run("    " + once, out.numel());
 
-    // A group takes a piece of a long row, side by side; an item takes a short row.
+    // A group processes a piece of a long row with adjacent items; an item processes a short row.
     int64_t row = plan.shape[0];
     bool long_rows = row >= group_items / 2;
     int64_t chunk = long_rows ? group_items : row, chunks = (row + chunk - 1) / chunk;
@@ -130,7 +130,7 @@ bool run_elements(const std::vector<Output>& outputs, DType compute, const std::
 
 namespace {
 
-// What a formula's result is computed as.
+// The compute type of a formula's result.
 DType computed_as(formulas::Result result, DType compute) {
     return result == formulas::Result::Bool ? DType::Bool : result == formulas::Result::Int32 ? DType::I32 : compute;
 }

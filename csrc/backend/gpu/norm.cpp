@@ -1,4 +1,4 @@
-// Normalization: statistics as reductions, what is made with them element by element; rows have kernels of their own.
+// Normalization: statistics as reductions, results computed elementwise; rows have kernels of their own.
 #include <algorithm>
 
 #include "backend/gpu/elements.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace device;
 
-// x as (batch, channels, pixels), whatever its order in memory.
+// x as (batch, channels, pixels), for either memory order.
 Tensor planes_of(const NormShape& s, const Tensor& x) {
     Dims strides = s.last ? Dims{s.channels * s.pixels, 1, s.channels} : Dims{s.channels * s.pixels, s.pixels, 1};
     return view_of(x, {s.batch, s.channels, s.pixels}, strides, x.offset());
@@ -20,9 +20,9 @@ Tensor groups_of(const NormShape& s, int64_t groups, const Tensor& x) {
     Dims strides = s.last ? Dims{row, size, 1, s.channels} : Dims{row, size * s.pixels, s.pixels, 1};
     return view_of(x, {s.batch, groups, size, s.pixels}, strides, x.offset());
 }
-// One number per channel, to broadcast against planes.
+// One number per channel, shaped to broadcast against planes.
 Tensor per_channel(const Tensor& t) { return view_of(t, {1, t.numel(), 1}, {0, 1, 0}, t.offset()); }
-// One per channel and one per sample and group, to broadcast against groups.
+// One per channel and one per sample and group, shaped to broadcast against groups.
 Tensor per_channel(const Tensor& t, int64_t groups) {
     int64_t size = t.numel() / groups;
     return view_of(t, {1, groups, size, 1}, {0, size, 1, 0}, t.offset());
@@ -41,7 +41,7 @@ bool moments(const Tensor& in, const Dims& reduced, const Tensor& variance, cons
 }
 Tensor like(const Tensor& t, const Dims& shape) { return empty(shape, t.dtype(), t.device()); }
 
-// The tensors that are there, and a text with their names for parts that are.
+// The defined tensors, and a text with their names for defined parts.
 struct Inputs {
     std::vector<Tensor> all;
     std::string add(const Tensor& t) {
@@ -93,7 +93,7 @@ bool run_batch_norm_gradient(const NormShape& s, const NormGradients& to, const 
     Tensor planes = planes_of(s, x), grads = planes_of(s, g), mean = per_channel(made.mean),
            rstd = per_channel(made.rstd);
     if (shifted.defined()) {
-        // What the relu let through.
+        // The gradient after the relu's mask.
         Tensor passed = like(x, x.shape());
         Inputs in;
         std::string gs = in.add(grads), xs = in.add(planes), rs = in.add(rstd), ss = in.add(per_channel(shifted));
@@ -170,7 +170,7 @@ bool run_group_norm_gradient(const NormShape& s, const NormGradients& to, const 
                         {{"share", double(groups) / double(s.channels * s.pixels)}});
 }
 
-// ---- rows ----------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 bool run_row_norm(const Tensor& y, const Statistics& made, const Tensor& x, const Affine& affine, int64_t size,
                   double eps, bool centered) {

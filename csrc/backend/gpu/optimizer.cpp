@@ -1,4 +1,4 @@
-// Optimizer steps: one kernel per parameter, which reads and writes everything once.
+// Optimizer steps: one kernel per parameter, which reads and writes each tensor once.
 #include "backend/gpu/elements.h"
 #include "backend/gpu/families.h"
 
@@ -7,8 +7,8 @@ namespace {
 
 using namespace device;
 
-// Runs the statements for every row. Columns are p (x), g (y) and the state (z, u, v); `written` of them change, which
-// the statements leave in variables of these names.
+// Runs the statements for every row. Columns are p (x), g (y) and the state (z, u, v); the first `written` of them
+// change: the statements assign variables of these names.
 bool each(const OptimizerRows& rows, int columns, const std::string& written, Reals reals,
           const std::string& statements) {
     for (const OptimizerRow& row : rows) {
@@ -79,7 +79,7 @@ bool run_adadelta(const OptimizerRows& rows, const AdadeltaStep& s) {
 
 bool run_adam(const OptimizerRows& rows, const AdamStep& s) {
     std::string text = "    a = a + g.w1 * (d - a);\n    b = g.beta2 * b + g.w2 * d * d;\n    T v = b;\n";
-    // A NaN stays one.
+    // NaN is kept.
     if (s.amsgrad) text += "    v = v > c || v != v ? v : c;\n    c = v;\n";
     text += "    T way = g.rate * a;\n";
     if (s.with_gradient) text += "    way += g.grad_rate * d;\n";

@@ -1,4 +1,4 @@
-// Pooling: an item makes one element of the result.
+// Pooling: an item computes one element of the result.
 #include <algorithm>
 
 #include "backend/gpu/elements.h"
@@ -35,7 +35,7 @@ Tables spans_of(const PoolingShape& s, Device device) {
     }
     return upload(device, rows);
 }
-// Of every coordinate, the windows that it lies in: the first, and one past the last.
+// For each coordinate, the windows that contain it: the first, and one past the last.
 Tables covers_of(const PoolingShape& s, Device device) {
     std::vector<int64_t> rows[3];
     for (int d = 0; d < 3; d++) {
@@ -64,8 +64,8 @@ Work& describe(Work& work, const Tables& t, const char* name) {
     return work.tensor(name, t.tensor).numbers(std::string(name) + "_at", t.first, 3);
 }
 
-// Of element `item` of (batch, channels, SIZES): plane, its coordinates, and where the same plane begins in the other
-// tensor with OTHER places; elements of a plane are NEXT apart.
+// For element `item` of (batch, channels, SIZES): its plane, its coordinates, and the start of the same plane in the
+// other tensor, which has OTHER places; elements of a plane are NEXT apart.
 constexpr const char* coordinates = R"(
 #if LAST
     const ix pixel_ = item / g.channels, channel_ = item - pixel_ * g.channels, n_ = pixel_ / COUNT;
@@ -166,7 +166,7 @@ Work& checked(Work& work, const PoolingShape& s) { return work.on_fail(bad_index
 
 }  // namespace
 
-// An item takes one plane: windows that overlap add to one element one after the other.
+// An item processes one plane: overlapping windows add to an element in order.
 bool run_pool_scatter(const PoolingShape& s, const Tensor& big, const Tensor& small, const Tensor& indices, bool add) {
     if (!takes(big.dtype())) return false;
     if (big.numel() == 0 && small.numel() == 0) return true;

@@ -5,7 +5,7 @@
 namespace fb::gpu {
 namespace {
 
-// Adds numbers in groups, with 64-bit arithmetic, and reports an error.
+// Sums numbers in groups, with 64-bit arithmetic, and reports an error.
 const Program& probe_program() {
     static const Program probe{
         "typedef struct { i64 n; f32 factor; } Params;\nFN f32 scaled(f32 x, f32 by) { return x * by; }\n",

@@ -1,6 +1,6 @@
-// Products of matrices: one item of the kernel makes a block of one result in registers. Where neither operand's
-// columns lie side by side, an item takes one scalar product along both. On processors large products go another way:
-// b is brought into panels as wide as a block, so that an item reads it from front to end.
+// Matrix products: an item computes a block of one result in registers. If neither operand's columns are contiguous, an
+// item computes one dot product along both. On processors, large products are different: b is packed into panels as
+// wide as a block, so that an item reads it sequentially.
 #include <algorithm>
 
 #include "backend/gpu/blocks.h"
@@ -36,7 +36,7 @@ struct Problem {
 bool is_one(const Scalar& s) { return s.kind != Kind::Complex && s.to<double>() == 1; }
 bool is_zero(const Scalar& s) { return s.kind != Kind::Complex && s.to<double>() == 0; }
 
-// The value `sum` of element (row, column) is stored.
+// Text that stores the value `sum` of element (row, column).
 std::string store(Work& work, const Problem& p, DType compute, const std::string& sum, const std::string& row,
                   const std::string& column) {
     auto number = [&](const char* name, const Scalar& s) {
@@ -54,7 +54,7 @@ std::string store(Work& work, const Problem& p, DType compute, const std::string
     return "STORE_c(" + at + ", (T)(" + value + "));";
 }
 
-// Dimensions before the last two, which are walked by `rest`; adds to pc, pa and pb.
+// The batch dimensions, iterated by `rest`; adds to pc, pa and pb.
 int64_t describe_batch(Work& work, const Tensor& c, const Tensor& a, const Tensor& b, int64_t batch) {
     int64_t shape[max_dims], strides[3][max_dims], matrices = 1;
     const Tensor* operands[] = {&c, &a, &b};
@@ -77,13 +77,13 @@ constexpr const char* walk_batch = R"(    for (int d = 0; d < NB; d++) {
     }
 )";
 
-// ---- on processors -------------------------------------------------------------------------------------------------
+// ---- on processors --------------------------------------------------------------------------------------------------
 
-// The numbers of `t` in rows of the compute type, one after the other.
+// `t` as contiguous rows of the compute type.
 Tensor in_rows(const Matrix& m, int64_t rows, int64_t columns, DType compute) {
     Dims shape = m.tensor.shape(), strides = m.tensor.strides();
     int64_t batch = m.tensor.dim() - 2;
-    shape[batch] = rows;  // what is given may be its transposed
+    shape[batch] = rows;  // what is given may be its transpose
     shape[batch + 1] = columns;
     strides[batch] = m.row;
     strides[batch + 1] = m.column;
@@ -93,7 +93,7 @@ Tensor in_rows(const Matrix& m, int64_t rows, int64_t columns, DType compute) {
     return run_copy(made, from) ? made : Tensor();
 }
 
-// Blocks. Where b is used by few rows, or small, it is read as it lies; otherwise it comes in panels.
+// Blocks. If b is small or used by few rows, it is read in place; otherwise it is packed into panels.
 bool launch_blocks(const Problem& p, bool in_place) {
     const Tensor& c = p.c.tensor;
     DType compute = compute_dtype(c.dtype());
@@ -131,7 +131,7 @@ bool launch_blocks(const Problem& p, bool in_place) {
         (in_place ? "c0" : "panel * g.length * W") + ";\n";
     for (int64_t r = 0; r < block.height; r++) {
         std::string n = std::to_string(r);
-        // Rows beyond the last are computed as the first, and not stored.
+        // Rows beyond the last are computed like the first, and not stored.
         text += "    GLOBAL const T* x" + n + " = a + pa + (r0 + (" + n + " < height ? " + n + " : 0)) * g.ar;\n";
     }
     text += block_sums(block) + "    for (ix k = 0; k < g.length; k++, y += " + (in_place ? "g.bk" : "W") + ") {\n" +
@@ -140,7 +140,7 @@ bool launch_blocks(const Problem& p, bool in_place) {
     return work.run(text, matrices * row_blocks * column_blocks);
 }
 
-// Scalar products along rows of a and columns of b, four by four.
+// Dot products of rows of a and columns of b, four by four.
 bool launch_dots(const Problem& p) {
     const Tensor& c = p.c.tensor;
     DType compute = compute_dtype(c.dtype());
@@ -190,7 +190,7 @@ bool launch_dots(const Problem& p) {
     return work.run(text, matrices * row_blocks * column_blocks);
 }
 
-// Nothing where the product is too small for more than one kernel.
+// Nothing if the product is too small for more than one kernel.
 std::optional<bool> solve_on_processor(const Problem& p) {
     DType compute = compute_dtype(p.c.tensor.dtype());
     if (!has_blocks(p.c.tensor.device(), compute)) return std::nullopt;
@@ -204,7 +204,7 @@ std::optional<bool> solve_on_processor(const Problem& p) {
     return launch_blocks(p, false);
 }
 
-// ---- on any device -------------------------------------------------------------------------------------------------
+// ---- on any device --------------------------------------------------------------------------------------------------
 
 bool launch(const Problem& p) {
     const Tensor &c = p.c.tensor, &a = p.a.tensor, &b = p.b.tensor;
@@ -246,7 +246,7 @@ bool launch(const Problem& p) {
     for (int64_t r = 0; r < height; r++) {
         std::string n = std::to_string(r);
         text += "    T s" + n + "[C];\n    UNROLL for (int j = 0; j < C; j++) s" + n + "[j] = (T)0;\n";
-        // Rows beyond the last are computed as the last, and not stored.
+        // Rows beyond the last are computed like the last, and not stored.
         text += "    const ix a" + n + " = pa + (" + n + " < height ? " + n + " : height - 1) * g.ar;\n";
         loads += "const T x" + n + " = (T)LOAD_a(a" + n + " + k * g.ak); ";
         products += "s" + n + "[j] += x" + n + " * y; ";
@@ -286,11 +286,11 @@ bool solve(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alph
         p.bias_column = bias->strides()[1];
     }
     if (std::optional<bool> done = solve_on_processor(p)) return *done;
-    // A stride of a dimension with one element can be any.
+    // The stride of a dimension of size one is arbitrary.
     if (p.columns == 1 && p.b.column != 1 && p.rows > 1 && p.a.row == 1) return launch(p.transposed());
     if (p.b.column == 1 || (p.b.row == 1 && p.a.column == 1 && std::min(p.rows, p.columns) < 8)) return launch(p);
     if (p.a.row == 1) return launch(p.transposed());
-    // Columns are brought side by side when enough rows use them.
+    // Columns are packed if enough rows use them.
     if (p.rows >= 8 && p.columns > 1) {
         Tensor side = empty(b.shape(), b.dtype(), b.device());
         if (!run_copy(side, b)) return false;
@@ -306,7 +306,7 @@ bool solve(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& alph
 }  // namespace
 
 BlockShape block_for(DType compute, int64_t rows, int64_t columns) {
-    // Six rows of four long vectors and what they are made from fill 32 registers.
+    // Six rows of four long vectors and their operands fill 32 registers.
     int64_t lanes = compute == DType::F64 ? 8 : 16;
     return {std::min<int64_t>(rows, 6), columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1, lanes};
 }
@@ -333,7 +333,7 @@ Tensor in_panels(const Tensor& b, DType compute, int64_t width) {
     work.number("panels", panels).number("length", length).number("columns", columns);
     work.number("bk", b.strides()[batch]).number("bn", b.strides()[batch + 1]).define("W", width);
     work.define("NEXT", b.strides()[batch + 1] == 1 ? "1" : "g.bn");
-    // A row of a panel for each item.
+    // An item per row of a panel.
     std::string text = std::string(R"(    ix left = item / g.length, pa = 0, pb = 0, pc = 0;
     const ix k = item - left * g.length;
     ix rest = left / g.panels;

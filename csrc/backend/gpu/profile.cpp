@@ -14,7 +14,7 @@ namespace {
 
 struct Pending {
     ProfileEvent event;
-    std::shared_ptr<double> begin, end;  // milliseconds of the driver's clock, once it came by
+    std::shared_ptr<double> begin, end;  // milliseconds of the driver's clock, once reached
 };
 struct Recorded {
     Mutex lock;
@@ -32,7 +32,7 @@ std::shared_ptr<double> clock_in(Driver& driver, int stream) {
     return when;
 }
 
-// Drivers tell the time a moment after the stream came by.
+// Drivers report the time a moment after the stream reached the mark.
 double read(const std::shared_ptr<double>& clock) {
     double when = -1;
     for (int i = 0; i < 1000; i++) {
@@ -43,7 +43,7 @@ double read(const std::shared_ptr<double>& clock) {
     return when;
 }
 
-// What to add to a driver's milliseconds for nanoseconds of the host: the best of some tries.
+// The offset between a driver's clock and the host's, in nanoseconds: the best of some tries.
 int64_t offset_of(Driver& driver) {
     if (driver.uses_host_clock()) return 0;
     int64_t least = INT64_MAX;

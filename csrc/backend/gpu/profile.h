@@ -1,11 +1,11 @@
-// What runs on accelerators, for the profiler: the drivers' clocks tell when.
+// Profiling of accelerators, timed by the drivers' clocks.
 #pragma once
 #include "backend/gpu/driver.h"
 #include "base/profile.h"
 
 namespace fb::gpu {
 
-// A kernel or a copy that is submitted to a stream in its scope, while somebody records.
+// Records the kernels and copies submitted to a stream in its scope, while the profiler is on.
 class DeviceScope {
   public:
     DeviceScope(Device device, int stream, ProfileEvent::Kind kind, const char* name, size_t bytes = 0) {
@@ -27,7 +27,7 @@ class DeviceScope {
     std::shared_ptr<double> end_;
 };
 
-// Waits for the devices and adds what they did since the recording began; answers how many events were dropped.
+// Waits for the devices and appends their events since the recording began; returns the number of dropped events.
 int64_t take_device_events(std::vector<ProfileEvent>& events);
 void forget_device_events();
 

@@ -3,8 +3,7 @@
 namespace fb::gpu {
 namespace {
 
-// ---- C++, for the simulated accelerator; Item_ is SimItem (sim/sim.h)
-// ------------------------------------------------
+// ---- C++, for the simulated accelerator; Item_ is SimItem (sim/sim.h) -----------------------------------------------
 
 constexpr const char* cpp_head = R"(#include <math.h>
 #include <stdint.h>
@@ -78,7 +77,7 @@ static inline float v16_sum(float16 a) {
     const float2 d = c.lo + c.hi;
     return d.x + d.y;
 }
-#ifdef ON_PROCESSOR  // whose compiler makes vectors of neighbouring items when it knows that they do not wrap around
+#ifdef ON_PROCESSOR  // whose compiler vectorises over neighbouring items when it knows that they do not wrap around
 typedef long narrow_ix;
 #else
 typedef int narrow_ix;
@@ -92,7 +91,7 @@ typedef int narrow_ix;
 typedef char i8; typedef short i16; typedef int i32; typedef long i64;
 typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;
 typedef float f32;
-// Names elsewhere.
+// Reserved in other dialects.
 #define kernel kernel_
 #define global global_
 #define local local_
@@ -170,7 +169,7 @@ FN void fail_(GLOBAL i32* fault, i64 launch, i32 code, i64 index) {
 }
 )";
 
-// "GLOBAL f32* out" as its type and its name.
+// Splits "GLOBAL f32* out" into type and name.
 std::pair<std::string, std::string> parts(const std::string& pointer) {
     size_t star = pointer.rfind('*');
     size_t name = pointer.find_first_not_of(' ', star + 1);
@@ -210,7 +209,7 @@ std::string device_kernel(const KernelText& k, Dialect dialect) {
     std::string begin;
     for (const std::string& pointer : k.pointers) {
         auto [type, name] = parts(pointer);
-        // A buffer and where in it.
+        // A buffer and an offset in it.
         text += opencl ? type + " buffer_of_" + name + ", const i64 place_of_" + name + ", " : pointer + ", ";
         if (opencl)
             begin += type + " const " + name + " = (" + type + ")((__global char*)buffer_of_" + name + " + place_of_" +

@@ -1,4 +1,4 @@
-// How far a stream has come; threads sleep until it is far enough.
+// The progress of a stream; threads sleep until a number is reached.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace fb::gpu {
 class Progress {
   public:
     uint64_t done() const { return done_.load(std::memory_order_acquire); }
-    // Everything up to `number` is done.
+    // Marks everything up to `number` as done.
     void advance(uint64_t number);
-    // At most so long; false when it was not enough.
+    // Waits for at most this long; false if it was not reached.
     bool wait(uint64_t number, int milliseconds);
 
   private:
@@ -19,7 +19,7 @@ class Progress {
     std::atomic<int> waiting_{0};
 };
 
-// For other words to sleep on.
+// Sleeps on another word.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value);
 void wake_all(std::atomic<uint32_t>& word);
 

@@ -1,5 +1,5 @@
-// Random numbers: the CPU's (backend/cpu/philox.h), bit for bit as far as the device's arithmetic allows. An item works
-// on one counter, whose four words belong to elements 16 apart of a group of 64.
+// Random numbers: the CPU's (backend/cpu/philox.h), bit for bit as far as the device's arithmetic allows. An item
+// computes one counter, whose four words belong to elements 16 apart in a group of 64.
 #include <cmath>
 
 #include "backend/gpu/elements.h"
@@ -89,8 +89,8 @@ uint64_t counters(int64_t n, int words) {
     return static_cast<uint64_t>((n + per_group - 1) / per_group) * group_counters;
 }
 
-// Draws for n elements of `words` words each; the text sees the four words of its counter in x, and writes with
-// PUT(place, value) to elements of its group. `lane` is the first of its places.
+// Draws for n elements of `words` words each; the text reads the four words of its counter in x, and writes elements of
+// its group with PUT(place, value). `lane` is the first of its places.
 bool draw(Work& work, int64_t n, int words, Generator& generator, const std::string& text) {
     uint64_t count = counters(n, words);
     auto [seed, first] = generator.draw(count);
@@ -103,7 +103,7 @@ bool draw(Work& work, int64_t n, int words, Generator& generator, const std::str
         static_cast<int64_t>(count));
 }
 bool ready(const Tensor& t) { return uses_kernels() && compute_type(t.dtype()); }
-// The places of the elements that a lane has: four with one word each, two with two.
+// The places of a lane's elements: four with one word each, two with two.
 const char* four(const char*) {
     return "    for (int w = 0; w < 4; w++) { const u32 bits = x.w[w]; const ix at = 16 * w + lane; ";
 }

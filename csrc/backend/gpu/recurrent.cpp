@@ -1,5 +1,5 @@
-// Recurrent layers: for every step a product of matrices, and a kernel for what follows it. An item takes one number of
-// the state of one sample.
+// Recurrent layers: for every step a matrix product, followed by a kernel. An item computes one number of the state of
+// one sample.
 #include "backend/gpu/elements.h"
 #include "backend/gpu/families.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 bool takes(const Tensor& t) { return uses_kernels() && (t.dtype() == DType::F32 || t.dtype() == DType::F64); }
 
-// Rows of n numbers; `four` and `three` are where the gates of the row begin.
+// Rows of n numbers; `four` and `three` are the offsets of the row's gates.
 Work& each(Work& work, const Tensor& state) { return work.compute(state.dtype()).number("n", state.shape()[1]); }
 constexpr const char* begin =
     "    const ix row = item / g.n, k = item - row * g.n, four = row * 4 * g.n + k, three = row * 3 * g.n + k;\n"
@@ -56,7 +56,7 @@ bool lstm_step_back(const Tensor& grad, const Tensor& dh, const Tensor& dc, cons
     return work.run(std::string(begin) + "    const T up = grad[item] + dh[item];\n" + lstm_slopes, before.numel());
 }
 
-// From what input (x) and state (s) give to the gates.
+// From the contributions of input (x) and state (s) to the gates.
 constexpr const char* gru_gates =
     R"(    const T r = logistic(x[three] + s[three]), z = logistic(x[three + g.n] + s[three + g.n]);
     const T part = s[three + 2 * g.n], m = tanh(x[three + 2 * g.n] + r * part);

@@ -1,5 +1,5 @@
-// Reductions: kernels made from the rows of formulas/reduction.def. An item takes 16 accumulators through a part of
-// what is reduced: for 16 neighbouring results, or side by side through one row. Long sums are cut into chunks, whose
+// Reductions: kernels generated from the rows of formulas/reduction.def. An item updates 16 accumulators over a part of
+// the reduced elements: for 16 adjacent results, or interleaved over one row. Long sums are split into chunks, whose
 // states a second kernel joins.
 #include <algorithm>
 
@@ -54,7 +54,7 @@ namespace {
 struct Dim {
     int64_t size, in, out[2];
 };
-// Neighbours that can be walked as one, and dimensions of one element, disappear.
+// Merges dimensions that can be iterated as one, and drops dimensions of size one.
 void merge(std::vector<Dim>& dims) {
     std::vector<Dim> merged;
     for (const Dim& d : dims) {
@@ -72,11 +72,11 @@ void merge(std::vector<Dim>& dims) {
     dims = merged;
 }
 
-// What a kernel computes: the types and texts of a state's parts.
+// The types and texts of a state's parts.
 struct Rule {
     enum class Way { Combine, Moments, LogSumExp } way = Way::Combine;
     DType compute;
-    bool ordered = false;  // elements must come in order, and the second part is a place
+    bool ordered = false;  // elements must come in order, and the second part is an index
     std::vector<std::string> identity, element, combine, finish;
     size_t parts() const { return identity.size(); }
     std::string type(size_t part) const { return ordered && part == 1 ? "ix" : "T"; }
@@ -91,7 +91,7 @@ std::string joined(const Rule& rule, const std::string& lane) {
         text += "const " + rule.type(p) + " " + names[p] + " = " + array + "; ";
         assign += array + " = (" + rule.type(p) + ")(" + rule.combine[p] + "); ";
     }
-    // All parts are computed from the old ones, which the constants keep.
+    // All parts are computed from the old values, which the constants hold.
     return text + assign + "}";
 }
 
@@ -105,7 +105,7 @@ std::string accumulators(const Rule& rule) {
     return text;
 }
 
-// Walks the elements [begin, end) of what is reduced; `visit` sees lane l, the element x and its place i.
+// Iterates over the reduced elements [begin, end); `visit` sees lane l, the element x and its index i.
 std::string walk(bool columns, const std::string& load, const std::string& visit) {
     std::string text = R"(
     for (ix n = begin; n < end;) {
@@ -165,7 +165,7 @@ std::string states(const Rule& rule, bool columns) {
             return columns ? text : text + join_lanes(rule);
         }
         case Rule::Way::Moments:
-            // The mean first, then what deviates from it.
+            // The mean first, then the deviations from it.
             text = "    T A[L], B[L], C[L];\n    for (int l = 0; l < L; l++) B[l] = C[l] = (T)0;\n";
             text += walk(columns, load, "B[l] += (T)x;");
             if (!columns) text += join_lanes("B", false) + "    for (int l = 1; l < L; l++) B[l] = B[0];\n";
@@ -310,7 +310,7 @@ bool run_rule(const Rule& rule, const Tensor& in, const Dims& reduced, const Ten
     if (!work.run(body, blocks * chunks)) return false;
     if (chunks == 1) return true;
 
-    // The states of all chunks of one result. Results are numbered as the kept dimensions are.
+    // Joins the states of all chunks of a result. Results are numbered like the kept dimensions.
     Work last(in.device());
     last.compute(rule.compute);
     for (size_t p = 0; p < rule.parts(); p++) last.tensor(std::string("state") + "abc"[p], memory[p]);

@@ -1,4 +1,4 @@
-// Running sums, products and extremes, softmax, and cross entropy: an item takes one row.
+// Cumulative sums, products and extremes, softmax, and cross entropy: an item processes one row.
 #include <algorithm>
 
 #include "backend/gpu/elements.h"
@@ -8,7 +8,7 @@
 namespace fb::gpu {
 namespace {
 
-// Whether kernels can take all of these.
+// Whether kernels support the dtypes and devices of all these.
 bool known(std::initializer_list<Borrowed> tensors) {
     for (const Tensor& t : tensors) {
         if (t.defined() && !compute_type(t.dtype())) return false;
@@ -27,7 +27,7 @@ bool run_scan_sum(const Tensor& in, const Tensor& out, int64_t dim) {
     work.compute(d).tensor("x", in).tensor("y", out);
     row.describe(work);
     std::string text = RowShape::begin;
-    // With what each addition of floats lost, unless that is no number.
+    // Compensated (Kahan) summation, unless the compensation is NaN.
     text += is_floating(d) ? R"(    T sum = (T)0, lost = (T)0;
     for (ix i = 0; i < g.n; i++) {
         const T v = (T)LOAD_x(at + i * g.inner), part = v - lost, next = sum + part, rest = (next - sum) - part;
@@ -181,7 +181,7 @@ bool run_softmax_backward(const Tensor& g, const Tensor& y, const Tensor& out, i
 
 constexpr Fault bad_class{ErrorKind::Index, "target {index} is out of bounds for {a} classes"};
 
-// ---- cross entropy -------------------------------------------------------------------------------------------------
+// ---- cross entropy --------------------------------------------------------------------------------------------------
 
 bool run_cross_entropy(const Tensor& input, const Tensor& target, int64_t ignored, double smoothing, const Tensor& loss,
                        const Tensor& logsumexp) {

@@ -1,5 +1,5 @@
-// Order: short runs are sorted by insertion, then merged in passes in which every element finds its own place. Sorts
-// are stable, NaN counts as the largest number.
+// Sorting: short runs are sorted by insertion, then merged in passes in which every element computes its own position.
+// Sorts are stable; NaN counts as the largest number.
 #include <algorithm>
 
 #include "backend/gpu/elements.h"
@@ -58,7 +58,8 @@ bool sort_rows(const Tensor& in, int64_t n, bool descending, const Tensor& value
     const ix middle = begin + g.width < g.n ? begin + g.width : g.n, end = middle + g.width < g.n ? middle + g.width : g.n;
     const T v = LOAD_x(item);
     const int left = p < middle;
-    // How many of the other run come before: of the right one those that are less, of the left one equals too.
+    // Number of elements of the other run that come before: smaller ones, and for elements of the right run equal ones
+    // too.
     ix low = left ? middle : begin, high = left ? end : middle;
     const ix start = low;
     while (low < high) {

@@ -5,7 +5,7 @@
 namespace fb::gpu {
 namespace {
 
-// Words by themselves: functions or macros with the same name and an m_ in front.
+// The plain functions of the vocabulary: functions or macros with the prefix m_.
 const std::set<std::string>& words() {
     static const std::set<std::string> all = [] {
         std::set<std::string> found;
@@ -53,7 +53,7 @@ bool write(const Expression& e, DType compute, std::string& text) {
         return true;
     }
     bool infix = is_operator(e.name);
-    // What divides integers guards against zero.
+    // Integer division guards against zero.
     if (infix && (e.name == "/" || e.name == "%") && e.arguments.size() == 2 && !is_floating(compute)) return false;
     std::string between = ", ";
     if (e.name == "T") {

@@ -1,4 +1,4 @@
-// The numbers of a driver's streams, counted for all its devices together. Number 0 is the default stream.
+// Numbers of a driver's streams, shared by all its devices. Number 0 is the default stream.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@ inline constexpr int most_streams = 64;
 
 class StreamNumbers {
   public:
-    // Of a new stream; when there are most_streams, of one that there is.
+    // The number of a new stream, or, once there are most_streams, of an existing one.
     int take() {
         int id = count_.fetch_add(1);
         if (id < most_streams) return id;

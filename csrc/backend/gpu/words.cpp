@@ -1,4 +1,4 @@
-// The words of formulas, as text. T is the type that is computed in, K(0.5) a number of that type.
+// The functions used in formulas, as text. T is the compute type, K(0.5) a number of that type.
 #include "backend/gpu/source.h"
 
 namespace fb::gpu {
@@ -28,7 +28,7 @@ FN u16 bfloat_of(f32 f) {
 }
 )";
 
-// To half precision from double with one rounding: the float on the way keeps a trace of what it lost.
+// To half precision from double with one rounding: the intermediate float keeps a sticky bit of the lost part.
 constexpr const char* doubles = R"(
 FN f32 odd_of(f64 d) {
     f32 f = (f32)d;

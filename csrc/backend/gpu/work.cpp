@@ -14,7 +14,7 @@ constexpr int64_t most_narrow = int64_t(1) << 30;  // sums of two still fit
 
 struct Known {
     const Kernel* kernel = nullptr;
-    std::string why;  // there is none
+    std::string why;  // the reason, if there is no kernel
 };
 struct Programs {
     Mutex lock;
@@ -96,7 +96,7 @@ bool Work::run(const std::string& body, int64_t items) {
     if (!possible_ || !uses_kernels()) return false;
     if (items == 0) return true;
     number("items", items);
-    // The members of Params in order, each at a multiple of its size.
+    // The members of Params in order, each aligned to its size.
     size_t end = 0, largest = 4;
     std::vector<char> arguments(16 * (values_.size() + 1));
     auto pack = [&](auto value) {
@@ -119,7 +119,7 @@ bool Work::run(const std::string& body, int64_t items) {
         }
     }
     end = (end + largest - 1) / largest * largest;  // the compiler's sizeof
-    // The key has all that the program is made of.
+    // The key has everything the program is made of.
     std::string text = wide_ ? "typedef i64 ix;\ntypedef i64 px;\n" : "typedef narrow_ix ix;\ntypedef i32 px;\n";
     text += text_ + params + " } Params;\n" + functions_;
     std::string key = std::to_string(device_.index) + (typed_ ? name(compute_) : "") + std::to_string(size_) + text;

@@ -1,5 +1,5 @@
-// The meta device computes nothing (device/table.h). Primitives that give back what an op goes on with, rather than
-// something read from elements, answer here, so that shapes and layouts become those of the CPU.
+// The meta device computes nothing (device/table.h). Primitives whose result is a decision the op needs, rather than
+// values read from elements, are implemented here, so that shapes and layouts equal those of the CPU.
 #include "device/convolution.h"
 #include "device/linalg.h"
 #include "device/matmul.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace device;
 
-// Values that would be refused, as those of a matrix that has no inverse, are not met.
+// Checks of values (a matrix that has no inverse, say) always pass.
 bool always(const Tensor&) { return true; }
 int64_t no_code(const Tensor&, int&) { return -1; }
 

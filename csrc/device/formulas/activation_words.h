@@ -1,6 +1,6 @@
-// Words of activation.def that are formulas themselves, for every T. To be included inside a namespace that has the
-// other words: no include guard. Twice the argument of tanh in its approximation of gelu, and the slope of that: (1 +
-// tanh(u)) / 2 = sigmoid(2u).
+// Functions used by activation.def that are formulas themselves, for every T. Included inside a namespace that has the
+// basic functions, so there is no include guard. They are twice the argument of tanh in the tanh approximation of gelu,
+// and its derivative: (1 + tanh(u)) / 2 = sigmoid(2u).
 constexpr double bend1 = 1.5957691216057308, bend3 = 0.044715 * bend1;
 template <class T>
 [[gnu::always_inline]] inline T bend(const T& x) {

@@ -1,5 +1,5 @@
-// Every row as FORMULA(name, text, inputs, conditions, domain, result, cost, wide, second, second_result). To be
-// included where FORMULA is defined, any number of times.
+// Every row as FORMULA(name, text, inputs, conditions, domain, result, cost, wide, second, second_result). Included
+// where FORMULA is defined, any number of times.
 #define UNARY(name, domain, result, cost, text, ...) \
     FORMULA(name, #text, 1, 0, domain, result, cost, false, nullptr, Same)
 #include "device/formulas/unary.def"

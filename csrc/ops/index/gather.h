@@ -7,15 +7,15 @@ namespace fb {
 
 Tensor gather(const Tensor& t, int64_t dim, const Tensor& index, bool wrap = false);
 
-// out= must not share memory with what is still to be read.
+// Raises an error if out= shares memory with an input.
 void check_apart(const Args& a, Tensors inputs);
-// A 0-d tensor seen as one of shape (1,); others as they are.
+// A 0-d tensor viewed with shape (1,); others unchanged.
 Tensor line_view(const Tensor& t);
 // A 0-d or 1-d integer tensor as a vector.
 Tensor dim_index(const Tensor& index);
-// Byte offsets of the slices that `index` names along `dim`; out of range is an IndexError.
+// Byte offsets of the slices selected by `index` along `dim`; out of range is an IndexError.
 Tensor row_offsets(const Tensor& t, int64_t dim, const Tensor& index, bool wrap);
-// Slice 0 along `dim` (which may have no elements only when it is not read).
+// Slice 0 along `dim` (which may be empty only if the slice is not read).
 Tensor rows_of(const Tensor& t, int64_t dim);
 
 }  // namespace fb

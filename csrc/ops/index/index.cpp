@@ -1,4 +1,4 @@
-// The basic part of indexing: reads the items, makes the view, and leaves masks and index tensors to index_advanced.
+// Basic indexing: reads the items, creates the view, and leaves masks and index tensors to index_advanced.
 #include "ops/index/index.h"
 
 #include "ops/index/index_advanced.h"
@@ -11,7 +11,7 @@ struct Reader {
     const Tensor& t;
     Dims shape, strides;
     int64_t offset;
-    int64_t next = 0;  // dimension of t to be consumed by the next item
+    int64_t next = 0;  // dimension of t consumed by the next item
     std::vector<AdvancedItem> advanced;
 
     explicit Reader(const Tensor& tensor) : t(tensor), offset(tensor.offset()) {}
@@ -62,7 +62,7 @@ struct Reader {
         for (int64_t d = 0; d < m.dim(); d++) keep();
     }
 
-    // Without elements there is no first one, and its offset could be anywhere.
+    // A view without elements has no first element, and its offset could be anywhere.
     Tensor view() const { return view_of(t, shape, strides, shape.contains(0) ? t.offset() : offset); }
 
     void scalar_mask(bool value) {
@@ -73,7 +73,7 @@ struct Reader {
     }
 };
 
-// Masks of the days before bool: uint8, any value but 0 counts.
+// Masks from before the bool dtype: uint8, nonzero is true.
 bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::U8; }
 
 int64_t consumed(const IndexItem& item) {
@@ -151,7 +151,7 @@ void index_set(const Tensor& t, const std::vector<IndexItem>& items, const Tenso
     read(r, items);
     Tensor base = r.view();
     if (!r.advanced.empty()) return advanced_set(base, r.advanced, value, false);
-    // NumPy and PyTorch let leading dimensions of size one of the value go.
+    // NumPy and PyTorch drop leading dimensions of size one of the value.
     copy_into(base, drop_leading_ones(value, base.dim()));
 }
 
@@ -159,7 +159,7 @@ void index_add_to(const Tensor& t, const std::vector<IndexItem>& items, const Te
     Reader r(t);
     read(r, items);
     Tensor base = r.view();
-    // Without an index tensor everything is one place: index 0 of a new first dimension.
+    // Without an index tensor everything is one position: index 0 of a new first dimension.
     if (r.advanced.empty()) advanced_set(unsqueeze(base, 0), {{0, zeros({1}, DType::I64, t.device())}}, value, true);
     else advanced_set(base, r.advanced, value, true);
 }
@@ -169,7 +169,7 @@ Tensor as_indices(const Tensor& t) {
     if (!is_integral(t.dtype())) fail_index("indices must be of an integer dtype, got ", t.dtype());
     Tensor result = to_dtype(t, DType::I64);
     if (t.dtype() == DType::U64) {
-        // Beyond int64 they look negative.
+        // Values beyond int64 look negative.
         int64_t least = result.numel() && has_values(t) ? item(amin(result)).i : 0;
         if (least < 0) fail_index("index ", static_cast<uint64_t>(least), " is out of bounds for every size");
     }

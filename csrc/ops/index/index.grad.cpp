@@ -1,4 +1,4 @@
-// Gradients of reading and writing by index: what reads is the gradient of what adds, and the other way round.
+// Gradients of reading and writing by index: reading is the adjoint of accumulating, and vice versa.
 #include "ops/index/index_item.h"
 #include "ops/table/common.h"
 #include "ops/table/dispatch.h"
@@ -6,8 +6,8 @@
 namespace fb {
 namespace {
 
-// What was read along the indices, as the gradient of a source that may be larger than the index and is read at its
-// beginning only.
+// Values read along the indices, as the gradient of a source that may be larger than the index, of which only the
+// beginning is read.
 Var as_source(const Var& part, const Dims& shape) {
     if (part.shape() == shape) return part;
     if (part.dim() != shape.size()) return reshape(part, shape);
@@ -19,7 +19,7 @@ Var as_source(const Var& part, const Dims& shape) {
     return call<"constant_pad_nd">(part, pad);
 }
 
-// scatter_add or index_add to zeros, in place: nothing has to be copied first.
+// scatter_add or index_add to zeros, in place, without a copy.
 template <call_detail::Name name>
 Var add_to_zeros(const Dims& shape, int64_t dim, const Var& index, const Var& source) {
     static const OpOverload& op = op_entry(name.text).overloads.front();
@@ -36,7 +36,7 @@ Var add_to_zeros(const Dims& shape, int64_t dim, const Var& index, const Var& so
     return a.out;
 }
 
-// The beginning of a source, as large as the index.
+// The part of a source covered by the index.
 Var used_part(const Var& source, const Dims& shape) {
     Var part = source;
     for (int64_t d = 0; d < std::min(part.dim(), shape.size()); d++) {
@@ -47,7 +47,7 @@ Var used_part(const Var& source, const Dims& shape) {
 
 }  // namespace
 
-// ---- reading -------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 GRAD("gather", IN(2)) { c.set(0, add_to_zeros<"scatter_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
 GRAD("index_select", IN(2)) { c.set(0, add_to_zeros<"index_add">(c.shape(0), c.integer(1), c.in(2), c.g())); }
@@ -66,7 +66,7 @@ GRAD("take_along_dim", IN(1)) {
     c.set(0, add_to_zeros<"scatter_add">(shape, dim, index, c.g()));
 }
 
-// ---- writing along a dimension -------------------------------------------------------------------------------------
+// ---- writing along a dimension --------------------------------------------------------------------------------------
 
 GRAD("index_add", 0, 0, IN(2)) {
     c.set(0, c.g());
@@ -82,7 +82,7 @@ GRAD("index_copy", IN(2), 0, IN(2)) {
 GRAD("index_fill", IN(2), 0, IN(2)) {
     if (c.needs(0)) c.set(0, call<"index_fill">(c.g(), c.integer(1), c.in(2), 0));
     if (!c.needs(3)) return;
-    // A slice that is named twice is filled once: a mask rather than a sum over the indices.
+    // A slice that is selected twice is filled once: a mask rather than a sum over the indices.
     int64_t dim = wrap_dim(c.integer(1), c.dim(0));
     Dims shape(c.dim(0), 1);
     if (c.dim(0)) shape[dim] = c.shape(0)[dim];
@@ -94,8 +94,8 @@ GRAD("scatter_add", 0, 0, IN(2)) {
     if (c.needs(3)) c.set(3, as_source(gather(c.g(), c.integer(1), c.in(2)), c.shape(3)));
 }
 
-// Note [Reducing by index]: scatter_reduce and index_reduce differ only in how they read and add along the dimension.
-// Each result is a reduction of `self` (unless it is left out) and all sources that meet there.
+// Note [Reducing by index]: scatter_reduce and index_reduce differ only in how they read and accumulate along the
+// dimension. Each result is a reduction of `self` (if included) and all sources for the same element.
 namespace {
 
 struct ByElement {  // scatter_reduce: an index per element
@@ -130,7 +130,7 @@ Slopes of_mean(const By& by, const Var& g, const Dims& source, bool with_self) {
     return {share, by.read(share)};
 }
 
-// Everyone equal to the result gets the same share.
+// All elements equal to the result get the same share.
 template <class By>
 Slopes of_extreme(const By& by, const Var& g, const Var& self, const Var& source, const Var& result, bool with_self) {
     Var mine = cast(self == result, g.dtype()), theirs = cast(source == by.read(result), g.dtype());
@@ -149,7 +149,7 @@ GRAD("_differentiable_once") {
 
 namespace {
 
-// The product of all others. One zero among them makes it the product with that zero left out; two make it zero.
+// The product of all others: with one zero among them, the product without that zero; with two, zero.
 template <class By>
 Slopes of_product(const By& by, const Var& g, const Var& self, const Var& source, const Var& result, bool with_self) {
     Var nonzero_self = masked_fill(self, self == 0, 1);
@@ -193,7 +193,7 @@ GRAD("index_reduce", REDUCED, 0, REDUCED) {
     if (c.needs(3)) c.set(3, as_source(slopes.source, c.shape(3)));
 }
 
-// Where several values meet in one element, which of them stays is not said: each gets the whole gradient.
+// If several values are written to one element, it is unspecified which remains: each gets the whole gradient.
 GRAD("scatter(Tensor input, int dim, Tensor index, Tensor src", IN(2), 0, IN(2)) {
     ByElement by{c.integer(1), c.in(2)};
     bool add = c.given(4) && c.text(4) == "add";
@@ -212,7 +212,7 @@ GRAD(
     c.set(0, c.g() * conj(factors));
 }
 
-// ---- writing anywhere ----------------------------------------------------------------------------------------------
+// ---- writing anywhere -----------------------------------------------------------------------------------------------
 
 GRAD("put", IN(1), 0, IN(1)) {
     bool accumulate = c.flag(3);
@@ -235,13 +235,13 @@ GRAD("index_put", IN(1), 0, IN(1)) {
     }
     if (!c.needs(2)) return;
     Var part = getitem(c.g().tensor, items);
-    // Values may have had more leading dimensions of size one than the place they were written to.
+    // Values may have had more leading dimensions of size one than their target.
     Dims shape = c.shape(2);
     while (shape.size() > part.dim() && shape[0] == 1) shape.erase(0);
     c.set(2, reshape(sum_to(part, shape), c.shape(2)));
 }
 
-// ---- masks ---------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
 GRAD("masked_fill", IN(1), 0, IN(1)) {
     if (c.needs(0)) c.set(0, masked_fill(c.g(), c.in(1), 0));
@@ -250,7 +250,7 @@ GRAD("masked_fill", IN(1), 0, IN(1)) {
 GRAD("masked_scatter", IN(1), 0, IN(1)) {
     if (c.needs(0)) c.set(0, masked_fill(c.g(), c.in(1), 0));
     if (!c.needs(2)) return;
-    // As many elements of the source as the mask has True, in order; the rest was not used.
+    // The first elements of the source, as many as the mask has True; the rest was not used.
     int64_t size = 1;
     for (int64_t n : c.shape(2)) size *= n;
     c.set(2, reshape(as_source(call<"masked_select">(c.g(), c.in(1)), Dims{size}), c.shape(2)));
@@ -261,7 +261,7 @@ GRAD("masked_select", IN(1)) {
     c.set(0, call<"masked_scatter">(zeros_of(shape, c.dtype(0), c.device()), mask, c.g()));
 }
 
-// A sum of weights, so linear in them.
+// Linear in the weights.
 GRAD("bincount", 0, IN(0)) { c.set(1, index_select(c.g(), 0, c.in(0))); }
 
 }  // namespace fb

@@ -1,4 +1,4 @@
-// x[...] and x[...] = value in every form NumPy knows. The bindings turn Python's index into a list of items.
+// x[...] and x[...] = value with all of NumPy's forms. The bindings convert Python's index to a list of items.
 #pragma once
 #include <limits>
 
@@ -40,18 +40,18 @@ struct IndexItem {
     }
 };
 
-// A view when only None, Ellipsis, integers (0-d integer tensors count as such) and slices occur, else a copy.
-// Advanced indices that are not next to each other put their dimensions first.
+// A view if only None, Ellipsis, integers (0-d integer tensors included) and slices occur, else a copy. The dimensions
+// of advanced indices that are not adjacent come first.
 Tensor index_get(const Tensor& t, const std::vector<IndexItem>& items);
-// t[items] = value: the value is broadcast and converted. All indices are checked before anything is written. Where an
-// element is written more than once the last value stays.
+// t[items] = value: the value is broadcast and converted. All indices are checked before anything is written. If an
+// element is written more than once, the last value wins.
 void index_set(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value);
-// As index_set, but repeated elements add up (in the order of the indices, whatever the number of threads).
+// Like index_set, but repeated elements accumulate (in the order of the indices, whatever the number of threads).
 void index_add_to(const Tensor& t, const std::vector<IndexItem>& items, const Tensor& value);
 
-// Coordinates of the elements that are not zero, row-major: int64 of shape (count, dim).
+// Coordinates of the nonzero elements, row-major: int64 of shape (count, dim).
 Tensor nonzero(const Tensor& t);
-// An int64 tensor of the same values; an error for anything but integers.
+// An int64 tensor with the same values; raises an error unless t has an integer dtype.
 Tensor as_indices(const Tensor& t);
 
 }  // namespace fb

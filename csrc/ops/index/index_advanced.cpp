@@ -7,12 +7,12 @@
 namespace fb {
 namespace {
 
-// Where the indexed dimensions of the base go, and the byte offset of every position of the broadcast indices.
+// The positions of the base's indexed dimensions, and the byte offset for every position of the broadcast indices.
 struct Located {
     Dims index_shape;
     Tensor offsets;
     Tensor rows;         // the base without its indexed dimensions
-    int64_t before = 0;  // how many of its dimensions come before those of the indices in the result
+    int64_t before = 0;  // number of its dimensions that precede those of the indices in the result
     Dims shape;          // of the result
 };
 
@@ -23,7 +23,7 @@ Tensor without(const Tensor& base, const Dims& dims) {
         shape.push_back(base.shape()[d]);
         strides.push_back(base.strides()[d]);
     }
-    // An indexed dimension of size 0 leaves rows that are not there: they get a shape, but nothing to point at.
+    // With an indexed dimension of size 0 there are no rows: they get a shape, but no data.
     if (base.numel() == 0) return expand(empty(Dims(shape.size(), 1), base.dtype(), base.device()), shape);
     return view_of(base, shape, strides, base.offset());
 }
@@ -88,7 +88,7 @@ Located locate(const Tensor& base, const std::vector<AdvancedItem>& items) {
     return l;
 }
 
-// Seen with one dimension for all those of the indices.
+// Viewed with one dimension in place of all those of the indices.
 Tensor flat_indices(const Tensor& t, const Located& l) {
     Dims shape(t.shape().begin(), t.shape().begin() + l.before);
     shape.push_back(l.offsets.numel());

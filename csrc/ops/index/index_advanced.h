@@ -1,10 +1,10 @@
-// Masks and index tensors over a view that the basic items have made.
+// Masks and index tensors, applied to the view made by the basic items.
 #pragma once
 #include "ops/table/common.h"
 
 namespace fb {
 
-// A mask covers as many dimensions of the base as it has, from `dim` on; an integer tensor covers `dim` alone.
+// A mask covers as many dimensions of the base as it has, from `dim` on; an integer tensor covers only `dim`.
 struct AdvancedItem {
     int64_t dim;
     Tensor indices;
@@ -13,7 +13,7 @@ struct AdvancedItem {
 Tensor advanced_get(const Tensor& base, const std::vector<AdvancedItem>& items);
 void advanced_set(const Tensor& base, const std::vector<AdvancedItem>& items, const Tensor& value, bool accumulate);
 
-// `value` seen without leading dimensions of size one until it has at most `dim` dimensions.
+// Removes leading dimensions of size one from `value` until it has at most `dim` dimensions.
 Tensor drop_leading_ones(const Tensor& value, int64_t dim);
 
 }  // namespace fb

@@ -1,4 +1,5 @@
-// index_add, index_copy, index_fill, index_reduce: slices of one dimension named by a vector of indices; index_put.
+// index_add, index_copy, index_fill, index_reduce: slices along one dimension selected by a vector of indices;
+// index_put.
 #include "base/wording.h"
 #include "ops/index/index.h"
 #include "ops/index/scatter.h"
@@ -45,7 +46,7 @@ void write_slices(const Tensor& target, const SliceWrite& w, const Tensor& sourc
     if (source.numel()) device::indexing(line).scatter_rows(rows_of(line, w.dim), source, offsets, w.dim, combine);
 }
 
-// All indices are good, or nothing happens.
+// Checks all indices before anything is written.
 void check_slices(const Tensor& t, const SliceWrite& w) {
     if (w.index.numel()) device::indexing(w.index).check(w.index, w.dim, t.dim() ? t.shape()[w.dim] : 1);
 }

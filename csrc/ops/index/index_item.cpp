@@ -1,4 +1,4 @@
-// Three operations that are each other's gradients: reading x[items], putting values at [items] of zeros, and erasing
+// Three operations that are each other's gradients: reading x[items], writing values to [items] of zeros, and erasing
 // [items].
 #include "ops/index/index_item.h"
 
@@ -8,7 +8,7 @@
 namespace fb {
 namespace {
 
-// Index tensors are kept like everything else that backward needs: a change in between is an error.
+// Index tensors are saved like everything else that backward needs: changing them in between is an error.
 class KeptItems {
   public:
     explicit KeptItems(const std::vector<IndexItem>& items) : items_(items) {
@@ -88,7 +88,7 @@ struct SetNode final : Node {
         if (next[0].node) results[0] = eraseitem(gradients[0], index);
         if (next[1].node) {
             Var part = getitem(gradients[0], index);
-            // The value may have had leading dimensions of size one more than the place it was written to.
+            // The value may have had more leading dimensions of size one than its target.
             Dims shape = value_shape;
             while (shape.size() > part.dim() && shape[0] == 1) shape.erase(0);
             part = cast(sum_to(part, shape), value_dtype);
@@ -124,7 +124,7 @@ Tensor eraseitem(const Tensor& g, const std::vector<IndexItem>& items) {
     return should_record({g}) ? recorded(make_ref<EraseNode>(items), g, result) : result;
 }
 
-// Index tensors on the CPU go to the device of what they index.
+// Index tensors on the CPU are moved to the device of the indexed tensor.
 bool on_other_device(const Tensor& t, const std::vector<IndexItem>& items) {
     if (!other_devices.load(std::memory_order_relaxed)) return false;
     for (const IndexItem& item : items) {
@@ -173,7 +173,7 @@ void setitem(const Tensor& t, const std::vector<IndexItem>& given, const Tensor&
     node->next.push_back(gradient_edge(value));
     node->renumber();
     node->add_output(t);
-    // A value that shares the memory written to is read before.
+    // A value that shares the written memory is copied first.
     index_set(t, items, value);
     rebase_history(t, Ref<Node>(node.get()));
 }

@@ -1,4 +1,4 @@
-// Ops over masks, and the coordinates of what is not zero.
+// Ops over masks, and the coordinates of nonzero elements.
 #include <cmath>
 
 #include "base/bool.h"
@@ -14,7 +14,7 @@ static void check_mask(const Tensor& mask) {
         fail_type(current_op, "_ only supports boolean masks, but got mask with dtype ", mask.dtype());
 }
 
-// Values that a dtype cannot hold are refused rather than wrapped.
+// Values that a dtype cannot hold are rejected rather than wrapped.
 static void check_value(const Scalar& value, DType dtype) {
     if (is_complex(dtype)) return;
     check(value.kind != Kind::Complex || value.im == 0, "value cannot be converted to type ", dtype,

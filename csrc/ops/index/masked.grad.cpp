@@ -1,4 +1,5 @@
-// Elements kept where a condition holds, zeros elsewhere: what the gradients of relu, clamp and their like are made of.
+// Elements kept where a condition holds, zeros elsewhere: the building block of the gradients of relu, clamp and
+// others.
 #include "ops/pointwise/elementwise.h"
 #include "ops/table/gradient.h"
 
@@ -11,7 +12,7 @@ OP("_masked(Tensor input, Tensor mask) -> Tensor", FREE) {
 }
 GRAD("_masked", IN(1)) { c.set(0, masked(c.g(), c.in(1))); }
 
-// The gradient of relu, from that of its result and the result.
+// The gradient of relu, from the gradient of its result and the result.
 OP("_relu_gradient(Tensor grad, Tensor result) -> Tensor", FREE) {
     return ew::binary(a, a.tensor(0), a.tensor(1), formulas::relu_gradient);
 }

@@ -81,14 +81,14 @@ int64_t check_scatter(const Tensor& t, int64_t dim, const Tensor& index, const T
     return dim;
 }
 
-// src cut to the part the index covers.
+// src restricted to the part the index covers.
 Tensor covered(const Tensor& src, const Dims& shape) { return view_of(src, shape, src.strides(), src.offset()); }
 
 Tensor scatter_op(Args& a, const Tensor* src, const Tensor& value, Combine combine) {
     const Tensor& t = a.tensor(0);
     int64_t dim = check_scatter(t, a.integer(1), a.tensor(2), src);
     Tensor index = line_view(as_indices(a.tensor(2)));
-    // In place, nothing may be written when an index is bad; a copy can be thrown away.
+    // In place, nothing may be written if an index is invalid; a copy can be discarded.
     if (a.inplace && index.numel()) device::indexing(index).check(index, dim, t.dim() ? t.shape()[dim] : 1);
     Tensor target = write_target(a);
     if (index.numel() == 0) return target;
@@ -221,9 +221,9 @@ Example:
     return target;
 }
 
-// ---- embedding one tensor in another -------------------------------------------------------------------------------
+// ---- embedding one tensor in another --------------------------------------------------------------------------------
 
-// A copy of the input in which the part that `view` picks has been replaced.
+// A copy of the input in which the part selected by `view` is replaced.
 template <class F>
 static Tensor embed(const Args& a, F view) {
     Tensor result = clone(a.tensor(0));
@@ -302,7 +302,7 @@ Example:
     tensor([[1., 0.],
             [0., 1.]])
 )") {
-    // Offsets and strides speak of the input's storage: copy all of what the input can see of it.
+    // Offsets and strides refer to the input's storage: copy everything the input can reach.
     const Tensor& t = a.tensor(0);
     Tensor storage = clone(
         make_view(t.storage_ref(), t.dtype(), {static_cast<int64_t>(t.storage().bytes()) / t.itemsize()}, {1}, 0));

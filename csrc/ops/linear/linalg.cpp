@@ -45,7 +45,7 @@ Columns empty_columns(const Dims& batch, int64_t rows, int64_t cols, DType dtype
     Dims shape = with(batch, {cols, rows});
     c.count = checked_numel(batch);
     if (is_complex(dtype)) {
-        // OpenBLAS scales complex vectors (cscal, which QR and LU call) with a look at the element after the last.
+        // OpenBLAS reads one element past the end when it scales complex vectors (cscal, called by QR and LU).
         Tensor room = empty({checked_numel(shape) + 1}, dtype, device);
         c.tensor = transpose(make_view(room.storage_ref(), dtype, shape, contiguous_strides(shape), 0), -1, -2);
     } else {

@@ -4,7 +4,7 @@
 
 namespace fb {
 
-// One matrix after another, each column-major, ready for LAPACK. `tensor` has the logical shape (…, rows, cols).
+// One matrix after another, each column-major, as LAPACK expects. `tensor` has the logical shape (…, rows, cols).
 struct Columns {
     Tensor tensor;
     int64_t count = 0;
@@ -18,7 +18,7 @@ Columns to_columns(const Tensor& a, const Dims& batch);
 // float32, float64, complex64, complex128 and at least two dims.
 void check_matrices(const Tensor& a, const char* name = "A");
 void check_square(const Tensor& a, const char* name = "A");
-// LAPACK may loop for ever on these.
+// Raises an error for values on which LAPACK may not terminate.
 void check_finite(const Tensor& a, const char* name = "A");
 Dims batch_of(const Tensor& a);
 Dims with(Dims dims, std::initializer_list<int64_t> more);
@@ -26,11 +26,11 @@ Dims with(Dims dims, std::initializer_list<int64_t> more);
 // For every index of a batch, the index into another batch that broadcasts to it.
 std::vector<int64_t> batch_map(const Dims& batch, const Dims& own);
 
-// Raises a LinAlgError for the first matrix whose info is not zero; the text follows the op and the matrix, # is the
-// info.
+// Raises a LinAlgError for the first matrix whose info is not zero; the text follows the op and the matrix, with #
+// replaced by the info.
 void check_info(const Tensor& info, const char* what);
 
-// The conjugate of a complex tensor, a new one; else the tensor itself.
+// The conjugate of a complex tensor, as a new one; a real tensor itself.
 Tensor conjugated(const Tensor& t);
 
 struct LU {
@@ -44,10 +44,10 @@ struct Solved {
     Tensor result;
     LU lu;
 };
-// X of A X = B (left) or X A = B.
+// Solves A X = B (left) or X A = B.
 Solved lu_solve(const Tensor& a, const Tensor& b, bool left);
 
-// Singular values in descending order; U and Vh are empty tensors unless wanted.
+// Singular values in descending order; U and Vh are empty tensors if not wanted.
 struct SVD {
     Tensor u, s, vh;
 };

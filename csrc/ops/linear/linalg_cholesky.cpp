@@ -10,14 +10,14 @@ constexpr const char* not_positive =
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order # "
     "is not positive-definite)";
 
-// Aᴴ as a new tensor, column by column if A is row by row.
+// Aᴴ as a new tensor, column-major if A is row-major.
 Tensor adjoint(const Tensor& a) {
     Tensor t = clone(transpose(a, -1, -2));
     if (is_complex(a.dtype())) device::decomposing(t).conjugate(t);
     return t;
 }
 
-// The upper factor is the adjoint of the lower one, computed from the upper triangle seen as a lower one.
+// The upper factor is the adjoint of the lower one, computed from the upper triangle viewed as a lower one.
 std::vector<Tensor> cholesky_ex(const Tensor& a, bool upper) {
     check_square(a);
     Tensor info = zeros(batch_of(a), DType::I32, a.device());

@@ -1,4 +1,4 @@
-// Singular values, eigenvalues and their vectors.
+// Singular values, eigenvalues and eigenvectors.
 #include "device/linalg.h"
 #include "ops/linear/linalg.h"
 

@@ -1,4 +1,4 @@
-// What rests on the LU decomposition: determinants, inverses, linear systems.
+// Ops based on the LU decomposition: determinants, inverses, linear systems.
 #include "device/linalg.h"
 #include "ops/linear/linalg.h"
 
@@ -18,7 +18,7 @@ bool vector_right_side(const Tensor& a, const Tensor& b) {
     return a.dim() - 1 == b.dim() && std::equal(b.shape().begin(), b.shape().end(), a.shape().begin());
 }
 
-// Result in the order (rows, columns) of B, from its solved columns or, for X A = B, from the transposed ones.
+// The result in B's order of rows and columns, from its solved columns or, for X A = B, from the transposed ones.
 Tensor solve_factored(const LU& lu, const Dims& own, const Tensor& b, bool left, char trans) {
     Dims batch = broadcast_shapes(own, batch_of(b));
     Tensor right = left ? b : transpose(b, -1, -2);

@@ -1,4 +1,4 @@
-// linalg.vector_norm: the reduction lives with the other reductions.
+// linalg.vector_norm: the reduction is implemented with the other reductions.
 #include "ops/linear/linalg.h"
 #include "ops/order/reduce.h"
 

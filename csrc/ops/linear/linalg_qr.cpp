@@ -136,7 +136,7 @@ std::vector<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double
                                       : "the singular value decomposition did not converge (code #)");
     Tensor solution = narrow(y.tensor, -2, 0, n);
     if (trivial) fill(solution, Scalar(0));
-    // Residual sums of squares lie below the solution of an overdetermined system of full rank.
+    // Residual sums of squares are stored below the solution of an overdetermined system of full rank.
     Tensor residuals = empty({0}, real, a.device());
     if (m > n && driver != "gelsy" && (!ranks || device::decomposing(rank).all_ranks(rank, n))) {
         residuals = zeros(with(batch, {k}), real, a.device());

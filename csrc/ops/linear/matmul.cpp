@@ -1,4 +1,4 @@
-// matmul and its relatives: checks, broadcasting of batches, output; the arithmetic is the device's.
+// matmul and related ops: checks, broadcasting of batches, output; the arithmetic is the device's.
 #include "ops/linear/matmul.h"
 
 #include "base/wording.h"
@@ -93,7 +93,7 @@ void check_batch_dtypes(const Tensor& input, const Tensor& x, const Tensor& y) {
           c_type(input.dtype()), ", batch1: ", c_type(x.dtype()), ", batch2: ", c_type(y.dtype()));
 }
 
-// Shared by addmm, addmv and baddbmm: a and b are checked, `shape` is that of the product.
+// Shared by addmm, addmv and baddbmm: checks a and b; `shape` is that of the product.
 Tensor add_product(Args& args, const Tensor& input, const Tensor& a, const Tensor& b, const Dims& shape,
                    const Scalar& beta, const Scalar& alpha, bool converts = false) {
     if (b.dim() == 3) check_batch_dtypes(input, a, b);
@@ -141,7 +141,7 @@ Tensor addbmm(Args& args, const Tensor& input, const Tensor& x, const Tensor& y,
     check_scalars(x.dtype(), beta, alpha);
     Dims shape = {x.shape()[1], y.shape()[2]};
     Tensor start = expand(input, shape);
-    // Sums in float for half types: the batch is one long sum.
+    // Half types are summed in float: the batch is one long sum.
     Tensor sum = is_half(x.dtype()) || !args.out ? empty(shape, compute_dtype(x.dtype()), x.device())
                                                  : product_target(args, shape, x.dtype(), {input, x, y});
     if (zero(beta) || x.shape()[0] == 0) fill(sum, Scalar(0));
@@ -166,7 +166,7 @@ Tensor outer(Args& args, const Tensor& x, const Tensor& y) {
     return out;
 }
 
-// Half types round after every step here, as elementwise ops do.
+// Half types are rounded after every operation here, as in elementwise ops.
 Tensor addr_half(const Tensor& input, const Tensor& x, const Tensor& y, const Dims& shape, DType dtype,
                  const Scalar& beta, const Scalar& alpha) {
     Tensor start = contiguous(expand(to_dtype(input, dtype), shape)), out = empty(shape, dtype, input.device());
@@ -182,7 +182,7 @@ Tensor addr(Args& args, const Tensor& input, const Tensor& x, const Tensor& y, c
     for (auto [value, name] : {std::pair(&beta, "beta"), std::pair(&alpha, "alpha")})
         check(dtype == DType::Bool || value->kind != Kind::Bool, "Boolean ", name,
               " only supported for Boolean results, the dtype is ", dtype);
-    // Fractions of integers would be lost without a word.
+    // Fractional parts would be lost silently.
     if (is_integral_or_bool(dtype))
         check(beta.is_integral() && alpha.is_integral(), "For integral input tensors, argument ",
               beta.is_integral() ? "alpha" : "beta", " must not be a floating point number. The dtype is ", dtype);

@@ -1,4 +1,4 @@
-// Gradients of matrix products: matrix products with one factor turned over, as a view.
+// Gradients of matrix products: matrix products with one factor transposed, as a view.
 #include "ops/table/gradient.h"
 
 namespace fb {
@@ -15,7 +15,7 @@ Var scaled(const Var& g, const Scalar& factor) {
     return g * Var(conjugate);
 }
 
-// (…, r, n) as a matrix of all rows, and as one of r rows that are joined.
+// (…, r, n) as a matrix of all rows, and as r rows, each joined over the batch.
 Var all_rows(const Var& x) {
     if (x.dim() == 2) return x;
     int64_t count = 1;
@@ -34,8 +34,8 @@ Var joined_rows(const Var& x) {
     return reshape(permute(x, order), Dims{x.size(-2), count});
 }
 
-// The gradient of the second factor of x · y. Where that is a transposed view, as a layer's weight is, the product is
-// made the other way round: then the gradient of the tensor behind the view comes out in its order.
+// The gradient of the second factor of x · y. If that is a transposed view, like a layer's weight, the transposed
+// product is computed: then the gradient of the tensor behind the view has that tensor's layout.
 bool is_transposed(const Var& y) { return y.dim() == 2 && !y.tensor.is_contiguous() && y.tensor.strides()[0] == 1; }
 Var second_gradient(const Var& x, const Var& g, bool transposed) {
     return transposed ? transpose(mm(transpose(g, 0, 1), conj(x)), 0, 1) : mm(adjoint(x), g);
@@ -118,7 +118,7 @@ GRAD("outer", IN(1), IN(0)) {
     if (c.needs(1)) c.set(1, call<"mv">(transpose(g, 0, 1), conj(cast(c.in(0), g.dtype()))));
 }
 
-// ---- beta * input + alpha * product --------------------------------------------------------------------------------
+// ---- beta * input + alpha * product ---------------------------------------------------------------------------------
 
 GRAD("addmm", 0, IN(2), IN(1)) {
     Var g = c.g();
@@ -151,7 +151,7 @@ GRAD("baddbmm", 0, IN(2), IN(1)) {
 }
 GRAD("addbmm", 0, IN(2), IN(1)) {
     if (c.needs(0)) c.set(0, scaled(c.g(), c.scalar(3)));
-    // Every product of the batch sees the same gradient.
+    // Every product of the batch gets the same gradient.
     if (c.needs(1)) c.set(1, scaled(matmul(c.g(), adjoint(c.in(2))), c.scalar(4)));
     if (c.needs(2)) c.set(2, scaled(matmul(adjoint(c.in(1)), c.g()), c.scalar(4)));
 }

@@ -1,5 +1,5 @@
-// Gradients of distances between rows. The slope of |d|_p along one coordinate, sign(d) (|d| / distance)^(p-1), is what
-// all formulas here are made of; it is zero where the distance is.
+// Gradients of distances between rows. All formulas here are made of the derivative of |d|_p along one coordinate,
+// sign(d) (|d| / distance)^(p-1); it is zero where the distance is.
 #include <cmath>
 #include <vector>
 
@@ -30,7 +30,7 @@ Var transposed(const Var& x) { return transpose(x, -2, -1); }
 
 }  // namespace
 
-// Σ_j grad[i, j] * slope of |x1[i] - x2[j]|: the gradient of the distances for x1.
+// Σ_j grad[i, j] * derivative of |x1[i] - x2[j]|: the gradient of the distances for x1.
 OP("_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor distances) -> Tensor", 0) {
     return cdist_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.number(3), a.tensor(4));
 }
@@ -49,7 +49,7 @@ GRAD("_cdist_backward", points, IN(0) | points, IN(0) | points, IN(0) | points) 
     Var slope = masked_fill(sgn(d) * pow(ratio, p - 1), logical_or(zero, corner), 0);
     if (c.needs(0)) c.set(0, sum(h * slope, Dims{-1}));
     if (!c.needs(1) && !c.needs(2) && !c.needs(4)) return;
-    // The slope's own slopes, for the coordinate and for the distance.
+    // The derivatives of that derivative, for the coordinate and for the distance.
     Var weight = h * unsqueeze(c.in(0), -1);
     Var bend = masked_fill(pow(ratio, p - 2) * ((p - 1) / safe), p == 2 ? zero : logical_or(zero, corner), 0);
     Var along = weight * bend;
@@ -64,7 +64,7 @@ GRAD("cdist", IN(0) | IN(1) | RESULT(0), IN(0) | IN(1) | RESULT(0)) {
     Var x = cast(c.in(0), c.out_dtype()), y = cast(c.in(1), c.out_dtype()), g = c.g(), r = c.out();
     bool large = x.size(-2) > 25 || y.size(-2) > 25;
     if (p == 2 && (mode == "use_mm_for_euclid_dist" || (large && mode != "donot_use_mm_for_euclid_dist"))) {
-        // Σ_j w (x - y[j]) as matrix products, as the distances were.
+        // Σ_j w (x - y[j]) as matrix products, like the distances.
         Var w = masked_fill(g / r, r == 0, 0);
         if (c.needs(0)) c.set(0, x * sum(w, Dims{-1}, true) - matmul(w, y));
         if (c.needs(1)) c.set(1, y * unsqueeze(sum(w, Dims{-2}), -1) - matmul(transposed(w), x));

@@ -7,7 +7,7 @@
 namespace fb {
 namespace {
 
-// A label is a letter, or a number from 52 for the dims an ellipsis stands for (counted from the last).
+// A label is a letter, or a number from 52 on for the dims of an ellipsis (counted from the last).
 constexpr int ellipsis_label = 52;
 using Labels = std::vector<int>;
 
@@ -82,7 +82,7 @@ Operand label_operand(const Term& term, const Tensor& t, size_t index) {
     return result;
 }
 
-// Sums dims away as a product with ones, which keeps one summation order for every layout.
+// Sums over dims by a product with ones, which keeps one summation order for every layout.
 void sum_out(Operand& x, const std::vector<char>& keep) {
     Dims order, kept_shape;
     Labels labels;
@@ -120,7 +120,7 @@ Dims positions(const Operand& x, std::initializer_list<const Labels*> groups) {
     return order;
 }
 
-// Moves the groups behind the batch and joins each into one dim.
+// Moves the groups after the batch and merges each into one dim.
 Tensor as_matrix(const Operand& x, const Labels& batch, const Labels& rows, const Labels& cols) {
     Tensor t = permute(x.tensor, positions(x, {&batch, &rows, &cols}));
     Dims shape = leading(t, static_cast<int64_t>(rows.size() + cols.size()));
@@ -133,7 +133,7 @@ Tensor as_matrix(const Operand& x, const Labels& batch, const Labels& rows, cons
 }
 
 Operand contract(Operand x, Operand y, const std::vector<char>& keep, const std::map<int, int64_t>& sizes) {
-    // A size of one that broadcasts is no dim at all for this operand.
+    // A dim of size one that broadcasts is no dim of this operand.
     for (Operand* o : {&x, &y}) {
         for (int64_t d = static_cast<int64_t>(o->labels.size()) - 1; d >= 0; d--) {
             if (o->tensor.shape()[d] == 1 && sizes.at(o->labels[d]) != 1 && (o == &x ? y : x).find(o->labels[d]) >= 0) {
@@ -249,7 +249,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     }
     std::vector<char> wanted(ellipsis_label + max_dims + 1, 0);
     for (int label : out) wanted[label] = 1;
-    // A letter of one operand alone that is missing in the output is a plain sum: of integers in int64, as sum() is.
+    // A letter of only one operand that is missing in the output is a plain sum: of integers in int64, as in sum().
     bool sums = false;
     for (const auto& entry : sizes) {
         int label = entry.first, holders = 0;

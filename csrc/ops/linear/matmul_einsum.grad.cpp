@@ -79,8 +79,8 @@ Var operand_gradient(const GradCall& c, const Equation& equation, int k) {
         known += text;
         factors.push_back(conj(c.in(1, other)));
     }
-    // Each letter of the operand once. What had size 1 was broadcast, so it is summed over; what nobody else knows was
-    // summed, so it is broadcast.
+    // Each letter of the operand once. A dimension of size 1 was broadcast, so its gradient is summed; a letter of no
+    // other operand was summed, so its gradient is broadcast.
     std::string letters, kept;
     Dims once;
     for (size_t d = 0; d < term.size(); d++) {
@@ -97,7 +97,7 @@ Var operand_gradient(const GradCall& c, const Equation& equation, int k) {
     }
     gradient = expand(reshape(gradient, spread), once);
     if (letters == term) return gradient;
-    // A letter that is repeated stands for a diagonal.
+    // A repeated letter stands for a diagonal.
     for (size_t d = 0; d < term.size(); d++) {
         if (!holds(term.substr(0, d), term[d])) continue;
         size_t at = letters.find(term[d]);

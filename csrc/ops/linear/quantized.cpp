@@ -1,4 +1,4 @@
-// Linear maps whose weight is stored as small integers.
+// Linear maps with quantized weights.
 #include "ops/linear/quantized.h"
 
 #include "ops/linear/linear.h"

@@ -1,4 +1,4 @@
-// The gradient of a linear map whose weight is stored as small integers: of its input and bias.
+// The gradients of a linear map with quantized weight, for its input and bias.
 #include "ops/linear/linear.h"
 #include "ops/table/gradient.h"
 

@@ -1,4 +1,4 @@
-// Weights that are stored as small integers: arguments of ops, checked.
+// Quantized weights: arguments of ops, checked.
 #pragma once
 #include "device/quantized.h"
 #include "ops/table/common.h"

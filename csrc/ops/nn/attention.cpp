@@ -27,8 +27,8 @@ device::Attention attention_of(const Args& a, int first) {
     return p;
 }
 
-// Zeros of shape (N, H, length, features) in the order of x: as they stand, or in memory as (N, length, H, features),
-// where the heads of a position were one vector, and will be again.
+// Zeros of shape (N, H, length, features) in the memory order of x: row-major, or as (N, length, H, features), where
+// the heads of a position are contiguous, as the caller will need them.
 Tensor ordered_like(const Tensor& x, const Dims& shape) {
     if (x.is_contiguous()) return zeros(shape, x.dtype(), x.device());
     return transpose(zeros({shape[0], shape[2], shape[1], shape[3]}, x.dtype(), x.device()), 1, 2);

@@ -7,7 +7,7 @@
 
 namespace fb {
 
-// With all scores at once: for gradients of gradients, and of the mask. Half types in float32 between.
+// With all scores at once: for higher-order gradients, and the gradient of the mask. Half types compute in float32.
 static void composed_gradient(GradCall& c) {
     DType dtype = c.dtype(0), inside = compute_dtype(dtype);
     auto widened = [&](const Var& x) { return dtype == inside ? x : cast(x, inside); };

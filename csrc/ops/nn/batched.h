@@ -1,10 +1,11 @@
-// Inputs of layers that take one sample as well as a batch of them.
+// Inputs of layers that accept a single sample as well as a batch.
 #pragma once
 #include "ops/table/gradient.h"
 
 namespace fb {
 
-// A sample without a batch gets one for the duration of the call. `check_input(t, spatial)` refuses other shapes.
+// Adds a batch dimension to a single sample for the duration of the call. `check_input(t, spatial)` rejects other
+// shapes.
 struct Batched {
     Var x;
     bool added;

@@ -1,4 +1,4 @@
-// Tensors of shape (batch, channels, ...) in the two orders that pooling and normalisation work in directly: planes
+// Tensors of shape (batch, channels, ...) in the two orders that pooling and normalization process directly: planes
 // (row-major) and channels-last. Results keep the order of the input (Note [Layout freedom]).
 #pragma once
 #include "device/move.h"
@@ -9,7 +9,7 @@
 
 namespace fb {
 
-// Whether the strides are in channels-last order, though not without gaps: a slice of a channels-last tensor.
+// Whether the strides are in channels-last order, possibly with gaps: a slice of a channels-last tensor.
 inline bool lies_channels_last(const Tensor& x) {
     if (x.dim() < 4 || !x.numel()) return false;
     int64_t least = 1;
@@ -26,7 +26,7 @@ inline bool lies_channels_last(const Tensor& x) {
     return x.strides()[0] != x.strides()[1] && next(0);
 }
 
-// `t` in the given order, copied where it is not.
+// `t` in the given order, copied if necessary.
 inline Tensor in_order(const Tensor& t, bool last) {
     if (!last) return contiguous(t);
     if (is_channels_last(t)) return t;
@@ -35,11 +35,11 @@ inline Tensor in_order(const Tensor& t, bool last) {
     return result;
 }
 
-// An input ready to be read.
+// An input in one of the two orders.
 struct Channels {
     Tensor t;               // in one of the two orders
     bool last = false;      // which one
-    bool promised = false;  // the caller knows that it is channels-last
+    bool promised = false;  // the user knows that it is channels-last
 
     explicit Channels(const Tensor& x) : t(x) {
         if (x.is_contiguous() || x.dim() < 3) {
@@ -63,7 +63,7 @@ struct Channels {
     }
 };
 
-// `y` in another dtype, as free in its layout as before.
+// `y` in another dtype, keeping its layout freedom.
 inline Tensor back(const Tensor& y, DType dtype) {
     Tensor result = to_dtype(y, dtype);
     result.impl()->free_layout = y.impl()->free_layout;

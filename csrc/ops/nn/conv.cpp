@@ -56,7 +56,7 @@ void check_window(const ConvWindow& o) {
     for (int64_t d : o.dilation) check(d > 0, "dilation should be greater than zero, got ", o.dilation);
     for (int64_t p : o.padding) check(p >= 0, "negative padding is not supported, got ", o.padding);
     check(o.groups > 0, "non-positive groups is not supported, got ", o.groups);
-    // Sums and products of sizes below stay within 64 bits.
+    // Sums and products of sizes below this fit 64 bits.
     constexpr int64_t limit = int64_t(1) << 31;
     auto below = [](const Dims& values, const char* name) {
         for (int64_t v : values) check(v < limit, name, " must be less than 2**31, got ", values);
@@ -69,10 +69,10 @@ void check_window(const ConvWindow& o) {
     check(o.groups < limit, "groups must be less than 2**31, got ", o.groups);
 }
 
-// Exactly the strides of that order, where sizes of 1 would allow others: they say which order the caller meant.
+// Exactly the strides of that order, where sizes of 1 would allow others: they show which order the caller meant.
 bool is_last(const Tensor& t) { return t.shape().contains(0) || t.strides() == channels_last_strides(t.shape()); }
 bool wants_last(const Tensor& t) { return t.dim() > 3 && is_channels_last(t) && !t.is_contiguous(); }
-// A result of which the caller knows that it is channels-last.
+// A result that the caller knows to be channels-last.
 Tensor openly_last(const Tensor& t) {
     if (t.dim() < 4 || t.numel() == 0) return t;
     if (is_last(t)) {
@@ -83,12 +83,12 @@ Tensor openly_last(const Tensor& t) {
     device::moving(result).copy(result, t);
     return result;
 }
-// The caller knows that one of them is channels-last: so must the result be.
+// If the caller knows that one of them is channels-last, the result must be too.
 bool told_last(const Tensor& x, const Tensor& w) {
     return (wants_last(x) && !x.impl()->free_layout) || (wants_last(w) && !w.impl()->free_layout);
 }
 
-// ---- columns -------------------------------------------------------------------------------------------------------
+// ---- columns --------------------------------------------------------------------------------------------------------
 
 // (batch, groups, channels per group * taps, positions).
 Tensor unfold(const ConvShape& s, const Tensor& x) {
@@ -112,7 +112,7 @@ Tensor grouped(const ConvShape& s, const Tensor& g) {
     return reshape(contiguous(g), {s.batch, s.groups, s.out_channels / s.groups, s.places()});
 }
 
-// ---- the three operations ------------------------------------------------------------------------------------------
+// ---- the three operations -------------------------------------------------------------------------------------------
 
 // (batch, channels, pixels).
 Tensor by_image(const Tensor& t) { return view(t, {t.size(0), t.size(1), t.numel() / t.size(0) / t.size(1)}); }
@@ -322,7 +322,7 @@ OP("_conv_input_gradient(Tensor grad, Tensor weight, int[] input_shape, " CONV_W
     Tensor gx = input_gradient(g, a.tensor(1), a.dims(2), o, last);
     return last ? openly_last(gx) : gx;
 }
-// What both gradients of a convolution would else do for themselves.
+// The preparation shared by both gradients of a convolution.
 OP("_conv_order(Tensor grad, bool planes) -> Tensor", FREE) {
     const Tensor& g = a.tensor(0);
     if (a.flag(1)) return contiguous(g);

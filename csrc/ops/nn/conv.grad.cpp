@@ -15,7 +15,7 @@ Var weight_of(const Var& g, const Var& x, const Dims& shape, const ConvWindow& o
 Var conv_of(const Var& x, const Var& w, const ConvWindow& o) {
     return call<"convolution">(x, w, Var(), o.stride, o.padding, o.dilation, false, Dims{0}, o.groups);
 }
-// The result of a transpose may have more output padding than a stride: the windows beyond are not part of it.
+// The result of a transpose may have more output padding than a stride: windows beyond it are not part of it.
 Var conv_to(const Var& x, const Var& w, const Dims& shape, const ConvWindow& o) {
     Var y = conv_of(x, w, o);
     for (int64_t d = 2; d < y.dim(); d++) {

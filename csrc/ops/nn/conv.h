@@ -1,4 +1,4 @@
-// What the parts of convolution share: windows, results and convolutions of patches.
+// Shared by the parts of convolution: windows, results and convolutions of patches.
 #pragma once
 #include "device/convolution.h"
 #include "ops/nn/channels.h"
@@ -9,10 +9,10 @@ using device::ConvAlgorithm;
 using device::ConvPass;
 using device::ConvShape;
 
-// A result in channels-last order, of the dtype and on the device of `like`, that the caller believes to be row-major,
+// A result in channels-last order, with the dtype and device of `like`, whose layout is free (promised row-major)
 // unless the inputs were channels-last.
 Tensor last_result(const Dims& shape, const Tensor& like, bool promised);
-// A channels-last tensor as a matrix of pixels and channels.
+// A channels-last tensor as a matrix (pixels, channels).
 Tensor by_pixel(const Tensor& t);
 
 // Stride, padding and so on of a convolution, one value for each spatial dimension.
@@ -21,7 +21,7 @@ struct ConvWindow {
     int64_t groups;
 };
 Dims per_dimension(const Dims& given, int64_t spatial, const char* name);
-// The problem of a forward convolution from x to y with this weight.
+// The ConvShape of a forward convolution from x to y with this weight.
 ConvShape conv_shape(const Dims& x, const Dims& w, const Dims& y, const ConvWindow& o);
 // Whether the gradients of a convolution of x are computed on row-major images.
 bool keeps_planes(const ConvShape& s, const Tensor& x);

@@ -6,7 +6,7 @@
 namespace fb {
 namespace {
 
-// What lies in a window side by side: channels where there are enough of them, else pixels of a row.
+// The contiguous elements of a window: channels if there are enough of them, else pixels of a row.
 bool channels_inside(const ConvShape& s) { return s.in_channels >= 16; }
 
 // (a, channels, ...) with the channels last or not.
@@ -18,7 +18,7 @@ Tensor ordered(const Tensor& t, bool last) {
     return permute(t, order);
 }
 
-// A view of (batch, places ..., a window's channels and pixels ...), without the pixels that lie in no window.
+// A view of (batch, places ..., a window's channels and pixels ...), without the pixels that are in no window.
 Tensor windows(const ConvShape& s, const Tensor& x, bool last) {
     Tensor used = x;
     Dims split = {s.batch, s.in_channels}, order = {0};
@@ -34,7 +34,7 @@ Tensor windows(const ConvShape& s, const Tensor& x, bool last) {
     if (last) order.push_back(1);
     return permute(view(used, split), order);
 }
-// (windows, what they hold).
+// (windows, elements of a window).
 Tensor as_rows(const ConvShape& s, const Tensor& w, int64_t rows) {
     return reshape(w, {rows, s.in_channels * s.kernel[0] * s.kernel[1] * s.kernel[2]});
 }

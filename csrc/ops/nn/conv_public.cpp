@@ -1,4 +1,4 @@
-// conv1d … conv_transpose3d: the names people use, made of `convolution`.
+// conv1d … conv_transpose3d: the public names, based on `convolution`.
 #include "base/wording.h"
 #include "ops/nn/batched.h"
 #include "ops/table/gradient.h"
@@ -40,7 +40,7 @@ Tensor conv_named(const Args& a, int64_t spatial) {
             padding[d] = total / 2;
             uneven |= total % 2 != 0;
         }
-        // What cannot be split evenly goes to the far side, by padding the input first; last dimension first.
+        // An odd remainder goes to the far side, by padding the input first; last dimension first.
         for (int64_t d = spatial - 1; uneven && d >= 0; d--) {
             int64_t total = given[given.size() == 1 ? 0 : d] * (w.shape()[2 + d] - 1);
             extra.push_back(0);

@@ -5,7 +5,7 @@
 namespace fb {
 namespace {
 
-// The arguments, checked: log_probs (T, N, C), targets (N, S) or one after the other.
+// The arguments, checked: log_probs (T, N, C), targets (N, S) or concatenated.
 device::CtcProblem read(const Tensor& log_probs, const Tensor& targets, const Dims& input_lengths,
                         const Dims& target_lengths, int64_t blank) {
     device::CtcProblem p;

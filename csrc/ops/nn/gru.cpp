@@ -12,7 +12,7 @@ Tensor joined_steps(const Tensor& t) { return view(t, {t.size(0) * t.size(1), t.
 
 }  // namespace
 
-// gates: (steps, N, 3H), what the inputs give to the gates r, z, n. In reverse the last step comes first.
+// gates: (steps, N, 3H), the inputs' contribution to the gates r, z, n. In reverse, the last step comes first.
 OP("_gru(Tensor gates, Tensor weight, Tensor? bias, Tensor h, bool reverse) -> (Tensor output, Tensor h, Tensor saved)",
    0) {
     OpScope scope("gru");

@@ -4,7 +4,7 @@
 
 namespace fb {
 
-// With differentiable ops, for gradients of gradients.
+// Composed of differentiable ops, for higher-order gradients.
 static void composed_gru(GradCall& c) {
     Var w = c.in(1), output = c.out(0), saved = c.out(2), dh = c.g(1), dw, db;
     int64_t steps = c.shape(0)[0], n = c.shape(3)[1];

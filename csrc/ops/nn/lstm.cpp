@@ -7,8 +7,8 @@
 #include "ops/table/gradient.h"
 
 namespace fb {
-// gates: (steps, N, 4H), what the inputs give to the gates i, f, g, o. Returns outputs and last state, and the
-// activated gates and the cell states of all steps, which the gradient needs. In reverse the last step comes first.
+// gates: (steps, N, 4H), the inputs' contribution to the gates i, f, g, o. Returns outputs and last state, and the
+// activated gates and the cell states of all steps, which the gradient needs. In reverse, the last step comes first.
 OP("_lstm(Tensor gates, Tensor weight, Tensor h, Tensor c, bool reverse) -> (Tensor output, Tensor h, Tensor c, "
    "Tensor gates, Tensor cells)",
    0) {

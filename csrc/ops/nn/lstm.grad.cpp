@@ -4,7 +4,7 @@
 
 namespace fb {
 
-// With differentiable ops, for gradients of gradients.
+// Composed of differentiable ops, for higher-order gradients.
 static void composed_lstm(GradCall& c) {
     Var w = c.in(1), output = c.out(0), gates = c.out(3), cells = c.out(4), dh = c.g(1), dc = c.g(2), dw;
     int64_t steps = c.shape(0)[0], n = c.shape(2)[1];

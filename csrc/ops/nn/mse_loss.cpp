@@ -1,4 +1,4 @@
-// (a - b)² in one pass: the body of mean squared errors.
+// (a - b)² in one pass, for mean squared errors.
 #include "ops/pointwise/elementwise.h"
 
 namespace fb {

@@ -1,5 +1,5 @@
-// Normalisation: over channels of a batch, over groups of channels, over rows. Each op also returns the mean and the
-// reciprocal deviation that its gradient needs.
+// Normalization: over channels of a batch, over groups of channels, over rows. Each op also returns the mean and the
+// reciprocal standard deviation that its gradient needs.
 #include "device/normalization.h"
 #include "ops/nn/channels.h"
 #include "ops/nn/norm_composed.h"
@@ -9,7 +9,7 @@
 namespace fb {
 namespace {
 
-// A weight, bias or running statistic in the computing dtype; undefined stays so.
+// A weight, bias or running statistic in the compute dtype; undefined stays undefined.
 Tensor parameter(const Tensor& p, const Tensor& x, const char* name) {
     if (!p) return p;
     bool fits = p.dtype() == x.dtype() || (is_half(x.dtype()) && p.dtype() == DType::F32);
@@ -37,9 +37,9 @@ device::NormShape norm_shape(const Channels& in, bool shared) {
     return s;
 }
 
-// ---- over the batch ------------------------------------------------------------------------------------------------
+// ---- over the batch -------------------------------------------------------------------------------------------------
 
-// float64 running statistics to be moved, or nothing.
+// float64 running statistics to update, or undefined.
 Tensor to_move(const Tensor& running) {
     if (!running) return running;
     Tensor next = to_dtype(contiguous(running), DType::F64);
@@ -63,7 +63,7 @@ std::vector<Tensor> batch_norm(const Tensor& x, const Tensor& weight, const Tens
     return {back(y, x.dtype()), mean, rstd, shift};
 }
 
-// `shifted`: what was added to the scaled input; given, a relu follows whose work is to be done as well.
+// `shifted`: what was added to the scaled input; if given, includes the gradient of the relu that follows.
 std::vector<Tensor> batch_norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& mean,
                                         const Tensor& rstd, const Tensor& shifted, bool training, bool needs_input) {
     DType compute = mean.dtype();
@@ -93,7 +93,7 @@ Tensor channel_sum(const Tensor& x) {
     return to_dtype(result, x.dtype());
 }
 
-// ---- over groups of channels ---------------------------------------------------------------------------------------
+// ---- over groups of channels ----------------------------------------------------------------------------------------
 
 std::vector<Tensor> group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
     check_floating(x);
@@ -121,7 +121,7 @@ std::vector<Tensor> group_norm_gradient(const Tensor& grad, const Tensor& x, con
     return {back(gx, x.dtype()), gw, gb};
 }
 
-// ---- over rows -----------------------------------------------------------------------------------------------------
+// ---- over rows ------------------------------------------------------------------------------------------------------
 
 int64_t row_size(const Tensor& x, int64_t dims) {
     int64_t size = 1;
@@ -159,7 +159,7 @@ std::vector<Tensor> row_norm_gradient(const Tensor& grad, const Tensor& x, int64
     return {gx, gw, gb};
 }
 
-// Whether the gradient itself is to be recorded: then it is made of plain ops.
+// Whether the gradient itself is to be recorded: then it is composed of plain ops.
 bool recorded(const Args& a) {
     return should_record({a.tensor(0), a.tensor(1)}) || (a.given(2) && should_record({a.tensor(2)}));
 }
@@ -175,7 +175,7 @@ OP("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean
     return batch_norm(a.tensor(0), a.tensor_or_none(1), a.tensor_or_none(2), a.tensor_or_none(3), a.tensor_or_none(4),
                       a.flag(5), a.number(6), a.number(7), a.flag(8));
 }
-// The node of a relu whose work is done: to the graph it is a relu like others.
+// The node of a relu that was fused: to the graph it is like any other relu.
 OP("_relu(Tensor input) -> Tensor", FREE) {
     const Tensor& x = a.tensor(0);
     Tensor y = make_view(x.storage_ref(), x.dtype(), x.shape(), x.strides(), x.offset());
@@ -215,7 +215,7 @@ OP("_row_norm_gradient(Tensor grad, Tensor input, Tensor? weight, Tensor mean, T
                              a.flag(7), a.flag(8), a.flag(9));
 }
 
-// What the functions of flambeau.nn.functional call after their checks.
+// Called by the functions of flambeau.nn.functional after their checks.
 namespace {
 
 void check_channels(const Tensor& x) {
@@ -245,7 +245,7 @@ static Var checked_batch_norm(const Args& a, bool relu) {
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, float " \
     "momentum, float eps) -> Tensor"
 OP("_nn.batch_norm" BATCH_NORM, FUNCTION | FREE | COMPOSITE) { return checked_batch_norm(a, false).tensor; }
-// With the relu that follows, in one pass over memory less.
+// Fused with the relu that follows, which saves a pass over memory.
 OP("_nn.batch_norm_relu" BATCH_NORM, FUNCTION | FREE | COMPOSITE) {
     return call<"_relu">(checked_batch_norm(a, true)).tensor;
 }

@@ -1,4 +1,4 @@
-// Gradients of normalisation: fused kernels, or plain ops where they are differentiated again.
+// Gradients of normalization: fused kernels, or plain ops if they are differentiated again.
 #include "ops/nn/norm_composed.h"
 #include "ops/table/gradient.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 Var mean_over(const Var& x, const Dims& dims) { return call<"mean">(x, dims, true); }
 
-// x standardised over dims, and the factor that did it.
+// x standardised over dims, and the factor used.
 struct Standard {
     Var value, rstd;
 };

@@ -1,4 +1,4 @@
-// The gradients of normalisation made of differentiable ops, for gradients of gradients.
+// Gradients of normalization composed of differentiable ops, for higher-order gradients.
 #pragma once
 #include "ops/table/values.h"
 

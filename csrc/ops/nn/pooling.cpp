@@ -1,4 +1,4 @@
-// Pooling over windows: checks, shapes, and the ops that gradients and public names (pooling_public.cpp) are made of.
+// Pooling over windows: checks, shapes, and the ops used by gradients and public names (pooling_public.cpp).
 #include "device/pooling.h"
 
 #include "ops/nn/channels.h"
@@ -52,7 +52,7 @@ void check_input(const Tensor& x, int64_t spatial) {
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-// The one window of a missing dimension.
+// The only window of a missing dimension.
 void whole(device::Spans& spans) {
     spans.resize(1);
     spans[0] = {0, 1, 1};
@@ -130,7 +130,7 @@ device::PoolingShape adaptive_shape(const Dims& x, const Dims& output_size) {
     return s;
 }
 
-// Between tensors that are there already: only sizes count.
+// Between existing tensors: only sizes matter.
 device::PoolingShape sizes_of(const Dims& big, const Dims& small) {
     device::PoolingShape s;
     s.batch = big[0];
@@ -179,7 +179,7 @@ void check_same_shape(const Tensor& x, const Tensor& indices) {
           "), but got ", indices.shape());
 }
 
-// From the places of `small` to those that the indices name.
+// Moves elements of `small` to the positions given by the indices.
 Tensor by_index(const Tensor& small, const Tensor& indices, const Dims& shape, bool add) {
     check_same_shape(small, indices);
     Channels in(small);
@@ -242,7 +242,7 @@ std::vector<Tensor> fractional(const Tensor& given, const Dims& kernel_size, con
 #define AVG_WINDOWS \
     "int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override"
 
-// `wide`: int64 indices, for people; int32 is enough for the gradient.
+// `wide`: int64 indices, for users; int32 is enough for the gradient.
 OP("_max_pool(Tensor input, " MAX_WINDOWS ", bool wide) -> (Tensor values, Tensor indices)", FREE) {
     const Tensor& x = a.tensor(0);
     Windows w = windows(a, x.dim() - 2, 4, 5);
@@ -267,11 +267,11 @@ OP("_fractional_max_pool(Tensor input, int[] kernel_size, int[] output_size, Ten
     check_input(a.tensor(0), a.tensor(0).dim() - 2);
     return fractional(a.tensor(0), a.dims(1), a.dims(2), a.tensor(3));
 }
-// Adds every element of grad to where its index points.
+// Adds every element of grad at its index.
 OP("_max_pool_gradient(Tensor grad, Tensor indices, int[] shape) -> Tensor", FREE) {
     return by_index(a.tensor(0), a.tensor(1), a.dims(2), true);
 }
-// The elements that the indices point to.
+// The elements at the indices.
 OP("_max_pool_pick(Tensor input, Tensor indices) -> Tensor", FREE) {
     const Tensor &x = a.tensor(0), &indices = a.tensor(1);
     Channels in(x);

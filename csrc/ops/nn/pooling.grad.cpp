@@ -1,4 +1,4 @@
-// Gradients of pooling. Maxima scatter by index, averages spread; picking and averaging are the gradients of those.
+// Gradients of pooling: maxima scatter by index, averages spread; the gradients of these pick and average.
 #include "ops/table/gradient.h"
 
 namespace fb {

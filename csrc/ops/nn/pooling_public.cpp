@@ -12,7 +12,7 @@ void check_batched(const Tensor& t, int64_t spatial) {
           spatial + 2, "D (batch mode) tensor expected for input), got shape ", t.shape());
 }
 
-// One dimension's ints may come as one number or as many as there are dimensions, not otherwise.
+// ints of a spatial argument: a single number, or one per dimension.
 const Dims& sizes(const Args& a, int i, int64_t spatial, const char* name) {
     const Dims& given = a.dims(i);
     check(given.size() == 1 || given.size() == spatial, name, " must either be a single int, or a tuple of ", spatial,
@@ -109,7 +109,7 @@ OP("nn.functional.avg_pool3d(" AVG_ARGS ", int? divisor_override=None) -> Tensor
     return avg_pool(a, 3);
 }
 
-// ---- windows of their own ------------------------------------------------------------------------------------------
+// ---- adaptive and random windows ------------------------------------------------------------------------------------
 
 OP("adaptive_avg_pool1d(Tensor input, int[] output_size) -> Tensor", FUNCTION | FREE | COMPOSITE,
    R"(Adaptive average pooling: the means of as many windows as output elements, which together cover the input.
@@ -141,7 +141,7 @@ Example:
     return in.back(call_all<"_adaptive_max_pool">(in.x, sizes(a, 1, 1, "output_size")));
 }
 
-// What the functions of flambeau.nn.functional call once sizes are worked out.
+// Called by the functions of flambeau.nn.functional with computed sizes.
 OP("_nn.adaptive_avg_pool(Tensor input, int[] output_size) -> Tensor", FUNCTION | FREE | COMPOSITE) {
     Batched in(a.tensor(0), a.dims(1).size(), check_batched);
     return in.back(call<"_adaptive_avg_pool">(in.x, a.dims(1)));

@@ -1,4 +1,4 @@
-// What the cells of recurrent layers share.
+// Shared by the cells of recurrent layers.
 #pragma once
 #include "ops/table/common.h"
 

@@ -1,11 +1,11 @@
-// Optimizer steps: one pass over all parameters of a group, which changes them and their state in place.
+// Optimizer steps: one pass over all parameters of a group; parameters and state are updated in place.
 #include "ops/optim/optim_rows.h"
 
 namespace fb {
 
 using namespace optim;
 
-// ---- SGD -----------------------------------------------------------------------------------------------------------
+// ---- SGD ------------------------------------------------------------------------------------------------------------
 
 OP("_fused_sgd(Tensor[] params, Tensor[] grads, Tensor[] buffers, bool first, float lr, float momentum, "
    "float dampening, float weight_decay, bool nesterov, bool maximize) -> None",
@@ -44,7 +44,7 @@ Example:
     return {};
 }
 
-// ---- RMSprop, Adagrad, Adadelta ------------------------------------------------------------------------------------
+// ---- RMSprop, Adagrad, Adadelta -------------------------------------------------------------------------------------
 
 OP("_fused_rmsprop(Tensor[] params, Tensor[] grads, Tensor[] square_avgs, Tensor[] grad_avgs, Tensor[] buffers, "
    "Tensor[] steps, float lr, float alpha, float eps, float weight_decay, float momentum, bool maximize) -> None",

@@ -1,11 +1,11 @@
-// Steps of Adam and its relatives, which divide an average of the gradients by the size they usually have.
+// Steps of Adam and its relatives, which divide an average of the gradients by their typical size.
 #include "ops/optim/optim_rows.h"
 
 namespace fb {
 
 using namespace optim;
 
-// ---- Adam ----------------------------------------------------------------------------------------------------------
+// ---- Adam -----------------------------------------------------------------------------------------------------------
 
 OP("_fused_adam(Tensor[] params, Tensor[] grads, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, Tensor[] max_exp_avg_sqs, "
    "Tensor[] steps, float lr, float beta1, float beta2, float weight_decay, float eps, bool decoupled, "
@@ -54,7 +54,7 @@ Example:
     return {};
 }
 
-// ---- NAdam, RAdam, Adamax ------------------------------------------------------------------------------------------
+// ---- NAdam, RAdam, Adamax -------------------------------------------------------------------------------------------
 
 OP("_fused_nadam(Tensor[] params, Tensor[] grads, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, Tensor[] mu_products, "
    "Tensor[] steps, float lr, float beta1, float beta2, float weight_decay, float momentum_decay, float eps, "
@@ -143,7 +143,7 @@ Example:
         OptimizerRow& row = rows.add({&params, &grads, &firsts, &seconds}, i);
         double t = count_step(steps[i]), left = 1 - std::pow(beta2, t), size = lr / (1 - std::pow(beta1, t));
         double length = limit - 2 * t * (1 - left) / left;
-        // In the first steps the second average says too little; the denominator is then one.
+        // In the first steps the second average is not reliable; the denominator is then one.
         bool trusted = length > 5;
         if (trusted)
             size *= std::sqrt(left * (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));

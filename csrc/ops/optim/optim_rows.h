@@ -1,4 +1,4 @@
-// What optimizer steps share: parameters with their gradients and state as rows that the device's functions take.
+// Shared by optimizer steps: parameters with their gradients and state as rows for the device's functions.
 #pragma once
 #include <cmath>
 
@@ -12,7 +12,7 @@ using namespace device;
 
 using Columns = std::initializer_list<const std::vector<Tensor>*>;
 
-// The rows of one call, and copies of what the functions do not take as it is: layouts and dtypes that differ.
+// The rows of one call, and copies of tensors whose layout or dtype the functions do not accept.
 class Rows {
   public:
     explicit Rows(size_t n) { rows_.reserve(n); }
@@ -34,7 +34,8 @@ class Rows {
             check(t.shape() == p.shape(), "parameter ", i, " has shape ", p.shape(), ", but its ",
                   n == 1 ? "gradient" : "state", " has shape ", t.shape());
             if (n != 1) flat &= alike(t);
-            else if (is_half(p.dtype())) flat &= t.dtype() == p.dtype();  // a finer gradient is used as it is
+            // a gradient of higher precision is used directly
+            else if (is_half(p.dtype())) flat &= t.dtype() == p.dtype();
             n++;
         }
         int k = 0;
@@ -64,7 +65,7 @@ class Rows {
 
   private:
     struct Copy {
-        Tensor given, used;  // what the caller has, and its form that the primitives take
+        Tensor given, used;  // the caller's tensor, and the one passed to the primitives
     };
     OptimizerRows rows_;
     std::vector<Copy> copies_;
@@ -84,7 +85,7 @@ inline double count_step(const Tensor& step) {
     return t;
 }
 
-// Calls one of the optional functions, then copies go back to where they came from.
+// Calls one of the optional functions, then copies results back.
 template <class Step>
 void run(void (*OptimizerSteps::*function)(const OptimizerRows&, const Step&), const Rows& rows, const Step& step) {
     Device device = rows.device();

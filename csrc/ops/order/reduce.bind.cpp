@@ -92,7 +92,7 @@ Example:
     return count_nonzero(a.tensor(0), a.dims_or_none(1));
 }
 
-// An empty list of dims reduces nothing here, as in PyTorch: every element is tested on its own.
+// An empty list of dims reduces nothing here, as in PyTorch: every element is tested separately.
 static Tensor truth(Args& a, bool every) {
     const Tensor& t = a.tensor(0);
     if (a.out && a.out.dtype() != DType::Bool && a.out.dtype() != DType::U8) {

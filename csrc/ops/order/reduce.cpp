@@ -12,8 +12,7 @@ namespace fb {
 
 using device::Reduction;
 
-// ---- shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 Dims reduce_mask(const Tensor& t, const std::optional<Dims>& dims) {
     if (!dims || dims->empty()) return Dims(t.dim(), 1);
@@ -68,7 +67,7 @@ Tensor reduce_one(Reduction how, DType read, const Tensor& t, const Dims& mask, 
     return result;
 }
 
-// The real and imaginary parts of a complex tensor, one by one.
+// Reduces the real and imaginary parts of a complex tensor separately.
 Tensor reduce_parts(Reduction how, const Tensor& t, Dims mask, bool keepdim, const double* numbers = nullptr) {
     Tensor result = empty(reduced_shape(t, mask, keepdim), t.dtype(), t.device());
     mask.push_back(0);
@@ -79,7 +78,8 @@ Tensor reduce_parts(Reduction how, const Tensor& t, Dims mask, bool keepdim, con
 
 DType sum_dtype(DType d) { return is_integral_or_bool(d) ? DType::I64 : d; }
 
-// What a summing kernel reads when elements of `from` are summed as `result`: integers widen on their own.
+// The dtype that a summing kernel reads when elements of `from` are summed as `result`: kernels widen integers
+// themselves.
 DType summand(DType from, DType result) {
     if (from == result) return from;
     if (is_integral(result) && is_integral_or_bool(from) && itemsize(result) == 8) return from;
@@ -89,8 +89,7 @@ DType summand(DType from, DType result) {
 
 }  // namespace
 
-// ---- sums
-// ------------------------------------------------------------------------------------------------------------
+// ---- sums -----------------------------------------------------------------------------------------------------------
 
 // Sums, products. A bool result is "not zero", other small integers wrap at the end.
 static Tensor accumulate(Reduction how, const Tensor& t, const std::optional<Dims>& dims, bool keepdim,
@@ -144,8 +143,7 @@ static Tensor truth(const Tensor& t, const std::optional<Dims>& dims, bool keepd
 Tensor any(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, false); }
 Tensor all(const Tensor& t, const std::optional<Dims>& dims, bool keepdim) { return truth(t, dims, keepdim, true); }
 
-// ---- extremes
-// --------------------------------------------------------------------------------------------------------
+// ---- extremes -------------------------------------------------------------------------------------------------------
 
 static void check_ordered(const Tensor& t) {
     if (is_complex(t.dtype()))
@@ -211,8 +209,7 @@ std::pair<Tensor, Tensor> extreme_along(const Tensor& t, int64_t dim, bool keepd
     return {values, indices};
 }
 
-// ---- moments and norms
-// -----------------------------------------------------------------------------------------------
+// ---- moments and norms ----------------------------------------------------------------------------------------------
 
 std::pair<Tensor, Tensor> moments(const Tensor& t, const std::optional<Dims>& dims, double correction, bool keepdim,
                                   bool root) {
@@ -269,7 +266,7 @@ Tensor vector_norm(const Tensor& t, double ord, const std::optional<Dims>& dims,
                 fail_index("cannot compute the norm of order ", ord, " over dim ", d, " of size 0: it has no identity");
         }
     }
-    // One number's norm is its absolute value, which no power on the way overflows.
+    // The norm of one number is its absolute value, computed without a power that could overflow.
     if (ord != 0 && reduced_count(in, mask) == 1) ord = 1;
     DType result = real_of(in.dtype());
     if (auto how = norm_of(ord)) return reduce_one(*how, in.dtype(), in, mask, keepdim, result);

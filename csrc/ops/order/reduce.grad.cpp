@@ -9,7 +9,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The reduced dimensions; all of them when none are named.
+// The reduced dimensions; all of them if none are given.
 Dims reduced(const GradCall& c, int arg) {
     int64_t n = c.dim(0);
     if (n && c.given(arg)) {
@@ -30,7 +30,7 @@ double count(const Dims& shape, const Dims& dims) {
     for (int64_t d : dims) n *= static_cast<double>(shape[d]);
     return n;
 }
-// A result with its reduced dimensions back, of size 1. Nothing to do when broadcasting finds them by itself.
+// Restores reduced dimensions with size 1, unless broadcasting works without.
 Var restore(const Var& t, const Dims& shape, const Dims& dims) {
     bool leading = t.dim() + dims.size() == shape.size();
     for (int64_t d : dims) leading &= d < dims.size();
@@ -43,7 +43,7 @@ const Var no_var;
 
 }  // namespace
 
-// ---- sums ----------------------------------------------------------------------------------------------------------
+// ---- sums -----------------------------------------------------------------------------------------------------------
 
 GRAD("sum") {
     Var g = cast(c.g(), c.dtype(0));
@@ -60,16 +60,16 @@ GRAD("mean") {
 }
 NO_GRAD("count_nonzero|all|any");
 
-// ---- products ------------------------------------------------------------------------------------------------------
+// ---- products -------------------------------------------------------------------------------------------------------
 
-// Each element becomes its neighbour before it along `dim`; the first becomes 1.
+// Shifts each element by one along `dim`; the first becomes 1.
 static Var neighbour(const Var& x, int64_t dim) {
     Dims pad(2 * (x.dim() - dim));
     pad[pad.size() - 2] = 1;
     pad[pad.size() - 1] = -1;
     return call<"constant_pad_nd">(x, pad, Scalar(1));
 }
-// g and y broadcast with x. With zeros around, the product of the others is taken without a division.
+// g and y broadcast with x. If there are zeros, the product of the others is computed without a division.
 static Var product_gradient(const Var& g, const Var& x, const Var& y, int64_t dim) {
     if (!is_true(any(x == 0))) return g * conj(y / x);
     Dims flipped{dim};
@@ -90,9 +90,9 @@ GRAD("prod(Tensor input, int dim", IN(0) | RESULT(0)) {
                               dims[0]));
 }
 
-// ---- extremes ------------------------------------------------------------------------------------------------------
+// ---- extremes -------------------------------------------------------------------------------------------------------
 
-// The elements that are the extreme share its gradient equally.
+// The elements equal to the extreme share its gradient equally.
 static Var share(const Var& g, const Var& x, const Var& extreme, const Dims& dims) {
     Var at = x == restore(extreme, x.shape(), dims);
     return at * (restore(g, x.shape(), dims) / sum(at, dims, true));
@@ -106,11 +106,11 @@ GRAD("aminmax", IN(0) | RESULT(0) | RESULT(1)) {
     if (c.has(1)) high = share(c.g(1), x, c.out(1), dims);
     c.set(0, low.defined() && high.defined() ? low + high : low.defined() ? low : high);
 }
-// ---- moments -------------------------------------------------------------------------------------------------------
+// ---- moments --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// How a spelling of var and its kin says what to do.
+// The options of var and related ops, from any of their signatures.
 struct Moments {
     Dims dims;
     double correction;
@@ -123,7 +123,7 @@ Var var_gradient(const Var& g, const Var& x, const Moments& m, const Var& mean =
     double freedom = count(x.shape(), m.dims) - m.correction;
     Var centre = mean.defined() ? restore(mean, x.shape(), m.dims) : call<"mean">(x, m.dims, true);
     Var spread = restore(g, x.shape(), m.dims);
-    // Divided by zero; the elements in the centre do not move the variance, but 0 / 0 says nothing about it.
+    // Division by zero; elements at the mean do not change the variance, but 0 / 0 is undefined.
     if (freedom <= 0)
         return spread * where(x == centre, full_of({}, std::nan(""), g.dtype(), g.device()),
                               full_of({}, infinity, g.dtype(), g.device()));
@@ -164,9 +164,9 @@ GRAD("std_mean(Tensor input, int[]? dim=None", IN(0) | RESULT(0) | RESULT(1)) {
 GRAD("std_mean(Tensor input, bool", IN(0) | RESULT(0) | RESULT(1)) { both_gradients(c, from_flag(c), true); }
 GRAD("std_mean(Tensor input, int[]? dim, ", IN(0) | RESULT(0) | RESULT(1)) { both_gradients(c, from_dim(c), true); }
 
-// ---- norms ---------------------------------------------------------------------------------------------------------
+// ---- norms ----------------------------------------------------------------------------------------------------------
 
-// At zero, where a norm has a corner, the gradient is zero.
+// At zero, where a norm is not differentiable, the gradient is zero.
 static void norm_gradient(GradCall& c, double p) {
     Dims dims = reduced(c, 2);
     Var x = c.in(0), g = restore(c.g(), c.shape(0), dims), norm = restore(c.out(), c.shape(0), dims);
@@ -174,7 +174,7 @@ static void norm_gradient(GradCall& c, double p) {
         x = cast(x, is_complex(x.dtype()) ? complex_of(norm.dtype()) : norm.dtype());
     if (p == 0) return c.set(0, zeros_of(c.shape(0), c.dtype(0), c.device()));
     if (p == 1) return c.set(0, g * sgn(x));
-    // 1 instead of 0 where a factor of zero stands by it, so that no 0 / 0 comes back in gradients of this.
+    // 1 instead of 0 where a factor of zero is next to it, so that no 0 / 0 appears in higher-order gradients.
     Var zero = norm == 0, safe = masked_fill(norm, zero, 1);
     if (p == 2) return c.set(0, x * masked_fill(g / safe, zero, 0));
     Var size = abs(x);

@@ -8,7 +8,7 @@ static Value pair_of(std::pair<Tensor, Tensor> p) {
     return std::vector<Tensor>{std::move(p.first), std::move(p.second)};
 }
 
-// The elementwise form belongs to another family; the table knows it.
+// The elementwise form belongs to another family and is looked up in the table.
 static Value elementwise(const char* name, Args& a) {
     const OpEntry& entry = op_entry(name);
     check(!entry.overloads.empty(), "needs the op ", name, ", which this build does not have");
@@ -86,7 +86,7 @@ Example:
 )") {
     return amax(a.tensor(0));
 }
-// Before the next form: a 0-d tensor of integers could also stand for a dim.
+// Must precede the next form: a 0-d integer tensor could also be a dim.
 OP("max(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("maximum", a); }
 OP("max(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return pair_of(extreme_along(a.tensor(0), a.integer(1), a.flag(2), true));
@@ -113,7 +113,7 @@ Example:
 )") {
     return amin(a.tensor(0));
 }
-// Before the next form: a 0-d tensor of integers could also stand for a dim.
+// Must precede the next form: a 0-d integer tensor could also be a dim.
 OP("min(Tensor input, Tensor other) -> Tensor", COMMON, nullptr) { return elementwise("minimum", a); }
 OP("min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", COMMON, nullptr) {
     return pair_of(extreme_along(a.tensor(0), a.integer(1), a.flag(2), false));

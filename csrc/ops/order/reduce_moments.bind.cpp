@@ -5,7 +5,7 @@
 
 namespace fb {
 
-// The three ways to ask: var(x, unbiased), var(x, dim, unbiased, keepdim), var(x, dim, correction=, keepdim=).
+// The three signatures: var(x, unbiased), var(x, dim, unbiased, keepdim), var(x, dim, correction=, keepdim=).
 static std::pair<Tensor, Tensor> from_flag(Args& a, bool root) {
     return moments(a.tensor(0), std::nullopt, a.flag(1) ? 1 : 0, false, root);
 }

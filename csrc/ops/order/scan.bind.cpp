@@ -8,7 +8,7 @@ namespace fb {
 
 static Value both(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
-// Without a dtype of its own, the scan runs in that of the tensor it is written to; bool cannot hold a sum.
+// Without dtype=, the scan runs in the dtype of the tensor it is written to; bool cannot hold a sum.
 static std::optional<DType> wanted_dtype(const Args& a, int i) {
     if (a.given(i) && a.out && !a.inplace && *a.dtype_or_none(i) != a.out.dtype()) {
         fail_type(OutDType{*a.dtype_or_none(i), a.out.dtype()},

@@ -6,7 +6,7 @@
 namespace fb {
 namespace {
 
-// What the scan computes in: integers in int64, half types in float.
+// The compute dtype: int64 for integers, float for half types.
 DType scan_dtype(DType result) { return is_integral_or_bool(result) ? DType::I64 : compute_dtype(result); }
 
 using Kernel = void (*)(const Tensor&, const Tensor&, int64_t);

@@ -1,4 +1,4 @@
-// Gradients of running sums and products.
+// Gradients of cumulative sums and products.
 #include "device/scan.h"
 
 #include <limits>
@@ -10,10 +10,10 @@ namespace fb {
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// ---- one linear recurrence -----------------------------------------------------------------------------------------
+// ---- one linear recurrence ------------------------------------------------------------------------------------------
 
-// y[i] = x[i] + f[i] * y[i - 1], or from the end y[i] = x[i] + f[i + 1] * y[i + 1]: each is the other's transpose. No
-// factors: running sums. It gives the gradients of cumprod and its kin without dividing by anything.
+// y[i] = x[i] + f[i] * y[i - 1], or in reverse y[i] = x[i] + f[i + 1] * y[i + 1]: each is the other's transpose.
+// Without factors: cumulative sums. It gives the gradients of cumprod and related ops without division.
 OP("_linear_scan(Tensor input, Tensor? factor, int dim, bool reverse) -> Tensor", 0) {
     const Tensor& x = a.tensor(0);
     Tensor f = a.given(1) ? a.tensor(1) : Tensor();
@@ -24,7 +24,7 @@ OP("_linear_scan(Tensor input, Tensor? factor, int dim, bool reverse) -> Tensor"
                                a.flag(3));
     return to_dtype(out, x.dtype());
 }
-// The neighbour before (or behind) each element along `dim`; at the end there is `value`.
+// The element before (or after) each along `dim`; `value` at the end.
 static Var neighbour(const Var& x, int64_t dim, bool behind, double value = 0) {
     if (x.dim() == 0) return full_of({}, Scalar(value), x.dtype(), x.device());
     Dims pad(2 * (x.dim() - wrap_dim(dim, x.dim())));
@@ -47,13 +47,13 @@ GRAD("_linear_scan", IN(1), IN(1) | RESULT(0)) {
 
 GRAD("cumsum") { c.set(0, linear_scan(cast(c.g(), c.dtype(0)), Var(), c.integer(1), true)); }
 GRAD("cumprod", IN(0) | RESULT(0)) {
-    // The product before an element, times what the gradients behind it make of the products that follow.
+    // The product before an element, times the accumulated gradients of the products that follow.
     int64_t dim = c.integer(1);
     Var x = conj(cast(c.in(0), c.out_dtype()));
     c.set(0, neighbour(conj(c.out()), dim, false, 1) * linear_scan(c.g(), x, dim, true));
 }
 GRAD("logcumsumexp", IN(0) | RESULT(0)) {
-    // exp(y[i] - y[i + 1]) is at most 1, so that nothing overflows. Where y is -inf there is nothing yet to weigh.
+    // exp(y[i] - y[i + 1]) is at most 1, so that nothing overflows. Where y is -inf the weight is zero.
     int64_t dim = c.integer(1);
     Var x = c.in(0), y = c.out(), none = (is_complex(y.dtype()) ? real(y) : y) == -infinity;
     auto weight = [&](const Var& part, const Var& without) {

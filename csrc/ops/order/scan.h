@@ -10,7 +10,7 @@ namespace fb {
 Tensor cumsum(const Tensor& t, int64_t dim, std::optional<DType> dtype = {});
 Tensor cumprod(const Tensor& t, int64_t dim, std::optional<DType> dtype = {});
 Tensor logcumsumexp(const Tensor& t, int64_t dim);
-// Running extremes and their places.
+// Cumulative extremes and their indices.
 std::pair<Tensor, Tensor> cumulative_extreme(const Tensor& t, int64_t dim, bool largest);
 
 }  // namespace fb

@@ -9,7 +9,7 @@
 namespace fb {
 namespace {
 
-// Elements are compared in one of these.
+// The dtype in which elements are compared.
 DType search_dtype(DType d) {
     if (is_complex(d)) fail_type("complex numbers have no order, got ", d);
     if (is_half(d)) return DType::F32;

@@ -14,7 +14,7 @@ Tensor along_dim(const Tensor& t, int64_t dim, std::optional<DType> dtype, bool 
     Tensor in = to_dtype(t, result);
     int64_t size = t.dim() ? t.shape()[d] : 1, inner = 1;
     for (int64_t k = d + 1; k < t.dim(); k++) inner *= t.shape()[k];
-    // Few neighbours and long columns: turn the columns into rows.
+    // Few columns that are long: transpose them to rows.
     if (inner > 1 && inner < 16 && size >= 64) {
         Tensor rows = contiguous(transpose(in, d, t.dim() - 1)), out_rows = empty(rows.shape(), result, t.device());
         device::scanning(t).softmax(rows, out_rows, t.dim() - 1, logarithm);

@@ -12,14 +12,14 @@ void check_real(const Tensor& t) {
         fail_type("Sort does not support complex dtypes on CPU: they have no order; got ", t.dtype());
 }
 
-// The wanted dimension last, contiguous; bools as the numbers 0 and 1.
+// Moves the dimension last, contiguous; bools as the numbers 0 and 1.
 Tensor rows_of(const Tensor& given, int64_t dim) {
     Tensor t = given.dtype() == DType::Bool ? to_dtype(given, DType::U8) : given;
     if (t.dim() == 0) return contiguous(t);
     return contiguous(dim == t.dim() - 1 ? t : transpose(t, dim, t.dim() - 1));
 }
 
-// Results of rows back in the caller's order of dimensions.
+// Moves results of rows back to the caller's order of dimensions.
 Tensor from_rows(const Tensor& t, int64_t dim) {
     if (t.dim() == 0 || dim == t.dim() - 1) return t;
     return contiguous(transpose(t, dim, t.dim() - 1));
@@ -27,7 +27,7 @@ Tensor from_rows(const Tensor& t, int64_t dim) {
 
 Tensor drop(const Tensor& t, int64_t dim, bool keepdim) { return t.dim() == 0 || keepdim ? t : squeeze(t, dim); }
 
-// One value and place per row, in the shape of the input with size 1 along `dim`, or without it.
+// One value and index per row, in the shape of the input with size 1 along `dim`, or without it.
 template <class F>
 std::pair<Tensor, Tensor> pick(const Tensor& t, int64_t dim, bool keepdim, F&& kernel) {
     Tensor rows = rows_of(t, dim);

@@ -1,4 +1,4 @@
-// Activation functions of nn.functional: the rows of activation.def as kernels of one pass, forward and backward.
+// Activation functions of nn.functional: the rows of activation.def as single-pass kernels, forward and backward.
 #include "autograd/mode.h"
 #include "device/loop.h"
 #include "ops/pointwise/elementwise.h"
@@ -7,7 +7,7 @@
 namespace fb {
 namespace {
 
-// ---- words of the rows, for differentiable tensors ------------------------------------------------------------------
+// ---- functions used by the rows, for differentiable tensors ---------------------------------------------------------
 
 using T = Var;
 
@@ -58,8 +58,8 @@ Value backward(Args& a, const Formula& formula) {
 #include "device/formulas/activation.def"
 #undef ACTIVATION
 
-// logsigmoid with its slope, sigmoid(-x): both are of exp(-|x|), and a graph that keeps the slope needs no exponential
-// on its way back. The slope is a result like the other, so it has a gradient, too.
+// logsigmoid with its derivative, sigmoid(-x): both are functions of exp(-|x|), and a graph that saves the derivative
+// needs no exponential in backward. The derivative is a result too, so it has a gradient.
 OP("_logsigmoid(Tensor input) -> (Tensor result, Tensor slope)", FREE) {
     const Tensor& x = a.tensor(0);
     if (x.dtype() != DType::F32 && x.dtype() != DType::F64)
@@ -77,7 +77,7 @@ OP("_nn.logsigmoid_recorded(Tensor input) -> Tensor", FUNCTION | FREE | COMPOSIT
     return call_all<"_logsigmoid">(Var(a.tensor(0)))[0].tensor;
 }
 
-// tanh and sigmoid keep their result, not x.
+// tanh and sigmoid save their result, not x.
 OP("_tanh_backward(Tensor grad, Tensor result) -> Tensor", FREE) {
     return ew::binary(a, a.tensor(0), a.tensor(1), formulas::tanh_gradient);
 }

@@ -30,7 +30,7 @@ Tensor plus(Args& a) {
     if (is_one(a.scalar(2))) return binary(a, a.tensor(0), a.tensor(1), formulas::add);
     return binary(a, a.tensor(0), scaled(a.tensor(0), a.tensor(1), a.scalar(2)), formulas::add);
 }
-// Functions of arithmetic take a number first as well: fb.add(1, x).
+// Functions of arithmetic accept a number as first argument too: fb.add(1, x).
 constexpr unsigned NUMBER_FIRST = FUNCTION | OUT | FREE;
 OP("add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", POINTWISE | FREE | ELEMENTWISE,
    R"(input + alpha * other, with broadcasting.
@@ -122,8 +122,7 @@ OP("div(Operand input, Operand other, *, str? rounding_mode=None) -> Tensor", NU
 }
 OP_ALIAS("divide", "div");
 
-// ---- powers
-// ------------------------------------------------------------------------------------------------------------------
+// ---- powers ---------------------------------------------------------------------------------------------------------
 
 Tensor power(Args& a, const Tensor& x, const Tensor& y) {
     if (y.is_wrapped_number() && !x.is_wrapped_number()) {
@@ -195,8 +194,7 @@ Example:
 }
 OP("float_power(Operand input, Tensor exponent) -> Tensor", FUNCTION | OUT | ELEMENTWISE) { return wide_power(a); }
 
-// ---- three operands
-// -------------------------------------------------------------------------------------------------------------
+// ---- three operands -------------------------------------------------------------------------------------------------
 
 Tensor choose(Args& a, const Tensor& condition, const Tensor& x, const Tensor& y) {
     if (condition.dtype() != DType::Bool && condition.dtype() != DType::U8)

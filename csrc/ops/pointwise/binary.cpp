@@ -12,7 +12,7 @@ void check_step(const Tensor& x, const Tensor& values) {
           x.dtype(), " and ", values.dtype(), "; convert one with .to(dtype)");
 }
 
-// How the two arguments may be given; see binary.def.
+// The kinds of the two arguments; see binary.def.
 enum class Operands { TT, TS, SS, NN, TV, PP };
 
 struct RegisterBinary {

@@ -1,4 +1,4 @@
-// Conversion between dtypes, and the question which dtype an op would give.
+// Conversion between dtypes, and queries for result dtypes.
 #include "ops/table/common.h"
 #include "ops/table/elementwise.h"
 

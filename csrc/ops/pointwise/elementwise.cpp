@@ -42,7 +42,7 @@ Tensor launch(Args& a, const Formula& formula, Tensors inputs, DType result, DTy
     return launch_on<3>(a, formula, inputs, result, common, numbers);
 }
 
-// The dtype of what comes out of operands of a common dtype; that becomes a float where the formula wants one.
+// The result dtype for operands of a common dtype, which becomes floating point if the formula requires it.
 static DType result_dtype(const Formula& formula, DType& common) {
     switch (formula.result) {
         case Result::Same:
@@ -71,7 +71,7 @@ Tensor unary(Args& a, const Tensor& x, const Formula& formula, const Numbers* nu
     return launch_on<1>(a, formula, {x}, result, common, numbers);
 }
 
-// Binary forms whose operands are converted to their common dtype first, unless they have it.
+// Whether operands are converted to their common dtype first, unless they have it.
 static bool converts(const Formula& formula, const Tensor& x, const Tensor& y, DType common) {
     if (x.dtype() == common && y.dtype() == common) return false;
     // A comparison rounds its number to the tensor's dtype: tensor(1.001, float16) == 1.001 holds.

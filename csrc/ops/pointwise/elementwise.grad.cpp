@@ -5,7 +5,7 @@
 namespace fb {
 namespace {
 
-// The part of g across x's direction, over |x|; zero at zero, and for real x.
+// The component of g perpendicular to x, over |x|; zero at zero, and for real x.
 Var sgn_gradient(const Var& g, const Var& x) {
     if (!is_complex(x.dtype())) return zeros_like(g);
     Var size = abs(x), sign = sgn(x), along = cast(real(g * conj(sign)), g.dtype());
@@ -32,7 +32,7 @@ Var sigmoid_gradient(const Var& g, const Var& y) {
 
 constexpr uint32_t X = IN(0), Y = RESULT(0);
 
-const Var none;  // rows of functions that are not smooth
+const Var none;  // rows that are not differentiable
 
 #define UNARY(name, domain, result, cost, formula, keeps, gradient, ...) \
     void gradient_of_##name(GradCall& c) {                               \
@@ -74,7 +74,7 @@ GRAD("sinc", IN(0)) {
     c.set(0, c.g() * conj(masked_fill(slope, zero, 0)));
 }
 
-// ---- two operands --------------------------------------------------------------------------------------------------
+// ---- two operands ---------------------------------------------------------------------------------------------------
 
 GRAD("add") {
     c.set(0, c.g());
@@ -140,7 +140,7 @@ GRAD("minimum", IN(0) | IN(1), IN(0) | IN(1)) {
     Var x = c.in(0), y = c.in(1);
     extremes(c, x<y, x> y, x == y);
 }
-// NaN loses, and ties go to the first.
+// NaN loses, and the first wins ties.
 GRAD("fmax", IN(0) | IN(1), IN(0) | IN(1)) {
     Var first = logical_or(c.in(0) >= c.in(1), isnan(c.in(1)));
     if (c.needs(0)) c.set(0, masked(c.g(), first));
@@ -179,7 +179,7 @@ GRAD("xlogy", IN(1) | IN(0), IN(0) | IN(1)) {
 }
 NO_GRAD("eq|ne|lt|le|gt|ge|logical_and|logical_or|logical_xor");
 
-// Both slopes of x**p, with 0 where the base or the exponent make the product meaningless.
+// Both derivatives of x**p, with 0 where base or exponent make the product undefined.
 static void power(GradCall& c) {
     Var x = c.in(0), p = c.in(1);
     if (c.needs(0)) {
@@ -204,7 +204,7 @@ static void power(GradCall& c) {
 GRAD("pow", IN(0) | IN(1), IN(0) | IN(1)) { power(c); }
 GRAD("float_power", IN(0) | IN(1), IN(0) | IN(1)) { power(c); }
 
-// ---- three operands ------------------------------------------------------------------------------------------------
+// ---- three operands -------------------------------------------------------------------------------------------------
 
 GRAD("where(Tensor condition, Operand input", 0, IN(0), IN(0)) {
     if (c.needs(1)) c.set(1, masked(c.g(), c.in(0)));

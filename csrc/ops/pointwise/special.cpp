@@ -34,8 +34,7 @@ Example:
 }
 OP_ALIAS("special.gammaln", "lgamma");
 
-// ---- with a whole number
-// -------------------------------------------------------------------------------------------------
+// ---- with an integer argument ---------------------------------------------------------------------------------------
 
 Value polygamma(Args& a, int64_t n, const Tensor& x) {
     check(n < INT32_MAX, "n must be less than 2**31 - 1, got ", n);
@@ -79,8 +78,7 @@ Example:
 }
 OP_ALIAS("special.multigammaln", "mvlgamma");
 
-// ---- of two numbers
-// ------------------------------------------------------------------------------------------------------
+// ---- of two numbers -------------------------------------------------------------------------------------------------
 
 Value pair(Args& a, const Formula& formula) { return binary(a, a.tensor(0), a.tensor(1), formula); }
 
@@ -144,8 +142,7 @@ Example:
 }
 OP("special.xlog1py(Operand input, Tensor other) -> Tensor", NAMED | ELEMENTWISE) { return xlog1py(a); }
 
-// ---- orthogonal polynomials
-// ----------------------------------------------------------------------------------------------
+// ---- orthogonal polynomials -----------------------------------------------------------------------------------------
 
 struct RegisterPolynomial {
     RegisterPolynomial(const char* name, OpFn fn, const char* what, const char* shown) {

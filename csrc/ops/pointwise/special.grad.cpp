@@ -1,5 +1,5 @@
-// Gradients of the special functions. Those without one by PyTorch's example (Bessel and Airy functions, orthogonal
-// polynomials) are constants for the graph.
+// Gradients of the special functions. Those without one in PyTorch (Bessel and Airy functions, orthogonal polynomials)
+// are constants for the graph.
 #include <numbers>
 
 #include "ops/table/gradient.h"
@@ -13,7 +13,7 @@ static const double SQRT_PI = 1 / std::numbers::inv_sqrtpi, SQRT_2 = std::number
          "' is not implemented; detach that argument");
 }
 
-// ---- gamma ---------------------------------------------------------------------------------------------------------
+// ---- gamma ----------------------------------------------------------------------------------------------------------
 
 GRAD("lgamma", IN(0)) { c.set(0, c.g() * digamma(c.in(0))); }
 GRAD("digamma", IN(0)) { c.set(0, c.g() * call<"polygamma">(1, c.in(0))); }
@@ -40,18 +40,18 @@ GRAD("special.zeta", 0, IN(0) | IN(1)) {
     c.set(1, -(c.g() * x * call<"special.zeta">(x + 1, c.in(1))));
 }
 
-// ---- error function ------------------------------------------------------------------------------------------------
+// ---- error function -------------------------------------------------------------------------------------------------
 
 GRAD("erfinv", RESULT(0)) { c.set(0, c.g() * exp(square(c.out())) * (0.5 * SQRT_PI)); }
 GRAD("special.erfcx", IN(0) | RESULT(0)) { c.set(0, c.g() * (c.in(0) * c.out() * 2 - 2 / SQRT_PI)); }
 GRAD("special.ndtr", IN(0)) { c.set(0, c.g() * exp(square(c.in(0)) * -0.5) * (1 / (SQRT_2 * SQRT_PI))); }
 GRAD("special.ndtri", RESULT(0)) { c.set(0, c.g() * exp(square(c.out()) * 0.5) * (SQRT_2 * SQRT_PI)); }
-// density / area; the scaled erfc keeps the quotient exact far to the left.
+// density / area; the scaled erfc keeps the quotient accurate far to the left.
 GRAD("special.log_ndtr", IN(0)) {
     c.set(0, c.g() / call<"special.erfcx">(c.in(0) * (-1 / SQRT_2)) * (SQRT_2 / SQRT_PI));
 }
 
-// ---- entropy-like --------------------------------------------------------------------------------------------------
+// ---- entropy-like ---------------------------------------------------------------------------------------------------
 
 GRAD("special.entr", IN(0)) { c.set(0, c.g() * (-1 - log(c.in(0)))); }
 GRAD("special.xlog1py", IN(0) | IN(1), IN(0) | IN(1)) {
@@ -60,7 +60,7 @@ GRAD("special.xlog1py", IN(0) | IN(1), IN(0) | IN(1)) {
     if (c.needs(1)) c.set(1, c.g() * x / (y + 1));
 }
 
-// ---- Bessel --------------------------------------------------------------------------------------------------------
+// ---- Bessel ---------------------------------------------------------------------------------------------------------
 
 GRAD("i0", IN(0)) { c.set(0, c.g() * call<"special.i1">(c.in(0))); }
 GRAD("special.i0e", IN(0) | RESULT(0)) { c.set(0, c.g() * (call<"special.i1e">(c.in(0)) - sgn(c.in(0)) * c.out())); }
@@ -86,7 +86,7 @@ NO_GRAD(
     "special.shifted_chebyshev_polynomial_v|special.shifted_chebyshev_polynomial_w|special.hermite_polynomial_h|"
     "special.hermite_polynomial_he|special.laguerre_polynomial_l|special.legendre_polynomial_p");
 
-// ---- parts of floating point numbers -------------------------------------------------------------------------------
+// ---- parts of floating point numbers --------------------------------------------------------------------------------
 
 GRAD("frexp", RESULT(1)) {
     if (c.has(0)) c.set(0, c.g() / call<"exp2">(c.out(1)));
@@ -95,7 +95,7 @@ GRAD("ldexp", IN(1), RESULT(0)) {
     if (c.needs(0)) c.set(0, c.g() * conj(call<"exp2">(c.in(1))));
     if (c.needs(1)) c.set(1, c.g() * conj(c.out()) * std::numbers::ln2);
 }
-// The step to the neighbour is a constant; where both are equal there is no step to take.
+// The step to the neighbour is a constant; where both are equal there is no step.
 GRAD("nextafter", IN(0) | IN(1), 0) {
     if (c.needs(0)) c.set(0, masked_fill(c.g(), c.in(0) == c.in(1), 0));
     c.set(1, zeros_like(c.g()));

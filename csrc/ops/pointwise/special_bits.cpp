@@ -1,4 +1,4 @@
-// Taking floats apart (frexp, ldexp) and comparing whole tensors (isclose, allclose, equal).
+// Decomposing floats (frexp, ldexp) and comparing whole tensors (isclose, allclose, equal).
 #include "device/loop.h"
 #include "ops/order/reduce.h"
 #include "ops/pointwise/elementwise.h"
@@ -6,8 +6,7 @@
 namespace fb::ew {
 namespace {
 
-// ---- mantissa and exponent
-// -----------------------------------------------------------------------------------------------
+// ---- mantissa and exponent ------------------------------------------------------------------------------------------
 
 OP("frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)", FUNCTION | METHOD | OUT | ELEMENTWISE,
    R"(Splits floats into mantissa and exponent: input = mantissa * 2 ** exponent.
@@ -46,8 +45,7 @@ Example:
     return binary(a, a.tensor(0), a.tensor(1), formulas::ldexp);
 }
 
-// ---- closeness
-// -------------------------------------------------------------------------------------------------------------
+// ---- closeness ------------------------------------------------------------------------------------------------------
 
 struct Tolerance {
     double rtol, atol;

@@ -6,7 +6,7 @@
 namespace fb::ew {
 namespace {
 
-// Rows that tell something about x, which y cannot replace, have no form in place: isnan, signbit, angle.
+// Predicates and others whose result cannot replace x (isnan, signbit, angle) have no in-place form.
 constexpr unsigned flags_of(formulas::Result result) {
     bool tells = result == formulas::Result::Bool || result == formulas::Result::FloatReal;
     return (tells ? COMMON : POINTWISE) | FREE | ELEMENTWISE;
@@ -39,8 +39,7 @@ OP_ALIAS("special.log1p", "log1p");
 OP_ALIAS("special.erf", "erf");
 OP_ALIAS("special.erfc", "erfc");
 
-// ---- rows with arguments
-// -------------------------------------------------------------------------------------------------
+// ---- rows with arguments --------------------------------------------------------------------------------------------
 
 OP("round(Tensor input, *, int decimals=0) -> Tensor", POINTWISE | ELEMENTWISE,
    R"(Nearest integer, halves to the even one.

@@ -1,4 +1,4 @@
-// Random creation and in-place fills: checks at the door; the device draws the numbers.
+// Random creation and in-place fills: argument checks; the device draws the numbers.
 #include "ops/random/random.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace fb {
 
-// Runs f on a contiguous tensor and brings the numbers to `t` if that is not `t` itself.
+// Runs f on a contiguous tensor and copies the numbers to `t` if it is another one.
 template <class F>
 static Tensor random_fill(const Tensor& t, F&& f) {
     t.will_write();

@@ -1,4 +1,4 @@
-// Gamma and Dirichlet samples, and how a sample moves with the parameters it was drawn for.
+// Gamma and Dirichlet samples, and the derivatives of samples with respect to their parameters.
 #include <limits>
 #include <vector>
 
@@ -15,8 +15,8 @@ Tensor wide_shapes(const Tensor& shapes) {
     return contiguous(to_dtype(shapes, DType::F64));
 }
 
-// Samples lie inside the support: where a dtype would round one to its border, it stays at the number next to it, and
-// densities and gradients stay finite.
+// Samples are inside the support: if a dtype would round one to the border, it becomes the nearest number inside, so
+// that densities and gradients stay finite.
 struct Border {
     double tiny, below_one;
 };
@@ -33,7 +33,7 @@ Border border(DType dtype) {
     }
 }
 
-// Tensors that broadcast together, in double, and room for a result.
+// Tensors that broadcast together, in double, and the result.
 struct Broadcast {
     std::vector<Tensor> wide;
     Tensor out;

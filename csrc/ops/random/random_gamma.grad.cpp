@@ -4,7 +4,7 @@
 namespace fb {
 
 GRAD("_standard_gamma", IN(0) | RESULT(0)) { c.set(0, c.g() * call<"_standard_gamma_grad">(c.in(0), c.out())); }
-// When one part grows, the others shrink in proportion.
+// If one part grows, the others shrink in proportion.
 GRAD("_sample_dirichlet", IN(0) | RESULT(0)) {
     Var x = c.out(), total = call<"sum">(c.in(0), Dims{-1}, true);
     Var slope = call<"_dirichlet_grad">(x, c.in(0), total);

@@ -6,7 +6,7 @@
 namespace fb {
 namespace {
 
-// A contiguous copy of `t`, broadcast to a shape, in a computing dtype.
+// A contiguous copy of `t`, broadcast to a shape, in a compute dtype.
 Tensor spread(const Tensor& t, const Dims& shape, DType dtype) { return contiguous(expand(to_dtype(t, dtype), shape)); }
 
 Tensor bernoulli_tensor(const Tensor& target, const Tensor& p, Generator& generator) {
@@ -43,7 +43,7 @@ Tensor multinomial(const Tensor& input, int64_t count, bool replacement, Generat
     return out;
 }
 
-// mean + std * z with z standard normal; any of the two may be a number.
+// mean + std * z with z standard normal; either of the two may be a number.
 Tensor normal_of(const Tensor& mean, const Tensor& std, const Dims& shape, DType dtype, Device device,
                  Generator& generator) {
     DType wide = compute_dtype(dtype);

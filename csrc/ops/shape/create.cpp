@@ -10,7 +10,7 @@
 
 namespace fb {
 
-// ---- memory formats ------------------------------------------------------------------------------------------------
+// ---- memory formats -------------------------------------------------------------------------------------------------
 
 Dims format_strides(const Dims& shape, MemoryFormat format) {
     bool is_3d = format == MemoryFormat::ChannelsLast3d;
@@ -48,7 +48,7 @@ Tensor contiguous(const Tensor& t, MemoryFormat format) {
     return has_format(t, format) ? t : clone(t, format);
 }
 
-// ---- options -------------------------------------------------------------------------------------------------------
+// ---- options --------------------------------------------------------------------------------------------------------
 
 Options options(const Args& a, int first, Device device) {
     if (a.given(first + 1) && a.integer(first + 1) != 0) {
@@ -78,7 +78,7 @@ Tensor make(Args& a, const Dims& shape, DType dtype, const Options& o) {
     return empty(shape, dtype, o.device);
 }
 
-// As fill(), without a plan for what is contiguous: the small tensors of everyday code.
+// Like fill(), without a loop plan for contiguous tensors: the small tensors of everyday code.
 Tensor filled(const Tensor& t, const Scalar& value) {
     if (!t.is_contiguous()) {
         fill(t, value);
@@ -98,7 +98,7 @@ Tensor make_full(Args& a, const Dims& shape, const Scalar& value, DType dtype, c
     return filled(make(a, shape, dtype, o), value);
 }
 
-// While deterministic algorithms are asked for, memory that nobody has set shows: NaN, True, the largest integer.
+// With deterministic algorithms, uninitialised memory is filled with NaN, True or the largest integer.
 std::atomic<bool> shows_unset{false};
 
 void show_unset(const Tensor& t) {
@@ -145,7 +145,7 @@ Tensor make_new(const Args& a, const Dims& shape, int first) {
 
 }  // namespace
 
-// _show_unset(on): how empty() and its kin behave from now on; see flambeau.utils.deterministic.
+// _show_unset(on): whether empty() and others fill their memory; see flambeau.utils.deterministic.
 OP("_show_unset(bool on) -> None", FUNCTION) {
     shows_unset.store(a.flag(0));
     return {};

@@ -1,4 +1,5 @@
-// Ops whose results do not follow their inputs: new tensors, random numbers, comparisons, positions.
+// Ops whose results are not differentiable functions of their inputs: new tensors, random numbers, comparisons,
+// positions.
 #include "ops/table/gradient.h"
 
 namespace fb {
@@ -11,9 +12,9 @@ NO_GRAD(
     "where(Tensor condition) |nonzero|nonzero_static|nonzero_numpy|argwhere|isclose|allclose|equal|gcd|lcm|"
     "bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift");
 
-// Random numbers: what was drawn is a constant.
+// Random numbers are constants.
 NO_GRAD("rand|randn|randint|rand_like|randn_like|randint_like|randperm|multinomial|normal(float mean, float std");
-// Those drawn for parameters, or over a tensor, stay in the history with gradients of zero.
+// Samples drawn with tensor parameters stay in the history with gradients of zero.
 static void set_zeros(GradCall& c, int tensors) {
     for (int i = 0; i < tensors; i++) {
         if (c.needs(i)) c.set(i, zeros_of(c.shape(i), c.dtype(i), c.device()));

@@ -1,4 +1,4 @@
-// New tensors: what the creation ops share with other families.
+// Tensor creation, shared by the creation ops and other families.
 #pragma once
 #include "ops/table/common.h"
 
@@ -6,7 +6,7 @@ namespace fb {
 
 enum class MemoryFormat : int64_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
-// Dense strides of a memory format for a shape; an error when the number of dimensions does not fit.
+// Dense strides of a memory format for a shape; raises an error if the number of dimensions does not fit.
 Dims format_strides(const Dims& shape, MemoryFormat format);
 bool has_format(const Tensor& t, MemoryFormat format);
 Tensor empty_format(const Dims& shape, DType dtype, Device device, MemoryFormat format);
@@ -17,18 +17,18 @@ inline MemoryFormat format_or(const Args& a, int i, MemoryFormat fallback) {
     return a.given(i) ? static_cast<MemoryFormat>(a.integer(i)) : fallback;
 }
 
-// The keyword arguments every creation op ends with, in this order:
+// The keyword arguments at the end of every creation op, in this order:
 //   dtype? dtype, layout? layout, device? device, bool? pin_memory, bool? requires_grad
 struct Options {
     std::optional<DType> dtype;
     Device device;
 };
-// Reads the five arguments from index `first` on; layouts other than strided are refused.
-// pin_memory and requires_grad are the dispatcher's.
+// Reads the five arguments from index `first` on; layouts other than strided are errors. pin_memory and requires_grad
+// are handled by the dispatcher.
 Options options(const Args& a, int first, Device device = default_device());
-// While deterministic algorithms are asked for: shows the elements of t's storage from `first` on as never set.
+// With deterministic algorithms, fills t's storage from element `first` on with values that show it was never set.
 void unset_from(const Tensor& t, int64_t first);
-// dtype= when given, that of out= when there is one, else the fallback; the first two must not differ.
+// dtype= if given, else that of out=, else the fallback; dtype= and out= must agree.
 DType dtype_or(const Args& a, const Options& o, DType fallback);
 
 #define FB_OPTIONS \

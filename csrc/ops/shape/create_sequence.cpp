@@ -9,8 +9,8 @@
 namespace fb {
 namespace {
 
-// Where a sequence of n is written, in row-major order: straight into out= when that is contiguous. An out= of another
-// shape with n elements keeps it.
+// Where a sequence of n is written, in row-major order: directly into out= if it is contiguous. An out= of another
+// shape with n elements keeps its shape.
 Tensor sequence_output(Args& a, int64_t n, DType dtype, Device device) {
     if (!a.out) return empty({n}, dtype, device);
     Dims shape = a.out.numel() == n ? a.out.shape() : Dims{n};
@@ -20,7 +20,7 @@ Tensor sequence_output(Args& a, int64_t n, DType dtype, Device device) {
 
 bool finite(const Scalar& s) { return s.is_integral() || (std::isfinite(s.re) && std::isfinite(s.im)); }
 
-// The whole number a bound stands for in a 64-bit sequence; unsigned ones reach beyond int64.
+// The integer that a bound stands for in a 64-bit sequence; unsigned ones reach beyond int64.
 __int128 whole(const Scalar& s, DType dtype) {
     if (s.is_integral()) return s.u ? static_cast<__int128>(static_cast<uint64_t>(s.i)) : s.i;
     if (dtype == DType::U64 && s.re >= 0) return s.to<uint64_t>();
@@ -40,7 +40,7 @@ int64_t arange_count(const Scalar& start, const Scalar& end, const Scalar& step,
     if (dtype == DType::I64 || (dtype == DType::U64 && integral)) {
         check(dtype == DType::U64 || !(start.u || end.u || step.u), "the bounds ", start.re, " and ", end.re,
               " do not fit int64; pass dtype=uint64");
-        // In 128 bits: neither the distance nor the rounding can overflow.
+        // In 128 bits neither the distance nor the rounding can overflow.
         __int128 distance = whole(end, dtype) - whole(start, dtype), by = whole(step, dtype);
         __int128 n = by > 0 ? (distance + by - 1) / by : (distance + by + 1) / by;
         check(n >= 0 && n <= (int64_t(1) << 59), "invalid size, possible overflow: the range has too many elements");

@@ -1,4 +1,4 @@
-// Joining: cat, stack and their kin, meshgrid, block_diag.
+// Joining: cat, stack and related ops, meshgrid, block_diag.
 #include "device/create.h"
 #include "device/move.h"
 #include "ops/shape/create.h"
@@ -7,7 +7,7 @@
 namespace fb {
 namespace {
 
-// PyTorch lets 1-d tensors without elements join anything.
+// PyTorch lets empty 1-d tensors join anything.
 bool is_legacy_empty(const Tensor& t) { return t.dim() == 1 && t.shape()[0] == 0; }
 
 Dims cat_shape(const std::vector<Tensor>& tensors, int64_t& dim, DType& dtype) {
@@ -62,7 +62,7 @@ void cat_into(const Tensor& to, const std::vector<Tensor>& tensors, int64_t dim)
     device::moving(to).join(to, parts, dim);
 }
 
-// cat keeps channels-last formats only; any other order becomes row-major, as in PyTorch.
+// cat preserves channels-last formats only; any other order becomes row-major, as in PyTorch.
 bool all_channels_last(const std::vector<Tensor>& tensors) {
     int64_t dim = tensors[0].dim();
     if (dim != 4 && dim != 5) return false;
@@ -93,7 +93,7 @@ Tensor cat_rows(Args& a, const std::vector<Tensor>& tensors, int64_t dim) {
     return result;
 }
 
-// Joins tensors as what they are in memory: row-major after reordering their dimensions.
+// Joins tensors in their memory order: row-major after reordering their dimensions.
 Tensor cat_reordered(Args& a, const std::vector<Tensor>& tensors, int64_t dim, const Dims& order) {
     std::vector<Tensor> reordered;
     for (const Tensor& t : tensors) reordered.push_back(permute(t, order));
@@ -147,7 +147,7 @@ static Tensor stack_op(Args& a, const std::vector<Tensor>& tensors, int64_t dim)
     std::vector<Tensor> parts = unsqueezed(tensors, dim);
     int64_t rank = tensors[0].dim();
     if (a.out || dim == rank || !all_channels_last(tensors)) return cat_rows(a, parts, dim);
-    // Channels-last images stay what they are; the new dimension stands before the one it was put in front of.
+    // Channels-last images keep their format; the new dimension precedes the one it was inserted before.
     Dims order;
     for (int64_t d : last_order(rank)) {
         if (d == dim) order.push_back(dim);
@@ -242,7 +242,7 @@ Example:
                   1);
 }
 
-// ---- grids ---------------------------------------------------------------------------------------------------------
+// ---- grids ----------------------------------------------------------------------------------------------------------
 
 static std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::string& indexing) {
     check(!tensors.empty(), "expects a non-empty TensorList");
@@ -336,13 +336,13 @@ Example:
     return result;
 }
 
-// ---- indices of triangles ------------------------------------------------------------------------------------------
+// ---- indices of triangles -------------------------------------------------------------------------------------------
 
-// Elements on and below a diagonal, without walking the rows: there may be more of them than one would care to.
+// Number of elements on and below a diagonal, without iterating over the rows, of which there may be very many.
 static __int128 lower_count(int64_t rows, int64_t columns, int64_t offset) {
     __int128 first = std::max<__int128>(__int128(offset) + 1, 1), last = __int128(rows) + offset;
     if (last < first || columns == 0) return 0;
-    // Row i keeps min(k, columns) elements for k = i + offset + 1, which runs from first to last.
+    // Row i has min(k, columns) elements for k = i + offset + 1, which runs from first to last.
     __int128 growing = std::min<__int128>(last, columns), total = 0;
     if (growing >= first) total = (first + growing) * (growing - first + 1) / 2;
     if (last > growing) total += (last - std::max<__int128>(growing, first - 1)) * columns;
@@ -366,7 +366,7 @@ static Tensor triangle_indices(const Args& a, bool upper) {
     int64_t count = static_cast<int64_t>(total);
     Tensor result = empty({2, count}, dtype, a.device_or_none(5).value_or(default_device()));
     if (count == 0) return result;
-    // Only the rows that have something.
+    // Only the rows with elements.
     int64_t first = upper ? 0 : std::max<int64_t>(0, -offset), last = upper ? std::min(rows, columns - offset) : rows;
     device::creating(result).triangle(result, first, last, columns, offset, upper);
     return result;

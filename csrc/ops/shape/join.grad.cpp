@@ -1,9 +1,9 @@
-// Gradients of the ops that join tensors: each tensor gets its part back.
+// Gradients of the ops that join tensors: each tensor gets its part.
 #include "ops/table/gradient.h"
 
 namespace fb {
 
-// The tensors lie one after the other along `dim`, each with the size that `length` tells.
+// The tensors are consecutive along `dim`, with the sizes given by `length`.
 template <class F>
 static void joined(GradCall& c, int64_t dim, F length) {
     int64_t start = 0;
@@ -55,7 +55,7 @@ GRAD("column_stack") {
     joined(c, 1, [](const Dims& shape) { return shape.size() < 2 ? 1 : shape[1]; });
 }
 
-// Tensor k runs along one dimension of a grid and is the same along the others.
+// Tensor k varies along one dimension of a grid and is constant along the others.
 static Var along(const Var& grid, int64_t dim) {
     Dims over;
     for (int64_t d = 0; d < grid.dim(); d++) {

@@ -28,7 +28,7 @@ Tensor constant_pad(const Tensor& t, const Dims& pad, const Scalar& value) {
         if (has_format(t, format) && !t.is_contiguous()) result = empty_format(shape, t.dtype(), t.device(), format);
     }
     if (result.numel() == 0) return result;
-    // Only the margins are filled: first those of the first padded dimension, then of the part that is left, and so on.
+    // Only the margins are filled: first those of the first padded dimension, then of the remaining part, and so on.
     Tensor inside = result;
     for (int64_t d = first; d < t.dim(); d++) {
         int64_t i = t.dim() - 1 - d, before = std::max<int64_t>(pad[2 * i], 0),

@@ -1,4 +1,4 @@
-// Signatures of the views that show all elements in another shape.
+// Signatures of the views that contain all elements in another shape.
 #include "ops/shape/shape.h"
 
 namespace fb {

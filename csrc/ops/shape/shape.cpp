@@ -130,7 +130,7 @@ Tensor view_dtype(const Tensor& t, DType dtype) {
 
 Tensor as_strided(const Tensor& t, const Dims& size, const Dims& stride, std::optional<int64_t> offset) {
     int64_t start = offset.value_or(t.offset());
-    // A view without elements may begin anywhere, but its address in bytes is still computed.
+    // A view without elements may begin anywhere, but its byte address is still computed.
     check(start >= 0 && start < (int64_t(1) << 58), "Storage size calculation overflowed: storage_offset ", start,
           " is outside of every storage");
     return view_of(t, size, stride, start);

@@ -9,7 +9,7 @@
 namespace fb {
 namespace {
 
-// `g` with zeros before and after it along one dimension: the gradient of a stretch.
+// `g` with zeros before and after it along one dimension: the gradient of a slice.
 Var place(const Var& g, int64_t dim, int64_t before, int64_t after) {
     if (!before && !after) return g;
     Dims pad(2 * (g.dim() - dim), 0);
@@ -32,7 +32,7 @@ void set_zeros(GradCall& c, int arg) {
 
 }  // namespace
 
-// ---- all elements in another shape ---------------------------------------------------------------------------------
+// ---- all elements in another shape ----------------------------------------------------------------------------------
 
 GRAD(
     "view(Tensor input, *int[]|view_as|reshape|reshape_as|flatten|ravel|unflatten|squeeze|squeeze_|unsqueeze|"
@@ -42,7 +42,7 @@ GRAD(
 }
 // Lists: each tensor is recorded by itself.
 NO_GRAD("atleast_1d(*|atleast_2d(*|atleast_3d(*");
-// Bits read as another number have no derivative.
+// Reinterpreted bits have no derivative.
 NO_GRAD("view(Tensor input, dtype");
 
 // Broadcast dimensions are summed by set().
@@ -62,7 +62,7 @@ GRAD("transpose|swapdims|swapaxes|transpose_|swapaxes_") { c.set(0, transpose(c.
 GRAD("t|t_") { c.set(0, c.dim(0) < 2 ? c.g() : transpose(c.g(), 0, 1)); }
 GRAD("movedim") { c.set(0, movedim(c.g(), c.dims(2), c.dims(1))); }
 
-// ---- parts ---------------------------------------------------------------------------------------------------------
+// ---- parts ----------------------------------------------------------------------------------------------------------
 
 GRAD("select") {
     int64_t dim = wrap_dim(c.integer(1), c.dim(0)), size = c.shape(0)[dim], index = c.integer(2);
@@ -84,7 +84,7 @@ GRAD("unbind") {
     if (!slices.empty()) c.set(0, call<"stack">(slices, dim));
 }
 
-// The parts lie one after the other, unless indices that are not sorted made them overlap.
+// The parts are consecutive, unless unsorted indices made them overlap.
 static void parts(GradCall& c, int64_t dim, const Dims& indices) {
     dim = wrap_dim(dim, c.dim(0));
     int64_t size = c.shape(0)[dim], count = static_cast<int64_t>(c.node().outputs.size()), total = 0;
@@ -122,7 +122,7 @@ GRAD("vsplit(Tensor input, int[]") { parts(c, 0, c.dims(1)); }
 GRAD("dsplit(Tensor input, int ") { parts(c, 2, {}); }
 GRAD("dsplit(Tensor input, int[]") { parts(c, 2, c.dims(1)); }
 
-// Windows overlap: each element gets the sum over the windows that show it.
+// Windows overlap: each element gets the sum over the windows that contain it.
 OP("_fold(Tensor input, int[] size, int dim, int window, int step) -> Tensor", 0) {
     const Tensor& g = a.tensor(0);
     int64_t dim = a.integer(2), window = a.integer(3), step = a.integer(4);
@@ -133,7 +133,7 @@ OP("_fold(Tensor input, int[] size, int dim, int window, int step) -> Tensor", 0
         copy_into(windows, g);
         return result;
     }
-    // No two windows share an element at the same place in the window, nor two places in one window.
+    // No two windows share an element at the same position in the window, nor two positions in one window.
     auto add = [](const Tensor& to, const Tensor& from) { graph_ops.add_into(to, from); };
     if (a.dims(1).empty()) {
         add(view_of(result, {1}, {1}, result.offset()), g);
@@ -154,13 +154,13 @@ GRAD("diagonal|linalg.diagonal") {
     Var zero = zeros_of(c.shape(0), c.dtype(0), c.device());
     c.set(0, call<"diagonal_scatter">(zero, c.g(), c.integer(1), c.integer(2), c.integer(3)));
 }
-// Made of recorded ops that know the layout of their input (views.cpp).
+// Composed of recorded ops that store the geometry of their input (views.cpp).
 NO_GRAD("as_strided|as_strided_scatter");
 
 GRAD("view_as_real") { c.set(0, call<"view_as_complex">(contiguous(c.g()))); }
 GRAD("view_as_complex") { c.set(0, call<"view_as_real">(c.g())); }
 
-// ---- order and repetition ------------------------------------------------------------------------------------------
+// ---- order and repetition -------------------------------------------------------------------------------------------
 
 GRAD("flip") { c.set(0, flip(c.g(), c.dims(1))); }
 GRAD("fliplr") { c.set(0, flip(c.g(), Dims{1})); }
@@ -168,7 +168,7 @@ GRAD("flipud") { c.set(0, flip(c.g(), Dims{0})); }
 GRAD("roll") { c.set(0, roll(c.g(), negated(c.dims(1)), c.dims_or_none(2).value_or(Dims()))); }
 GRAD("rot90") { c.set(0, call<"rot90">(c.g(), -(c.integer(1) % 4), c.dims(2))); }
 
-// Each dimension seen as (times, size), and the times summed.
+// Each dimension viewed as (times, size), and summed over the times.
 static void repeated(GradCall& c, Dims times) {
     Dims shape = c.shape(0), split, over;
     while (times.size() < shape.size()) times.insert(0, 1);
@@ -199,7 +199,7 @@ NO_GRAD("repeat_interleave(Tensor repeats");
 GRAD("repeat_interleave(Tensor input, Tensor", IN(1)) { interleaved(c, c.in(1).tensor); }
 GRAD("repeat_interleave(Tensor input, int[]") { interleaved(c, int_tensor(c.dims(1), c.g().tensor.device())); }
 
-// ---- diagonals and triangles ---------------------------------------------------------------------------------------
+// ---- diagonals and triangles ----------------------------------------------------------------------------------------
 
 GRAD("tril") { c.set(0, tril(c.g(), c.integer(1))); }
 GRAD("triu") { c.set(0, triu(c.g(), c.integer(1))); }
@@ -220,7 +220,7 @@ GRAD("fill_diagonal_") {
 }
 GRAD("constant_pad_nd") { c.set(0, call<"constant_pad_nd">(c.g(), negated(c.dims(1)))); }
 
-// ---- copies --------------------------------------------------------------------------------------------------------
+// ---- copies ---------------------------------------------------------------------------------------------------------
 
 GRAD("clone|contiguous|_convert") { c.set(0, c.g()); }
 GRAD("copy_|fill|fill_") {

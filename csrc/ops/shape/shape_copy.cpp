@@ -51,7 +51,7 @@ Example:
     return a.tensor(0);
 }
 
-// One element for all that an expanded dimension repeats: filling it once is filling it everywhere.
+// A view of one element for all that an expanded dimension repeats: filling it once fills all.
 static Tensor unexpanded(const Tensor& t) {
     if (t.is_contiguous()) return t;
     Dims shape = t.shape();
@@ -61,7 +61,7 @@ static Tensor unexpanded(const Tensor& t) {
     return view_of(t, shape, t.strides(), t.offset());
 }
 
-// Elements that share memory receive the same value, so overlap does no harm here; slices that do not overlap are
+// Elements that share memory receive the same value, so overlap is harmless here; slices that do not overlap are
 // written one after the other.
 static void fill_everywhere(const Tensor& t, const Tensor& value) {
     Tensor target = unexpanded(t);

@@ -14,7 +14,7 @@ Tensor flip(const Tensor& t, const Dims& dims) {
     return result;
 }
 
-// Copies the blocks a roll cuts the tensor into: two along every dimension that moves.
+// Copies the blocks of a roll: two along every shifted dimension.
 static void roll_blocks(const Tensor& to, const Tensor& from, const Dims& shifts, int64_t d) {
     while (d < to.dim() && shifts[d] == 0) d++;
     if (d == to.dim()) {
@@ -218,7 +218,7 @@ Example:
     return triangle(a, true);
 }
 
-// ---- diagonals -----------------------------------------------------------------------------------------------------
+// ---- diagonals ------------------------------------------------------------------------------------------------------
 
 static Tensor diag_embed(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
     if (t.dim() == 0) fail_index("expected at least one dimension, got a 0-d tensor");

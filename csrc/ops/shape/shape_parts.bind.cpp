@@ -1,4 +1,4 @@
-// Signatures of the views that show a part of a tensor, or its elements in another light.
+// Signatures of the views of a part of a tensor, or of its elements reinterpreted.
 #include "ops/shape/create.h"
 #include "ops/shape/shape.h"
 #include "ops/table/elementwise.h"

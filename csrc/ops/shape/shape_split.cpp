@@ -1,4 +1,4 @@
-// Splitting into views, and tensors of at least so many dimensions.
+// Splitting into views, and tensors of at least a number of dimensions.
 #include "base/wording.h"
 #include "ops/shape/shape.h"
 #include "ops/table/var.h"
@@ -6,7 +6,7 @@
 namespace fb {
 namespace {
 
-// Every part is a tensor object: refuse numbers that could only be a mistake and would fill the memory.
+// Every part is a tensor object: rejects numbers that could only be a mistake and would fill the memory.
 int64_t few(int64_t parts) {
     check(parts <= (1 << 24), "refusing to make ", parts, " parts; expected at most ", 1 << 24);
     return parts;
@@ -63,7 +63,7 @@ std::vector<Tensor> split_tensor(const Tensor& t, const Tensor& where, int64_t d
     return split_indices(t, indices, dim);
 }
 
-// hsplit, vsplit and dsplit: the dimension and how many dimensions the input must have.
+// hsplit, vsplit and dsplit: the dimension and the minimum number of dimensions.
 int64_t named_dim(const Tensor& t, int64_t at_least, int64_t dim) {
     check(t.dim() >= at_least, shown_package, ".", current_op, " requires a tensor with at least ", at_least,
           " dimension, but got a tensor with ", t.dim(), " dimensions!");
@@ -85,7 +85,7 @@ Tensor at_least(const Tensor& t, int64_t dims) {
 }
 
 std::vector<Tensor> all_at_least(const std::vector<Tensor>& tensors, int64_t dims) {
-    // Some are views and some the tensors themselves: each is an op of its own for the graph.
+    // Some are views and some the tensors themselves: each is a separate op for the graph.
     std::vector<Tensor> result;
     for (const Var t : tensors) {
         Var more = dims == 1 ? call<"atleast_1d">(t) : dims == 2 ? call<"atleast_2d">(t) : call<"atleast_3d">(t);

@@ -94,8 +94,8 @@ void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtyp
     check(!may_overlap_itself(out), overlap_text);
 }
 
-// Where a view lies in the grid that strides, largest first, span: its first place and size along each of them, and
-// what is left below the smallest. False when it runs over the edge of a line, so that places are not unique.
+// The position of a view in the grid spanned by strides, largest first: its first index and size along each of them,
+// and the remainder below the smallest. False if it crosses the end of a line, so that positions are not unique.
 static bool place_in_grid(const Tensor& t, const Dims& strides, Dims& first, Dims& sizes, int64_t& rest) {
     rest = t.offset();
     for (int64_t k = 0; k < strides.size(); k++) {
@@ -113,7 +113,7 @@ static bool place_in_grid(const Tensor& t, const Dims& strides, Dims& first, Dim
     return true;
 }
 
-// Whether two views surely have no element in common: say, some columns of a matrix and some others.
+// Whether two views certainly have no element in common, such as disjoint columns of a matrix.
 static bool boxes_apart(const Tensor& a, const Tensor& b) {
     if (a.dtype() != b.dtype() || &a.storage() != &b.storage()) return false;
     Dims strides;
@@ -137,7 +137,7 @@ static bool boxes_apart(const Tensor& a, const Tensor& b) {
     return false;
 }
 
-// A result of inputs that are broadcast, some of which are not row-major.
+// A result of broadcast inputs, some of which are not row-major.
 static Tensor broadcast_output(const Dims& shape, DType dtype, Tensors inputs) {
     Device device = common_device(inputs);
     std::vector<Dims> strides;
@@ -149,14 +149,14 @@ static Tensor broadcast_output(const Dims& shape, DType dtype, Tensors inputs) {
             if (t.shape()[d] == shape[first + d]) seen[first + d] = t.strides()[d];
             else if (t.shape()[d] != 1) return empty(shape, dtype, device);
         }
-        if (!t.impl()->free_layout) strides.push_back(seen);  // else promised to be row-major
+        if (!t.impl()->free_layout) strides.push_back(seen);  // otherwise promised to be row-major
     }
     return empty_strided(shape, dense_strides(shape, strides.data(), strides.size()), dtype, device);
 }
 
 Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs) {
     if (!a.out) {
-        // The first input that has the result's shape decides the layout, unless it repeats elements.
+        // The first input with the result's shape decides the layout, unless it repeats elements.
         bool all_contiguous = true;
         for (const Tensor& t : inputs) {
             if (t.shape() == shape && (t.is_contiguous() || !t.strides().contains(0))) {
@@ -195,7 +195,7 @@ void store_output(const Tensor& out, bool inplace, const Tensor& result) {
     copy_into(out, result);
 }
 
-// A lower-ranked group (0-d tensors, Python numbers) only counts when its kind is higher.
+// A lower-ranked group (0-d tensors, Python numbers) only counts if its kind is higher.
 static DType combine(DType higher, DType lower) {
     if (is_complex(higher)) return higher;
     if (is_floating_point(higher)) return is_complex(lower) ? complex_of(higher) : higher;

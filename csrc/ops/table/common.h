@@ -1,4 +1,4 @@
-// What every op family uses: conversion, copies, outputs, promotion.
+// Used by every op family: conversion, copies, outputs, promotion.
 #pragma once
 #include "base/parallel.h"
 #include "ops/table/registry.h"
@@ -6,19 +6,19 @@
 
 namespace fb {
 
-// Contiguous version (itself when it already is one).
+// A contiguous tensor (t itself if it is one).
 Tensor contiguous(const Tensor& t);
 // Always a copy; keeps a dense layout.
 Tensor clone(const Tensor& t);
-// Converted, or itself when nothing changes.
+// Converted, or t itself if it has the dtype.
 Tensor to_dtype(const Tensor& t, DType dtype);
-// to.copy_(from): broadcast and convert; refuses read-only and self-overlapping targets.
+// to.copy_(from): broadcasts and converts; rejects read-only and self-overlapping targets.
 void copy_into(const Tensor& to, const Tensor& from);
-// The copy primitive of the device that can reach both: the elements of `from`, broadcast and converted.
+// Calls the copy primitive of a device that can access both tensors: copies, broadcasts and converts `from`.
 void move_elements(const Tensor& to, const Tensor& from);
-// On another device, with the same layout where that is dense; itself when it is there already.
+// The tensor on another device, with the same layout if it is dense; t itself if it is there already.
 Tensor to_device(const Tensor& t, Device device);
-// Where an op on these computes: numbers and other 0-d tensors on the CPU go with the rest.
+// The device on which an op on these tensors computes: numbers and other 0-d tensors on the CPU follow the rest.
 Device common_device(Tensors inputs);
 Tensor full(const Dims& shape, const Scalar& value, DType dtype, Device device);
 inline Tensor zeros(const Dims& shape, DType dtype, Device device) {
@@ -27,20 +27,21 @@ inline Tensor zeros(const Dims& shape, DType dtype, Device device) {
 void fill(const Tensor& t, const Scalar& value);
 Tensor reshape(const Tensor& t, const Dims& shape);
 
-// The tensor an op writes to: a.out when it can be used directly (right dtype, no overlap with an input other than
-// being the same view; resized when out= has another shape), else a fresh one on the device of the inputs. In-place
-// targets of another shape are an error.
+// The tensor an op writes to: a.out if it can be used directly (right dtype, no overlap with an input other than being
+// the same view; resized if out= has another shape), else a new one on the device of the inputs. In-place targets of
+// another shape are an error.
 Tensor output(Args& a, const Dims& shape, DType dtype, Tensors inputs);
-// Checks shape and dtype of a.out, then copies: what the dispatcher does for results that are not a.out already.
+// Checks shape and dtype of a.out, then copies: used by the dispatcher for results that are not a.out already.
 void store_output(const Tensor& out, bool inplace, const Tensor& result);
 
-// Only the checks of it.
+// The checks of store_output alone.
 void check_output(const Tensor& out, bool inplace, const Dims& shape, DType dtype);
 
-// PyTorch's result dtype: tensors with dimensions beat 0-d tensors beat Python numbers, unless the kind is higher.
+// PyTorch's result dtype: tensors with dimensions take priority over 0-d tensors, and these over Python numbers, unless
+// the kind is higher.
 DType result_type(Tensors tensors);
 DType result_type(const std::vector<Tensor>& tensors);
-// Integers and bool become the default float dtype; others stay.
+// The default float dtype for integers and bool; others unchanged.
 inline DType float_result(DType d) { return is_integral_or_bool(d) ? default_dtype() : d; }
 
 }  // namespace fb

@@ -1,4 +1,4 @@
-// Running ops and recording them. Everything about in-place changes and views in the graph is here too.
+// Runs ops and records them, including in-place changes and views in the graph.
 #include "ops/table/dispatch.h"
 
 #include "base/profile.h"
@@ -8,7 +8,7 @@
 
 namespace fb {
 
-// The same elements in pinned memory; the bindings set it.
+// A copy in pinned memory; set by the bindings.
 Tensor (*pin_result)(const Tensor&) = nullptr;
 
 bool any_requires_grad(const Args& a) {
@@ -55,7 +55,7 @@ Value compute_pinned(const OpOverload& op, Args& a) {
     return op.fn(a);
 }
 
-// The kernel; free layouts that it reads as they are stay so meanwhile.
+// Runs the kernel, pinning the free layouts it reads.
 Value compute(const OpOverload& op, Args& a) {
     if ((op.flags & FREE) && free_layouts.load(std::memory_order_relaxed)) {
         bool free = a.out && a.out.impl()->free_layout;
@@ -66,7 +66,7 @@ Value compute(const OpOverload& op, Args& a) {
     return op.fn(a);
 }
 
-// Runs the kernel; what it computed beside the target it was given goes there.
+// Runs the kernel; results not written to the given target are copied there.
 Value call_kernel(const OpOverload& op, Args& a, const GradModes& modes) {
     bool hooked = modes.handed_over && kernel_hook && !a.out && !op.mutates;
     if (hooked) [[unlikely]] {
@@ -87,7 +87,7 @@ Value call_kernel(const OpOverload& op, Args& a, const GradModes& modes) {
     return value;
 }
 
-// A result that is a view keeps its base only when the base is something the caller can know.
+// A result that is a view keeps its base only if the caller can know the base.
 void keep_real_base(const Tensor& t, const Args& a) {
     TensorImpl* base = t.impl()->base.get();
     if (!base) return;
@@ -117,11 +117,11 @@ Value run_plain(const OpOverload& op, Args& a, const GradModes& modes) {
     if (!recording) {
         bool inference = modes.inference;
         each_result(value, [&](const Tensor& t, uint32_t) {
-            // The target of an in-place op keeps what it is.
+            // The target of an in-place op keeps its properties.
             bool given = false;
             each_tensor(a, [&](const Tensor& in) { given |= in.is_same(t); });
             if (given || t.is_same(a.out)) return;
-            // A view is what its base is.
+            // A view inherits its base's.
             if (t.impl()->base) t.impl()->plain_view = true;
             else t.impl()->inference = inference;
         });
@@ -157,7 +157,7 @@ void fill_node(OpNode& node, const Args& a) {
     node.renumber();
 }
 
-// What the gradients that are wanted need to be kept.
+// The values needed by the wanted gradients.
 uint32_t uses_of(const OpNode& node) {
     uint32_t uses = 0;
     const std::vector<uint32_t>& declared = node.op.gradient->uses;
@@ -169,7 +169,7 @@ uint32_t uses_of(const OpNode& node) {
     return uses;
 }
 
-// Cuts the edges of arguments that only give a shape; true when none is left then.
+// Cuts the edges of arguments that only provide a shape; returns true if no edge is left.
 bool drop_constants(OpNode& node) {
     const std::vector<uint32_t>& declared = node.op.gradient->uses;
     bool dropped = false, left = false;
@@ -189,7 +189,7 @@ void keep_inputs(OpNode& node, const Args& a, uint32_t uses, bool inplace) {
         if (!(uses & IN(i))) continue;
         uint32_t slot = node.first[static_cast<size_t>(node.op.place[i])];
         if (const Tensor* t = std::get_if<Tensor>(&a.values[i])) {
-            // About to be overwritten: the old value has to be copied.
+            // About to be overwritten: the old value must be copied.
             bool overwritten = inplace && t->is_same(a.inplace ? a.out : a.tensor(0));
             if (*t) node.slots[slot].saved = Saved(overwritten ? clone(*t) : *t, false);
         } else if (const auto* list = std::get_if<std::vector<Tensor>>(&a.values[i])) {
@@ -218,7 +218,7 @@ Value run_recorded(const OpOverload& op, Args& a, const GradModes& modes) {
         if (!differentiable(target.dtype())) return value;
         node->add_output(target);
         if (uses & RESULT(0)) node->results.push_back(Saved(target, true));
-        // Only the geometry has changed (transpose_): the base knows nothing of it.
+        // Only the geometry has changed (transpose_): the base is not affected.
         if (target.storage().version() == version) set_history(target, Ref<Node>(node.get()), 0);
         else rebase_history(target, Ref<Node>(node.get()));
         return value;
@@ -259,8 +259,8 @@ std::string shapes_of(const Args& a) {
     return text.empty() ? "[]" : text + "]";
 }
 
-// "Expected all tensors to be on the same device": numbers and other 0-d tensors on the CPU may meet tensors on any
-// device, unless they are what is written to.
+// "Expected all tensors to be on the same device": numbers and other 0-d tensors on the CPU can be combined with
+// tensors on any device, unless they are written to.
 static void check_devices(const OpOverload& op, const Args& a) {
     auto goes_along = [&](const Tensor& t) { return t.device().type == DeviceType::CPU && t.dim() == 0; };
     auto refuse = [&](const std::string& one, Device first, const std::string& other, Device second) {
@@ -294,7 +294,7 @@ Value invoke(const OpOverload& op, Args& a) {
     ProfileScope profile(ProfileEvent::Op, [&] { return op.entry->name; }, [&] { return shapes_of(a); });
     if (other_devices.load(std::memory_order_relaxed) && !(op.flags & MIXED)) [[unlikely]]
         check_devices(op, a);
-    const GradModes& modes = grad_modes;  // found once: each look at a thread's variable costs a call
+    const GradModes& modes = grad_modes;  // looked up once: each access to a thread-local variable costs a call
     if (modes.handed_over) [[unlikely]] {
         Tensor taker;
         each_tensor(a, [&](const Tensor& t) {
@@ -339,7 +339,7 @@ bool should_record(Tensors tensors) {
     return false;
 }
 
-// ---- the node ------------------------------------------------------------------------------------------------------
+// ---- the node -------------------------------------------------------------------------------------------------------
 
 std::string OpNode::name() const {
     std::string text;
@@ -384,7 +384,7 @@ Gradients OpNode::apply(Gradients&& gradients) {
 
 void OpNode::release_saved() {
     if (!keeps_.load(std::memory_order_relaxed)) return;
-    // Whoever finds that nobody uses them any more drops them.
+    // The thread that finds no users left drops the values.
     if ((uses_.fetch_or(releasing) & ~releasing) == 0) drop_saved();
 }
 
@@ -394,7 +394,7 @@ void OpNode::drop_saved() {
     for (Saved& saved : this->results) saved.reset();
 }
 
-// ---- in place ------------------------------------------------------------------------------------------------------
+// ---- in place -------------------------------------------------------------------------------------------------------
 
 void check_inplace(const Tensor& t) {
     const TensorImpl* impl = t.impl();
@@ -409,7 +409,7 @@ void check_inplace(const Tensor& t) {
     if (impl->plain_view) {
         if (!requires_grad(base)) return;
         if (Ref<Node> maker = grad_fn(t)) {
-            std::string function = maker->name();  // the Function's name, without what its node's name adds
+            std::string function = maker->name();  // the Function's name, without the suffix of its node's name
             if (function.ends_with("Backward")) function.resize(function.size() - std::string_view("Backward").size());
             fail_state("Output ", grad_meta(impl)->output(), " of ", function,
                        " is a view and is being modified inplace. This view was created inside a custom Function (or "
@@ -437,7 +437,7 @@ void rebase_history(const Tensor& t, const Ref<Node>& node) {
     }
     Tensor base(impl->base);
     set_history(base, change_of_view(base, t, node), 0);
-    impl->version_seen.store(t.storage().version() - 1);  // its history follows from the base's, when next asked for
+    impl->version_seen.store(t.storage().version() - 1);  // its history is derived from the base's when next requested
 }
 
 }  // namespace fb

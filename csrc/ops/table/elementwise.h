@@ -1,5 +1,5 @@
-// A flag of ops, beside those of registry.h: each element of the result comes from the elements at its place in the
-// arguments, which broadcast. vmap derives its rule from it (func/_batching/pointwise.py).
+// A flag of ops, in addition to those of registry.h: each element of the result is computed from the elements at the
+// same place in the arguments, which broadcast. vmap derives its batching rule from it (func/_batching/pointwise.py).
 #pragma once
 
 namespace fb {

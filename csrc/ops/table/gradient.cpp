@@ -1,4 +1,4 @@
-// Formulas: their table, what they see of a recorded call, and the ops they are made of.
+// Gradient formulas: their table, their view of a recorded call, and the ops they use.
 #include "ops/table/gradient.h"
 
 #include "ops/order/reduce.h"
@@ -37,7 +37,7 @@ void link_gradient(const Gradient& gradient) {
     if (!found) fail_state("there is a gradient for '", gradient.key, "', but no such op");
 }
 
-// ---- what a formula sees -------------------------------------------------------------------------------------------
+// ---- the context of a formula ---------------------------------------------------------------------------------------
 
 static uint32_t slot_of(const OpNode& node, int arg, int k) {
     return node.first[static_cast<size_t>(node.op.place[arg])] + static_cast<uint32_t>(k);
@@ -75,7 +75,7 @@ Var GradCall::in(int arg, int k) const {
 Var GradCall::out(int result) const {
     if (static_cast<size_t>(result) >= node_.results.size() || !node_.results[result].defined())
         fail_state("the formula reads result ", result, ", which it does not declare");
-    // Indices have no gradient: what a formula makes of them alone must not look as if it had one.
+    // Indices have no gradient: results computed from them alone must not require one.
     Edge edge;
     if (DType type = out_dtype(result); differentiable(type))
         edge = {Ref<Node>(const_cast<OpNode*>(&node_)), static_cast<uint32_t>(result)};
@@ -99,7 +99,7 @@ const Value& GradCall::value(int arg) const { return node_.others[static_cast<si
 bool GradCall::leave_gate() const {
     auto* maker = dynamic_cast<OpNode*>(node_.next[0].node.get());
     if (!maker || !(maker->op.flags & GATED) || node_.next[0].output != 0) return false;
-    // A half value may have been rounded to zero since.
+    // A half value may have been rounded to zero.
     bool exact = out_dtype() == DType::F32 || out_dtype() == DType::F64;
     bool unseen = maker->use_count() == 1 && !maker->hooks && !node_.hooks && !grad_enabled() && !grad_modes.anomaly;
     if (exact && unseen) gated_nodes.push_back(maker);
@@ -118,7 +118,7 @@ void GradCall::set(int arg, int k, const Var& gradient) {
     results_[slot_of(node_, arg, k)] = std::move(g.tensor);
 }
 
-// ---- differentiable ops --------------------------------------------------------------------------------------------
+// ---- differentiable ops ---------------------------------------------------------------------------------------------
 
 Var::Var(double number) : tensor(scalar_tensor(Scalar(number), DType::F64, true)) {}
 Var::Var(int number) : tensor(scalar_tensor(Scalar(number), DType::I64, true)) {}
@@ -196,7 +196,7 @@ Value invoke_given(const OpOverload& op, Given* args, size_t count) {
 
 }  // namespace call_detail
 
-// Two Python numbers make another one, in double; the dtype they would meet in as tensors is the default one.
+// Two Python numbers give another one, in double; as tensors they would be promoted to the default dtype.
 template <call_detail::Name name>
 static Var arithmetic(const Var& x, const Var& y) {
     if (!x.tensor.is_wrapped_number() || !y.tensor.is_wrapped_number()) return call<name>(x, y);
@@ -234,7 +234,7 @@ Var masked(const Var& x, const Var& mask) {
     return x.shape() == mask.shape() ? call<"_masked">(x, mask) : masked_fill(x, logical_not(mask), 0);
 }
 
-// ---- ops that only formulas use ------------------------------------------------------------------------------------
+// ---- ops that only formulas use -------------------------------------------------------------------------------------
 
 OP("_sum_to(Tensor input, int[] size) -> Tensor", 0) {
     const Tensor& t = a.tensor(0);

@@ -6,11 +6,11 @@
 //   }
 //
 // The key is an op's name (all its overloads), the beginning of one signature ("max(Tensor input, int dim"), or several
-// of these joined by |. After it stands, for each tensor argument in order, what its gradient needs to be kept from the
-// forward pass: IN(i), the argument number i of the signature, RESULT(k), the result number k; joined by |. Only what
-// the wanted gradients need is kept. Shapes, dtypes and all arguments that are no tensors are always there.
-// The formula gives each argument its gradient with c.set(); set() sums over broadcast dimensions and converts to the
-// argument's dtype (the real part, when the argument is real), and does nothing when the gradient is not wanted. An
+// of these joined by |. It is followed by one entry per tensor argument, in order: the values its gradient needs from
+// the forward pass, IN(i), argument number i of the signature, or RESULT(k), result number k, joined by |. Only what
+// the wanted gradients need is saved. Shapes, dtypes and all non-tensor arguments are always available.
+// The formula sets each argument's gradient with c.set(), which sums over broadcast dimensions and converts to the
+// argument's dtype (the real part, if the argument is real), and does nothing if the gradient is not wanted. An
 // argument that is not set has a gradient of zero.
 #pragma once
 #include "autograd/node.h"
@@ -25,18 +25,19 @@ using GradFn = void (*)(GradCall& c);
 struct Gradient {
     std::string key;
     std::vector<uint32_t> uses;
-    GradFn fn = nullptr;     // neither fn nor python: results do not depend on the inputs smoothly (argmax, rand_like)
+    // neither fn nor python: results are not differentiable functions of the inputs (argmax, rand_like)
+    GradFn fn = nullptr;
     void* python = nullptr;  // a formula in Python instead
-    uint32_t constants = 0;  // bit k: result k does not depend on the inputs smoothly and gets no history
+    uint32_t constants = 0;  // bit k: result k is not a differentiable function of the inputs and gets no history
 };
 std::deque<Gradient>& gradient_table();
 void link_gradient(const Gradient& gradient);
 
 constexpr uint32_t IN(int i) { return 1u << i; }
-// In the place of what is kept: the argument only gives its shape or dtype, and has no part in the gradient.
+// In place of saved values: the argument only provides its shape or dtype, and has no gradient.
 constexpr uint32_t CONST = 1u << 31;
 constexpr uint32_t RESULT(int k) { return 1u << (24 + k); }
-constexpr uint32_t most_results = 7;  // that a formula can ask for by number
+constexpr uint32_t most_results = 7;  // number of results that a formula can refer to
 
 struct RegisterGradient {
     RegisterGradient(const char* keys, std::initializer_list<uint32_t> uses, GradFn fn);
@@ -47,7 +48,7 @@ struct RegisterGradient {
     static void id(::fb::GradCall& c);                                                                        \
     [[maybe_unused]] static const ::fb::RegisterGradient FB_CONCAT(id, _registered)(keys, {__VA_ARGS__}, id); \
     static void id([[maybe_unused]] ::fb::GradCall& c)
-// Ops whose results are constant as far as calculus goes: they are not recorded.
+// Ops whose results are not differentiable: they are not recorded.
 #define NO_GRAD(keys) \
     [[maybe_unused]] static const ::fb::RegisterGradient FB_CONCAT(no_grad_, __COUNTER__)(keys, {}, nullptr)
 
@@ -59,12 +60,12 @@ class GradCall {
     GradCall(const OpNode& node, Gradients& gradients, Gradients& results)
         : node_(node), gradients_(gradients), results_(results) {}
 
-    // Gradient of a result; zeros when none arrived (has() tells).
+    // Gradient of a result; zeros if none arrived (see has()).
     Var g(int result = 0) const;
     bool has(int result) const;
-    bool needs(int arg) const;  // of a list: of any of its tensors
+    bool needs(int arg) const;  // for a list: whether any of its tensors needs it
     bool needs(int arg, int k) const;
-    // Kept tensors. k: the position in a list argument.
+    // Saved tensors. k: the position in a list argument.
     Var in(int arg, int k = 0) const;
     Var out(int result = 0) const;
     int count(int arg) const;  // tensors in a list argument; 0 or 1 for an optional one
@@ -75,7 +76,7 @@ class GradCall {
     Device device() const;  // of the results
     const Dims& out_shape(int result = 0) const;
     DType out_dtype(int result = 0) const;
-    // Arguments that are no tensors.
+    // Non-tensor arguments.
     const Value& value(int arg) const;
     const Scalar& scalar(int arg) const { return std::get<Scalar>(value(arg)); }
     int64_t integer(int arg) const { return scalar(arg).i; }
@@ -91,10 +92,10 @@ class GradCall {
     }
     std::optional<Dims> dims_or_none(int arg) const { return given(arg) ? std::optional(dims(arg)) : std::nullopt; }
 
-    // Note [Gates]: the gradient of relu(f(x)) is zero where f(x) is not positive, a whole pass over memory. An f with
-    // the flag GATED can leave those elements out while it computes its own gradient. So the formula of relu asks
-    // leave_gate(); where it says yes, it sends the gradient on as it came, and gated() tells the formula of f. Nobody
-    // may be able to see the difference: f's node has no other user and no hooks, and nothing records.
+    // Note [Gates]: the gradient of relu(f(x)) is zero where f(x) is not positive, which costs a whole pass over
+    // memory. An f with the flag GATED can omit those elements while it computes its own gradient. So the formula of
+    // relu asks leave_gate(); if that returns true, it passes the gradient on unchanged, and gated() tells the formula
+    // of f. The difference must not be observable: f's node has no other user and no hooks, and nothing is recorded.
     bool leave_gate() const;
     bool gated() const;
 
@@ -109,7 +110,7 @@ class GradCall {
     Gradients& results_;
 };
 
-// The formula's Python object is called through this; set by the bindings.
+// Calls a formula written in Python; set by the bindings.
 extern void (*call_python_gradient)(void* formula, GradCall& call);
 
 }  // namespace fb

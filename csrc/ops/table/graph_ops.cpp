@@ -1,4 +1,4 @@
-// What the graph borrows from the ops: sums, copies, and looking for numbers that are none.
+// The ops used by the graph: sums, copies, and checking for NaN.
 #include "device/move.h"
 #include "device/reduce.h"
 #include "ops/table/common.h"
@@ -8,7 +8,7 @@
 namespace fb {
 namespace {
 
-// Sparse and dense make dense, whichever comes first: classes that take over op calls know dense + sparse only.
+// Sparse plus dense is dense; classes that handle op calls implement dense + sparse only.
 Tensor add(const Tensor& x, const Tensor& y) {
     bool swap = x.impl()->functorial && !y.impl()->functorial;
     return (swap ? Var(y) + Var(x) : Var(x) + Var(y)).tensor;
@@ -91,7 +91,7 @@ void check_finite(const OpOverload& op, const Args& a, const Value& value) {
         }
         fail_state(text.str());
     };
-    // Ops that only reserve or reinterpret memory compute nothing.
+    // Ops that only allocate or reinterpret memory compute nothing.
     if (op.entry->name.starts_with("empty") || op.entry->name.starts_with("new_empty")) return;
     if (const Tensor* t = std::get_if<Tensor>(&value)) {
         if (*t) look(*t, 0);

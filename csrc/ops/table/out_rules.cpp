@@ -1,5 +1,5 @@
-// Which dtypes out= may have. Most ops convert their result to any dtype of the same or a higher kind; those named here
-// take the dtype of the result only, as they do in PyTorch.
+// The dtypes that out= may have. Most ops convert their result to any dtype of the same or a higher kind; those named
+// here accept only the dtype of the result, as in PyTorch.
 #include "ops/table/out_rules.h"
 
 #include <string_view>
@@ -29,7 +29,7 @@ static const std::unordered_set<std::string_view> exact_ops = {
     // clang-format on
 };
 
-// Linear algebra with other words for an out= that cannot hold the result.
+// Linear algebra has a different message for an out= that cannot hold the result.
 static const std::unordered_set<std::string_view> castable_ops = {
     "cholesky_inverse",
     "cholesky_solve",

@@ -1,4 +1,4 @@
-// The answer to a write to a tensor whose elements overlap; it begins with PyTorch's words.
+// The error for a write to a tensor whose elements overlap; it begins with PyTorch's words.
 #pragma once
 
 namespace fb {

@@ -53,7 +53,7 @@ void link_ops() {
     for (OpEntry& entry : op_table()) {
         for (OpOverload& o : entry.overloads) link_overload(entry, o);
     }
-    // A key that names one overload goes before a key that names the op.
+    // A key that names one overload takes precedence over one that names the op.
     for (bool specific : {false, true}) {
         for (Gradient& gradient : gradient_table()) {
             if ((gradient.key.find('(') != std::string::npos) == specific) link_gradient(gradient);

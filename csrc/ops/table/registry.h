@@ -1,5 +1,5 @@
-// The op table. One signature string per overload gives parsing, function, method, in-place and out= forms, docstring
-// and stub; nothing here knows Python.
+// The op table. One signature string per overload determines parsing, function, method, in-place and out= forms,
+// docstring and stub; nothing here knows Python.
 //
 //   "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
 //
@@ -25,11 +25,11 @@ enum OpFlags : unsigned {
     METHOD = 2,
     INPLACE = 4,     // also name_(), writing the result into the first argument
     OUT = 8,         // also out=
-    FREE = 16,       // takes tensors of free layout as they are (Note [Layout freedom])
-    COMPOSITE = 32,  // made of other ops, which are recorded instead
-    WIDER = 64,      // several results, and out= may be of wider dtypes than they are
-    GATED = 128,     // its gradient can do the work of a relu that follows (Note [Gates])
-    MIXED = 256,     // takes tensors on different devices: copies, and ops that look at shapes only
+    FREE = 16,       // accepts tensors with free layout (Note [Layout freedom])
+    COMPOSITE = 32,  // composed of other ops, which are recorded instead
+    WIDER = 64,      // several results, and out= may have wider dtypes
+    GATED = 128,     // its gradient can include that of a relu that follows (Note [Gates])
+    MIXED = 256,     // accepts tensors on different devices: copies, and ops that only read shapes
     COMMON = FUNCTION | METHOD | OUT,
     POINTWISE = FUNCTION | METHOD | INPLACE | OUT,
 };
@@ -52,14 +52,14 @@ struct OpOverload {
     std::string text;
     unsigned flags = 0;
     OpFn fn = nullptr;
-    // From here on filled in by link_ops().
+    // Filled in by link_ops() from here on.
     Signature signature;
     const OpEntry* entry = nullptr;
     const Gradient* gradient = nullptr;
-    bool mutates = false;         // name_() written as an op of its own: changes its first argument
-    int requires_grad = -1;       // the argument of this name, of creation ops
-    std::vector<int> place;       // of each argument: its number among the tensors, or among the others
-    int tensors = 0, others = 0;  // how many there are of each
+    bool mutates = false;         // name_() registered as an op of its own: changes its first argument
+    int requires_grad = -1;       // index of the argument of this name, in creation ops
+    std::vector<int> place;       // of each argument: its index among the tensors, or among the others
+    int tensors = 0, others = 0;  // number of each
 };
 struct OpEntry {
     std::string name;
@@ -70,7 +70,7 @@ struct OpEntry {
 // In order of registration.
 std::deque<OpEntry>& op_table();
 OpEntry& op_entry(const std::string& name);
-// Parses the signatures and joins gradients to their ops; once, before the first call.
+// Parses the signatures and links gradients to their ops; called once, before the first call.
 void link_ops();
 
 #define FB_CONCAT_(a, b) a##b

@@ -28,7 +28,7 @@ enum class ArgType : uint8_t {
 struct Param {
     std::string name;
     ArgType type = ArgType::Any;
-    bool optional = false;  // None is welcome
+    bool optional = false;  // accepts None
     bool has_default = false;
     bool keyword_only = false;
     bool spread = false;  // x.view(2, 3)
@@ -48,7 +48,7 @@ struct Signature {
     int size() const { return static_cast<int>(params.size()); }
 };
 
-// A malformed signature is a programming error and raises at import.
+// Raises at import for a malformed signature, which is a programming error.
 Signature parse_signature(const std::string& text);
 
 }  // namespace fb

@@ -1,4 +1,4 @@
-// Arguments and results of an op, as C++ sees them.
+// Arguments and results of ops in C++.
 #pragma once
 #include <string>
 #include <variant>
@@ -9,7 +9,7 @@
 
 namespace fb {
 
-// A Python object carried through C++ untouched; borrowed for the call. Only the bindings look inside.
+// A Python object passed through C++; borrowed for the call. Only the bindings access it.
 struct Object {
     void* ptr = nullptr;
 };
@@ -20,7 +20,7 @@ using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, 
 class Args {
   public:
     static constexpr int max_args = 20;
-    // Only the first `count` exist: an op has three arguments or so, and every call makes one of these.
+    // Only the first `count` are constructed: an op has about three arguments, and every call creates one of these.
     union {
         Value values[max_args];
     };
@@ -61,7 +61,7 @@ class Args {
     }
 
     // Where the caller wants the result (out= or the in-place form). An op that can write there directly takes it
-    // through output(); whatever it returns otherwise is copied there afterwards, with the same checks.
+    // through output(); any other result is copied there afterwards, with the same checks.
     Tensor out;
     bool inplace = false;
 };

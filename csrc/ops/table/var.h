@@ -1,6 +1,6 @@
-// Var: a tensor in a gradient formula. Everything done to it is an op of the table, recorded when gradients of
-// gradients are wanted. It does not convert to Tensor by itself: a function that is not differentiable cannot be called
-// by mistake.
+// Var: a tensor in a gradient formula. Every operation on it is an op of the table, recorded if higher-order gradients
+// are wanted. It does not convert to Tensor implicitly, so a function that is not differentiable cannot be called by
+// mistake.
 #pragma once
 #include <concepts>
 #include <optional>
@@ -16,7 +16,7 @@ class Var {
     Var() = default;
     Var(const Tensor& t) : tensor(t) {}
     Var(Tensor&& t) : tensor(std::move(t)) {}
-    Var(double number);  // a Python number: takes the dtype of what it meets
+    Var(double number);  // a Python number: takes the dtype of the other operand
     Var(int number);
     Var(const Scalar& number);
 
@@ -33,7 +33,7 @@ class Var {
 
 namespace call_detail {
 
-// One argument on its way to an op.
+// An argument passed to an op.
 struct Given {
     enum class Kind { Tensor, Tensors, Number, Bool, Dims, Text, DType, Device, None } kind;
     Value value;
@@ -55,7 +55,7 @@ struct Given {
     Given(const std::optional<T>& o) : Given(o ? Given(*o) : Given(std::nullopt)) {}
 };
 
-// The overload that takes these arguments; an internal error when there is none.
+// The overload that accepts these arguments; raises an internal error if there is none.
 const OpOverload& choose(const char* name, const Given* args, size_t count);
 Value invoke_given(const OpOverload& op, Given* args, size_t count);
 
@@ -73,7 +73,8 @@ struct Name {
 template <call_detail::Name name, class... A>
 Value call_value(const A&... args) {
     call_detail::Given given[] = {call_detail::Given(args)...};
-    // The kinds of the arguments, and so the overload, are the same at every call from here; except None for a Var.
+    // The kinds of the arguments, and so the overload, are the same at every call from here, except for None in place
+    // of a Var.
     static const OpOverload* chosen = &call_detail::choose(name.text, given, sizeof...(A));
     return call_detail::invoke_given(*chosen, given, sizeof...(A));
 }
@@ -89,7 +90,7 @@ std::vector<Var> call_all(const A&... args) {
     return result;
 }
 
-// The usual ones by their own names.
+// Common ops by their own names.
 #define FB_VAR_OP(name)                        \
     template <std::same_as<Var> V, class... A> \
     Var name(const V& x, const A&... rest) {   \
@@ -179,30 +180,30 @@ Var operator-(const Var& x, const Var& y);
 Var operator*(const Var& x, const Var& y);
 Var operator/(const Var& x, const Var& y);
 Var operator-(const Var& x);
-// Comparisons give bool tensors.
+// Comparisons return bool tensors.
 Var operator>(const Var& x, const Var& y);
 Var operator<(const Var& x, const Var& y);
 Var operator>=(const Var& x, const Var& y);
 Var operator<=(const Var& x, const Var& y);
 Var operator==(const Var& x, const Var& y);
 
-// Complex conjugate; costs nothing for real tensors.
+// Complex conjugate; free for real tensors.
 Var conj(const Var& x);
-// Sums over broadcast dimensions down to `shape`.
+// Sums over broadcast dimensions to the given shape.
 Var sum_to(const Var& x, const Dims& shape);
-// Converts; a complex tensor becomes real by its real part.
+// Converts; a complex tensor is converted to real by its real part.
 Var cast(const Var& x, DType dtype);
-// New tensors of the same device, not part of any history.
+// New tensors on the same device, without history.
 Var zeros_like(const Var& x);
 Var ones_like(const Var& x);
 Var zeros_of(const Dims& shape, DType dtype, Device device);
 Var full_of(const Dims& shape, const Scalar& value, DType dtype, Device device);
-// On another device.
+// Copies to another device.
 Var on_device(const Var& x, Device device);
-// Whether a condition of one element holds. Never on the meta device: a formula may ask only to choose among ways that
-// lead to results of the same shape.
+// The value of a condition of one element. Always false on the meta device: a formula may use it only to choose between
+// computations with results of the same shape.
 bool is_true(const Var& condition);
-// Without its history.
+// The tensor without its history.
 Var detached(const Var& x);
 // mask ? x : 0, also where x is not finite.
 Var masked(const Var& x, const Var& mask);

@@ -40,11 +40,11 @@ struct FromArgs {
     DType dtype_at(int i) const { return std::get<DType>(a.values[i]); }
 };
 
-// The memory of a base and a view of it, laid out anew: `flat` holds the elements where their strides put them.
+// The memory of a base and its view, copied: `flat` holds the elements at the positions given by their strides.
 struct Layout {
     Tensor flat;
     Tensor base;  // the base's shape over `flat`
-    int64_t low;  // first element of the storage that `flat` stands for
+    int64_t low;  // first element of the storage that `flat` covers
 };
 
 // The first element in memory, and one past the last.
@@ -58,7 +58,7 @@ std::pair<int64_t, int64_t> reach(const Dims& shape, const Dims& strides, int64_
     }
     return {low, high + 1};
 }
-// Of the base and the view together, in elements of the base: a view by as_strided may leave its base.
+// For the base and the view together, in elements of the base: a view by as_strided may exceed its base.
 std::pair<int64_t, int64_t> reach(const Geometry& g) {
     auto [low, high] = reach(g.base_shape, g.base_strides, g.base_offset);
     auto [first, last] = reach(g.shape, g.strides, g.offset);
@@ -68,7 +68,7 @@ std::pair<int64_t, int64_t> reach(const Geometry& g) {
     bool shown = checked_numel(g.shape) > 0;
     if (!checked_numel(g.base_shape)) low = shown ? first : 0, high = shown ? last : 0;
     else if (shown) low = std::min(low, first), high = std::max(high, last);
-    // A round start keeps views of another item size aligned.
+    // A rounded start keeps views of another item size aligned.
     return {low - low % 16, high};
 }
 
@@ -114,7 +114,7 @@ Small<Value, 1> geometry_values(const Tensor& base, const Tensor& view) {
     return values;
 }
 
-// A change of a part: the part's gradient goes through the change, the rest passes by.
+// A change of a part: the part's gradient goes through the change, the rest bypasses it.
 class ViewChange final : public Node {
   public:
     ViewChange(const Tensor& base, const Tensor& view, const Ref<Node>& change)
@@ -149,7 +149,7 @@ class ViewChange final : public Node {
 
 }  // namespace
 
-// The part of a base that a view shows, as a tensor of its own.
+// The part of a base that a view covers, as a separate tensor.
 OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
     Layout layout = lay_out(g, a.tensor(0).device());
@@ -158,7 +158,7 @@ OP("_view_read(Tensor input, " GEOMETRY ") -> Tensor", 0) {
 }
 GRAD("_view_read") { c.set(0, call_geometry("_view_write", c)); }
 
-// Zeros in the shape of the base with a view's part put in its place; added up where the view overlaps itself.
+// Zeros in the shape of the base, with a view's part in its place; accumulated if the view overlaps itself.
 OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
     Layout layout = lay_out(g, a.tensor(0).device());
@@ -173,7 +173,7 @@ OP("_view_write(Tensor input, " GEOMETRY ") -> Tensor", 0) {
 }
 GRAD("_view_write") { c.set(0, call_geometry("_view_read", c)); }
 
-// A base's values with zero where the view is.
+// A base's values with zeros in place of the view.
 OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     Geometry g = geometry(FromArgs{a});
     Layout layout = lay_out(g, a.tensor(0).device());
@@ -183,7 +183,7 @@ OP("_view_erase(Tensor input, " GEOMETRY ") -> Tensor", 0) {
 }
 GRAD("_view_erase") { c.set(0, call_geometry("_view_erase", c)); }
 
-// as_strided with all that its gradient has to know.
+// as_strided with everything its gradient needs.
 OP("_as_strided(Tensor input, " GEOMETRY ") -> Tensor", 0) {
     return as_strided(a.tensor(0), a.dims(5), a.dims(6), a.integer(7));
 }

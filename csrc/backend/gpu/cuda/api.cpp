@@ -38,7 +38,7 @@ Loaded open() {
     auto* a = new Api;
     a->library = path;
     bool whole = true;
-    // Functions whose meaning has changed carry a number.
+    // Functions whose meaning has changed carry a version number.
 #define LOAD(name) whole &= load(library, "cu" #name, a->name)
 #define LOAD_V2(name) whole &= load(library, "cu" #name "_v2", a->name)
     LOAD(Init), LOAD(DriverGetVersion), LOAD(DeviceGetCount), LOAD(DeviceGet), LOAD(DeviceGetName);
@@ -150,7 +150,7 @@ std::string compile(const std::string& source, const std::string& architecture, 
         return "";
     }
     std::string target = "--gpu-architecture=" + architecture;
-    // Products and sums are rounded one by one, as on the CPU.
+    // Products and sums are rounded separately, as on the CPU.
     const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false"};
     int32_t status = c.CompileProgram(program, 3, options);
     size_t size = 0;

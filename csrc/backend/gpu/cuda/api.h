@@ -63,14 +63,15 @@ struct Api {
     int32_t (*GetErrorName)(int32_t, const char**);
 };
 
-// nullptr where there is no driver; why() says so. The library is the one that FLAMBEAU_CUDA names, else libcuda.so.1.
+// nullptr if there is no driver; why() gives the reason. The library is the one named by FLAMBEAU_CUDA, else
+// libcuda.so.1.
 const Api* api();
 const std::string& why();
-// Raises an error of the op when `status` is one.
+// Raises an error of the op if `status` is one.
 void check(int32_t status, const char* call);
 
-// What NVRTC makes of a source for an architecture such as "sm_80" (machine code) or "compute_80" (PTX). Empty, and the
-// compiler's log in `log`, when that fails. The library is the one that FLAMBEAU_NVRTC names, else that of
+// Compiles a source with NVRTC for an architecture such as "sm_80" (machine code) or "compute_80" (PTX). On failure
+// returns nothing, and the compiler's log in `log`. The library is the one named by FLAMBEAU_NVRTC, else that of
 // nvidia-cuda-nvrtc in this Python environment, else the system's.
 std::string compile(const std::string& source, const std::string& architecture, std::string& log);
 // "12.9", or "" without NVRTC.

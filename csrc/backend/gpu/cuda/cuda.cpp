@@ -17,7 +17,7 @@ namespace fb::gpu {
 namespace {
 
 using cuda::Address;
-// Streams have the same numbers on all devices; one is made where it is used.
+// Streams have the same numbers on all devices; a stream is created on the devices where it is used.
 StreamNumbers stream_numbers;
 
 Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
@@ -127,7 +127,7 @@ class Cuda final : public Driver {
         look(s);
         return s.done.load(std::memory_order_acquire) >= mark.number;
     }
-    // Asks again and again, more and more rarely: between a tenth of what was waited for and a millisecond.
+    // Polls, with growing pauses: between a tenth of the time waited and a millisecond.
     bool wait(const Mark& mark, int milliseconds) override {
         using namespace std::chrono;
         auto begin = steady_clock::now();
@@ -160,7 +160,7 @@ class Cuda final : public Driver {
         s.timings.push_back({event, std::move(when)});
     }
 
-    // Returns when memory that is not pinned was read, as the driver promises.
+    // The driver returns after reading memory that is not pinned, as documented.
     void upload(int number, void* to, const void* from, size_t bytes) override {
         if (bytes == 0) return;
         std::lock_guard guard(lock_);
@@ -193,7 +193,7 @@ class Cuda final : public Driver {
                 move(address_of(to), address_of(from));
             }
         }
-        if (between) allocator_.free(between);  // its next user is behind in the same stream
+        if (between) allocator_.free(between);  // its next user comes later in the same stream
     }
     void fill(int number, void* to, const void* element, size_t size, size_t count) override {
         if (count == 0) return;
@@ -223,7 +223,7 @@ class Cuda final : public Driver {
         enter();
         if (image.empty() || api_.ModuleLoadData(&module, image.data()) != 0) {
             image = cuda::compile(source, architecture_, log);
-            // A device newer than the compiler: its driver translates the text for the newest one it knows.
+            // For a device newer than the compiler, the driver translates PTX for the newest one NVRTC knows.
             if (image.empty() && log.find("gpu-architecture") != std::string::npos)
                 image = cuda::compile(source, "compute_90", log);
             if (image.empty()) {
@@ -285,7 +285,7 @@ class Cuda final : public Driver {
     bool owns(const void* address) const { return memory_.owns(address); }
 
   private:
-    // All with the lock, on any thread.
+    // All called with the lock held, on any thread.
     void enter() { cuda::check(api_.CtxSetCurrent(context_), "CtxSetCurrent"); }
     Stream& stream(int number) {
         enter();
@@ -304,7 +304,7 @@ class Cuda final : public Driver {
         cuda::check(api_.MemcpyDtoHAsync(to, from, bytes, control_), "MemcpyDtoHAsync");
         cuda::check(api_.StreamSynchronize(control_), "StreamSynchronize");
     }
-    // Which marks are reached, and which times are known.
+    // Updates which marks are reached, and which times are known.
     void look(Stream& s) {
         while (!s.timings.empty()) {
             int32_t status = api_.EventQuery(s.timings.front().event);
@@ -327,7 +327,7 @@ class Cuda final : public Driver {
             s.events.pop_front();
         }
     }
-    // The first element, then copies of what is there.
+    // Writes the first element, then doubles what is filled.
     void fill_by_doubling(Stream& s, Address at, const void* element, size_t size, size_t count) {
         cuda::check(api_.MemcpyHtoDAsync(at, element, size, s.handle), "MemcpyHtoDAsync");
         for (size_t filled = size; filled < size * count;) {
@@ -343,7 +343,7 @@ class Cuda final : public Driver {
     cuda::Context context_ = nullptr;
     CudaMemory memory_;
     CachingAllocator allocator_;
-    cuda::StreamHandle control_ = nullptr;  // for reads of what is there already
+    cuda::StreamHandle control_ = nullptr;  // for read()
     cuda::Event epoch_ = nullptr;
     std::string architecture_;
     mutable Mutex lock_;
@@ -384,7 +384,7 @@ Working find() {
                 report.rejected = "its compute capability is below 5.0";
             } else {
                 int index = static_cast<int>(found.drivers.size());
-                auto* driver = new Cuda(*api, device, report, index);  // a rejected one has threads of CUDA's
+                auto* driver = new Cuda(*api, device, report, index);  // a rejected one keeps CUDA's threads
                 report.rejected = probe(*driver);
                 if (report.rejected.empty()) {
                     report.index = index;

@@ -1,4 +1,4 @@
-// NVIDIA's devices, through CUDA's driver API.
+// NVIDIA devices, through CUDA's driver API.
 #pragma once
 #include "backend/gpu/cuda/api.h"
 #include "backend/gpu/driver.h"
@@ -6,7 +6,7 @@
 namespace fb::gpu {
 
 int cuda_devices();
-// An error when there is none with that number.
+// Raises an error if there is no device with that number.
 Driver& cuda_driver(int index);
 int cuda_owner(const void* address);
 

@@ -26,14 +26,14 @@ bool load(void* library, const char* name, F*& function) {
     return function != nullptr;
 }
 
-// nullptr and a line of `why` when it cannot be used.
+// Returns nullptr, and adds a line to `why`, if the library cannot be used.
 const Api* open(const std::string& path, std::string& why) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         why += std::string(dlerror()) + "\n";
         return nullptr;
     }
-    auto* api = new Api;  // as long as the process: what it made lives on
+    auto* api = new Api;  // lives as long as the process, like the objects created with it
     api->library = path;
     bool whole = true;
 #define LOAD(name) whole &= load(library, #name, api->name)
@@ -122,7 +122,7 @@ Search search() {
             if (api->GetDeviceIDs(platforms[p], type_all, 32, ids, &devices) != 0) continue;
             for (uint32_t d = 0; d < std::min(devices, 32u); d++) {
                 Found one = describe(*api, platforms[p], ids[d]);
-                // The loader may know an implementation that is also asked by itself.
+                // The loader may list an implementation that was also opened directly.
                 bool again = std::any_of(found.devices.begin(), found.devices.end(), [&](const Found& other) {
                     return other.api != one.api && other.name == one.name && other.platform_name == one.platform_name &&
                            other.driver == one.driver;

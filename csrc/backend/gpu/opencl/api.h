@@ -1,5 +1,5 @@
-// The part of OpenCL 1.2 that the driver uses, declared here and loaded at run time: nothing has to be installed to
-// build, or to import.
+// The part of OpenCL 1.2 that the driver uses, declared here and loaded at run time: building and importing need no
+// OpenCL installation.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +55,7 @@ enum Constant : uint32_t {
 
 using Notify = void (*)(Event, int32_t status, void* data);
 
-// One OpenCL implementation, or the loader of several.
+// One OpenCL implementation, or a loader of several.
 struct Api {
     std::string library;
     int32_t (*GetPlatformIDs)(uint32_t, Platform*, uint32_t*);
@@ -92,7 +92,7 @@ struct Api {
     int32_t (*Finish)(CommandQueue);
 };
 
-// A device of some implementation, as it describes itself, and why it is not used, if it is not.
+// A device of an implementation, as it describes itself, and the reason if it is not used.
 struct Found {
     const Api* api = nullptr;
     Platform platform = nullptr;
@@ -103,16 +103,15 @@ struct Found {
     bool portable = false;  // PoCL
 };
 
-// Every device of every implementation that was found, those with a GPU first; looked for once. The implementations are
-// the library that FLAMBEAU_OPENCL names, else the system's libOpenCL and Intel's CPU runtime in this Python
-// environment.
+// Every device of every implementation found, those with a GPU first; searched once. The implementations are the
+// library named by FLAMBEAU_OPENCL, else the system's libOpenCL and Intel's CPU runtime in this Python environment.
 const std::vector<Found>& all_devices();
-// Why there are none.
+// Why there are no devices.
 const std::string& why_none();
 
 // "out of resources (-5)"
 std::string describe(int32_t status);
-// Raises an error of the op when `status` is one.
+// Raises an error of the op if `status` is one.
 void check(int32_t status, const char* call);
 
 }  // namespace fb::gpu::cl

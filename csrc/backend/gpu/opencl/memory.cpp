@@ -19,7 +19,7 @@ void* OpenclMemory::map(size_t bytes) {
     return at;
 }
 
-// Commands hold what they use: nothing has to be waited for.
+// Commands retain the buffers they use, so nothing has to be waited for.
 void OpenclMemory::unmap(void* data, size_t bytes) {
     size_t size = Addresses::rounded(bytes);
     {

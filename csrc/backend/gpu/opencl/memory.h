@@ -1,4 +1,4 @@
-// Memory of an OpenCL device: buffers, each with a range of addresses where the host can neither read nor write.
+// Memory of an OpenCL device: buffers, each with an address range where the host can neither read nor write.
 #pragma once
 #include <map>
 
@@ -8,7 +8,7 @@
 
 namespace fb::gpu {
 
-// A buffer and a place in it.
+// A buffer and an offset in it.
 struct Place {
     cl::Memory buffer = nullptr;
     int64_t offset = 0;
@@ -22,7 +22,7 @@ class OpenclMemory final : public RawMemory {
     void unmap(void* data, size_t bytes) override;
     size_t total() const override { return static_cast<size_t>(device_.memory); }
     std::string name() const override { return "opencl:" + std::to_string(index_); }
-    // No buffer for addresses that are not in use: of empty tensors.
+    // The buffer is null for unused addresses, such as those of empty tensors.
     Place place_of(const void* address) const;
 
     cl::Context context = nullptr;

@@ -17,7 +17,7 @@
 namespace fb::gpu {
 namespace {
 
-// Streams have the same numbers on all devices; a queue is made where one is used.
+// Streams have the same numbers on all devices; a queue is created where one is used.
 StreamNumbers stream_numbers;
 
 struct OpenclKernel final : Kernel {
@@ -33,15 +33,15 @@ struct Stream {
     std::atomic<uint64_t> submitted{0}, marked{0}, may_fail{0};  // numbers of commands
     std::deque<std::pair<uint64_t, cl::Event>> events;           // of marks that are not reached yet
     Progress progress;
-    std::atomic<int32_t> error{0};  // of a command
+    std::atomic<int32_t> error{0};  // the first error of a command
 };
 
-// What a callback of OpenCL gets.
+// The argument of an OpenCL callback.
 struct Signal {
     const cl::Api* api;
     Stream* stream;
     uint64_t number;
-    std::shared_ptr<double> when;  // to be told the time
+    std::shared_ptr<double> when;  // receives the time
     std::unique_ptr<char[]> staged;
     bool on_cpu = false;
 };
@@ -164,7 +164,7 @@ class Opencl final : public Driver {
         cl::check(status, "CreateBuffer");
         move(source.buffer, start, between, 0);
         move(between, 0, target.buffer, at);
-        api_.ReleaseMemObject(between);  // the commands hold it
+        api_.ReleaseMemObject(between);  // the commands retain it
     }
     void fill(int number, void* to, const void* element, size_t size, size_t count) override {
         if (count == 0) return;
@@ -243,7 +243,7 @@ class Opencl final : public Driver {
     bool owns(const void* address) const { return memory_.place_of(address).buffer != nullptr; }
 
   private:
-    // With the lock.
+    // Called with the lock held.
     Stream& stream(int number) {
         Stream& s = streams_[number];
         if (s.queue) return s;
@@ -320,14 +320,14 @@ class Opencl final : public Driver {
     OpenclMemory memory_;
     CachingAllocator allocator_;
     cl::Context context_ = nullptr;
-    cl::CommandQueue control_ = nullptr;  // for reads of what is there already
+    cl::CommandQueue control_ = nullptr;  // for read()
     std::string options_ = "-cl-std=CL1.2";
     mutable Mutex lock_;
     Stream streams_[most_streams];
     std::string why_;
 };
 
-// ---- which devices work --------------------------------------------------------------------------------------------
+// ---- which devices work ---------------------------------------------------------------------------------------------
 
 struct Working {
     std::vector<Opencl*> drivers;
@@ -347,7 +347,7 @@ const Working& working() {
                         report.index = index;
                         found->drivers.push_back(driver.release());
                     } else {
-                        driver.release();  // callbacks may still come
+                        driver.release();  // callbacks may still arrive
                     }
                 } catch (const Error& error) {
                     report.device.rejected = error.what();

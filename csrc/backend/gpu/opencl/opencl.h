@@ -5,21 +5,21 @@
 
 namespace fb::gpu {
 
-// How many devices work: those that built and ran a probe. Their numbers are those of Device::index.
+// Number of working devices: those that built and ran a probe. They are numbered as in Device::index.
 int opencl_devices();
-// An error when there is none with that number.
+// Raises an error if there is no device with that number.
 Driver& opencl_driver(int index);
 
-// Whose memory this is.
+// The device that owns this memory.
 int opencl_owner(const void* address);
 
-// Every device that was found, with the reason why it is not used, and the number of those that are (else -1).
+// Every device found, with the reason if it is not used, and its number if it is (else -1).
 struct OpenclReport {
     cl::Found device;
     int index;
 };
 std::vector<OpenclReport> opencl_report();
-// What became of the libraries that were looked for.
+// The result of looking for each library.
 const std::string& opencl_why_none();
 
 }  // namespace fb::gpu

@@ -1,5 +1,5 @@
-// Programs as shared libraries made by the system's C++ compiler, kept on disk under a hash of all that decides about
-// them: source, compiler, options and processor.
+// Programs as shared libraries made by the system's C++ compiler, kept on disk under a hash of everything they depend
+// on: source, compiler, options and processor.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -40,7 +40,7 @@ std::string compiler() {
     return given && *given ? given : "c++";
 }
 
-// Runs a program; its exit code, and what it printed to a file.
+// Runs a program; returns its exit code and redirects its output to a file.
 int run(const std::vector<std::string>& words, const fs::path& output) {
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -104,7 +104,7 @@ void* compile(const std::string& source, bool fuses, std::string& why) {
     int code = run(words, output);
     void* handle = nullptr;
     if (code == 0) {
-        fs::rename(made, library);  // whole, or not there
+        fs::rename(made, library);  // renamed when complete
         handle = load(library, why);
         keep_within_bounds(folder);
     } else {

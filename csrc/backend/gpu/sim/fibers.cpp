@@ -1,4 +1,4 @@
-// Barriers without threads: each item of a group is a fiber with a stack of its own. They run in turns on the stream's
+// Barriers without threads: each item of a group is a fiber with its own stack. They run in turns on the stream's
 // thread, each until its next barrier.
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t stack_bytes = 64 * 1024;
 
 #if defined(__x86_64__)
-// Saves the registers that functions keep on the running stack, and goes on with another one.
+// Saves the callee-saved registers on the current stack, and switches to another one.
 extern "C" void flambeau_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -47,7 +47,7 @@ struct Place {
     void* stack = nullptr;
     void start(char* bottom, void (*run)()) {
         auto** top = reinterpret_cast<void**>(bottom + stack_bytes);
-        *--top = nullptr;  // where run() would return to, and the alignment that a call leaves
+        *--top = nullptr;  // run()'s return address, and the alignment after a call
         *--top = reinterpret_cast<void*>(run);
         for (int i = 0; i < 6; i++) *--top = nullptr;
         stack = top;
@@ -88,7 +88,7 @@ class Fibers {
                 done_[i] = false;
                 places_[i].start(stacks_ + i * stack_bytes, begin);
             }
-            // Items that ran out of barriers before the others have ended.
+            // Items that have ended while others reached a barrier.
             for (size_t left = size; left > 0;) {
                 size_t before = left;
                 for (running_ = 0; running_ < size; running_++) {
@@ -148,7 +148,7 @@ class Fibers {
         size_t own = self->running_;
         self->kernel_(&self->items_[own]);
         self->done_[own] = true;
-        self->leave(true);  // never comes back
+        self->leave(true);  // never returns
     }
 
     char* stacks_ = nullptr;

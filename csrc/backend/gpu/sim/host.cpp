@@ -1,4 +1,4 @@
-// Kernels of users on the CPU: the libraries of the simulated accelerator, on the memory of the host.
+// Users' kernels on the CPU: the libraries of the simulated accelerator, on host memory.
 #include <algorithm>
 
 #include "backend/gpu/sim/sim.h"

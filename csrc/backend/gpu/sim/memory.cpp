@@ -8,7 +8,7 @@
 
 namespace fb::gpu {
 
-// Twice as many addresses as bytes: what is freed leaves gaps.
+// Twice as many addresses as bytes, because freed blocks leave gaps.
 SimMemory::SimMemory()
     : total_(std::min(host_allocator().device_total(), size_t(64) << 30)),
       addresses_(total_ * 2),

@@ -1,5 +1,5 @@
-// Memory of the simulated accelerator. Its addresses lie where nothing can be read or written; the bytes behind them
-// are at a fixed distance, where only the simulator's own threads look.
+// Memory of the simulated accelerator. Its addresses can be neither read nor written; the bytes behind them are at a
+// fixed distance, which only the simulator's own threads access.
 #pragma once
 #include "backend/gpu/addresses.h"
 #include "memory/allocator.h"
@@ -14,11 +14,11 @@ class SimMemory final : public RawMemory {
     void unmap(void* data, size_t bytes) override;
     size_t total() const override { return total_; }
     std::string name() const override { return "sim:0"; }
-    // Where the bytes of a device address are.
+    // The host address of a device address.
     char* bytes_at(const void* address) const {
         return bytes_ + (static_cast<const char*>(address) - addresses_.base());
     }
-    void (*before_unmap)() = nullptr;  // waits for those who may still use the memory
+    void (*before_unmap)() = nullptr;  // waits for users of the memory
 
   private:
     size_t total_, used_ = 0;

@@ -9,7 +9,7 @@
 namespace fb::gpu {
 
 Queue::Queue() {
-    // Signals are for the threads that run Python.
+    // Signals are handled by the threads that run Python.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -45,7 +45,7 @@ void Queue::work() {
             continue;
         }
         task();
-        task = nullptr;  // what it holds is let go before anybody hears that it is done
+        task = nullptr;  // releases what it holds before anyone sees that it is done
         progress_.advance(progress_.done() + 1);
     }
 }

@@ -13,11 +13,11 @@ class Queue {
     using Task = std::function<void()>;
     Queue();  // starts the thread; queues live as long as the process
 
-    // The number of the task: those before it are done when done() has come that far. Tasks must not throw.
+    // Returns the number of the task; it is done when done() has reached it. Tasks must not throw.
     uint64_t submit(Task task);
     uint64_t submitted() const { return submitted_.load(std::memory_order_acquire); }
     uint64_t done() const { return progress_.done(); }
-    // Blocks until a task is done, at most so long; false when it is not.
+    // Waits for a task for at most this long; false if it is not done.
     bool wait(uint64_t number, int milliseconds) { return progress_.wait(number, milliseconds); }
 
   private:
@@ -26,7 +26,7 @@ class Queue {
     Mutex lock_;
     std::deque<Task> tasks_;
     std::atomic<uint64_t> submitted_{0};
-    std::atomic<uint32_t> news_{0};  // a task came
+    std::atomic<uint32_t> news_{0};  // futex: a task was submitted
     Progress progress_;
 };
 

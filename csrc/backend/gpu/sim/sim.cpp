@@ -25,7 +25,7 @@ double now() {
     return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
-// The word of a stream, and whether items of a group ever disagreed about a barrier.
+// The fault word of a stream, and whether items of a group ever disagreed about a barrier.
 struct SimFault {
     FaultWord word;
     bool torn = false;
@@ -43,7 +43,7 @@ class Sim final : public Driver {
     CachingAllocator& allocator() override { return allocator_; }
 
     int create_stream() override {
-        if (count_.load() == most_streams) {  // beyond that they share threads
+        if (count_.load() == most_streams) {  // more streams share threads
             std::lock_guard guard(lock_);
             return 1 + static_cast<int>(shared_++ % (most_streams - 1));
         }
@@ -139,7 +139,7 @@ class Sim final : public Driver {
 
 Sim& sim() {
     static Sim* only = [] {
-        auto* s = new Sim;  // for the life of the process: its threads never end
+        auto* s = new Sim;  // lives as long as the process: its threads never end
         s->memory_.before_unmap = [] {
             Sim& self = sim();
             if (self.generation != fork_generation.load(std::memory_order_relaxed)) return;

@@ -1,5 +1,5 @@
-// The simulated accelerator: memory that the host cannot reach, a thread for each stream, and kernels compiled by the
-// system's C++ compiler. It is there to test and to develop what real accelerators need, and computes on the CPU.
+// The simulated accelerator: memory that the host cannot access, a thread for each stream, and kernels compiled by the
+// system's C++ compiler. It computes on the CPU, and serves to develop and test what real accelerators need.
 #pragma once
 #include "backend/gpu/driver.h"
 
@@ -7,11 +7,11 @@ namespace fb::gpu {
 
 Driver& sim_driver();
 
-// Kernels on the CPU's own memory, on its threads; done when they return (host.cpp). What a kernel reports is raised.
+// Kernels on the CPU's own memory and threads, finished when they return (host.cpp). Reported errors are raised.
 std::vector<const Kernel*> build_on_host(const Program& program, std::string& why);
 void launch_on_host(const Launch& launch);
 
-// What a compiled kernel gets: Item_ in program.cpp.
+// The argument of a compiled kernel: Item_ in program.cpp.
 struct SimItem {
     void* const* data;
     const void* params;
@@ -27,16 +27,16 @@ using SimOne = void (*)(const SimItem* item);
 
 struct SimKernel final : Kernel {
     SimGroups groups = nullptr;
-    SimOne one = nullptr;  // of kernels with barriers
+    SimOne one = nullptr;  // for kernels with barriers
     size_t pointers = 0;
     int size = 1;
 };
 std::vector<const Kernel*> load_kernels(const Program& program, std::string& why);
 
-// Compiles a program (compiler.cpp): its library, or nullptr and the reason. `fuses` as in Program.
+// Compiles a program (compiler.cpp): returns its library, or nullptr and the reason. `fuses` as in Program.
 void* compile_program(const std::string& source, bool fuses, std::string& why);
 
-// Runs the items of a group in turns, each until its next barrier (fibers.cpp). False when some items came by a barrier
+// Runs the items of a group in turns, each until its next barrier (fibers.cpp). False if some items reached a barrier
 // that others did not.
 bool run_with_barriers(SimOne kernel, const SimItem& first, int64_t groups);
 
