@@ -112,7 +112,7 @@ def _load_ops() -> None:
             _importlib.import_module(f"flambeau._ops.{file[:-3]}")
     for space, functions in _C.namespaces.items():
         if space.startswith("nn"):
-            continue  # flambeau.nn.functional takes them when it is first used
+            continue  # published when flambeau.nn.functional is first used
         if not space:
             globals().update({k: v for k, v in functions.items() if k not in globals() and not k.startswith("_")})
             continue
@@ -134,14 +134,14 @@ if "linalg" in globals():
     globals()["linalg"].LinAlgError = errors.LinAlgError
     globals()["linalg"].__all__.append("LinAlgError")
 
-# Loaded when first used, so that `import flambeau` stays quick.
+# Loaded on first use, so that `import flambeau` stays fast.
 _LAZY = (
     "__future__", "accelerator", "amp", "array_api", "backends", "compat", "compiler", "cpu", "cuda", "distributed", "distributions", "fft",
     "func", "functional", "futures", "gguf", "hub", "jit", "masked", "monitor", "multiprocessing", "nn", "opencl", "optim", "overrides",
     "profiler", "quantization", "quasirandom", "random", "serialization", "signal", "sparse", "testing", "types", "utils", "version",
     "xpu",
 )  # fmt: skip
-# Names that stand at the top as well: all that these modules list, and some of others.
+# Names also available at the top level: all that these modules list, and some of others.
 _LISTED = (
     "_ops._lobpcg", "amp._state", "nn._native", "nn._native_layers", "nn._native_norms", "sparse._compressed", "sparse._tensor",
 )  # fmt: skip
@@ -160,7 +160,7 @@ _CHOSEN = {
 
 @_functools.cache
 def _elsewhere() -> dict[str, str]:
-    """{name: the module that it is taken from when first used}"""
+    """{name: the module that provides it on first use}"""
     from flambeau._registry.names import listed
 
     found = {name: module for module in _LISTED for name in listed(f"flambeau.{module}")}
@@ -179,7 +179,7 @@ def __getattr__(name: str):
 
 
 class _NamesLike:
-    """Stands for this module where "did you mean" is looked for: CPython suggests among fewer than 750 names only."""
+    """Stands in for this module for "did you mean" suggestions: CPython gives none among 750 or more names."""
 
     def __init__(self, name: str):
         self.length = len(name)

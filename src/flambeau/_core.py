@@ -1,8 +1,8 @@
-"""Which of the compiled cores this processor runs.
+"""Selects the compiled core for this processor.
 
-A wheel holds two: one for every x86-64 processor with AVX2, beside this file, and one for those with AVX-512, in the
-folder ``_avx512``. ``load()`` makes the second one ``flambeau._C`` where the processor has what it needs, unless
-FLAMBEAU_CPU_LEVEL=avx2 says otherwise. A build for one machine has one core, and nothing to choose.
+A wheel holds two: one for every x86-64 processor with AVX2, next to this file, and one for those with AVX-512, in the
+folder ``_avx512``. ``load()`` makes the second one ``flambeau._C`` if the processor supports it, unless
+FLAMBEAU_CPU_LEVEL=avx2 is set. A build for one machine has one core, and nothing to choose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEEDED = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}  # x86-64-
 
 
 def _flags() -> set[str]:
-    """What the processor has, as the system tells it; nothing where it does not."""
+    """The processor's features as reported by the system; empty if it reports none."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             for line in file:
@@ -32,7 +32,7 @@ def _flags() -> set[str]:
 
 
 def load() -> None:
-    """Makes the core for AVX-512 what ``from flambeau import _C`` finds, if there is one and the processor can run it."""
+    """Makes ``from flambeau import _C`` load the AVX-512 core, if there is one and the processor can run it."""
     if not os.path.isdir(_FOLDER) or os.environ.get("FLAMBEAU_CPU_LEVEL") in ("baseline", "avx2") or not _flags() >= _NEEDED:
         return
     path = next((p for s in EXTENSION_SUFFIXES if os.path.exists(p := os.path.join(_FOLDER, "_C" + s))), None)

@@ -86,7 +86,7 @@ class GGUF(dict[str, fb.Tensor | QuantizedTensor]):
         missing = sorted(given.keys() - weights.keys())
         if missing:
             raise ArgumentError(f"load_into: the file has no tensor for the parameter {missing[0]!r}")
-        first: dict[int, str] = {}  # of tied parameters, the name under which the file has them
+        first: dict[int, str] = {}  # for tied parameters, the name used in the file
         made: dict[str, Parameter] = {}
         for path, parameter in list(model.named_parameters(remove_duplicate=False)):
             source = path if path in weights else first[id(parameter)]

@@ -83,7 +83,7 @@ def _find(op: str, repo_or_dir: Any, source: str) -> str:
 
 
 def _config(folder: str) -> types.ModuleType:
-    """The module hubconf of a folder, imported afresh; it may import its neighbors."""
+    """The module hubconf of a folder, freshly imported; it may import its neighbours."""
     spec = importlib.util.spec_from_file_location("hubconf", os.path.join(folder, "hubconf.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -183,18 +183,18 @@ class Stat:
         self._name, self._aggregations = name, tuple(map(Aggregation, aggregations))
         self._length, self._most = window_size.total_seconds(), max_samples
         self._lock = threading.Lock()
-        self._full = False  # the event of this window is logged
+        self._full = False  # whether the event of this window was logged
         self._last = dict.fromkeys(self._aggregations, 0.0)
         self._values, self._end = [], time.monotonic() + self._length
 
     @property
     def name(self) -> str:
-        """What the names in the event's data begin with."""
+        """The prefix of the names in the event's data."""
         return self._name
 
     @property
     def count(self) -> int:
-        """How many values the window has so far."""
+        """The number of values in the current window."""
         return len(self._values or ())
 
     def add(self, v: float) -> None:
@@ -215,7 +215,7 @@ class Stat:
                 if self._most is not None and len(self._values) >= self._most:
                     events += self._closed()
                     self._full = True
-        for event in events:  # without the lock: a handler may ask for the count
+        for event in events:  # without the lock: a handler may read the count
             log_event(event)
 
     def get(self) -> dict[Aggregation, float]:
@@ -223,7 +223,7 @@ class Stat:
         return dict(self._last)
 
     def _closed(self) -> list[Event]:
-        """The event of the values so far, which are forgotten; none without values."""
+        """The event of the values so far, which are reset; nothing without values."""
         if not self._values:
             return []
         values, self._values = self._values, []

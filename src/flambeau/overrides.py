@@ -32,7 +32,8 @@ __all__ = [
 __dir__ = __all__.copy
 
 
-# ---- asking --------------------------------------------------------------------------------------------------------------
+# ---- dispatch
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _items(values: Iterable[Any]) -> Iterator[Any]:
@@ -74,12 +75,12 @@ def _ask(func: Callable[..., Any], askable: list[Any], args: tuple[Any, ...], kw
 
 @functools.cache
 def _inner() -> frozenset[Any]:
-    """Ops that a function of fb.nn.functional with the same name calls; classes know the function."""
+    """Ops called by a function of fb.nn.functional with the same name; classes are asked about the function."""
     return frozenset(op for name, op in _C.namespaces["_nn"].items() if hasattr(fb.nn.functional, name))
 
 
 def _dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the core calls for an op somebody wants to handle."""
+    """Called by the core for an op that a class or mode may handle."""
     if func in _inner() and (len(args) == 1 and not kwargs or func.__name__ in ("linear", "batch_norm")):
         func = getattr(fb.nn.functional, func.__name__)
     return _ask(func, _askable(_items((*args, *kwargs.values()))), args, kwargs)
@@ -169,7 +170,8 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
     return decorate
 
 
-# ---- what Tensor does by itself ------------------------------------------------------------------------------------------
+# ---- Tensor's default behaviour
+# ------------------------------------------------------------------------------------------
 
 
 class DisableTorchFunctionSubclass:
@@ -229,7 +231,7 @@ def _as_class(value: Any, cls: type[Any]) -> Any:
 def _default(
     cls: type[Any], func: Callable[..., Any], kinds: Iterable[type[Any]], args: tuple[Any, ...] = (), kwargs: Any = None
 ) -> Any:
-    """Computes as usual and gives tensors among the results the class; for objects of other classes NotImplemented."""
+    """Computes as usual and converts resulting tensors to the class; NotImplemented for objects of other classes."""
     if not all(issubclass(cls, kind) for kind in kinds):
         return NotImplemented
     with DisableTorchFunctionSubclass():
@@ -241,7 +243,7 @@ def _default(
 
 
 class _Open(threading.local):
-    """The modes that are open on a thread, the innermost last."""
+    """The modes active on a thread, innermost last."""
 
     def __init__(self) -> None:
         self.modes: list[TorchFunctionMode] = []
@@ -256,7 +258,7 @@ _open = _Open()
 
 @contextlib.contextmanager
 def _innermost_set_aside() -> Iterator[TorchFunctionMode]:
-    """A mode is not asked about what it does itself."""
+    """Disables a mode for the ops it calls itself."""
     before = _open.modes
     _open.change(before[:-1])
     try:
@@ -267,7 +269,7 @@ def _innermost_set_aside() -> Iterator[TorchFunctionMode]:
 
 @contextlib.contextmanager
 def reopened(mode: TorchFunctionMode) -> Iterator[None]:
-    """Lets a mode be asked about what it does itself: for one that looks into a function instead of at it."""
+    """Enables a mode for the ops it calls itself: for one that looks inside a function."""
     before = _open.modes
     _open.change([*before, mode])
     try:
@@ -410,7 +412,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     """
     try:
         return _overridable()[1].get(f)
-    except TypeError:  # no hash, so none of ours
+    except TypeError:  # not hashable, so not ours
         return None
 
 

@@ -22,7 +22,7 @@ __dir__ = __all__.copy
 _core = fb._C.namespaces["_nn"]
 _GROUPS = (32, 64, 128)
 
-# Numbers and bytes of a block. int8 and int4 have their scales in tensors of their own; the others are those of GGUF.
+# Numbers and bytes per block. int8 and int4 have scales in separate tensors; the others are GGUF's formats.
 FORMATS: dict[str, tuple[int, int]] = {
     "int8": (1, 1), "int4": (2, 1), "q8_0": (32, 34), "q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22), "q5_1": (32, 24),
     "q2_k": (256, 84), "q3_k": (256, 110), "q4_k": (256, 144), "q5_k": (256, 176), "q6_k": (256, 210),
@@ -73,16 +73,16 @@ class QuantizedTensor:
 
     @property
     def device(self) -> fb.device:
-        """Where the bytes are."""
+        """The device of the bytes."""
         return self.data.device
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it takes, scales included."""
+        """Its size in bytes, scales included."""
         return sum(part.numel() * part.itemsize for part in (self.data, self.scale, self.zero) if part is not None)
 
     def numel(self) -> int:
-        """How many numbers it stands for."""
+        """The number of weights."""
         return self.shape.numel()
 
     def size(self, dim: int | None = None) -> Any:
@@ -110,7 +110,7 @@ class QuantizedTensor:
         return _core["dequantize"](*self._arguments(self.data[flat], scale, zero)).reshape(*index.shape, self.shape[-1]).to(dtype)
 
     def __getitem__(self, index: Any) -> QuantizedTensor:
-        """A part along all dims but the last, which stays whole."""
+        """Indexes all dims but the last, which stays whole."""
         if self.scale is not None and self.ndim != 2:
             raise ArgumentError("QuantizedTensor: only matrices can be indexed when scales are apart")
         kept = index if isinstance(index, tuple) else (index,)
@@ -176,13 +176,13 @@ def _checked(format: str, group_size: int | None) -> int:
 
 
 def _divisor(scale: Tensor) -> Tensor:
-    """What numbers are divided by: 1 where all of them are zero."""
+    """The divisor of the numbers: 1 if all of them are zero."""
     wide = scale.to(fb.float32).unsqueeze(-1)
     return fb.where(wide == 0, 1.0, wide)
 
 
 def _int4(w: Tensor, group: int) -> QuantizedTensor:
-    """Of several ranges between the extremes, the one with the smallest squared error: large numbers are rare."""
+    """Chooses among several ranges the one with the smallest squared error, since large numbers are rare."""
     rows = w.shape[0]
     low, high = w.amin(-1), w.amax(-1)
     best: list[Tensor] = []
@@ -240,7 +240,7 @@ def quantize_(
     _checked(kind, group_size)
     if isinstance(model, Linear):
         raise ArgumentError("quantize_: the model is a single Linear, which cannot be replaced in place; use QuantizedLinear.from_float()")
-    done: dict[int, tuple[Tensor, QuantizedTensor]] = {}  # keeps the old weights: their ids must not be used again
+    done: dict[int, tuple[Tensor, QuantizedTensor]] = {}  # keeps the old weights alive: their ids must not be reused
     tied: list[tuple[fb.nn.Module, str, Embedding]] = []
     for path, parent in list(model.named_modules()):
         for name, child in list(parent.named_children()):

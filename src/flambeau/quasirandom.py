@@ -17,9 +17,9 @@ __dir__ = __all__.copy
 
 
 def _table() -> tuple[np.ndarray, np.ndarray]:
-    """Primitive polynomials and first direction numbers of each dimension, by Joe and Kuo (2008): the table that SciPy brings.
+    """Primitive polynomials and first direction numbers of each dimension, by Joe and Kuo (2008): the table in SciPy.
 
-    Finding it does not load SciPy, which takes longer than making the points.
+    Reading it does not import SciPy, which takes longer than computing the points.
     """
     found = importlib.util.find_spec("scipy")
     folders = found.submodule_search_locations if found else None
@@ -30,7 +30,7 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _directions(dimension: int, bits: int) -> np.ndarray:
-    """(dimension, bits): what each bit of a point's number flips in the point, as an integer of that many bits."""
+    """(dimension, bits): which bits of a point each bit of its number flips, as an integer."""
     polynomials, first = (part[:dimension].astype(np.int64) for part in _table())
     m = np.zeros((dimension, bits), np.int64)
     m[:, : first.shape[1]] = first

@@ -77,7 +77,7 @@ def save(
     _check_pickle_module("save", pickle_module)
     if pickle_protocol not in range(-1, pickle.HIGHEST_PROTOCOL + 1):
         raise ArgumentError(f"save: pickle_protocol must be 0 to {pickle.HIGHEST_PROTOCOL}, got {pickle_protocol!r}")
-    # Models go into .pt files only: safetensors has a place for tensors and plain containers.
+    # Models go into .pt files only: safetensors stores tensors and plain containers.
     kind = format or ("pt" if classes.is_module(obj) else _format_of(f))
     if kind not in ("safetensors", "pt"):
         raise ArgumentError(f"save: format must be 'safetensors' or 'pt', got {format!r}")
@@ -106,7 +106,7 @@ def save(
 
 
 def _forced(weights_only: bool | None) -> bool | None:
-    """What PyTorch's environment variables make of weights_only."""
+    """The effect of PyTorch's environment variables on weights_only."""
     force, drop = (
         os.environ.get(name, "0").lower() in ("1", "y", "yes", "true")
         for name in ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
@@ -226,7 +226,7 @@ def _torch_reader(
 
 
 def _format_of(f: Any) -> str:
-    if is_lenient():  # torch.save() knows one format
+    if is_lenient():  # torch.save() has one format
         return "pt"
     name = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else getattr(f, "name", "")
     return "pt" if isinstance(name, str) and name.lower().endswith(_TORCH_ENDINGS) else "safetensors"
@@ -377,7 +377,8 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     return list(found)
 
 
-# ---- places ----------------------------------------------------------------------------------------------------------------
+# ---- locations
+# -------------------------------------------------------------------------------------------------------------
 
 
 def location_tag(storage: Any) -> str:

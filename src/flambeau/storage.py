@@ -338,7 +338,7 @@ def _rebuilt(kind: Any, dtype: Any, flat: Tensor) -> Any:
 
 
 def _place(op: str, device: Any) -> fb.device:
-    """Where a storage goes: the CPU, or the meta device."""
+    """The device of a storage: the CPU, or the meta device."""
     place = fb.device("cpu" if device is None else device)
     if place.type not in ("cpu", "meta"):
         raise RuntimeError(f"{op}: Storage device not recognized: '{device}' has no backend in this build; use device='cpu'")
@@ -471,7 +471,7 @@ def _by_name(name: Any) -> Any:
 
 
 class _LegacyMeta(type):
-    """isinstance(x.storage(), FloatStorage) asks for the dtype."""
+    """isinstance(x.storage(), FloatStorage) checks the dtype."""
 
     _fixed: Any
 
@@ -482,7 +482,7 @@ class _LegacyMeta(type):
 
 
 class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
-    """The storages PyTorch names after their dtype."""
+    """PyTorch's storages named after their dtype."""
 
     @property
     def dtype(self) -> Any:

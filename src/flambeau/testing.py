@@ -36,7 +36,7 @@ _COMPRESSED = {
 
 
 class _Problem(Exception):
-    """What differs, and where."""
+    """The difference, and its position."""
 
 
 def assert_close(
@@ -218,7 +218,7 @@ class _Comparison:
         text = f"{name} are not {_kind(rtol, atol)}!\n\nMismatched elements: {bad} / {count} ({100 * bad / count:.1f}%)\n"
         if small:
             raise _Problem(f"{text}The first mismatched element is at index {_spot(~close)}.{at}")
-        # Elements that match count as no difference, even 0 / 0 and inf - inf.
+        # Matching elements count as no difference, even 0 / 0 and inf - inf.
         gap = fb.where(close, fb.zeros_like(gap), gap)
         relative = fb.where(close, 0.0, gap / scale)
         where = [_spot(d.isnan() if d.isnan().any() else d == d.max()) for d in (gap, relative)]
@@ -251,7 +251,7 @@ def _spot(where: fb.Tensor) -> tuple[int, ...]:
 
 
 def _wide(x: fb.Tensor, y: fb.Tensor) -> tuple[fb.Tensor, fb.Tensor]:
-    """Both in a dtype in which their differences are exact enough to compare with tolerances."""
+    """Both in a dtype in which differences are accurate enough for comparison with tolerances."""
     x, y = (t.to(fb.float32) if t.dtype in _FLOAT8 else t.to(fb.int64) if t.dtype == fb.bool else t for t in (x, y))
     common = fb.promote_types(x.dtype, y.dtype)
     wide = fb.complex128 if common.is_complex else fb.float64 if common.is_floating_point else common
@@ -310,7 +310,7 @@ def make_tensor(
 
 
 def _interval(dtype: fb.dtype, low: Any, high: Any, inexact: bool) -> tuple[Any, Any]:
-    """The ends of [low, high): defaults filled in, checked, cut to what the dtype can hold."""
+    """The ends of [low, high): defaults filled in, checked, clamped to the dtype's range."""
     if dtype == fb.bool:
         default, least, greatest = (0, 2), 0, 1
     elif inexact:
@@ -346,10 +346,10 @@ def _interval(dtype: fb.dtype, low: Any, high: Any, inexact: bool) -> tuple[Any,
 def _uniform(sizes: Any, dtype: fb.dtype, device: Any, low: float, high: float) -> fb.Tensor:
     wide = fb.float64 if dtype == fb.float64 else fb.float32
     u = fb.rand(sizes, dtype=wide, device=device)
-    # Not low + u * (high - low), whose difference of the ends may overflow.
+    # Not low + u * (high - low), because the difference may overflow.
     result = (u * high + (1 - u) * low).to(dtype)
     if low == high:
         return result
-    # Rounding may reach the end that is excluded. 8-bit floats do not compare.
+    # Rounding may reach the excluded end. 8-bit floats cannot be compared.
     rounded = result.to(wide)
     return fb.where(rounded >= high, low, rounded).to(dtype)

@@ -12,7 +12,7 @@ PARALLEL = 1 << 23
 
 
 def crc(parts: Iterable[memoryview | bytes]) -> int:
-    """The crc32 of these bytes, one after the other."""
+    """The crc32 of the concatenated bytes."""
     total = 0
     for part in parts:
         total = _C.crc32(part, total)
@@ -20,7 +20,7 @@ def crc(parts: Iterable[memoryview | bytes]) -> int:
 
 
 def crcs(makers: list[Callable[[], Iterable[memoryview | bytes]]], total: int) -> list[int]:
-    """The crc32 of each; by several threads when there is much to read."""
+    """The crc32 of each; computed by several threads if there is much to read."""
     threads = fb.get_num_threads()
     if threads < 2 or total < PARALLEL:
         return [crc(make()) for make in makers]
@@ -29,5 +29,5 @@ def crcs(makers: list[Callable[[], Iterable[memoryview | bytes]]], total: int) -
 
 
 def labelled(label: str, data_crc: int) -> str:
-    """The checksum of data together with what is said about it, so that a flipped dtype or shape is noticed too."""
+    """The checksum of data together with its label, so that a flipped dtype or shape is detected too."""
     return f"{_C.crc32(label.encode('utf-8', 'surrogatepass'), data_crc):08x}"

@@ -22,11 +22,11 @@ def full_name(value: Any) -> str:
 
 
 def is_namedtuple(cls: type) -> bool:
-    """Whether the class is a tuple with names and nothing else in the object."""
+    """Whether the class is a named tuple without further state."""
     return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
-# What files may never call, whoever names it: these start programs, change the interpreter or run text.
+# Never callable from a file, even if registered: these start programs, change the interpreter or run text.
 BLOCKED = ("os", "posix", "nt", "sys", "subprocess", "shutil", "socket", "importlib", "runpy", "pty", "ctypes", "_ctypes")
 _BLOCKED_BUILTINS = (eval, exec, compile, open, __import__, input, breakpoint, setattr, delattr, vars, globals)
 
@@ -38,7 +38,7 @@ _DATA_BASES: tuple[type, ...] = (
 
 
 def checked(item: Any) -> tuple[str, Any]:
-    """(name, class or function) of what add_safe_globals() got; refuses what could do anything with a file's arguments."""
+    """(name, class or function) for add_safe_globals(); rejects what is unsafe to call with a file's arguments."""
     value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
     if not callable(value):
         raise ArgumentError(f"add_safe_globals: expected classes and functions, got {short(value)}")
@@ -54,13 +54,13 @@ def checked(item: Any) -> tuple[str, Any]:
 
 
 def data_base(cls: type) -> type | None:
-    """The class that makes an object of this one without its code: the first base that is not written in Python."""
+    """The class that creates an object of this one without its code: the first base not written in Python."""
     base = next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))
     return base if base in _DATA_BASES or issubclass(base, BaseException) else None
 
 
 def is_plain(cls: type) -> bool:
-    """Whether objects can be made without running code of the class."""
+    """Whether objects can be created without running code of the class."""
     return data_base(cls) is not None
 
 
@@ -69,13 +69,13 @@ def _is_ours(cls: type) -> bool:
 
 
 def restores_itself(cls: type) -> bool:
-    """Whether the class has a __setstate__ that is not flambeau's own: only it knows what to do with a state."""
+    """Whether the class has a __setstate__ other than flambeau's own, which alone can interpret a state."""
     found = next((base for base in cls.__mro__ if vars(base).get("__setstate__") is not None), None)
     return found is not None and not _is_ours(found) and data_base(found) is object
 
 
 def complete(target: Any) -> None:
-    """Lets the __setstate__ of flambeau's own base, say Optimizer, add what a file need not hold."""
+    """Lets the __setstate__ of flambeau's own base, such as Optimizer, add what a file may omit."""
     for base in type(target).__mro__:
         if _is_ours(base) and "__setstate__" in vars(base):
             vars(base)["__setstate__"](target, dict(vars(target)))
@@ -83,7 +83,7 @@ def complete(target: Any) -> None:
 
 
 def plain(cls: type) -> type:
-    """The class itself; an error if its objects cannot be made without running its code."""
+    """The class itself; raises an error if its objects cannot be created without running its code."""
     if not is_plain(cls):
         raise ForbiddenError(
             f"uses {full_name(cls)}, which is not a plain Python class, a named tuple or an enumeration; its objects cannot be "
@@ -98,7 +98,7 @@ def blank(cls: type, *arguments: Any) -> Any:
     if base is None or (base is object and arguments):
         raise ForbiddenError(f"an object of {full_name(cls)} that only its own code can make")
     if is_namedtuple(cls):
-        # What pickles of PyTorch spread out, others hold as one tuple.
+        # PyTorch's pickles pass these as separate arguments, others as one tuple.
         return filled_tuple(cls, arguments)
     if any(type(a) not in (str, bytes, int, float, bool, complex, tuple, type(None)) for a in arguments):
         raise ForbiddenError(f"an object of {full_name(cls)} made from {short(arguments)}")
@@ -106,7 +106,7 @@ def blank(cls: type, *arguments: Any) -> Any:
 
 
 def called(cls: type, keys: Any, *arguments: Any) -> Any:
-    """What calling the class would make, without its code: enumerations, tuples, sets, exceptions, empty dicts."""
+    """The result of calling the class, without its code: enumerations, tuples, sets, exceptions, empty dicts."""
     base: Any = data_base(cls)
     if issubclass(cls, enum.Enum):
         return member(cls, *arguments)
@@ -147,7 +147,7 @@ def member(cls: type[enum.Enum], value: Any) -> Any:
 
 
 def fill(target: Any, state: Any) -> None:
-    """Puts attributes into an object: names that are its own, never what its class defines."""
+    """Sets attributes of an object: its own names, never those its class defines."""
     slots: Any = {}
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
@@ -157,7 +157,7 @@ def fill(target: Any, state: Any) -> None:
         defined = next((vars(cls)[name] for cls in type(target).__mro__ if name in vars(cls)), None)
         if isinstance(defined, types.MemberDescriptorType):
             object.__setattr__(target, name, value)
-        # Data under the name of a module's method cannot be called in its place; some libraries keep such attributes.
+        # Data under the name of a module's method cannot be called in its place; some libraries store such attributes.
         elif (callable(defined) and (callable(value) or not is_module(target))) or isinstance(
             defined, (property, types.GetSetDescriptorType)
         ):
@@ -167,7 +167,7 @@ def fill(target: Any, state: Any) -> None:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """What fill() needs to make the object again."""
+    """The arguments fill() needs to recreate the object."""
     found = dict(getattr(value, "__dict__", {}))
     for cls in type(value).__mro__:
         for name, defined in vars(cls).items():
@@ -177,28 +177,29 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def registered_name(cls: type) -> str | None:
-    """The name under which add_safe_globals() knows the class, if objects of it can be made again as data."""
+    """The name under which add_safe_globals() registered the class, if its objects can be recreated as data."""
     return next((name for name, known in registered.items() if known is cls and is_plain(cls)), None)
 
 
 def imported_class(module: str, name: str) -> type | None:
-    """The class with this name, if the program has imported it; nothing is imported for a file's sake."""
+    """The class with this name, if the program has imported it; never imports anything."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    # torch.nn's classes keep other attributes than ours of the same name. A __del__ would run with attributes of the file.
+    # torch.nn's classes have other attributes than ours of the same name. A __del__ would run with attributes of the
+    # file.
     if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name) or hasattr(found, "__del__"):
         return None
     return found if is_plain(found) and module.split(".")[0] not in ("torch", "builtins", *BLOCKED) else None
 
 
 def is_module(value: Any) -> bool:
-    """Whether the value is an nn.Module; flambeau.nn is not loaded to find out."""
+    """Whether the value is an nn.Module, without importing flambeau.nn."""
     nn: Any = sys.modules.get("flambeau.nn")
     return nn is not None and isinstance(value, nn.Module)
 
 
 def can_fill(target: Any) -> bool:
-    """Whether fill() may give the object attributes: name spaces, modules and objects of registered classes."""
+    """Whether fill() may set attributes of the object: namespaces, modules and objects of registered classes."""
     spaces = (argparse.Namespace, types.SimpleNamespace)
     return type(target) in spaces or is_module(target) or registered_name(type(target)) is not None

@@ -1,6 +1,6 @@
 """GGUF files: a header of typed fields, a table of tensors, and the tensors' bytes at multiples of an alignment.
 
-Nothing in a file is trusted: every count, length and offset is compared with what is there before it is used.
+Nothing in a file is trusted: every count, length and offset is checked against the file's size before it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN = {
     0: fb.float32, 1: fb.float16, 24: fb.int8, 25: fb.int16, 26: fb.int32, 27: fb.int64, 28: fb.float64, 30: fb.bfloat16,
 }  # fmt: skip
 _BLOCKS = {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k", 13: "q5_k", 14: "q6_k"}
-# Named in errors: types of files that are not read here.
+# For errors: types that are not supported.
 _OTHERS = {
     9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S",
     23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
@@ -37,7 +37,7 @@ _OTHERS = {
 
 
 class _Reader:
-    """Values at the front of a file, one after the other."""
+    """Reads consecutive values at the beginning of a file."""
 
     def __init__(self, source: Source) -> None:
         self._source, self.at, self._begin, self._buffer = source, 0, 0, b""
@@ -57,7 +57,7 @@ class _Reader:
         return struct.unpack("<" + code, self.take(struct.calcsize(code), what))[0]
 
     def count(self, smallest: int, what: str) -> int:
-        """How many of something follow, each of which takes at least `smallest` bytes."""
+        """A number of items to follow, each of which takes at least `smallest` bytes."""
         n = self.number("Q", what)
         left = self._source.size - self.at
         if n * smallest > left:
@@ -65,7 +65,7 @@ class _Reader:
         return n
 
     def text(self, what: str, most: int | None = None) -> str:
-        """The next text."""
+        """The next string."""
         length = self.count(1, f"the length of {what}")
         if most is not None and length > most:
             raise FileError(f"{what} has {length} bytes; at most {most} are read")
@@ -75,7 +75,7 @@ class _Reader:
             raise FileError(f"{what} is not UTF-8: {error}") from None
 
     def value(self, kind: int, what: str, depth: int = 0) -> Any:
-        """The next value of a kind."""
+        """The next value of a type."""
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind], what)
         if kind == _BOOL:
@@ -97,7 +97,7 @@ class _Reader:
         return [self.value(kind, what, depth + 1) for _ in range(n)]
 
     def bytes_or_text(self, what: str) -> str | bytes:
-        """A text; bytes where a vocabulary has parts of characters."""
+        """A string; bytes if a vocabulary contains partial characters."""
         raw = self.take(self.count(1, f"the length of {what}"), what)
         try:
             return raw.decode()
@@ -139,7 +139,8 @@ def _entry(reader: _Reader, alignment: int) -> tuple[str, tuple[int, ...], int, 
     dims = reader.number("I", f"the dims of {what}")
     if dims > MAX_DIMS:
         raise FileError(f"{what} has {dims} dims; at most {MAX_DIMS} are possible")
-    shape = tuple(reader.number("Q", f"the shape of {what}") for _ in range(dims))[::-1]  # the file has the columns first
+    # the file stores the columns first
+    shape = tuple(reader.number("Q", f"the shape of {what}") for _ in range(dims))[::-1]
     kind, offset = reader.number("I", f"the type of {what}"), reader.number("Q", f"the offset of {what}")
     if any(size >= 1 << 40 for size in shape):
         raise FileError(f"{what} has the shape {shape}")

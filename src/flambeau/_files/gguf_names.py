@@ -1,4 +1,4 @@
-"""What GGUF calls the tensors and settings of a model, and what Hugging Face's classes call them."""
+"""Maps GGUF's names of tensors and settings to those of Hugging Face's classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Family(NamedTuple):
     model_type: str  # Hugging Face's name
     tensors: dict[str, str]  # within a layer
     outside: dict[str, str] = {}
-    turned: bool = False  # rows of q and k are in the order of pairs
+    turned: bool = False  # rows of q and k are permuted to pairs
     shifted: bool = False  # norms have 1 added
     settings: dict[str, str] = {}
 
@@ -60,7 +60,7 @@ _LEFT_OUT = re.compile(r"rope_freqs|rope_factors_(long|short)|(blk\.\d+\.)?attn_
 
 
 def family(metadata: dict[str, Any]) -> tuple[str, Family]:
-    """The architecture of a file, and how it is mapped."""
+    """The architecture of a file, and its mapping."""
     name = metadata.get("general.architecture")
     if not isinstance(name, str) or name not in FAMILIES:
         raise FileError(f"GGUF: names of the architecture {short(name)} are not known; expected one of {', '.join(FAMILIES)}")
@@ -77,7 +77,7 @@ def _setting(metadata: dict[str, Any], key: str, positive: bool = True) -> int:
 
 
 def renamed(name: str, metadata: dict[str, Any]) -> str | None:
-    """The name in a Hugging Face model; None for what is no weight there."""
+    """The name in a Hugging Face model; None if the tensor is not a weight there."""
     _, known = family(metadata)
     stem, dot, kind = name.rpartition(".")
     if _LEFT_OUT.fullmatch(stem):
@@ -92,7 +92,7 @@ def renamed(name: str, metadata: dict[str, Any]) -> str | None:
 
 
 def arranged(name: str, weight: Weight, metadata: dict[str, Any]) -> Weight:
-    """The weight as the model wants it: rows of q and k in another order, norms less one."""
+    """The weight as the model expects it: rows of q and k permuted, norms less one."""
     architecture, known = family(metadata)
     part = name.split(".")[-2]
     if known.turned and part in ("attn_q", "attn_k"):

@@ -1,4 +1,4 @@
-"""Every name a PyTorch pickle may use, and what it stands for here. No module is imported because a file says so."""
+"""Every name a PyTorch pickle may use, and its meaning here. No module is imported because a file names it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NUMPY_CODE = re.compile(r"[<>=|]?([biufc]\d{1,2}|[SU]\d{1,6})")
 
 
 class LoadedStorage(fb.UntypedStorage):
-    """A storage of a file; `dtype` is None when the file leaves it to the tensors."""
+    """A storage of a file; `dtype` is None if the file leaves it to the tensors."""
 
     def __init__(self, raw: fb.Tensor, dtype: Any, swapped: bool = False) -> None:
         super().__init__(raw)
@@ -58,14 +58,14 @@ class LoadedStorage(fb.UntypedStorage):
         return self._tensor
 
     def become_plain(self) -> None:
-        """Turns it into the storage the program gets, if the file holds the storage itself and not only tensors in it."""
+        """Converts it to a plain storage, if the file holds the storage itself and not only tensors in it."""
         dtype = self.__dict__.pop("dtype")
         self.bytes_for(dtype or fb.uint8)
         self.__dict__.update({"_element": dtype or fb.uint8})
         self.__class__ = fb.UntypedStorage if dtype is None else fb.TypedStorage  # type: ignore[assignment]
 
     def copy(self, size: int) -> None:
-        """Accounts for copied bytes: a pickle can name the same storage very often."""
+        """Accounts for copied bytes: a pickle can name the same storage many times."""
         self._copied += size
         if self._copied > 4 * self.nbytes() + (1 << 20):
             raise FileError("tensors to be conjugated or negated that stand for many times the bytes of their storage")
@@ -98,7 +98,7 @@ def _view(storage: Any, offset: Any, size: Any, stride: Any, dtype: Any) -> fb.T
 
 
 def _resolved(t: fb.Tensor, metadata: Any, storage: LoadedStorage) -> fb.Tensor:
-    """Conjugates or negates now what PyTorch would do when the tensor is used."""
+    """Applies at once the conjugation or negation that PyTorch defers."""
     flags = metadata if isinstance(metadata, dict) else {}
     if not flags.get("conj") and not flags.get("neg"):
         return t
@@ -436,7 +436,7 @@ def is_built_in(name: str) -> bool:
 
 
 def _registered(module: str, name: str) -> Known | None:
-    """A class or function that add_safe_globals() named: made as data where that is possible, by its own code otherwise."""
+    """A class or function registered by add_safe_globals(): created as data if possible, else by its own code."""
     full = f"{module}.{name}"
     cls: Any = classes.registered.get(full)
     if cls is None:
@@ -467,7 +467,7 @@ def _restore(budget: Any, target: Any, state: Any) -> None:
 
 
 def _imported(module: str, name: str) -> Known | None:
-    """A class that the program has imported, for weights_only=False: its objects are data, and none of its code runs."""
+    """A class that the program has imported, for weights_only=False: its objects are data; none of its code runs."""
     cls: Any = classes.imported_class(module, name)
     if cls is None:
         return None
@@ -493,7 +493,7 @@ def _imported(module: str, name: str) -> Known | None:
 
 
 def find(module: str, name: str) -> Any:
-    """What a name stands for; the error names it when it is none that loading knows."""
+    """The meaning of a name; raises an error that mentions the name if it is unknown."""
     full = f"{module}.{name}"
     found = _table().get(full)
     if found is None:
@@ -523,7 +523,7 @@ def find(module: str, name: str) -> Any:
 
 
 def find_with_imported(module: str, name: str) -> Any:
-    """find() for weights_only=False: classes that the program has imported are known too."""
+    """find() for weights_only=False, which also accepts classes that the program has imported."""
     if f"{module}.{name}" in _table() or classes.registered.get(f"{module}.{name}") is not None:
         return find(module, name)
     return _imported(_NEW_MODULES.get(module, module), name) or find(module, name)

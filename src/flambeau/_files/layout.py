@@ -1,4 +1,4 @@
-"""Which tensors lie on the same memory, and which bytes of it a file needs."""
+"""Which tensors share memory, and which bytes of it a file needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flambeau import _C
 
 
 def extent(t: fb.Tensor) -> tuple[int, int]:
-    """Addresses of the first byte a tensor reaches and of the byte behind its last; (0, 0) when it is empty."""
+    """Addresses of a tensor's first byte and one past its last; (0, 0) if it is empty."""
     if t.numel() == 0:
         return 0, 0
     low = high = 0
@@ -22,14 +22,14 @@ def extent(t: fb.Tensor) -> tuple[int, int]:
 
 
 def memory(start: int, end: int, owner: Any) -> memoryview:
-    """Bytes of memory that the owner keeps; a storage of its own, so that looking does not pin the tensor's."""
+    """Bytes of memory owned by `owner`; a separate storage, so that reading does not pin the tensor's."""
     if start == end:
         return memoryview(b"")
     return memoryview(_C.from_address("save", start, fb.uint8, (end - start,), (1,), owner, True))
 
 
 def row_major_bytes(t: fb.Tensor) -> memoryview:
-    """The elements' bytes in row-major order, copied only when they do not lie so."""
+    """The elements' bytes in row-major order, copied only if necessary."""
     dense = t.detach().contiguous().cpu()
     start, end = extent(dense)
     return memory(start, end, dense)
@@ -52,7 +52,7 @@ class Block:
 
     @property
     def alone(self) -> bool:
-        """One tensor that does not overlap itself (as expanded ones do): its elements are all there is."""
+        """Whether this is one tensor that does not overlap itself (unlike expanded ones): only its elements matter."""
         t = self.tensors[0]
         return len(self.tensors) == 1 and t.numel() * t.itemsize <= self.end - self.start
 
@@ -61,7 +61,7 @@ class Block:
         return 0 if t.numel() == 0 else (t.data_ptr() - self.start + self.pad) // t.itemsize
 
     def parts(self) -> list[memoryview]:
-        """The bytes to write; those of an accelerator are fetched."""
+        """The bytes to write; those of an accelerator are copied to the host."""
         first = self.tensors[0]
         if first.device.type == "cpu" or self.start == self.end:
             return [memoryview(bytes(self.pad)), memory(self.start, self.end, self.tensors)]
@@ -71,7 +71,7 @@ class Block:
 
 
 def blocks(tensors: list[fb.Tensor]) -> list[Block]:
-    """Groups tensors by overlapping memory; in the order of each block's first tensor."""
+    """Groups tensors by overlapping memory, in the order of each block's first tensor."""
     spans = [(*extent(t), i) for i, t in enumerate(tensors)]
     made: list[Block] = []
     for start, end, i in sorted(spans):
@@ -91,7 +91,7 @@ def blocks(tensors: list[fb.Tensor]) -> list[Block]:
 
 
 def memory_order(t: fb.Tensor) -> tuple[int, ...] | None:
-    """The dimensions from the slowest to the fastest in memory; None when row-major or with gaps."""
+    """The dimensions from the slowest to the fastest in memory; None if row-major or with gaps."""
     steps = t.stride()
     order = tuple(sorted(range(t.ndim), key=lambda d: (-steps[d], d)))
     if t.numel() == 0 or t.is_contiguous() or not t.detach().permute(order).is_contiguous():
@@ -100,7 +100,7 @@ def memory_order(t: fb.Tensor) -> tuple[int, ...] | None:
 
 
 def in_order(t: fb.Tensor, order: tuple[int, ...]) -> fb.Tensor:
-    """A copy with the same elements whose dimensions lie in memory as memory_order() told."""
+    """A copy with the same elements whose dimensions have the memory order given by memory_order()."""
     if sorted(order) != list(range(t.ndim)):
         raise ValueError(f"the order {order} does not fit {t.ndim} dimensions")
     back = [order.index(d) for d in range(t.ndim)]

@@ -1,4 +1,4 @@
-"""map_location: on which device what was saved on some device comes back."""
+"""map_location: the device on which a saved storage is restored."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import flambeau as fb
 from flambeau import _C
 from flambeau._files.problems import FileError, Passing
 
-# (priority, tagger, deserializer) of register_package(), lowest first; the built-in places have 10.
+# (priority, tagger, deserializer) of register_package(), lowest first; the built-in locations have 10.
 packages: list[tuple[int, Any, Any]] = []
 BUILT_IN = 10
 
 
 def register(priority: int, tagger: Any, deserializer: Any) -> None:
-    """Adds a way of naming and restoring places."""
+    """Adds a way to name and restore locations."""
     packages.append((priority, tagger, deserializer))
     packages.sort(key=lambda entry: entry[0])
 
 
 def location_tag(storage: Any) -> str:
-    """The name a file gives to the place of a storage."""
+    """The name of a storage's location in a file."""
     for priority, tagger, _ in packages:
         if priority < BUILT_IN and (tag := tagger(storage)) is not None:
             return str(tag)
@@ -51,12 +51,12 @@ def _on(storage: Any, location: str, what: str) -> Any:
 
 
 class Mapper:
-    """Puts freshly read storages where map_location says."""
+    """Places loaded storages where map_location says."""
 
     def __init__(self, map_location: Any) -> None:
         wanted = map_location
         if isinstance(wanted, (fb.device, str)):
-            fb.device(wanted)  # the error for a name that is none
+            fb.device(wanted)  # raises the error for an unknown name
         elif isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = fb.device(wanted)
         elif wanted is not None and not isinstance(wanted, dict) and not callable(wanted):

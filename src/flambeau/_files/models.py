@@ -1,7 +1,8 @@
-"""Whole models in .pt files: modules as data, made again without running any code.
+"""Whole models in .pt files: modules as data, recreated without running any code.
 
-A module is a class that the program has and a dict of attributes. Loading puts the attributes into an empty object; the
-class must be named by add_safe_globals(), or, with weights_only=False, be a module class that the program has imported.
+A module is a class known to the program and a dict of attributes. Loading sets the attributes of an empty object; the
+class must be registered by add_safe_globals(), or, with weights_only=False, be a module class that the program has
+imported.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import flambeau as fb
 
-# Functions a module may hold, as TransformerEncoderLayer does its activation. They compute on tensors and do nothing else.
+# Functions a module may hold, as TransformerEncoderLayer holds its activation. They only compute on tensors.
 _FUNCTIONS = "flambeau.nn.functional"
 
 

@@ -1,4 +1,4 @@
-"""The words of a pickle: splits its bytes into opcodes and arguments, executes nothing."""
+"""The opcodes of a pickle: splits its bytes into opcodes and arguments, without executing anything."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from flambeau._files.problems import FileError, cut_short
 
 MAX_INTEGER = 1024  # bytes of one integer
 
-# Opcode byte: (name, form of the argument). Forms: "" none, u1 u2 u4 i4 f8 numbers, s1 s4 s8 text and b1 b4 b8 bytes with
-# a length of so many bytes in front, n1 n4 integers of any size, line and lines text up to the end of one or two lines.
+# Opcode byte: (name, form of the argument). Forms: "" none, u1 u2 u4 i4 f8 numbers, s1 s4 s8 text and b1 b4 b8 bytes
+# preceded by a length of that many bytes, n1 n4 integers of any size, line and lines text up to the end of one or two
+# lines.
 TABLE = {
     b"\x80": ("PROTO", "u1"), b"\x95": ("FRAME", "u8"), b".": ("STOP", ""), b"(": ("MARK", ""), b"0": ("POP", ""),
     b"1": ("POP_MARK", ""), b"2": ("DUP", ""), b"N": ("NONE", ""), b"\x88": ("NEWTRUE", ""), b"\x89": ("NEWFALSE", ""),
@@ -27,7 +28,7 @@ TABLE = {
     b"\x81": ("NEWOBJ", ""), b"b": ("BUILD", ""), b"P": ("PERSID", "line"), b"Q": ("BINPERSID", ""), b"p": ("PUT", "line"),
     b"q": ("BINPUT", "u1"), b"r": ("LONG_BINPUT", "u4"), b"\x94": ("MEMOIZE", ""), b"g": ("GET", "line"),
     b"h": ("BINGET", "u1"), b"j": ("LONG_BINGET", "u4"),
-    # Known, and refused by the machine.
+    # Known, but rejected by the machine.
     b"i": ("INST", "lines"), b"o": ("OBJ", ""), b"\x92": ("NEWOBJ_EX", ""), b"\x82": ("EXT1", "u1"), b"\x83": ("EXT2", "u2"),
     b"\x84": ("EXT4", "u4"), b"\x97": ("NEXT_BUFFER", ""), b"\x98": ("READONLY_BUFFER", ""),
 }  # fmt: skip
@@ -104,7 +105,7 @@ def end_of(data: bytes, start: int, whole: bool) -> int:
 
 
 def names(data: bytes, start: int) -> Iterator[tuple[str, str]]:
-    """(module, name) of everything a pickle names, found without building anything."""
+    """(module, name) of every global that a pickle names, without building anything."""
     texts: list[str] = []  # the last texts pushed: STACK_GLOBAL takes two from the stack
     memo: dict[int, str] = {}
     for opcode, argument, _ in tokens(data, start):

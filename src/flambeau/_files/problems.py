@@ -1,4 +1,4 @@
-"""What can be wrong with a file, and how much of anything a file may ask for."""
+"""What can be wrong with a file, and limits on what a file may request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PICKLE = 1 << 26  # bytes of a pickle: a million tensors
 MAX_CONTAINERS = 1 << 22  # containers made by one pickle
 MAX_HEADER = 100_000_000  # bytes of a safetensors header, the limit of the safetensors package too
 MAX_KEY = 1000  # elements of a tuple that is a dict key
-MAX_SAME_HASH = 64  # different dict keys of one hash: with very many a dict becomes a slow list
+MAX_SAME_HASH = 64  # different dict keys with one hash: with many, a dict degrades to a list
 
 
 class FileError(ArgumentError):
@@ -44,7 +44,7 @@ class ForbiddenError(FileError, pickle.UnpicklingError):
     """
 
 
-# The names under which users know them.
+# The names known to users.
 FileError.__module__ = ForbiddenError.__module__ = "flambeau.serialization"
 
 
@@ -58,13 +58,13 @@ def cut_short(what: str, missing: int) -> FileError:
 
 
 def short(value: Any) -> str:
-    """A value as text for an error: never long, however large the value."""
+    """A value as text for an error, truncated."""
     return reprlib.repr(value)[:120]
 
 
 @contextlib.contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Whatever a damaged file provokes becomes a FileError; what is not the file's fault passes."""
+    """Converts errors provoked by a damaged file to FileError; others pass."""
     try:
         yield
     except Passing as carried:
@@ -90,7 +90,7 @@ def _children(node: Any) -> list[Any]:
     if kind in _LEAVES:
         return []
     found: list[Any] = []
-    # The methods of the built-in classes themselves: those of a class that derives from one would run.
+    # The methods of the built-in classes themselves, because a derived class's would run.
     if isinstance(node, dict):
         found += dict.keys(node)
         found += dict.values(node)
@@ -162,7 +162,7 @@ _STANDARD = ("numpy", "datetime", "pathlib", "decimal", "fractions", "uuid")
 
 
 def _can_be_key(value: Any) -> None:
-    """Refuses objects whose class has a hash function of its own: it would run."""
+    """Rejects objects whose class has its own hash function, which would run."""
     kind = type(value)
     plain = kind in (*_LEAVES, frozenset, fb.dtype, fb.device, fb.Size, type) or kind.__module__ in _STANDARD
     own_eq = not issubclass(kind, fb.Tensor) and all(kind.__eq__ is not base.__eq__ for base in (tuple, str, int, object))
@@ -171,7 +171,7 @@ def _can_be_key(value: Any) -> None:
 
 
 class Keys:
-    """Watches what becomes a dict key or an element of a set: plain values, whose hashes are quick and differ."""
+    """Checks dict keys and set elements: plain values, whose hashes are fast and distinct."""
 
     def __init__(self) -> None:
         self._seen: dict[int, list[Any]] = {}
@@ -183,7 +183,7 @@ class Keys:
             return key
         if kind is int and -(1 << 60) < key < 1 << 60:
             return key
-        # Python computes a tuple's hash anew each time, all the way down: deep ones overflow the stack.
+        # Python recomputes a tuple's hash each time, recursively: deep ones overflow the stack.
         check_tree(key, _can_be_key, MAX_KEY)
         same = self._seen.setdefault(hash(key), [])
         if key not in same:

@@ -1,8 +1,8 @@
 """safetensors files: 8 bytes of header length, a JSON header, the tensors' bytes without gaps.
 
-What the format itself cannot say is in the metadata under "flambeau", as JSON text: the structure of containers
-("tree"), tensors that share memory ("views"), the order of dimensions in memory ("order") and checksums ("crc"). Any
-reader of safetensors gets the tensors under their names.
+Information that the format cannot express is in the metadata under "flambeau", as JSON text: the structure of
+containers ("tree"), tensors that share memory ("views"), the order of dimensions in memory ("order") and checksums
+("crc"). Any reader of safetensors gets the tensors under their names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it takes."""
+        """Its size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def parts(self) -> Iterable[memoryview]:
@@ -67,7 +67,7 @@ def label(name: str, code: str, shape: Iterable[int]) -> str:
 
 
 def plan(tensors: dict[str, fb.Tensor]) -> tuple[list[Entry], dict[str, Any]]:
-    """What to write for these tensors: entries of the file, and what the metadata must add."""
+    """The entries to write for these tensors, and additions to the metadata."""
     names = list(tensors)
     entries: list[Entry] = []
     views: dict[str, Any] = {}
@@ -104,23 +104,23 @@ def plan(tensors: dict[str, fb.Tensor]) -> tuple[list[Entry], dict[str, Any]]:
 
 
 def _is_whole(t: fb.Tensor, block: Block) -> bool:
-    """Whether the block's bytes are this tensor's elements, one after the other."""
+    """Whether the block's bytes are exactly this tensor's elements in order."""
     return t.dtype in DTYPES and t.is_contiguous() and block.offset(t) == 0 and t.numel() * t.itemsize == block.nbytes
 
 
 def described(tree: Any, extra: dict[str, Any]) -> dict[str, str]:
-    """The metadata: ours under one name with its checksum; "format" is what other readers look for."""
+    """The metadata: ours under one name with its checksum; "format" is what other readers expect."""
     text = json.dumps({"version": VERSION, "tree": tree, **extra}, separators=(",", ":"), allow_nan=False)
     return {"format": "pt", "flambeau": text, "flambeau_crc": labelled(text, 0)}
 
 
 def write(writer: Writer, entries: list[Entry], tree: Any, extra: dict[str, Any]) -> None:
     """Writes a file."""
-    # Wide elements first: with no gaps allowed, that is what keeps every tensor aligned.
+    # Wide elements first: without gaps, that keeps every tensor aligned.
     placed = sorted(entries, key=lambda entry: -entry.dtype.itemsize)
     total = sum(entry.nbytes for entry in entries)
     if isinstance(writer, FileWriter) and total >= len(entries) << 16:
-        # The header holds the checksums, which are known when everything is written; its length is known before.
+        # The header holds the checksums, which are known after everything is written; its length is known before.
         nothing = dict.fromkeys((entry.name for entry in entries), 0)
         begin = writer.leave_room(len(_header(entries, placed, nothing, tree, extra)))
         sums = {entry.name: writer.write_summed(entry.parts()) for entry in placed}
@@ -135,7 +135,7 @@ def write(writer: Writer, entries: list[Entry], tree: Any, extra: dict[str, Any]
 
 
 def _header(entries: list[Entry], placed: list[Entry], sums: dict[str, int], tree: Any, extra: dict[str, Any]) -> bytes:
-    """What stands before the tensors; `placed` are the entries in the order of their bytes, `sums` their checksums."""
+    """The bytes before the tensors; `placed` are the entries in the order of their bytes, `sums` their checksums."""
     at, where = 0, {}
     for entry in placed:
         where[entry.name] = [at, at + entry.nbytes]
@@ -167,7 +167,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file may be safetensors, from its first nine bytes."""
+    """Whether a file may be safetensors, judging by its first nine bytes."""
     return len(head) >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER
 
 
@@ -216,7 +216,7 @@ class File:
         return code, dtype, tuple(shape), where[0], where[1]
 
     def read(self) -> dict[str, fb.Tensor]:
-        """Every entry, checked against its checksum when there is one (a mapped file only if asked to: that reads all)."""
+        """Every entry, verified if it has a checksum (for a mapped file only on request: that reads everything)."""
         regions = {}
         for name, (_, dtype, _, start, stop) in self.entries.items():
             regions[name] = (self._begin + start, stop - start, f"tensor '{name}'", dtype.itemsize)
@@ -256,7 +256,7 @@ def read_ours(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def assemble(entries: dict[str, fb.Tensor], ours: dict[str, Any]) -> Any:
-    """The saved object, from the entries of its file or files."""
+    """Rebuilds the saved object from the entries of its file or files."""
     if "tree" not in ours:
         return entries
     views, order = ours.get("views", {}), ours.get("order", {})

@@ -1,4 +1,4 @@
-"""Checkpoints in several files: model-00001-of-00002.safetensors … and model.safetensors.index.json, which says what is where."""
+"""Checkpoints in several files: model-00001-of-00002.safetensors … and their index, model.safetensors.index.json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bytes_in(size: Any) -> int:
 
 
 def split(entries: list[Entry], limit: int) -> list[list[Entry]]:
-    """Entries in their order, as many in a file as the limit allows; a larger one has a file of its own."""
+    """Splits entries in order, as many per file as the limit allows; a larger entry gets its own file."""
     files: list[list[Entry]] = [[]]
     room = limit
     for entry in entries:
@@ -46,7 +46,7 @@ def split(entries: list[Entry], limit: int) -> list[list[Entry]]:
 
 
 def save(path: str, tensors: dict[str, fb.Tensor], tree: Any, limit: int) -> None:
-    """Writes shards and their index, all or nothing; one plain file when everything fits into it."""
+    """Writes shards and their index, all or nothing; one plain file if everything fits into it."""
     entries, extra = plan(tensors)
     parts = split(entries, limit)
     with staged() as files:
@@ -66,14 +66,14 @@ def save(path: str, tensors: dict[str, fb.Tensor], tree: Any, limit: int) -> Non
         before = _listed(path + SUFFIX)
         with files.file(path + SUFFIX) as writer:
             writer.write(json.dumps({"metadata": metadata, "weight_map": where}, indent=1).encode())
-    # What was saved under this very name before would be found first, and nobody names the old shards any more.
+    # A file saved under this very name before would be found first, and nothing refers to the old shards any more.
     for old in [os.path.basename(path), *(before - set(names))]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(os.path.dirname(path), old))
 
 
 def _names(path: str, count: int, mark: str) -> list[str]:
-    """Names of new shards. Those of a save before stay until the new index is there: at no time is there no checkpoint."""
+    """Names of new shards. The previous ones stay until the new index exists: there is a checkpoint at all times."""
     stem, ending = os.path.splitext(path)
     for sign in ("", f".{mark[:8]}"):
         names = [f"{stem}-{number:05d}-of-{count:05d}{sign}{ending}" for number in range(1, count + 1)]
@@ -83,7 +83,7 @@ def _names(path: str, count: int, mark: str) -> list[str]:
 
 
 def _listed(index: str) -> set[str]:
-    """The shards of an index that save() wrote under this name; none of one that cannot be read."""
+    """The shards of an index that save() wrote under this name; none if it cannot be read."""
     stem = os.path.basename(index)[: -len(SUFFIX)]
     stem, ending = os.path.splitext(stem)
     ours = re.compile(rf"{re.escape(stem)}-\d{{5}}-of-\d{{5}}(\.[0-9a-f]{{8}})?{re.escape(ending)}")
@@ -96,8 +96,10 @@ def _listed(index: str) -> set[str]:
 
 
 def _shard_path(index: str, name: str) -> str:
-    """Where a shard is. A link could lead to any file of the user's and is refused, except in a cache that keeps the index
-    too behind a link, next to which its shards are (the layout of huggingface_hub)."""
+    """The path of a shard. A link could lead to any file of the user and is rejected, except in a cache that also keeps
+    the
+    index behind a link, next to which its shards are (the layout of huggingface_hub).
+    """
     path = os.path.join(os.path.dirname(index), name)
     if os.path.islink(index) and os.path.islink(path):
         real = os.path.realpath(path)
@@ -107,7 +109,7 @@ def _shard_path(index: str, name: str) -> str:
 
 
 def load(path: str, source: Source, mapper: Mapper, verify: bool, mapped: bool) -> Any:
-    """Reads what an index describes."""
+    """Loads the files listed in an index."""
     if source.size > MAX_HEADER:
         raise FileError(f"an index of {source.size} bytes; at most {MAX_HEADER} are read")
     index = parse(source.read(0, source.size))

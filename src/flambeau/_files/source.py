@@ -22,7 +22,7 @@ shared_maps = False  # serialization.set_default_mmap_options()
 
 
 def name_of(f: Any) -> str:
-    """What errors call the file."""
+    """The name of the file for errors."""
     if isinstance(f, (str, os.PathLike)):
         return f"'{os.fspath(f)}'"
     known = getattr(f, "name", None)
@@ -30,8 +30,8 @@ def name_of(f: Any) -> str:
 
 
 def open_regular(path: Any, links: bool = True) -> Any:
-    """Opens a file for reading, unbuffered. A pipe would make the reader wait for ever, a device need not end."""
-    # Without O_NONBLOCK the call itself waits for somebody to write into a pipe.
+    """Opens a file for reading, unbuffered. Rejects pipes, which could block for ever, and endless devices."""
+    # Without O_NONBLOCK the call itself blocks until someone opens the pipe for writing.
     flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | (0 if links else getattr(os, "O_NOFOLLOW", 0))
     descriptor = -1
     try:
@@ -85,13 +85,13 @@ class Source:
             self.map()
 
     def map(self) -> None:
-        """Maps the file from now on, where it is one on disk."""
+        """Maps the file from now on, if it is a file on disk."""
         if self._descriptor is not None and self.size:
             self._map = self._mapping(self._given)
 
     def _mapping(self, f: Any) -> Any:
         end = self._start + self.size
-        if not shared_maps:  # private: a write to a tensor copies the page, the file stays as it is
+        if not shared_maps:  # private: a write to a tensor copies the page, the file does not change
             return _mmap.mmap(self._descriptor or 0, end, access=_mmap.ACCESS_COPY)
         if not isinstance(f, (str, bytes, os.PathLike)):
             raise ArgumentError(f"load: a map shared with the file (set_default_mmap_options(MAP_SHARED)) needs a path, got {self.name}")
@@ -109,10 +109,10 @@ class Source:
     def _from_object(self, f: Any) -> None:
         try:
             start = f.tell()
-        except (AttributeError, OSError, ValueError):  # none with a position
+        except (AttributeError, OSError, ValueError):  # without a position
             self._keep(f.read())
             return
-        # Others have a descriptor too, but read something else from it: gzip.GzipFile gives what it unpacks.
+        # Others have a descriptor but read something else from it: gzip.GzipFile returns decompressed data.
         plain = getattr(f, "file", f) if isinstance(f, tempfile._TemporaryFileWrapper) else f
         raw = getattr(plain, "raw", plain)
         try:
@@ -151,12 +151,12 @@ class Source:
         return self._map is not None
 
     def leave_at(self, offset: int) -> None:
-        """Moves the caller's file object behind what was read."""
+        """Moves the caller's file object past what was read."""
         if self._file is not None:
             self._file.seek(self._start + offset)
 
     def read(self, offset: int, count: int, what: str = "the file") -> bytes:
-        """These bytes, or the error that they are not there."""
+        """Reads these bytes; raises an error if they are missing."""
         self.check(offset, count, what)
         if self._descriptor is None:
             return bytes(self._memory[offset : offset + count])
@@ -170,16 +170,16 @@ class Source:
         return b"".join(parts)
 
     def check(self, offset: int, count: int, what: str) -> None:
-        """Raises unless these bytes are there."""
+        """Raises an error unless these bytes exist."""
         if offset < 0 or count < 0:
             raise FileError(f"{what}: a negative position or length")
         if offset + count > self.size:
             raise cut_short(what, offset + count - self.size)
 
     def tensor(self, offset: int, count: int, what: str, itemsize: int = 8) -> tuple[fb.Tensor, int | None]:
-        """The bytes as a uint8 tensor with a storage of its own, and their crc32 (None when nobody asked or nothing was read).
+        """The bytes as a uint8 tensor with its own storage, and their crc32 (None if not requested or not read).
 
-        Bytes of a map that do not lie at a multiple of the item size are copied.
+        Bytes of a map that are not aligned to a multiple of the item size are copied.
         """
         self.check(offset, count, what)
         if count == 0:
@@ -203,7 +203,7 @@ class Source:
         return total if self._summed else None
 
     def tensors(self, regions: dict[Any, tuple[int, int, str, int]]) -> dict[Any, tuple[fb.Tensor, int | None]]:
-        """tensor() for many regions at once, by several threads when that pays."""
+        """tensor() for many regions at once, by several threads if that pays."""
         threads = fb.get_num_threads()
         total = sum(region[1] for region in regions.values())
         if threads < 2 or total < PARALLEL or self.mapped or threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Sparse tensors in files: the dense tensors they are made of, checked when they come back."""
+"""Sparse tensors in files: stored as their dense parts, which are checked on loading."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
 def is_sparse(t: fb.Tensor) -> bool:
-    """Whether the tensor keeps only some elements."""
+    """Whether the tensor has a sparse layout."""
     return t.layout is not fb.strided
 
 
 def parts(t: Any) -> tuple[str, tuple[Any, ...]]:
-    """The name of its layout and its parts, in the order in which PyTorch's files have them."""
+    """The name of its layout and its parts, in the order of PyTorch's files."""
     if t.layout is fb.sparse_coo:
         return "sparse_coo", (t._indices(), t._values().detach(), fb.Size(t.shape), t.is_coalesced())
     name = str(t.layout).rpartition(".")[2]
@@ -25,7 +25,7 @@ def parts(t: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def rebuilt(layout: Any, data: Any) -> fb.Tensor:
-    """The tensor of such parts; the error when they do not fit each other."""
+    """The tensor with these parts; raises an error if they are inconsistent."""
     known = next((name for name in LAYOUTS if layout in (name, getattr(fb, name))), None)
     if known is None:
         raise FileError(f"a sparse tensor of the layout {layout}; {', '.join(LAYOUTS)} are read")

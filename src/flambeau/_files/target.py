@@ -1,4 +1,4 @@
-"""Where bytes go: a path, replaced in one step when everything is on the disk, or an object with write()."""
+"""Where bytes go: a path, replaced atomically when everything is on the disk, or an object with write()."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 from flambeau import _C
 
 WRITE = 1 << 25  # bytes per call of an object's write()
-EARLY = 1 << 23  # after so many bytes the disk begins to write them
+EARLY = 1 << 23  # after this many bytes the disk starts to write them
 
 
 @functools.cache
 def _sync_file_range() -> Any:
-    """Linux's call that starts writing pages to the disk and does not wait; None elsewhere."""
+    """Linux's call that starts writing pages to the disk without waiting; None elsewhere."""
     call = getattr(ctypes.CDLL(None), "sync_file_range", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -28,7 +28,7 @@ def _sync_file_range() -> Any:
 
 
 class Writer:
-    """Writes to an object with write(), from the beginning to the end, and counts."""
+    """Writes sequentially to an object with write(), and counts."""
 
     def __init__(self, write: Any) -> None:
         self._write, self.position = write, 0
@@ -45,7 +45,7 @@ class Writer:
 
 
 class FileWriter(Writer):
-    """Writes to a file of the system. Checksums come with writing, so that memory is read once."""
+    """Writes to a file of the system. Checksums are computed while writing, so that memory is read once."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(None)
@@ -56,7 +56,7 @@ class FileWriter(Writer):
         self.write_summed([data])
 
     def write_summed(self, parts: Iterable[Any]) -> int:
-        """Writes parts one after the other; gives the crc32 of them all."""
+        """Writes consecutive parts; returns the crc32 of them all."""
         total = 0
         for part in parts:
             view = memoryview(part)
@@ -68,30 +68,30 @@ class FileWriter(Writer):
         return total
 
     def _begin(self) -> None:
-        """Lets the disk begin with what was written: fsync() then has little left to wait for."""
+        """Starts writing to the disk, so that fsync() has little left to wait for."""
         start, ready = _sync_file_range(), self.position - self._begun
         if start is not None and ready >= EARLY:
             start(self._descriptor, self._begun, ready, 2)
             self._begun = self.position
 
     def leave_room(self, count: int) -> int:
-        """Goes on behind `count` bytes that fill() writes later; gives where they are."""
+        """Reserves `count` bytes that fill() writes later; returns their position."""
         self.position += count
         return self.position - count
 
     def fill(self, at: int, data: bytes) -> None:
-        """Writes into room that was left."""
+        """Writes into reserved space."""
         _C.write_summed(self._descriptor, data, at, 0)
 
 
 def _new_file(folder: str, temporary: str) -> tuple[int, bool]:
     """A descriptor of a new file, and whether it has its temporary name already.
 
-    Where the system can, the file gets a name when it is complete: a program that is killed before leaves nothing
-    behind.
+    If the system supports it, the file gets a name only when it is complete: a program killed before that leaves
+    nothing behind.
     """
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # some file systems cannot; what else is wrong comes again below
+        with contextlib.suppress(OSError):  # some file systems do not support it; other errors recur below
             return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666), False
     return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), True
 
@@ -104,7 +104,7 @@ class Staged:
 
     @contextlib.contextmanager
     def file(self, path: str) -> Iterator[FileWriter]:
-        """A writer for what will be at path after commit()."""
+        """A writer for the file that will be at path after commit()."""
         target = os.path.realpath(path)
         folder, name = os.path.split(target)
         temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
@@ -126,7 +126,7 @@ class Staged:
             os.close(descriptor)
 
     def commit(self) -> None:
-        """Puts every file in its place; the last one written comes last."""
+        """Renames every file to its target; the last one written comes last."""
         while self._files:
             temporary, path = self._files[0]
             os.replace(temporary, path)
@@ -148,7 +148,7 @@ class Staged:
 
 @contextlib.contextmanager
 def staged() -> Iterator[Staged]:
-    """Commits when the block ends well; leaves no trace when it does not."""
+    """Commits if the block succeeds; leaves nothing behind if it does not."""
     files = Staged()
     try:
         yield files
@@ -171,7 +171,7 @@ def opened(f: Any) -> Iterator[Writer]:
     elif hasattr(f, "write"):
         yield Writer(f.write)
         flush = getattr(f, "flush", None)
-        if callable(flush):  # so that the file can be opened by its name, say a NamedTemporaryFile's
+        if callable(flush):  # so that the file can be opened by name, such as a NamedTemporaryFile
             flush()
     else:
         raise TypeError(f"save: expected a path or an object with write(), got {type(f).__name__}")

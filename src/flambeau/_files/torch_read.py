@@ -1,4 +1,4 @@
-"""PyTorch's files: the ZIP archive of today, the stream of pickles before version 1.6, the tar archive before 0.1.10."""
+"""PyTorch's files: the current ZIP archive, the stream of pickles before version 1.6, the tar archive before 0.1.10."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Reader:
         return self._storages[-1]
 
     def finished(self, made: Any) -> Any:
-        """The object of the file, complete: storages in it are those of a program."""
+        """The complete object of the file; its storages are plain ones."""
         for storage in self._storages:
             storage.become_plain()
         return made
 
     def pickle(self, data: bytes, start: int = 0, whole: bool = True, persistent: Any = None, names: bool = False) -> Any:
-        """The object of the pickle at this position, checked; with `names` it may hold names of classes too."""
+        """The object of the pickle at this position, checked; with `names` it may contain names of classes too."""
         machine = Machine(self.find, persistent or _no_storages, Budget(len(data) - start), self.encoding)
         made = machine.run(tokens(data, start, whole))
         check_tree(made, (lambda value: None) if names else _only_data, objects=self.objects)
@@ -67,7 +67,7 @@ def _no_storages(_: Any) -> Any:
 
 
 def _decoded(values: Any) -> Any:
-    """A tuple or list whose byte strings are text: with encoding="bytes" the names of storages come as bytes too."""
+    """A tuple or list with byte strings decoded: with encoding="bytes" the names of storages are bytes too."""
     if type(values) not in (tuple, list):
         return values
     return type(values)(v.decode("latin1") if type(v) is bytes else v for v in values)
@@ -99,7 +99,7 @@ def _only_data(value: Any) -> None:
 
 
 def read_zip(reader: Reader) -> Any:
-    """Today's format: a record with a pickle, and one with the bytes of each storage."""
+    """The current format: a record with a pickle, and one with the bytes of each storage."""
     archive = Archive(reader.source, reader.verify)
     pickles = [name for name in archive.names() if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
@@ -107,7 +107,7 @@ def read_zip(reader: Reader) -> Any:
     folder = pickles[0][: -len("data.pkl")]
     if folder + "constants.pkl" in archive:
         raise FileError("a TorchScript program, which is code; save the module's state_dict() with torch.save()")
-    # Files of PyTorch before 2.1 do not say; they are as the machine is, or as the program says.
+    # Files of PyTorch before 2.1 do not say; they have the machine's byte order, or the one the program sets.
     swapped = byte_order.of_unmarked not in (None, sys.byteorder)
     if folder + "byteorder" in archive:
         order = archive.read(folder + "byteorder", 16)
@@ -142,7 +142,7 @@ def read_zip(reader: Reader) -> Any:
                 )
             loaded[key] = reader.storage(reader.mapper.place(raw, location), dtype, swapped)
         if loaded[key].dtype != dtype:
-            # The same bytes under another type: a storage object of its own on the same memory.
+            # The same bytes with another dtype: a separate storage object on the same memory.
             return reader.storage(loaded[key].bytes_for(dtype or fb.uint8), dtype)
         return loaded[key]
 
@@ -203,7 +203,7 @@ def _part(reader: Reader, storage: LoadedStorage, view: Any) -> LoadedStorage:
 def _legacy_regions(
     reader: Reader, head: bytes, start: int, whole: bool, keys: list[str], at: int
 ) -> dict[str, tuple[int, int]]:
-    """Where each storage's bytes are. Their lengths are in elements, whose width only the pickle tells."""
+    """The position of each storage's bytes. Their lengths are in elements, whose size only the pickle determines."""
     widths: dict[str, int] = {}
 
     def note(saved: Any) -> Any:
@@ -230,11 +230,11 @@ def _legacy_regions(
 
 
 class _Nothing:
-    """Stands for an object in a dry run; has attributes so that BUILD can be followed."""
+    """Stands in for an object in a dry run; has attributes so that BUILD can be followed."""
 
 
 class _DryMachine(Machine):
-    """Follows a pickle without making objects: neither memory nor code of a class is used."""
+    """Follows a pickle without creating objects: uses neither memory nor code of a class."""
 
     def _top(self, kind: Any, only: str = "") -> Any:
         if kind is object or not self._stack or not isinstance(self._stack[-1], _Nothing):

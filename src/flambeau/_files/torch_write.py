@@ -1,7 +1,7 @@
 """Writes .pt files: a pickle and the bytes of each storage, as torch.load() reads them.
 
-Tensors and plain data are written so that torch.load(weights_only=True) takes them; any other object goes by the
-protocol of the pickle module (__reduce_ex__, __getstate__, copyreg), functions and classes by their names.
+Tensors and plain data are written so that torch.load(weights_only=True) accepts them; other objects use the protocol of
+the pickle module (__reduce_ex__, __getstate__, copyreg), functions and classes their names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flambeau.errors import ArgumentError
 _STORAGE_NAMES = {dtype: name for name, dtype in STORAGES.items()}
 _BY_NAME = (types.FunctionType, types.BuiltinFunctionType)
 _SINGLETONS: dict[Any, Any] = {type(None): None, type(NotImplemented): NotImplemented, type(...): ...}
-# Pickles of protocol 2 name Python 2's modules.
+# Pickles of protocol 2 use the names of Python 2's modules.
 _OLD_MODULES = {"builtins": "__builtin__", "copyreg": "copy_reg", "flambeau.return_types": "torch.return_types"}
 
 
@@ -54,7 +54,7 @@ class Stored:
     def __init__(self, key: str, block: Block, untyped: bool) -> None:
         self.key, self._block = key, block
         kinds = {t.dtype for t in block.tensors}
-        # Bytes seen as several types, or of a type without a storage class, are stored without one.
+        # Bytes viewed with several dtypes, or with one that has no storage class, are stored as untyped.
         self.dtype = next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_STORAGE_NAMES) and not untyped else None
         self.only_bytes = untyped and kinds == {fb.uint8}
         first = block.tensors[0]
@@ -94,13 +94,13 @@ class Pickler:
         self._storage, self._legacy = storage, legacy
         self._out: list[bytes] = []
         self._memo: dict[int, int] = {}
-        self._alive: list[Any] = []  # an address in the memo must not become another object's
+        self._alive: list[Any] = []  # an address in the memo must not be reused for another object
         self.tensors: list[fb.Tensor] = []
-        # The dense tensors of sparse ones, made once: the storages of the second round are those of the first.
+        # The dense parts of sparse tensors, created once: the second pass uses the storages of the first.
         self.sparse: dict[int, Any] = {}
-        # What objects reduce to, for the same reason.
+        # Results of reducing objects, for the same reason.
         self.reduced: dict[int, Any] = {}
-        # Tensors over all of the memory of storages that are saved as such.
+        # Tensors that cover the memory of storages saved as such.
         self.storages: dict[int, fb.Tensor] = {}
         self.untyped: list[fb.Tensor] = []
 
@@ -202,7 +202,7 @@ class Pickler:
                 self._remember(value)
 
     def _container(self, value: Any, kind: type, path: tuple[str, ...]) -> bool:
-        # A list or dict is remembered before its elements are written: one of them may lead back to it.
+        # A list or dict is memoised before its elements are written: one of them may refer back to it.
         if kind is dict:
             self._emit(b"}")
             self._remember(value)
@@ -216,7 +216,7 @@ class Pickler:
                 self._emit(b"e")
         elif kind is tuple:
             self._tuple(value, path)
-            if id(value) in self._memo:  # an element led back to the tuple and has written it
+            if id(value) in self._memo:  # an element referred back to the tuple, which wrote it
                 self._emit(b"0")
                 self._recall(value)
         elif kind is collections.OrderedDict:
@@ -281,7 +281,7 @@ class Pickler:
             self._reduced(value, kind, path)
 
     def _global(self, value: Any, name: str | None, path: tuple[str, ...]) -> None:
-        """A class, function or constant, by the name under which others find it."""
+        """A class, function or constant, by its importable name."""
         if value in _SINGLETONS:
             self._call("__builtin__", "type", (_SINGLETONS[value],), path)
             return
@@ -302,7 +302,7 @@ class Pickler:
             )
         owner, _, last = name.rpartition(".")
         if owner:
-            # Python's reader takes a name with dots for protocol 4 on.
+            # Python's unpickler accepts dotted names from protocol 4 on.
             self._name("__builtin__", "getattr")
             self._global(functools.reduce(getattr, owner.split("."), sys.modules[module]), owner, path)
             self._text(last)
@@ -311,7 +311,7 @@ class Pickler:
             self._name(_OLD_MODULES.get(module, module), name)
 
     def _reduced(self, value: Any, kind: type, path: tuple[str, ...]) -> None:
-        """Any other object, as the pickle module would: __reduce_ex__(2) says how to make it again."""
+        """Any other object, like the pickle module: __reduce_ex__(2) says how to recreate it."""
         if id(value) not in self.reduced:
             self.reduced[id(value)] = self._reduction(value, kind, path)
         made = self.reduced[id(value)]
@@ -327,7 +327,7 @@ class Pickler:
             self._put(function, path)
             self._put(arguments, path)
             self._emit(b"R")
-        if id(value) in self._memo:  # an argument led back to the object and has written it
+        if id(value) in self._memo:  # an argument referred back to the object, which wrote it
             self._emit(b"0")
             self._recall(value)
             return
@@ -397,7 +397,7 @@ class Pickler:
             self._tuple(parts, path)
             self._emit(b"\x86R")
             return
-        if not type(t).__reduce_ex__.__module__.startswith("flambeau."):  # the class says itself how it is made again
+        if not type(t).__reduce_ex__.__module__.startswith("flambeau."):  # the class defines how it is recreated
             self._reduced(t, type(t), path)
             return
         if t.is_meta:
@@ -457,7 +457,7 @@ class Pickler:
         self._emit(b"t")
 
     def _bare_storage(self, value: Any) -> None:
-        """A storage that stands for itself, whether or not tensors of the file lie in it."""
+        """A storage saved as an object, whether or not tensors of the file use it."""
         t = self.storages.setdefault(id(value), value._flat)
         self.tensors.append(t)
         if isinstance(value, fb.UntypedStorage):
@@ -471,7 +471,7 @@ class Pickler:
         self._reference(t, stored)
 
     def _reference(self, t: fb.Tensor, stored: Stored | None) -> None:
-        """The persistent id of the storage a tensor lies in."""
+        """The persistent id of a tensor's storage."""
         self._emit(b"(")
         self._text("storage")
         if stored is None:
@@ -510,7 +510,7 @@ def _planned(value: Any, legacy: bool) -> tuple[bytes, list[Stored]]:
 
 
 def write_zip(writer: Writer, value: Any) -> None:
-    """Today's format."""
+    """The current format."""
     data, stored = _planned(value, False)
     order = sys.byteorder.encode()
     records: list[zip_format.Record] = [("archive/data.pkl", len(data), lambda: [data])]

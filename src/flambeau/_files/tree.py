@@ -1,7 +1,8 @@
-"""Containers as JSON: what can be named is written as data, anything else is refused; nothing in a file can run.
+"""Containers as JSON: objects that can be named are written as data, all others are rejected; nothing in a file is
+executed.
 
 Plain values and lists are JSON's own; everything else is an object with its kind as the first key:
-{"tuple": [1, 2]}, {"dict": {"a": 1}}, {"dict": [[1, "a"]]} when a key is not text, {"tensor": "name"}.
+{"tuple": [1, 2]}, {"dict": {"a": 1}}, {"dict": [[1, "a"]]} if a key is not a string, {"tensor": "name"}.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _CONSTANTS = (
 
 
 def parameter_class() -> Any:
-    """nn.Parameter, or None while nothing has loaded nn."""
+    """nn.Parameter, or None if nn has not been imported."""
     nn = sys.modules.get("flambeau.nn")
     return getattr(nn, "Parameter", None)
 
 
 def as_parameter(data: fb.Tensor, requires_grad: bool) -> fb.Tensor:
-    """The tensor as an nn.Parameter; itself when this build has no nn."""
+    """The tensor as an nn.Parameter; unchanged if this build has no nn."""
     try:
         from flambeau.nn import Parameter
     except ImportError:
@@ -46,7 +47,7 @@ def as_parameter(data: fb.Tensor, requires_grad: bool) -> fb.Tensor:
 
 
 def with_gradient(t: fb.Tensor, requires_grad: bool) -> fb.Tensor:
-    """The tensor itself, recording gradients when asked to."""
+    """The tensor itself, requiring gradients if requested."""
     if requires_grad:
         t.requires_grad = True
     return t
@@ -64,7 +65,7 @@ def is_foreign(t: fb.Tensor) -> bool:
 
 
 def check_tensor(t: fb.Tensor) -> bool:
-    """Whether the tensor is a Parameter; refuses what a safetensors file cannot hold."""
+    """Whether the tensor is a Parameter; rejects what a safetensors file cannot hold."""
     if t.is_meta:
         raise ArgumentError("save: a tensor on the meta device has no values to save; load it, or use to_empty() first")
     if is_parameter(t):
@@ -78,7 +79,7 @@ def check_tensor(t: fb.Tensor) -> bool:
 
 
 class Encoder:
-    """Turns an object into JSON; collects its tensors under names that tell where they were."""
+    """Converts an object to JSON; collects its tensors under names that reflect their position."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, fb.Tensor] = {}
@@ -215,7 +216,7 @@ class Encoder:
 
 
 class Decoder:
-    """Turns JSON back into the object; `tensor(name)` gives its tensors."""
+    """Converts JSON back to the object; `tensor(name)` returns its tensors."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -376,7 +377,7 @@ class Decoder:
 
 
 def dtype_named(name: Any) -> fb.dtype:
-    """The dtype of this name, or the error that there is none."""
+    """The dtype with this name; raises an error if there is none."""
     found = getattr(fb._C, name, None) if isinstance(name, str) else None
     if not isinstance(found, fb.dtype):
         raise FileError(f"a tensor of dtype {name}, which flambeau does not have")

@@ -1,4 +1,4 @@
-"""A pickle machine that builds data and cannot call anything: names stand for entries of a table of our own."""
+"""A pickle machine that builds data and cannot call anything: names refer to entries of a fixed table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Known:
 
 
 class Fillable:
-    """An object of a table entry that takes its state by BUILD."""
+    """An object of a table entry whose state is set by BUILD."""
 
     def build(self, state: Any) -> None:
         """Takes the state."""
@@ -45,7 +45,7 @@ class Fillable:
 
 
 class Budget:
-    """What a pickle may copy: as much as its own size a few times over, however often it refers to the same thing."""
+    """Limits what a pickle may copy to a few times its own size, however often it refers to the same object."""
 
     def __init__(self, size: int) -> None:
         self._left = 8 * size + (1 << 20)
@@ -58,7 +58,7 @@ class Budget:
             raise FileError("the pickle copies the same data again and again")
 
     def use(self, t: Any) -> None:
-        """Accounts for looking at every element of a tensor: a pickle can name the same storage very often."""
+        """Accounts for reading every element of a tensor: a pickle can name the same storage many times."""
         used = self._used[t._storage_ptr()] = self._used.get(t._storage_ptr(), 0) + t.numel() * t.itemsize
         if used > 64 * t._storage_nbytes() + (1 << 20):
             raise FileError("the pickle uses the same storage again and again")
@@ -84,11 +84,11 @@ class Machine:
         self._keys = Keys()
         self._containers = 0
         self._named: dict[int, Known] = {}  # by the address of what a file may hold as data
-        self._fillable: dict[int, tuple[Any, Known]] = {}  # the object too, so that its address is not another's
+        self._fillable: dict[int, tuple[Any, Known]] = {}  # includes the object, so that its address is not reused
 
     def run(self, words: Iterable[tuple[str, Any, int]]) -> Any:
         """The object."""
-        # Functions, not bound methods: a cycle would keep what was loaded alive until the garbage collector comes by.
+        # Functions, not bound methods: a cycle would keep what was loaded alive until the next garbage collection.
         table = {name[3:]: step for name, step in vars(Machine).items() if name.startswith("op_")}
         for name, argument, position in words:
             if name == "STOP":
@@ -136,7 +136,7 @@ class Machine:
             raise FileError(f"pickle protocol {version}; 0 to 5 are read")
 
     def op_FRAME(self, size):
-        """Frames only help readers of streams."""
+        """Ignored: frames only help stream readers."""
 
     def op_MARK(self, _):
         if len(self._marks) >= 10_000:
@@ -230,7 +230,7 @@ class Machine:
 
     @staticmethod
     def _append(target: Any, values: list[Any]) -> None:
-        # The methods of list and dict themselves: a class that derives from them must not run code of its own.
+        # The methods of list and dict themselves: those of a derived class must not run.
         (list if isinstance(target, list) else collections.deque).extend(target, values)
 
     def op_EMPTY_DICT(self, _):

@@ -21,8 +21,8 @@ with_sums = True  # serialization.set_crc32_options(); without them 0 is stored
 class Archive:
     """The records of an archive: {name: (offset of the bytes, their number, crc32)}.
 
-    Only stored records count, the others are `packed`: PyTorch compresses none that we read, so there is nothing to
-    inflate, and no bomb.
+    Only stored records count, the others are `packed`: PyTorch does not compress the records we read, so nothing is
+    inflated, and there is no risk of a decompression bomb.
     """
 
     def __init__(self, source: Source, verify: bool = True) -> None:
@@ -72,7 +72,7 @@ class Archive:
         return [*self.records, *self.packed]
 
     def where(self, name: str) -> tuple[int, int, int]:
-        """Offset, size and crc32 of a record's bytes, or the error that it cannot be read."""
+        """Offset, size and crc32 of a record's bytes; raises an error if it cannot be read."""
         if name in self.packed:
             raise FileError(
                 f"record '{name}' is compressed or encrypted; PyTorch stores records as they are: save the file again with it"
@@ -114,7 +114,7 @@ class Archive:
         return count, length, start
 
     def _data_offset(self, name: str, name_bytes: bytes, offset: int) -> int:
-        """Where a record's bytes begin; its own header must tell the same name."""
+        """The start of a record's bytes; its own header must have the same name."""
         head = self._source.read(offset, 30, f"record '{name}'")
         n, x = struct.unpack("<HH", head[26:30])
         if head[:4] != LOCAL or self._source.read(offset + 30, n) != name_bytes:
@@ -133,7 +133,7 @@ class Archive:
 
 
 def _wide(extra: bytes, plain: int, packed: int, offset: int) -> tuple[int, int, int]:
-    """The 64-bit sizes and offset of a record, where the fields of 32 bits are full."""
+    """The 64-bit sizes and offset of a record whose 32-bit fields are full."""
     at = 0
     while at + 4 <= len(extra):
         tag, size = struct.unpack("<HH", extra[at : at + 4])
@@ -158,7 +158,8 @@ def _fields(crc: int, size: int) -> bytes:
 def write(writer: Writer, records: list[Record]) -> None:
     """Writes an archive of (name, size, function that gives the bytes) records."""
     total = sum(record[1] for record in records)
-    # In a file of the system checksums come with writing, and a record's header after its bytes.
+    # When writing to a system file, checksums are computed on the fly, and a record's header is written after its
+    # bytes.
     late = isinstance(writer, FileWriter)
     sums = [0] * len(records) if late or not with_sums else checksum.crcs([record[2] for record in records], total)
     base, directory = writer.position, []

@@ -1,4 +1,4 @@
-"""A few eigenvalues of a large symmetric matrix, which is only ever multiplied with a few vectors."""
+"""A few eigenvalues of a large symmetric matrix, using only products with a few vectors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def lobpcg(
         )
     largest = True if largest is None else largest
     if A.requires_grad and fb.is_grad_enabled() and B is None and A.layout is fb.strided:
-        # Half of A would do for eigh; the gradient is that of both halves, as products with A have it.
+        # Half of A suffices for eigh; the gradient has both halves, like that of products with A.
         values, vectors = fb.linalg.eigh((A + A.mT) / 2)
         return (values.flip(-1)[..., :k], vectors.flip(-1)[..., :k]) if largest else (values[..., :k], vectors[..., :k])
     if A.ndim > 2:
@@ -87,7 +87,7 @@ def lobpcg(
 
 
 class _Progress:
-    """What a tracker sees."""
+    """The state passed to a tracker."""
 
     def __init__(self, X: Tensor, E: Tensor, R: Tensor, step: int, converged: int) -> None:
         self.X, self.E, self.R = X, E, R
@@ -96,9 +96,9 @@ class _Progress:
 
 
 def _basis(S: Tensor, times_B: Callable[[Tensor], Tensor]) -> Tensor:
-    """Columns that span what those of S span, orthonormal with respect to B; what adds nothing is dropped."""
+    """Columns that span the same space as those of S, orthonormal with respect to B; dependent ones are dropped."""
     S = S / S.norm(dim=0).clamp(min=fb.finfo(S.dtype).tiny)
-    for _ in range(2):  # twice is enough
+    for _ in range(2):  # two passes suffice
         weights, turn = fb.linalg.eigh(S.t() @ times_B(S))
         keep = weights > weights[-1] * (fb.finfo(S.dtype).eps * 10 * S.shape[1])
         S = S @ (turn[:, keep] / weights[keep].sqrt())
@@ -127,7 +127,7 @@ def _iterate(
         if converged >= min(k, count) or step == niter:
             break
         W = R if iK is None else iK @ R
-        # The direction from the last vectors: what of the new ones does not lie in the old.
+        # The direction from the previous vectors: the part of the new ones outside their span.
         last = [X - before @ (before.t() @ times_B(X))] if step else []
         S = _basis(fb.cat([X, W, *last], 1), times_B)
     return E, X

@@ -1,6 +1,6 @@
-"""What views show, copied: each op gives the elements of its view in memory of their own, row by row.
+"""Copies of views: each op returns the elements of its view in new row-major memory.
 
-Compilers rewrite programs into these, and code that must not alias its input asks for them by name.
+Compilers rewrite programs into these, and code that must not alias its input calls them by name.
 """
 
 import flambeau as fb
@@ -8,7 +8,7 @@ from flambeau._registry.composite import composite
 
 
 def _copied(signature, what, example, look, *, out=True):
-    """Registers `signature` as `look`, copied."""
+    """Registers `signature` as a copy of `look`."""
     name = signature[: signature.index("(")]
 
     def op(*arguments, **options):

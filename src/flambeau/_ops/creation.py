@@ -1,4 +1,4 @@
-"""Creation ops made of others: polar coordinates and the windows of signal processing."""
+"""Creation ops composed of others: polar coordinates and the windows of signal processing."""
 
 import math
 

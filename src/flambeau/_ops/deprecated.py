@@ -1,6 +1,6 @@
-"""Older orders of arguments: factors that are keywords today were once given by position, next to what they multiply.
+"""Deprecated argument orders: factors that are keywords today were once positional, next to the tensor they scale.
 
-Each form is one more signature of an op, tried after those it has, so calls in today's order cost nothing.
+Each form is one more signature of an op, tried after the current ones, so calls in today's order cost nothing.
 """
 
 import warnings
@@ -8,7 +8,8 @@ import warnings
 import flambeau as fb
 from flambeau._registry.composite import composite
 
-# The op; its tensors, the first of which is the method's own; the factor of that first one (beta) or None, that of the rest.
+# The op; its tensors, the first of which is the method's own; the factor of the first one (beta) or None; the factor of
+# the rest.
 _OPS = (
     ("add", ("input", "other"), None, "alpha"),
     ("sub", ("input", "other"), None, "alpha"),
@@ -23,7 +24,7 @@ _OPS = (
 
 
 def _declare(name: str, order: tuple[str, ...], tensors: tuple[str, ...], **forms: bool) -> None:
-    """One older form: arguments in `order`; those that are not tensors are numbers."""
+    """Declares one older form: arguments in `order`; those that are not tensors are numbers."""
     typed = ", ".join(f"{'Tensor' if arg in tensors else 'Scalar'} {arg}" for arg in order)
     today = ", ".join([*tensors, "*", *(f"{arg}=…" for arg in order if arg not in tensors)])
 

@@ -1,6 +1,6 @@
 """Gradients of QR, singular values, eigenvalues, products of reflections and least squares.
 
-Vectors of a decomposition are only determined up to a phase; a loss that depends on it has no gradient, which is
+Vectors of a decomposition are only determined up to a phase; a loss that depends on the phase has no gradient, which is
 checked.
 """
 
@@ -64,7 +64,7 @@ def qr(c, g_q, g_r):
 
 
 def _reflectors(a, count):
-    """The vectors in the columns of geqrf's result: zeros, a one, then what is stored."""
+    """The vectors in the columns of geqrf's result: zeros, a one, then the stored entries."""
     m = a.shape[-2]
     return a[..., :count].tril(-1) + fb.eye(m, count, dtype=a.dtype, device=a.device)
 
@@ -119,7 +119,7 @@ def orgqr(c, g):
 
 @gradient("ormqr", uses=dict.fromkeys(("input", "input2", "input3"), "input input2 input3"))
 def ormqr(c, g):
-    # C Q is (Q^H C^H)^H, and Q^H = H_k^H … H_1^H: the same product, backwards.
+    # C Q is (Q^H C^H)^H, and Q^H = H_k^H … H_1^H: the same product in reverse order.
     x, backwards = c.input3, c.left == c.transpose
     if not c.left:
         x, g = x.mH, g.mH
@@ -140,7 +140,7 @@ def ormqr(c, g):
 
 
 def _check_phase(name, phase, what):
-    """phase: what the loss changes by when a vector is turned; zero, if the gradient is to mean anything."""
+    """phase: the change of the loss when a vector's phase changes; must be zero for a meaningful gradient."""
     size = phase.detach().abs()
     if not size.is_meta and not bool((size < 1e-2).all()):
         raise StateError(
@@ -155,7 +155,7 @@ def _differences(x):
 
 
 def _svd(name, u, s, vh, g_u, g_s, g_vh):
-    """Gradient of A = U S Vh with k = len(S) columns and rows; gradients that did not arrive are None."""
+    """Gradient of A = U S Vh with k = len(S) columns and rows; missing gradients are None."""
     inner = None if g_s is None else fb.diag_embed(g_s.to(u.dtype))
     if g_u is None and g_vh is None:
         return u @ inner @ vh if inner.is_complex() else (u * g_s.unsqueeze(-2)) @ vh
@@ -185,7 +185,7 @@ def _svd(name, u, s, vh, g_u, g_s, g_vh):
 
 
 def _narrowed(u, vh, g_u, g_vh, k):
-    """Of full matrices only the part that the singular values belong to can be differentiated."""
+    """Of full matrices, only the part belonging to the singular values is differentiable."""
     return u[..., :k], vh[..., :k, :], None if g_u is None else g_u[..., :k], None if g_vh is None else g_vh[..., :k, :]
 
 
@@ -254,7 +254,7 @@ def eig(c, g_values, g_vectors):
     turned = v.mH @ g_vectors
     diagonal = turned.diagonal(dim1=-2, dim2=-1)
     _check_phase("linalg.eig", diagonal.imag, "eigenvectors")
-    # The vectors have length one: what points along them does not count.
+    # The vectors have unit length: components along them do not count.
     inner = (turned - (v.mH @ v) * diagonal.real.unsqueeze(-2)) / _differences(values).conj()
     inner = inner.masked_fill(fb.eye(v.shape[-1], dtype=fb.bool, device=v.device), 0)
     if g_values is not None:
@@ -272,7 +272,7 @@ def eigvals(c, g):
 
 
 def pinv_gradient(a, inverse, g):
-    """Gradient of the pseudo-inverse, where the rank does not change; with everything outside of A's range."""
+    """Gradient of the pseudo-inverse, where the rank is constant; includes everything outside of A's range."""
     gh, ih = g.mH, inverse.mH
     outside = gh - a @ (inverse @ gh)  # (I - A A+) g^H
     beyond = gh - (gh @ inverse) @ a  # g^H (I - A+ A)
@@ -292,7 +292,7 @@ def lstsq(c, g, g_residuals, *_):
         g_b = inverse.mH @ g
         g_a = pinv_gradient(a, inverse, g @ b.mH)
     if g_residuals is not None and g_residuals.numel():
-        # The solution is where the residual is smallest, so its own change does not matter.
+        # The solution minimises the residual, so its own change does not matter.
         rest = 2 * (a @ x - b) * g_residuals.unsqueeze(-2)
         more_a, more_b = rest @ x.mH, -rest
         g_a = more_a if g_a is None else g_a + more_a

@@ -1,7 +1,8 @@
 """Gradients of determinants, inverses, linear systems and the factorizations that solve them (Cholesky, LU).
 
-Written for A X = B and its kin: with G the gradient of a result, `mH` the conjugate transpose, and gradients of complex
-tensors in the convention g = dL/d(re) + i dL/d(im). A formula that says `x @ y.mH` comes from d(A X) = dA X + A dX.
+Written for A X = B and related systems: G is the gradient of a result, `mH` the conjugate transpose, and gradients of
+complex tensors follow the convention g = dL/d(re) + i dL/d(im). A formula such as `x @ y.mH` comes from d(A X) = dA X +
+A dX.
 """
 
 import flambeau as fb
@@ -26,7 +27,7 @@ def _is_vector(a_shape, b_shape):
 
 
 def _cofactors(a):
-    """Gradient of det where an inverse does not exist: from A = U S Vh, with products that leave one value out."""
+    """Gradient of det where no inverse exists: from A = U S Vh, with products that omit one singular value."""
     u, s, vh = fb.linalg.svd(a)
     n = s.shape[-1]
     others = s.unsqueeze(-2).expand(*s.shape, n).masked_fill(fb.eye(n, dtype=fb.bool, device=s.device), 1).prod(-1)
@@ -54,12 +55,12 @@ def slogdet(c, g_sign, g_log):
         return {}
     inverse, info = fb.linalg.inv_ex(a)
     if not info.is_meta and info.any():
-        # Divides by the zero on the diagonal: the slope of the logarithm there is infinite.
+        # Divides by the zero on the diagonal: the derivative of the logarithm is infinite there.
         lu, pivots, _ = fb.linalg.lu_factor_ex(a)
         inverse = fb.linalg.lu_solve(lu, pivots, _identity_like(a).expand(a.shape))
     scale = g_log
     if a.is_complex() and g_sign is not None:
-        # The sign turns with the imaginary part of tr(A^-1 dA).
+        # The sign's phase changes with the imaginary part of tr(A^-1 dA).
         turn = (g_sign.conj() * sign).imag
         scale = fb.complex(fb.zeros_like(turn) if g_log is None else g_log, -turn)
     return {name: _as_matrix(scale) * inverse.mH}
@@ -225,7 +226,7 @@ def _lu_solve(lu, pivots, x, g, left, adjoint, wants_lu):
     g_b = fb.linalg.lu_solve(lu, pivots, g, left=left, adjoint=not adjoint)
     if not wants_lu:
         return g_b, None
-    # Of A first: A X = B, X A = B, A^H X = B or X A^H = B.
+    # First for A: A X = B, X A = B, A^H X = B or X A^H = B.
     if left:
         g_a = -(x @ g_b.mH) if adjoint else -(g_b @ x.mH)
     else:

@@ -5,7 +5,7 @@ from flambeau._registry.composite import composite
 
 
 def _without_gaps(input, indices, values):
-    """A view of the input with its indexed dimensions in front, index tensors for them, and the values to match."""
+    """A view of the input with its indexed dimensions first, index tensors for them, and the matching values."""
     named, vectors, dim = [], [], 0
     for index in indices:
         parts = [None] if index is None else [index]
@@ -33,7 +33,7 @@ def _without_gaps(input, indices, values):
     "index_put(Tensor input, any indices, Tensor values, bool accumulate=False) -> Tensor", method=True, inplace=True
 )
 def index_put(input, indices, values, accumulate):
-    # The docstring is the core's, which has the form without None.
+    # The core documents the form without None.
     for index in indices:
         if index is not None and not isinstance(index, fb.Tensor):
             raise TypeError(f"index_put: indices must be tensors or None, got {type(index).__name__}")

@@ -1,4 +1,4 @@
-"""Linear algebra made of the decompositions in the core: ranks, pseudo-inverses, matrix functions."""
+"""Linear algebra based on the decompositions of the core: ranks, pseudo-inverses, matrix functions."""
 
 import math
 
@@ -31,7 +31,7 @@ def _adjoint(a):
 
 
 def _cutoff(name, values, a, atol, rtol):
-    """Singular values up to this count as zero."""
+    """The threshold up to which singular values count as zero."""
     eps = fb.finfo(values.dtype).eps
     if rtol is None:
         rtol = eps * max(a.shape[-2:]) if atol is None else 0.0
@@ -80,7 +80,7 @@ def matrix_rank_tol(A, tol, hermitian):
 
 
 class _PseudoInverse(Function):
-    """Has a gradient of its own: through the singular vectors there is none where singular values are equal or zero."""
+    """Has its own gradient: that through the singular vectors is undefined if singular values are equal or zero."""
 
     generate_vmap_rule = True
 
@@ -185,7 +185,7 @@ def _matrix_exp(name, a):
         return a.clone()
     wide = fb.complex128 if a.is_complex() else fb.float64
     if a.dtype != wide:
-        # Squaring magnifies rounding errors; the wider type keeps the result exact to the narrow one.
+        # Squaring magnifies rounding errors; the wider dtype keeps the result accurate to the narrow one.
         return _matrix_exp(name, a.to(wide)).to(a.dtype)
     values = a.detach()
     while hasattr(values, "physical"):  # inside vmap all examples are squared as often

@@ -137,7 +137,7 @@ def _cond(a, p):
         return fb.linalg.vector_norm(a, 1, (-2, -1))
     inverse, info = fb.linalg.inv_ex(a)
     if p == "nuc":
-        # An inverse that does not exist may hold values the singular value decomposition cannot take.
+        # A matrix without an inverse may produce values that the singular value decomposition rejects.
         inverse = fb.where((info != 0)[..., None, None], fb.zeros_like(inverse), inverse)
     result = fb.linalg.matrix_norm(a, p) * fb.linalg.matrix_norm(inverse, p)
     return fb.where(info != 0, fb.full_like(result, math.inf), result)

@@ -1,4 +1,4 @@
-"""Products made of other products: chains, tensor contractions, Kronecker and cross products, powers."""
+"""Products based on other products: chains, tensor contractions, Kronecker and cross products, powers."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from flambeau._registry.composite import composite
 
 
 def _chain_order(shapes):
-    """Where to split a chain of matrices (each (rows, columns)) so that the fewest multiplications are needed."""
+    """Where to split a chain of matrices (each (rows, columns)) to minimise the number of multiplications."""
     n = len(shapes)
     sizes = [rows for rows, _ in shapes] + [shapes[-1][1]]
     cost = [[0] * n for _ in range(n)]
@@ -138,7 +138,7 @@ def tensordot(a, b, dims):
     if a.dtype != b.dtype:
         raise fb.errors.ArgumentError(f"tensordot: both tensors must have the same dtype, got {a.dtype} and {b.dtype}")
     for i, j in zip(left, right, strict=True):
-        # A size of one broadcasts: what it meets is summed first.
+        # A size of one broadcasts: the other operand is summed first.
         if a.shape[i] != b.shape[j]:
             if b.shape[j] == 1:
                 a = a.sum(i, keepdim=True, dtype=a.dtype)
@@ -363,7 +363,7 @@ def einsum(*args):
 
 
 def _promoted(equation, *operands):
-    """Operands of different dtypes as one dtype, if they are only multiplied; None if products are summed or dtypes agree."""
+    """Converts operands to one dtype, if they are only multiplied; None if products are summed or dtypes agree."""
     tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     if len({t.dtype for t in tensors}) < 2:
         return None

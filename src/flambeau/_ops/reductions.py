@@ -1,4 +1,4 @@
-"""Reductions and statistics made of other ops."""
+"""Reductions and statistics composed of other ops."""
 
 import flambeau as fb
 from flambeau._registry.composite import alias, composite
@@ -71,7 +71,7 @@ def hash_tensor(input, dim, *, keepdim, mode):
     if input.is_complex():
         raise DTypeError(f"hash_tensor: expected a real dtype, got {input.dtype}; use view_as_real()")
     bits = input.to(fb.float64 if input.is_floating_point() else fb.int64).view(fb.uint64)
-    kept = fb.sum(bits, dim or None, True).shape  # which also checks the dims
+    kept = fb.sum(bits, dim or None, True).shape  # also checks the dims
     dims = [d for d, n in enumerate(kept) if not dim or d in [e % input.ndim for e in dim]]
     rest = [d for d in range(input.ndim) if d not in dims]
     if input.numel() == 0 and 0 in [input.shape[d] for d in dims]:
@@ -164,7 +164,7 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
     elif not unsafe and not given.is_meta and bool((given < 0).any() | (given > n).any() | (given.diff(dim=-1) < 0).any()):
         raise ArgumentError(f"segment_reduce: offsets must ascend and stay between 0 and {n}, the size of data along axis {axis}")
     count = given.shape[-1] - 1
-    # Segment of each position; positions before the first and behind the last one go to a segment that is cut off.
+    # Segment of each position; positions before the first and after the last get a segment that is dropped.
     positions = fb.arange(n, device=given.device).expand((*given.shape[:-1], n)).contiguous()
     place = fb.searchsorted(given.contiguous(), positions, right=True) - 1
     place = fb.where(place < 0, count, place)
@@ -184,14 +184,14 @@ def segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, ini
 
 
 def _segment_extreme(start, dim, place, data, kind):
-    """The extremes of segments, so that those that are equal, NaN too, share the gradient."""
+    """The extremes of segments, with the gradient shared among equal elements, NaN included."""
     with fb.no_grad():
         extreme = start.scatter_reduce(dim, place, data, kind)
         there = extreme.gather(dim, place)
         hits = (data == there) | (data.isnan() & there.isnan())
         ties = fb.zeros_like(start).scatter_add(dim, place, hits.to(data.dtype)).clamp(min=1).gather(dim, place)
     shared = fb.zeros_like(start).scatter_add(dim, place, fb.where(hits, data, 0) / ties)
-    # Sums of equal shares may be off by a rounding.
+    # Sums of equal shares may be off by rounding.
     return shared + fb.where(shared.isfinite(), extreme - shared, 0).detach()
 
 
@@ -205,7 +205,8 @@ def _segment_product(start, dim, place, data):
     return product * fb.where(count == 0, 1, factor)
 
 
-# ---- differences and integrals -----------------------------------------------------------------------------------------
+# ---- differences and integrals
+# -----------------------------------------------------------------------------------------
 
 
 @composite(
@@ -265,7 +266,7 @@ def _wrapped(name: str, dim: int, ndim: int) -> int:
 
 
 def _spacing(name: str, y, x, dim: int):
-    """Widths of the steps along ``dim``, shaped to broadcast with y's neighbours."""
+    """Widths of the steps along ``dim``, shaped to broadcast with adjacent elements of y."""
     if y.dtype == fb.bool or x.dtype == fb.bool:
         raise ArgumentError(f"{name}: bool is not supported; convert it to another dtype")
     if x.dim() == 1:
@@ -283,7 +284,7 @@ def _spacing(name: str, y, x, dim: int):
 
 
 def _means(y, dim: int):
-    """Sums of neighbours along ``dim``."""
+    """Sums of adjacent elements along ``dim``."""
     size = y.shape[dim]
     return y.narrow(dim, 0, size - 1) + y.narrow(dim, 1, size - 1)
 
@@ -412,7 +413,7 @@ def cov(input, correction, fweights, aweights):
     centred = rows - average
     weighted = centred if weights is None else centred * weights
     product = fb.matmul(weighted.to(centred.dtype), centred.t().conj())
-    # The divisor stays a tensor: it has a gradient when the weights do.
+    # The divisor stays a tensor: it has a gradient if the weights do.
     result = product / (divisor if divisor.is_meta or divisor.item() > 0 else centred.real.new_zeros(()))
     return result.reshape(()) if result.numel() == 1 else result
 

@@ -1,4 +1,4 @@
-"""Rearrangements made of other ops."""
+"""Rearrangements composed of other ops."""
 
 import flambeau as fb
 from flambeau._registry.composite import composite
@@ -42,7 +42,7 @@ def as_strided_(input, size, stride, storage_offset):
     """
     offset = input.storage_offset()
     start = offset if storage_offset is None else storage_offset
-    # Once the layout has changed only these arguments tell the gradient what it was.
+    # After the change of layout, only these arguments tell the gradient what it was.
     return input._as_strided_(input.shape, input.stride(), offset, input.dtype, size, stride, start, input.dtype)
 
 
@@ -108,7 +108,7 @@ def vander(x, N, increasing):
 
 
 def _is_channels_last(input):
-    """Images that are channels-last and not row-major as well: results keep their format."""
+    """Whether images are channels-last and not also row-major: results then keep the format."""
     return input.dim() == 4 and not input.is_contiguous() and input.is_contiguous(memory_format=fb.channels_last)
 
 

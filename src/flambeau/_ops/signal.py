@@ -125,7 +125,7 @@ def _pad_ends(signal, amount: int, mode: str):
 
 
 def _centred_window(window, length: int, n_fft: int, like):
-    """The window in the middle of n_fft samples, zero around it."""
+    """The window centred in n_fft samples, zero-padded."""
     real = like.dtype.to_real()
     weights = fb.ones(length, dtype=real, device=like.device) if window is None else window
     if length == n_fft:
@@ -257,7 +257,7 @@ def _gradient_along(x, d: int, step, order: int):
             raise ArgumentError(f"gradient: expected {n} coordinates for dimension {d}, got {step.shape[0]}")
         h = (step[1:] - step[:-1]).view(-1, *[1] * (x.ndim - 1))
         if x.is_floating_point() or x.is_complex():
-            h = h.to(fb.promote_types(h.dtype, x.dtype))  # quotients of whole numbers are of the default dtype
+            h = h.to(fb.promote_types(h.dtype, x.dtype))  # quotients of integers have the default dtype
         inside = _slope(x[:-2], x[1:-1], x[2:], h[:-1], h[1:], 1)
         if order == 1:
             first, last = (x[1:2] - x[:1]) / h[:1], (x[-1:] - x[-2:-1]) / h[-1:]
@@ -276,7 +276,7 @@ def _gradient_along(x, d: int, step, order: int):
 
 
 def _slope(a, b, c, h, k, place: int):
-    """The slope at one of three neighbors of the parabola through them; h and k are the distances between them."""
+    """The derivative at one of three neighbouring points of their parabola; h and k are the distances between them."""
     if place == 0:
         return -(2 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
     if place == 1:

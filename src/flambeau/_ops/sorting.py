@@ -1,4 +1,4 @@
-"""Quantiles and histograms, made of sorting and counting."""
+"""Quantiles and histograms, based on sorting and counting."""
 
 import math
 
@@ -43,7 +43,7 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, ignore_nan: bool
             shape[dim] = 1
     ordered = fb.sort(rows, -1)[0]
     last = ordered.shape[-1] - 1
-    # NaN sorts last: either it takes every place, or places are counted without it.
+    # NaN sorts last: either it takes every position, or positions are counted without it.
     if ignore_nan:
         count = fb.isnan(ordered).logical_not().sum(-1, keepdim=True)
         ranks = q.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
@@ -62,7 +62,7 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, ignore_nan: bool
         above = fb.gather(ordered, -1, fb.ceil(ranks).to(fb.int64))
         weight = fb.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below.to(ranks.dtype)
         result = fb.lerp(result, above, weight)
-    # The last dimension runs over q; it goes to the front, or away.
+    # The last dimension runs over q; it is moved to the front, or dropped.
     result = result.movedim(-1, 0) if result.dim() > 1 else result
     if keepdim:
         result = result.reshape([result.shape[0]] + shape)
@@ -84,7 +84,7 @@ def quantile(input, q, dim, keepdim, interpolation):
     Args:
         input: a float32 or float64 tensor.
         q: which quantiles, from 0 to 1: a number, or a 1-d tensor, which adds a first dimension to the result.
-        dim: dimension to look along; all elements when not given.
+        dim: dimension to search along; all elements when not given.
         keepdim: whether to keep the reduced dimension with size 1.
         interpolation: what to do between two elements: linear, lower, higher, nearest or midpoint.
 
@@ -106,7 +106,7 @@ def nanquantile(input, q, dim, keepdim, interpolation):
     Args:
         input: a float32 or float64 tensor.
         q: which quantiles, from 0 to 1: a number, or a 1-d tensor, which adds a first dimension to the result.
-        dim: dimension to look along; all elements when not given.
+        dim: dimension to search along; all elements when not given.
         keepdim: whether to keep the reduced dimension with size 1.
         interpolation: what to do between two elements: linear, lower, higher, nearest or midpoint.
 
@@ -118,7 +118,7 @@ def nanquantile(input, q, dim, keepdim, interpolation):
 
 
 def _edges(name: str, x, bins, low, high):
-    """Bin edges of one dimension; no range given means that of the data."""
+    """Bin edges of one dimension; without a range, that of the data."""
     if isinstance(bins, fb.Tensor):
         if bins.dim() != 1 or bins.numel() == 0:
             raise ArgumentError(
@@ -150,7 +150,7 @@ def _check_floating(name: str, input, weight) -> None:
 
 
 def _count(points, edges, weight, density: bool):
-    """Counts of points (n, dims) in the boxes that the edges of each dimension make."""
+    """Counts of points (n, dims) in the boxes formed by the edges of each dimension."""
     sizes = [e.numel() - 1 for e in edges]
     inside = fb.ones([points.shape[0]], dtype=fb.bool, device=points.device)
     place = fb.zeros([points.shape[0]], dtype=fb.int64, device=points.device)
@@ -168,7 +168,7 @@ def _count(points, edges, weight, density: bool):
 
 
 def _density(hist, edges):
-    """Counts as shares of the total per volume of a box."""
+    """Counts as shares of the total, per volume of a box."""
     hist = hist / hist.sum()
     for d, e in enumerate(edges):
         shape = [1] * hist.dim()

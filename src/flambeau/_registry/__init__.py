@@ -1,1 +1,1 @@
-"""What is registered: ops and gradients written in Python, signatures, and submodules that load when first used."""
+"""Registries: ops and gradients written in Python, signatures, and submodules loaded on first use."""

@@ -1,4 +1,4 @@
-"""Ops written in Python: `composite` registers a function under a signature, as ops of the core are."""
+"""Ops written in Python: `composite` registers a function under a signature, like ops of the core."""
 
 from __future__ import annotations
 

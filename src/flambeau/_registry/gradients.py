@@ -20,7 +20,7 @@ from flambeau import _C
 
 
 class Call:
-    """A recorded call as a formula sees it: kept tensors and other arguments as attributes."""
+    """The context of a formula: saved tensors and other arguments as attributes."""
 
     def __init__(self, args: dict, results: list, needs: dict, shapes: dict, dtypes: dict) -> None:
         self.args, self.results, self._needs, self.shapes, self.dtypes = args, results, needs, shapes, dtypes

@@ -1,9 +1,8 @@
-"""Submodules that are loaded when first used, and processes that are forked meanwhile.
+"""Submodules that are loaded on first use, and processes that are forked meanwhile.
 
-A module that one thread is loading stays half loaded, and locked for ever, in a child that another thread forks at that
-moment. So a fork waits until nobody loads a module of this package, and nobody begins until the fork is done. A
-thread that
-forks while it imports something itself does not wait: the other may be waiting for its import.
+A module being loaded by one thread stays half loaded, and locked for ever, in a child that another thread forks at that
+moment. So a fork waits until no thread loads a module of this package, and loads wait until the fork is done. A thread
+that forks while it imports something does not wait: the other may be waiting for its import.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import threading
 import time
 from types import ModuleType
 
-PATIENCE = 10.0  # seconds a fork waits; an import that takes longer may itself wait for something
+PATIENCE = 10.0  # seconds a fork waits; an import that takes longer may itself be waiting for something
 
 
 class _Loads:
-    """Threads that load a module now, and whether somebody forks."""
+    """Threads that are loading a module, and whether a thread is forking."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.Lock())
@@ -80,7 +79,7 @@ def _before_fork() -> None:
         loads.forking = True
         if patient:
             loads.changed.wait_for(lambda: not loads.loading, PATIENCE)
-    # Those that were imported by name.
+    # Threads that import directly.
     while patient and _others_load() and time.monotonic() < end:
         time.sleep(0.001)
     loads.changed.acquire()  # the child must not find it held by another thread

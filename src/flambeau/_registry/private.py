@@ -1,4 +1,4 @@
-"""Ops of the core that the library uses itself and shows to nobody: `private.lstm_cell` is the op `_lstm_cell`."""
+"""Private ops of the core, for use inside the library: `private.lstm_cell` is the op `_lstm_cell`."""
 
 from __future__ import annotations
 

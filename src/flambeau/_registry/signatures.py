@@ -1,4 +1,4 @@
-"""Signatures of ops as `inspect.signature` and the help of editors and notebooks want them."""
+"""Signatures of ops in the form expected by `inspect.signature` and by the help of editors and notebooks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def of(texts: tuple[str, ...], method: bool) -> inspect.Signature:
     first = parsed[0]
     names = [p.name for p in first.parameters]
     orders = [[p.name for p in other.parameters] for other in parsed]
-    # An older order of the same arguments, add(input, alpha, other), is not what to show.
+    # A deprecated order of the same arguments, add(input, alpha, other), is not shown.
     if any(order != names and not set(order) <= set(names) for order in orders):
         raise AttributeError("the op has overloads with different arguments; its docstring lists them")
     parameters = [_parameter(p) for p in first.parameters]

@@ -1,1 +1,1 @@
-"""Settings of the process and questions about it: seeds, determinism, memory, strictness."""
+"""Settings of the process and queries about it: seeds, determinism, memory, strictness."""

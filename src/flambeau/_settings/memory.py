@@ -1,4 +1,4 @@
-"""What the caching allocator holds, and how much it may."""
+"""The caching allocator's contents and limits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Where flambeau is stricter than PyTorch on purpose: an error under `import flambeau`, a warning in programs written for PyTorch.
+"""Rules where flambeau is deliberately stricter than PyTorch: errors natively, warnings in programs written for
+PyTorch.
 
-A program that runs on PyTorch must not stop here because of a rule that PyTorch does not have. While `torch` is
+A program that runs on PyTorch must not fail here because of a rule that PyTorch does not have. While `torch` is
 flambeau (compat.install(), compat.torch(), python -m flambeau), such a rule only warns, and the call does what
 PyTorch's does.
 """
@@ -30,12 +31,12 @@ class StrictnessWarning(UserWarning):
 
 
 def is_lenient() -> bool:
-    """Whether rules that PyTorch does not have only warn now."""
+    """Whether rules that PyTorch does not have currently only warn."""
     return _lenient
 
 
 def be_lenient(on: bool) -> None:
-    """What compat.install() and compat.uninstall() call."""
+    """Called by compat.install() and compat.uninstall()."""
     global _lenient
     _lenient = on
 

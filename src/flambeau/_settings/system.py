@@ -109,7 +109,8 @@ class iinfo:
         return hash(("iinfo", self.dtype))
 
 
-# ---- questions -----------------------------------------------------------------------------------------------------------
+# ---- queries
+# -------------------------------------------------------------------------------------------------------------
 
 
 def is_tensor(obj) -> builtins.bool:
@@ -333,7 +334,7 @@ def set_rng_state(new_state) -> None:
 
 # ---- settings ------------------------------------------------------------------------------------------------------------
 
-_deterministic = 0  # as set_deterministic_debug_mode() has it: 0 default, 1 warn, 2 error
+_deterministic = 0  # as in set_deterministic_debug_mode(): 0 default, 1 warn, 2 error
 _warn_only = False
 
 
@@ -381,7 +382,7 @@ def set_warn_always(b) -> None:
         filters.remove(_always)
     if b:
         warnings.filterwarnings("always", category=UserWarning)
-    vars(warnings)["_filters_mutated"]()  # filters are remembered by place; forget what was shown
+    vars(warnings)["_filters_mutated"]()  # filters are cached by call site; forget what was shown
 
 
 def is_warn_always_enabled() -> builtins.bool:

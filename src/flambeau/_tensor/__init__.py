@@ -1,1 +1,1 @@
-"""What tensors can do besides ops: making and converting them, exchange with other libraries, and text."""
+"""Tensor features other than ops: creation and conversion, exchange with other libraries, and text."""

@@ -28,10 +28,10 @@ def _shallow(self):
 
 
 def copied_bytes(t: Tensor, memo: Any) -> Tensor:
-    """The copy of a tensor's storage in one copy.deepcopy()."""
+    """The copy of a tensor's storage within one copy.deepcopy()."""
     key = ("flambeau storage", t._storage_ptr(), t._storage_nbytes())
     if key not in memo:
-        # The original stays alive in the memo: its address must not be given to another tensor meanwhile.
+        # The memo keeps the original alive: its address must not be reused meanwhile.
         memo[key] = (_C.storage_bytes(t), _C.storage_bytes(t).clone())
     return memo[key][1]
 
@@ -61,7 +61,7 @@ def _deep(self, memo):
 
 
 def _memory_order(t: Tensor) -> tuple[int, ...]:
-    """Dimensions from the slowest to the fastest, as they lie in memory; row-major when the tensor has gaps."""
+    """Dimensions from the slowest to the fastest in memory; row-major if the tensor has gaps."""
     if t._is_row_major():
         return tuple(range(t.ndim))
     order = tuple(sorted(range(t.ndim), key=lambda d: -t.stride(d)))
@@ -87,21 +87,21 @@ def _rebuild(data, kind: str, shape, order, cls, requires_grad=False):
         source = np.frombuffer(view, dtype=np.uint8)
         address = source.__array_interface__["data"][0]
         raw = _C.from_address("pickle", address, _C.uint8, (view.nbytes,), (1,), source, view.readonly)
-        # Into memory of our own: aligned, writable, resizable.
+        # Copied into our own memory: aligned, writable, resizable.
         result = _C.over_storage(raw.clone(), dtype, shape, tuple(strides), 0)
     result = result if cls is Tensor else result.as_subclass(cls)
     return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_on(where: str, host: Tensor, cls, requires_grad):
-    """The tensor of a pickle that was on another device than the CPU."""
+    """Rebuilds a pickled tensor of another device than the CPU."""
     result = host._to_device(_C.device(where))
     result = result if cls is Tensor else result.as_subclass(cls)
     return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_meta(kind: str, shape, cls, requires_grad, strides=None):
-    """The tensor of a pickle that has no values."""
+    """Rebuilds a pickled tensor without values."""
     options = {"dtype": getattr(_C, kind), "device": "meta"}
     make = _C.namespaces[""]
     result = make["empty"](shape, **options) if strides is None else make["empty_strided"](shape, strides, **options)
@@ -110,7 +110,7 @@ def _rebuild_meta(kind: str, shape, cls, requires_grad, strides=None):
 
 
 def _reduce(self, protocol):
-    """Pickles the elements only, not the rest of a larger storage; attributes follow as the state."""
+    """Pickles only the elements, not the rest of a larger storage; attributes follow as the state."""
     if not self.is_leaf:
         strict_or_warn("pickle: only leaves can be pickled, and this tensor has a history; pickle detach() of it", StateError)
     if self.is_meta:
@@ -130,7 +130,7 @@ def _reduce(self, protocol):
 
 
 def _setstate(self, state):
-    """What follows a tensor in a pickle: its attributes; in old ones of PyTorch its storage, offset, size and strides."""
+    """Sets a pickled state: attributes; in old pickles of PyTorch storage, offset, size and strides."""
     if isinstance(state, dict):
         self.__dict__.update(state)
     elif isinstance(state, tuple) and len(state) == 4:

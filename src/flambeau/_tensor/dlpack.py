@@ -1,4 +1,4 @@
-"""The Python side of DLPack: which version, device and copy a producer and a consumer agree on."""
+"""The Python side of DLPack: negotiates version, device and copy between producer and consumer."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class DLDeviceType(enum.IntEnum):
     kDLMAIA = 17
 
 
-# Those whose memory the CPU can read.
+# Devices whose memory the CPU can read.
 _HOST = frozenset({DLDeviceType.kDLCPU, DLDeviceType.kDLCUDAHost, DLDeviceType.kDLROCMHost})
 
 
 def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
-    """A capsule for a consumer with these wishes."""
+    """A capsule that satisfies a consumer's request."""
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
         raise TypeError(f"__dlpack__: stream must be None or an int, got {type(stream).__name__}")
     if stream not in (None, -1):
@@ -64,7 +64,7 @@ def give(t: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) ->
 
 
 def take(source: Any, device: Any, copy: Any) -> Tensor:
-    """The tensor in a capsule, or that of an object with __dlpack__."""
+    """The tensor of a capsule, or of an object with __dlpack__."""
     if device is not None and _C.device(device).type != "cpu":
         raise RuntimeError(f"from_dlpack: device '{device}' has no backend in this build; use device='cpu'")
     if type(source).__name__ == "PyCapsule":
@@ -88,7 +88,7 @@ def take(source: Any, device: Any, copy: Any) -> Tensor:
     try:
         capsule = source.__dlpack__(**wishes)
     except TypeError:
-        # A producer from before DLPack 1.0 knows none of these arguments.
+        # A producer from before DLPack 1.0 has none of these arguments.
         if kind not in _HOST:
             raise
         capsule = source.__dlpack__()

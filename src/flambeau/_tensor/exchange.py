@@ -20,7 +20,8 @@ _FROM_NUMPY = {
     "<f2": _C.float16, "<f4": _C.float32, "<f8": _C.float64, "<c8": _C.complex64, "<c16": _C.complex128,
 }  # fmt: skip
 _TO_NUMPY = {d: s for s, d in _FROM_NUMPY.items()}
-# NumPy has none of these; the package ml_dtypes gives it all but complex32. Elsewhere they become the dtype on the right.
+# NumPy has none of these; the package ml_dtypes adds all but complex32. Without it they are converted to the dtype on
+# the right.
 _NOT_IN_NUMPY = {
     _C.bfloat16: _C.float32, _C.complex32: _C.complex64, _C.float8_e4m3fn: _C.float32, _C.float8_e4m3fnuz: _C.float32,
     _C.float8_e5m2: _C.float32, _C.float8_e5m2fnuz: _C.float32, _C.float8_e8m0fnu: _C.float32,
@@ -29,12 +30,12 @@ _ML_DTYPES = {d.name: d for d in _NOT_IN_NUMPY if d != _C.complex32}
 
 
 def is_array(data: Any) -> builtins.bool:
-    """Whether NumPy can read the object as an array without looking at its elements."""
+    """Whether NumPy can read the object as an array without iterating over its elements."""
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
 
 def _warn_of_protection(what: str) -> None:
-    """PyTorch's warning for memory that must not be written to, unless the library itself reads such memory."""
+    """PyTorch's warning for read-only memory, except where the library itself reads such memory."""
     if not sys._getframe(2).f_globals.get("__name__", "").startswith("flambeau"):
         warnings.warn(
             f"The given {what} is not writable, so its tensor is non-writable too: writing to it raises. Copy the {what} first",
@@ -43,7 +44,7 @@ def _warn_of_protection(what: str) -> None:
 
 
 def from_array(data):
-    """A tensor on the memory of any object with the array interface or __array__; copied where it cannot be shared."""
+    """A tensor on the memory of any object with the array interface or __array__; copied if it cannot be shared."""
     import numpy as np
 
     array = data if isinstance(data, np.ndarray) else np.asarray(data)
@@ -54,12 +55,12 @@ def from_array(data):
     return from_numpy(array)
 
 
-# Names of the files that are mapped for sharing, by the address of their memory; as long as it is mapped.
+# Names of files mapped for sharing, by the address of their memory, while they are mapped.
 mapped_files: dict[builtins.int, str] = {}
 
 
 def remember_file(mapping: Any, address: builtins.int, filename: Any) -> None:
-    """Lets the storage at an address know which file it is, until the mapping is gone."""
+    """Records the file of the storage at an address, until the mapping is gone."""
     mapped_files[address] = os.fspath(filename)
     weakref.finalize(mapping, mapped_files.pop, address, None)
 
@@ -250,7 +251,7 @@ def to_dlpack(tensor):
 
 
 def _check_may_leave(self):
-    """NumPy's results know nothing of gradients: a tensor that requires them must be detached first."""
+    """Rejects tensors that require gradients, which NumPy would lose: they must be detached first."""
     if self.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
 
@@ -275,12 +276,12 @@ def _numpy(self, *, force=False):
     self = self.detach() if self.requires_grad else self
     if self.dtype in _NOT_IN_NUMPY:
         return _through_ml_dtypes(self)
-    # Through the buffer protocol: the array's base keeps the memory.
+    # Through the buffer protocol: the array's base keeps the memory alive.
     return np.asarray(self)
 
 
 def _through_ml_dtypes(t):
-    """The array of a tensor whose dtype NumPy does not have itself."""
+    """The array of a tensor whose dtype NumPy itself does not have."""
     import numpy as np
 
     wide = _NOT_IN_NUMPY[t.dtype].name
@@ -340,7 +341,7 @@ def _array(self, dtype=None, copy=None):
 
 
 def _to_tensor(value):
-    """A NumPy array (or scalar) as a tensor where a dtype for it exists; anything else as it is."""
+    """A NumPy array (or scalar) as a tensor if its dtype has an equivalent; anything else unchanged."""
     import numpy as np
 
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.str in _FROM_NUMPY:
@@ -349,7 +350,7 @@ def _to_tensor(value):
 
 
 def _array_wrap(self, array, context=None, return_scalar=False):
-    """NumPy ufuncs of a tensor give a tensor back."""
+    """NumPy ufuncs on a tensor return a tensor."""
     return _to_tensor(array)
 
 

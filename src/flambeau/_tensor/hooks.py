@@ -53,7 +53,7 @@ def _register_post_accumulate_grad_hook(self, hook):
 
 
 def _register_node_hook(self, fn):
-    """Calls fn(grad_inputs, grad_outputs) after this node's backward; what it returns replaces grad_inputs."""
+    """Calls fn(grad_inputs, grad_outputs) after this node's backward; its return value replaces grad_inputs."""
     from flambeau.autograd.graph import Handle
 
     number = self._add_hook(fn)
@@ -61,7 +61,7 @@ def _register_node_hook(self, fn):
 
 
 def _register_prehook(self, fn):
-    """Calls fn(grad_outputs) before this node's backward; what it returns replaces them."""
+    """Calls fn(grad_outputs) before this node's backward; its return value replaces them."""
     from flambeau.autograd.graph import Handle
 
     number = self._add_prehook(fn)

@@ -27,7 +27,7 @@ class _Named:
         self.name, self.code = name, code
 
     def __repr__(self) -> str:
-        package = str(_C.float32).partition(".")[0]  # as dtypes say it
+        package = str(_C.float32).partition(".")[0]  # the name that dtypes show
         return f"{package}.{self.name}"
 
     def __reduce__(self):

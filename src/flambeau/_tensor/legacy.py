@@ -1,4 +1,4 @@
-"""PyTorch's older tensor types (FloatTensor and its kin), and methods that old code leans on."""
+"""PyTorch's legacy tensor types (FloatTensor and others), and methods used by old code."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flambeau.errors import ArgumentError, DTypeError, StateError
 
 
 class _TensorType(type):
-    """isinstance(x, FloatTensor) asks for the dtype, off CUDA devices; FloatTensor(2, 3) makes a plain Tensor."""
+    """isinstance(x, FloatTensor) checks the dtype, and excludes CUDA devices; FloatTensor(2, 3) creates a Tensor."""
 
     dtype: Any
-    # Of all tensors of the type: they are dense and on the CPU.
+    # The same for all tensors of the type: they are dense and on the CPU.
     is_cuda = is_xpu = is_sparse = False
 
     def __instancecheck__(cls, obj) -> builtins.bool:
         return isinstance(obj, Tensor) and obj.dtype == cls.dtype and not obj.is_cuda
 
     def tensor_dtype(cls):
-        """What Tensor.type() converts to when it is given the class."""
+        """The dtype that Tensor.type() converts to for this class."""
         return cls.dtype
 
     def __call__(cls, *args, **options):
@@ -333,7 +333,7 @@ def _are_formats(value: Any) -> builtins.bool:
 
 
 def _one_order(t: Tensor, order: tuple[builtins.int, ...]) -> builtins.bool:
-    """Whether no dimension could change places with another: sizes above 1, or strides that tell them apart."""
+    """Whether all dimensions are ordered: their sizes exceed 1, or their strides differ."""
     shape, strides = t.shape, t.stride()
     return builtins.all(strides[a] != strides[b] for a, b in zip(order, order[1:], strict=False)) and builtins.all(
         n > 1 for n in shape

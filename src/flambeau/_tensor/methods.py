@@ -1,4 +1,4 @@
-"""What a tensor can do besides ops: construction, conversion, properties, Python protocols."""
+"""Tensor features other than ops: construction, conversion, properties, Python protocols."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check_device(op: str, where: Any) -> None:
 
 
 def _placed(result, where):
-    """The tensor on a device, the default one if that is None."""
+    """The tensor on a device; on the default one for None."""
     target = _C.get_default_device() if where is None else device(where)
     return result if target.type == result.device.type == "cpu" else result._to_device(target)
 
@@ -57,7 +57,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = copy if dtype is None else copy.to(dtype)
     else:
         result = _C.tensor_from_data(data, dtype)
-    if device is not None or not isinstance(data, Tensor):  # a tensor stays where it is
+    if device is not None or not isinstance(data, Tensor):  # a tensor keeps its device
         result = _placed(result, device)
     return result.requires_grad_() if requires_grad else result
 
@@ -184,7 +184,7 @@ def _to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, me
     elif rest:
         dtype = rest.pop(0)
     if rest:
-        rest.pop(0)  # non_blocking: copies on the CPU are never in flight
+        rest.pop(0)  # non_blocking: copies on the CPU are never asynchronous
     if rest:
         copy = rest.pop(0)
     if rest:
@@ -232,13 +232,13 @@ def _converter(name: str, kind: dtype):
 
 
 def _own(self, name: str, general):
-    """The method of a tensor's class where that class replaces the general one, as `Tensor.values(sparse)` wants it."""
+    """The method of a tensor's class if it overrides the general one, as `Tensor.values(sparse)` requires."""
     own = getattr(type(self), name)
     return None if own is general else own
 
 
 def _of_sparse(name: str, layout: str, what: str):
-    """A method that only sparse tensors have: SparseTensor replaces it, a dense tensor says what it expected."""
+    """A method of sparse tensors only: SparseTensor overrides it, a dense tensor raises an error."""
 
     def method(self):
         if (own := _own(self, name, method)) is not None:
@@ -306,7 +306,7 @@ def _type(self, dtype=None, non_blocking=False):
 
 
 def _home(tensor):
-    """Where a type without "cuda" puts a tensor: on the CPU, unless it is a meta tensor."""
+    """Where a type without "cuda" places a tensor: on the CPU, unless it is a meta tensor."""
     return tensor.device if tensor.is_meta else "cpu"
 
 
@@ -474,7 +474,7 @@ def _share_memory(self):
         >>> fb.ones(2).share_memory_().is_shared()
         True
     """
-    from flambeau.multiprocessing import _share_memory_  # the import puts this function in the method's place
+    from flambeau.multiprocessing import _share_memory_  # the import replaces the method by this function
 
     return _share_memory_(self)
 
@@ -605,7 +605,7 @@ def _install() -> None:
 
 
 def _torch_function(cls, func, types, args=(), kwargs=None):
-    """What classes that derive from Tensor do with a call: compute as usual, and give results the class."""
+    """The default for classes derived from Tensor: computes as usual, and converts results to the class."""
     from flambeau.overrides import _default
 
     return _default(cls, func, types, args, kwargs)

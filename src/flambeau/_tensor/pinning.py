@@ -1,7 +1,7 @@
-"""Host memory that copies to accelerators may read later: pin_memory() and is_pinned().
+"""Host memory for asynchronous copies to accelerators: pin_memory() and is_pinned().
 
-Drivers keep their own copy of what is uploaded until it is there, so copies run in the background from any memory. Pinned
-memory keeps PyTorch's contract: tensors in whole pages of their own, which know that they are pinned.
+Drivers keep their own copy of uploaded data until the transfer is done, so copies from any memory are asynchronous.
+Pinned memory keeps PyTorch's contract: tensors in separate whole pages, registered as pinned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import flambeau as fb
 from flambeau import _C
 
 _lock = threading.Lock()
-_ranges: list[tuple[int, int]] = []  # beginnings and ends, in order
+_ranges: list[tuple[int, int]] = []  # beginnings and ends, sorted
 
 
 def _forget(where: tuple[int, int]) -> None:
@@ -35,7 +35,7 @@ def is_pinned(tensor: Any) -> bool:
 
 
 def pin(tensor: Any, device: Any = None) -> Any:
-    """The tensor in pinned memory: itself, if it is there."""
+    """The tensor in pinned memory; unchanged if it is already there."""
     if tensor.device.type != "cpu":
         raise RuntimeError(f"pin_memory: cannot pin a tensor on '{tensor.device}', only dense CPU tensors can be pinned")
     if device is None and not fb.accelerator.is_available():
@@ -59,7 +59,7 @@ def pin(tensor: Any, device: Any = None) -> Any:
 
 
 def pin_all(data: Any, device: Any = None) -> Any:
-    """Containers with their tensors in pinned memory; what has a pin_memory() of its own is asked."""
+    """Containers with their tensors in pinned memory; calls pin_memory() of objects that have it."""
     if isinstance(data, _C.Tensor):
         return pin(data, device)
     if isinstance(data, (str, bytes)):

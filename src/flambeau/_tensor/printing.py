@@ -136,7 +136,7 @@ def printoptions(**options):
 
 
 def tensor_repr(t):
-    """The text of a tensor: its values, then what cannot be read off them (size, dtype, device, gradient)."""
+    """The text of a tensor: its values, then what they do not show (size, dtype, device, gradient)."""
     foreign = type(t).__module__.partition(".")[0] != "flambeau"
     prefix = f"{type(t).__name__}(" if foreign else _PREFIX
     if t.device.type == "meta":
@@ -150,7 +150,7 @@ def tensor_repr(t):
 
 
 def tensor_format(t, spec):
-    """`format(t, spec)`: a 0-d tensor formats as the number it holds, any other takes only the empty spec."""
+    """`format(t, spec)`: a 0-d tensor formats like its number, any other accepts only the empty spec."""
     if t.dim() == 0 and t.device.type != "meta":
         return format(t.item(), spec)
     if spec:
@@ -184,7 +184,7 @@ def _shown_values(t, summarize):
 
 
 def _storage_dtype(dtype):
-    """Of a dtype that NumPy lacks and that converts as a whole: an integer dtype of its size; None for the others."""
+    """For a dtype that NumPy lacks and that converts as a whole, an integer dtype of its size; None for others."""
     import flambeau as fb
 
     if dtype == fb.complex32:
@@ -193,7 +193,7 @@ def _storage_dtype(dtype):
 
 
 def _value_of(bits, dtype):
-    """The few elements that are shown, from their bits, as float32 or complex64."""
+    """The elements to print, from their bits, as float32 or complex64."""
     import flambeau as fb
 
     wide = fb.complex64 if dtype.is_complex else fb.float32
@@ -214,7 +214,7 @@ def _edge_indices(size):
 
 
 def _formatter(values):
-    """Returns (text of one value, width of a column) for the values that will be shown."""
+    """Returns (text of one value, width of a column) for the values to print."""
     if values.dtype.kind == "c":
         return _complex_formatter(values)
     if values.dtype.kind == "f":
@@ -225,7 +225,7 @@ def _formatter(values):
 
 
 def _float_formatter(values):
-    """One notation for all values: whole numbers as `3.`, fixed point, or scientific when magnitudes lie far apart."""
+    """One notation for all values: integers as `3.`, fixed point, or scientific if magnitudes differ much."""
     counted = values[np.isfinite(values) & (values != 0)].astype(np.float64)
     precision = _options.precision
     whole, scientific = True, False
@@ -277,7 +277,7 @@ def _nested_text(values, shape, summarize, indent, text, width):
     parts = [_nested_text(v, shape[1:], summarize, indent + 1, text, width) for v in values]
     if summarize and shape[0] > 2 * edge:
         parts.insert(edge, "...")
-    # One empty line more for each further dimension keeps the blocks apart.
+    # An additional empty line per further dimension separates the blocks.
     return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
@@ -302,7 +302,7 @@ def _suffixes(t):
     if t.device.type == "meta":
         obvious = (default,)
     elif t.numel() == 0:
-        # No element shows the rank or the dtype.
+        # Without elements, the rank and dtype must be shown.
         if t.dim() != 1:
             suffixes.append(f"size={tuple(t.shape)}")
         obvious = (default,)

@@ -104,7 +104,7 @@ def _current_index() -> int:
 
 
 def _device(given: Any) -> Any:
-    """A device that is an accelerator, the current one for None."""
+    """A device that is an accelerator; the current one for None."""
     if given is None or isinstance(given, int):
         current = current_accelerator()
         if current is None:

@@ -1,4 +1,4 @@
-"""Calls of formulas and kernels: arguments, devices, and gradients given by name."""
+"""Calls of users' formulas and kernels: arguments, devices, and gradients by name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def bind(op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: d
 
 
 def records(values: Sequence[Any]) -> bool:
-    """Whether a call is for autograd or for a transform, such as vmap."""
+    """Whether autograd or a transform such as vmap must see the call."""
     tensors = [value for value in values if isinstance(value, _C.Tensor)]
     return any(hasattr(type(t), "__flambeau_function__") or t.requires_grad for t in tensors)
 
 
 def common_device(op: str, tensors: Mapping[str, Any], numbers: bool = True) -> Any:
-    """The device of all tensors; 0-d ones on the CPU go along with any if they count as numbers."""
+    """The device of all tensors; 0-d ones on the CPU are accepted with any device if they count as numbers."""
     found: dict[str, Any] = {}
     for name, tensor in tensors.items():
         if not (numbers and tensor.dim() == 0 and tensor.device.type == "cpu"):
@@ -44,7 +44,7 @@ def common_device(op: str, tensors: Mapping[str, Any], numbers: bool = True) -> 
 
 
 def call_by_name(op: str, function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
-    """Calls a function with those of the values that its parameters name."""
+    """Calls a function with the values that its parameters name."""
     names = getattr(function, "arguments", None)
     if names is None:
         names = tuple(inspect.signature(function).parameters)
@@ -56,7 +56,7 @@ def call_by_name(op: str, function: Callable[..., Any], known: Mapping[str, Any]
 def gradients_of(
     op: str, function: Callable[..., Any], known: Mapping[str, Any], values: Sequence[Any], needed: Sequence[bool]
 ) -> list[Any]:
-    """What a gradient function gives for each value of a call: one result, or as many as there are tensors."""
+    """The gradients returned by a gradient function, one per value of a call."""
     made = call_by_name(f"{op}, gradient", function, known)
     tensors = [i for i, value in enumerate(values) if isinstance(value, _C.Tensor)]
     grads = list(made) if isinstance(made, tuple | list) else [made]

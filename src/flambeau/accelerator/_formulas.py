@@ -1,4 +1,4 @@
-"""Ops from formulas of users: elementwise, on every device, with a gradient."""
+"""Elementwise ops from users' formulas, on every device, with gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flambeau.autograd.function import Function
 from flambeau.errors import ArgumentError, DTypeError
 
 _HEAD = re.compile(r"\s*([A-Za-z]\w*)\s*\(([^()]*)\)\s*=(?!=)(.*)", re.DOTALL)
-_MOST_TENSORS = 7  # of a kernel
+_MOST_TENSORS = 7  # per kernel
 
 
 class Formula:
@@ -51,7 +51,7 @@ class Formula:
 
     def _setup(self, tree: Tree, gradient: Any) -> None:
         self._tree, self._text, self._floats = tree, text_of(tree), needs_floats(tree)
-        self._grad, self._out = "grad", "out"  # what gradient formulas call them
+        self._grad, self._out = "grad", "out"  # the names in gradient formulas
         self._gradient: Any = None
         self._own: dict[str, Tree] = {}
         self._slopes: dict[str, Formula | None] = {}
@@ -72,7 +72,7 @@ class Formula:
         return self
 
     def _slope(self, argument: str) -> Formula | None:
-        """The gradient for an argument as a formula of arguments, `out` and `grad`; None where it is 0."""
+        """The gradient for an argument as a formula of arguments, `out` and `grad`; None if it is 0."""
         if argument not in self._slopes:
             tree = self._own.get(argument)
             if tree is None:
@@ -142,7 +142,7 @@ def _whole() -> frozenset[Any]:
 
 
 def _result_dtype(values: Iterable[Any], floats: bool) -> Any:
-    """What the values promote to: tensors with dimensions come first, then 0-d ones, then numbers, as in every op."""
+    """The dtype the values promote to: tensors with dimensions first, then 0-d ones, then numbers, as in every op."""
     found: list[Any] = [None, None, None]
     for value in values:
         if isinstance(value, _C.Tensor):
@@ -164,7 +164,7 @@ def _result_dtype(values: Iterable[Any], floats: bool) -> Any:
 
 
 class _Formula(Function):
-    """A formula in the graph: backward is formulas too, so it can be differentiated again."""
+    """A formula in the graph: its backward consists of formulas, so it can be differentiated again."""
 
     generate_vmap_rule = True
 

@@ -1,4 +1,4 @@
-"""Ops from kernels of users: the text of what one item does, on every device."""
+"""Ops from users' kernels: the text for one item, on every device."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Kernel:
         return results
 
     def _explained(self, said: str, device: Any) -> str:
-        """What a compiler said, with the line of the text that it means."""
+        """A compiler's message, with the line of the text it refers to."""
         message = f"{self.name}: the kernel cannot be built for '{device}'"
         place = re.search(rf"{re.escape(self.name)}(\.functions)?\"?[:(](\d+)", said)
         if place:
@@ -168,7 +168,7 @@ class _Kernel(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], kernel: Kernel, *values: Any) -> Any:
-        """One call for each example."""
+        """One call per example."""
         rows = []
         for i in range(info.batch_size):
             own = [value if dim is None else value.select(dim, i) for value, dim in zip(values, in_dims[1:], strict=True)]

@@ -1,4 +1,4 @@
-"""What formulas of users may say: operators and functions, their ops, their names in kernels, and their derivatives."""
+"""The vocabulary of users' formulas: operators and functions with ops, names in kernels, and derivatives."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _LOGIC = {"&&": "logical_and", "||": "logical_or"}
 
 
 def parse(op: str, text: str, names: tuple[str, ...]) -> Tree:
-    """The tree of a formula; says what it does not know."""
+    """The tree of a formula; raises an error for unknown names."""
     try:
         tree = _C.parse_formula(text)
     except ValueError as error:
@@ -120,7 +120,7 @@ def mentions(tree: Tree, name: str) -> bool:
 
 
 def text_of(tree: Tree) -> str:
-    """The formula in the words of kernels."""
+    """The formula in the vocabulary of kernels."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, float):
@@ -133,11 +133,11 @@ def text_of(tree: Tree) -> str:
     return f"({name}{parts[0]})" if len(parts) == 1 else f"({parts[0]} {name} {parts[1]})"
 
 
-# ---- by ops, where there is no kernel --------------------------------------------------------------------------------
+# ---- by ops, if there is no kernel -----------------------------------------------------------------------------------
 
 
 def evaluate(tree: Tree, values: dict[str, Any], dtype: Any) -> Any:
-    """The value of a formula by one op per word: a tensor, or a number where there are only numbers."""
+    """The value of a formula, computed by one op per function: a tensor, or a number if there are only numbers."""
 
     def number(value: Any) -> Any:
         return value.to(dtype) if isinstance(value, _C.Tensor) and value.dtype == fb.bool else value
@@ -167,7 +167,7 @@ def evaluate(tree: Tree, values: dict[str, Any], dtype: Any) -> Any:
         if len(parts) == 1:
             return -parts[0] if name == "-" else parts[0]
         if not any(isinstance(part, _C.Tensor) for part in parts):
-            parts[0] = tensor(parts[0])  # numbers alone divide as tensors do
+            parts[0] = tensor(parts[0])  # numbers divide like tensors
         a, b = parts
         return a + b if name == "+" else a - b if name == "-" else a * b if name == "*" else a / b
 
@@ -200,7 +200,7 @@ def _sum(a: Tree, b: Tree, sign: str = "+") -> Tree:
 
 
 def product(a: Tree, b: Tree) -> Tree:
-    """a * b, where it is not one of them."""
+    """a * b, simplified if one of them is 1."""
     if a == 0.0 or b == 0.0:
         return 0.0
     return b if a == 1.0 else a if b == 1.0 else ("*", a, b)

@@ -12,7 +12,7 @@ from flambeau.amp.autocast_mode import _cast, autocast
 
 
 def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, run under autocast as the lists say for its name; the function itself if they say nothing."""
+    """The function with autocast as listed for its name; the function itself if it is not listed."""
     if name not in _lists.LOW and name not in _lists.FLOAT32:
         return function
     here = _state._state

@@ -1,4 +1,4 @@
-"""What autocast has switched on, per thread."""
+"""The state of autocast, per thread."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = [
     "set_autocast_enabled", "set_autocast_gpu_dtype",
 ]  # fmt: skip
 
-# Devices whose names programs may use, with the dtype that autocast chooses there.
+# Devices that programs may name, with the dtype that autocast uses there.
 DEFAULT_DTYPES = {
     "cpu": fb.bfloat16, "sim": fb.bfloat16, "opencl": fb.bfloat16, "cuda": fb.float16, "xpu": fb.float16, "mps": fb.float16,
 }  # fmt: skip
 
 
 def exists(device_type: str) -> bool:
-    """Whether tensors can be on such a device here."""
+    """Whether tensors can be on such a device on this machine."""
     return device_type in ("cpu", "sim") or (
         device_type in ("opencl", "cuda") and bool(_C.accelerator_count(fb.device(device_type)))
     )
@@ -54,7 +54,7 @@ def enabled_kinds() -> list[str]:
 
 
 def _tell_core() -> None:
-    """The casts are made where ops are called, in the core, which has its own copy of what holds for this thread."""
+    """Passes this thread's state to the core, which casts the arguments of ops."""
     kinds = [(fb.device(kind), get_autocast_dtype(kind)) for kind in enabled_kinds()]
     _C.set_autocast(kinds, _state.cache_enabled)
 

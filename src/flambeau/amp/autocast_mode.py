@@ -75,7 +75,7 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
-        # A stack, so that one object can be entered again inside of its own block.
+        # A stack, so that one object can be entered again inside its own block.
         self._before: list[tuple[bool, Any, bool]] = []
 
     def __enter__(self) -> Self:
@@ -108,7 +108,7 @@ class autocast:
 
 
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
-    """Every tensor in nested containers in another dtype, as far as autocast would cast it."""
+    """Casts every tensor in nested containers that autocast would cast."""
     if isinstance(value, Tensor):
         fits = value.is_floating_point() and value.device.type == device_type and value.dtype != fb.float64
         return value.to(dtype) if fits else value

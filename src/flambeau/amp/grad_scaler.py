@@ -160,7 +160,7 @@ class GradScaler:
             raise errors.StateError("GradScaler.unscale_: called twice for this optimizer; call update() in between")
         if state["stage"] is OptState.STEPPED:
             raise errors.StateError("GradScaler.unscale_: called after step(); call it before")
-        # The reciprocal is rounded to the scale's precision, as it is where the scale lives on a device.
+        # The reciprocal is rounded to the scale's precision, as on a device.
         inv_scale = scale.double().reciprocal().float().item()
         state["found_inf_per_device"] = self._unscale_grads(optimizer, inv_scale, allow_fp16=False)
         state["stage"] = OptState.UNSCALED
@@ -209,7 +209,7 @@ class GradScaler:
     def _step_that_unscales(
         self, optimizer: Any, state: dict[str, Any], scale: Tensor, *args: Any, **kwargs: Any
     ) -> Any:
-        """The step of an optimizer that divides by `grad_scale` and looks at `found_inf` itself."""
+        """The step of an optimizer that divides by `grad_scale` and checks `found_inf` itself."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             warnings.warn(
                 "GradScaler.step: the argument grad_scaler of an optimizer's step is deprecated; read self.grad_scale and "
@@ -417,7 +417,7 @@ class GradScaler:
         self.__dict__.update(state)
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
-        """Looks at the gradients without changing them."""
+        """Checks the gradients without changing them."""
         state = self._per_optimizer_states[id(optimizer)]
         state["found_inf_per_device"] = self._unscale_grads(optimizer, 1.0, allow_fp16=True)
         return state["found_inf_per_device"]

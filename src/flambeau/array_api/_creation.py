@@ -83,7 +83,7 @@ def asarray(
 
 
 def _buffer(obj: Any) -> np.ndarray | None:
-    """The memory behind ``obj`` as a NumPy array, without a copy; None if it shows none."""
+    """The memory of ``obj`` as a NumPy array, without a copy; None if it exposes none."""
     if isinstance(obj, (np.ndarray, np.generic)):
         return np.asarray(obj)
     try:
@@ -104,7 +104,7 @@ def _stacked(obj: object) -> Tensor:
 
 
 def _scalar_dtype(obj: object) -> fb.dtype | None:
-    """dtype of a lone Python scalar; for sequences None, which leaves the choice to ``tensor`` (the same rules)."""
+    """The dtype of a single Python scalar; None for sequences, for which ``tensor`` applies the same rules."""
     return default_for(obj) if isinstance(obj, (builtins.bool, int, float, complex)) else None
 
 

@@ -51,7 +51,7 @@ KINDS = {
     "numeric": SIGNED + UNSIGNED + REAL + COMPLEX,
 }
 
-# What functions ask of their arguments, beside the kinds of the standard.
+# Argument categories of functions, in addition to the kinds of the standard.
 ACCEPTS = {
     "any": KINDS["bool"] + KINDS["numeric"],
     "numeric": KINDS["numeric"],
@@ -118,7 +118,7 @@ def default_for(value: builtins.bool | int | float | complex) -> fb.dtype:
 
 
 def _join(a: fb.dtype, b: fb.dtype) -> fb.dtype | None:
-    """Meeting point of two dtypes in the standard's promotion lattice, None where they have none."""
+    """The common dtype of two dtypes in the standard's promotion lattice, None if there is none."""
     if a == b:
         return a
     for family in (SIGNED, UNSIGNED, COMPLEX):
@@ -152,7 +152,7 @@ def promote(name: str, a: fb.dtype, b: fb.dtype) -> fb.dtype:
 
 
 def scalar_dtype(name: str, value: object, dtype: fb.dtype) -> fb.dtype:
-    """The dtype a Python scalar takes beside an array of ``dtype``."""
+    """The dtype of a Python scalar combined with an array of ``dtype``."""
     if isinstance(value, builtins.bool):
         fits = dtype == bool
     elif isinstance(value, int):
@@ -175,7 +175,7 @@ def scalar_dtype(name: str, value: object, dtype: fb.dtype) -> fb.dtype:
 
 
 def check_dtype(name: str, dtype: object) -> fb.dtype:
-    """``dtype``, if it is one. Python's ``bool`` passes for the only dtype it can mean, since SciPy relies on that."""
+    """``dtype``, checked. Python's ``bool`` is accepted for the dtype, since SciPy relies on that."""
     if dtype is builtins.bool:
         return bool
     if not isinstance(dtype, fb.dtype):

@@ -18,7 +18,7 @@ class Info:
     """Answers about capabilities, devices and dtypes."""
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """Which optional parts of the standard are there, all of them, and how many axes an array may have."""
+        """Whether the optional parts of the standard are supported (all are), and the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> fb.device:
@@ -56,7 +56,7 @@ class Info:
 
 
 def _known(device: fb.device | str | None) -> None:
-    """An unknown device is an error; all known ones have all dtypes."""
+    """Raises an error for an unknown device; all known ones support all dtypes."""
     if device is not None:
         fb.device(device)
 

@@ -25,10 +25,10 @@ Axis = int | tuple[int, ...] | None
 def reduced(
     name: str, x: Tensor, axis: Axis, keepdims: bool, reduce: Callable[[Tensor, tuple[Any, ...], bool], Tensor]
 ) -> Tensor:
-    """``reduce(x, dims, keepdim)`` over the axes that ``axis`` means.
+    """``reduce(x, dims, keepdim)`` over the axes given by ``axis``.
 
-    No axes at all, as in a zero-dimensional array or with ``axis=()``, means every element on its own, where PyTorch's
-    functions take an empty ``dim`` as all of them: so the elements get an axis of size one to reduce over.
+    No axes at all, as in a zero-dimensional array or with ``axis=()``, means every element separately, whereas
+    PyTorch's functions interpret an empty ``dim`` as all: so an axis of size one is added to reduce over.
     """
     axes = axes_tuple(name, axis, x.ndim)
     return reduce(x, axes, bool(keepdims)) if axes else reduce(fb.unsqueeze(x, -1), (-1,), False)
@@ -44,7 +44,7 @@ def sum_dtype(name: str, x: Tensor, dtype: fb.dtype | None) -> fb.dtype:
 
 
 def _truth(name: str, x: Tensor) -> Tensor:
-    """``x`` as booleans, because PyTorch's all and any of uint8 give uint8."""
+    """``x`` as booleans, because PyTorch's all and any of uint8 return uint8."""
     return x if array(name, x).dtype == fb.bool else x != 0
 
 

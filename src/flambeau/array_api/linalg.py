@@ -282,7 +282,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
         raise ArgumentError(f"solve: shapes {tuple(x1.shape)} and {tuple(x2.shape)} do not make a system of equations")
     columns = x2[:, None] if x2.ndim == 1 else x2
     stack = broadcast_shapes(tuple(x1.shape[:-2]), tuple(columns.shape[:-2]))
-    # one rank for both, so that a stack of columns is not taken for a stack of vectors
+    # the same rank for both, so that a stack of columns is not mistaken for a stack of vectors
     x1 = fb.broadcast_to(x1, (*stack, *x1.shape[-2:]))
     columns = fb.broadcast_to(columns, (*stack, *columns.shape[-2:]))
     result = fb.linalg.solve(x1, columns)

@@ -42,7 +42,7 @@ _LAZY = ("forward_ad", "functional", "graph", "profiler")
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    """One tensor or gradient edge, or any iterable of them: a list, a generator, a ParameterList; of a dict the values."""
+    """One tensor or gradient edge, or any iterable of them (list, generator, ParameterList); of a dict the values."""
     if value is None or isinstance(value, (Tensor, _edge_type())) or isinstance(value, str) or not isinstance(value, Iterable):
         return (value,)
     return tuple(value.values() if isinstance(value, dict) else value)
@@ -55,7 +55,7 @@ def _edge_type():
 
 
 def _start(outputs: tuple[Any, ...], gradients: tuple[Any, ...], op: str, batched: bool = False) -> tuple[Any, ...]:
-    """The gradients to start from: ones for scalars, those given otherwise, checked against the outputs."""
+    """The initial gradients: ones for scalars, otherwise those given, checked against the outputs."""
     if len(gradients) != len(outputs):
         raise RuntimeError(f"{op}: got {len(outputs)} tensors and {len(gradients)} gradients")
     result = []
@@ -101,7 +101,7 @@ def _ones(shape, dtype):
 
 
 def _with_tangents() -> bool:
-    """Whether gradients have tangents too, which travel along what is recorded: some tensor is dual."""
+    """Whether gradients need tangents, because some tensor is dual."""
     forward_ad = _sys.modules.get("flambeau.autograd.forward_ad")
     return forward_ad is not None and bool(forward_ad._state.duals)
 
@@ -163,12 +163,12 @@ def backward(
 
 
 def _inside_vmap(values: tuple[Any, ...]) -> bool:
-    """Whether one of the tensors stands for many examples."""
+    """Whether one of the tensors is batched by vmap."""
     return any(hasattr(type(v), "__flambeau_function__") for v in values)
 
 
 def _of_sparse(outputs: tuple[Any, ...], inputs: tuple[Any, ...] | None) -> Any:
-    """For sparse tensors among them: what they keep, which is what has a history; else None."""
+    """The stored parts of sparse tensors among them, which carry the history; None without sparse tensors."""
     if not any(hasattr(type(v), "_with_grad") for v in (*outputs, *(inputs or ()))):
         return None
     from flambeau.sparse._gradients import Kept
@@ -278,7 +278,7 @@ def _stack(column):
 
 
 class _VariableType(type):
-    """Old code asks isinstance(x, Variable): every tensor is one."""
+    """Old code checks isinstance(x, Variable): true for every tensor."""
 
     def __instancecheck__(cls, obj: Any) -> bool:
         return isinstance(obj, Tensor)
@@ -302,7 +302,7 @@ class Variable(metaclass=_VariableType):
         return data.detach().requires_grad_(requires_grad)
 
     class _execution_engine:
-        """What libraries reach for: a call at the end of the backward that runs."""
+        """Used by libraries: queues a callback for the end of the running backward."""
 
         queue_callback = staticmethod(_C.queue_callback)
 

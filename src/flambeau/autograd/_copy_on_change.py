@@ -1,4 +1,4 @@
-"""Sees changes in place before they happen, for autograd.graph.allow_mutation_on_saved_tensors."""
+"""Intercepts in-place changes before they happen, for autograd.graph.allow_mutation_on_saved_tensors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CopyOnChange(TorchFunctionMode):
         self._before_change = before_change
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Looks at a call before it runs."""
+        """Inspects a call before it runs."""
         kwargs = kwargs or {}
         targets = list(_tensors(self._changed(func, args, kwargs)))
         if targets:
@@ -51,6 +51,6 @@ class CopyOnChange(TorchFunctionMode):
         if name.startswith("_fused_"):  # an optimizer's step
             return (*args, *kwargs.values())
         in_place = name == "__setitem__" or name.endswith("_") and not name.endswith("__")
-        # relu(x, True): a copy too many is cheap, one too few is an error in backward.
+        # relu(x, True): an extra copy is cheap, a missing one is an error in backward.
         option = kwargs.get("inplace") or isinstance(func, types.FunctionType) and any(a is True for a in args[1:])
         return args[:1] or kwargs.values() if in_place or option else ()

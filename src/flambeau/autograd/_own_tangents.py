@@ -1,7 +1,7 @@
 """Runs the jvp of an autograd.Function inside forward_ad.dual_level().
 
-Tangents of recorded ops are found by two reverse passes. A Function with a jvp of its own says instead what the tangents
-of its outputs are: these become dual tensors themselves, and the passes stop there (`_state.pushing`).
+Tangents of recorded ops are found by two reverse passes. A Function with a jvp defines the tangents of its outputs
+instead: these become dual tensors themselves, and the passes stop there (`_state.pushing`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _check_memory(
     cls: type[Any], tangent: Tensor, output: Tensor, inputs: tuple[Tensor | None, ...], tangents: list[Tensor | None],
     changed: list[bool], dirty: set[int],
 ) -> None:  # fmt: skip
-    """Tangents share memory as the values do: later changes in place then reach both."""
+    """Tangents must share memory in the same way as values: later in-place changes then affect both."""
     for x, t, in_place in zip(inputs, tangents, changed, strict=True):
         if x is None or t is None:
             continue

@@ -21,7 +21,7 @@ class _Node:
     def __init__(self, key: int, kind: str, lines: list[str]) -> None:
         self.key, self.kind, self.lines = key, kind, lines
         self.below: list[tuple[_Node, str]] = []  # the direction of backward
-        self.ways: list[list[_Node]] = []  # for each of these the nodes and points it passes
+        self.ways: list[list[_Node]] = []  # for each of these, the nodes and points on the way
         self.layer, self.x, self.y = 0, 0.0, 0.0
         self.width = max(len(line) for line in lines) * _CHAR + 2 * _PAD
         self.height = len(lines) * _LINE + 2 * _PAD - 4
@@ -46,7 +46,7 @@ class GraphPicture:
         return f"GraphPicture({self.num_nodes} nodes; .svg, .dot, .save(path))"
 
     def save(self, path: str | Path, format: str | None = None) -> Path:
-        """Writes the picture; the format is that of the file's ending, 'svg' or 'dot', unless given."""
+        """Writes the picture; the format is that of the file extension, 'svg' or 'dot', unless given."""
         path = Path(path)
         chosen = format or path.suffix.lstrip(".") or "svg"
         if chosen not in ("svg", "dot"):
@@ -160,7 +160,7 @@ def _title(op: Any) -> str:
 
 
 def _saved(op: Any) -> list[tuple[str, Tensor]]:
-    """Tensors an op keeps for backward, by name; none once they are freed."""
+    """Tensors saved by an op for backward, by name; none once they are freed."""
     try:
         return [(name, x) for name, x in op._saved() if isinstance(x, Tensor)]
     except RuntimeError:
@@ -171,9 +171,9 @@ def _saved(op: Any) -> list[tuple[str, Tensor]]:
 
 
 def _arrange(nodes: list[_Node]) -> None:
-    """Layers by the longest way from an output; within a layer nodes sit near those they are joined with.
+    """Layers by the longest path from an output; within a layer nodes are near those they are connected to.
 
-    An edge over several layers gets a point in each, which takes part in the layout and keeps boxes out of its way.
+    An edge across several layers gets a point in each, which takes part in the layout and keeps boxes out of its way.
     """
     _layers_by_longest_way(nodes)
     layers: list[list[_Node]] = [[] for _ in range(1 + max(node.layer for node in nodes))]
@@ -231,7 +231,7 @@ def _layers_by_longest_way(nodes: list[_Node]) -> None:
 
 
 def _stack(layers: list[list[_Node]]) -> None:
-    """Layers under each other, nodes in any order to begin with."""
+    """Stacks layers, with nodes in any initial order."""
     y = _PAD
     for layer in layers:
         height = max(n.height for n in layer)

@@ -12,13 +12,13 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 __dir__ = __all__.copy
 
 
-# Not empty while anomalies are sought somewhere: modules then say where they are.
+# Not empty while anomaly detection is on: modules then report where they are.
 watching: list[bool] = []
 _running = threading.local()
 
 
 class inside:
-    """While a module runs: messages carry its path from the outermost module, which goes by its class."""
+    """Active while a module runs: messages contain its path from the outermost module, which is shown by its class."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

@@ -25,24 +25,24 @@ __dir__ = __all__.copy
 
 
 class Dual(NamedTuple):
-    """A dual tensor of the open level."""
+    """A dual tensor of the active level."""
 
     tensor: Tensor
     tangent: Tensor
-    source: Tensor  # what its history begins with: the tensor itself may be changed in place
-    version: int  # that of the tensor before any change
+    source: Tensor  # the root of its history: the tensor itself may be changed in place
+    version: int  # the tensor's version before any change
 
 
 class _State(threading.local):
-    duals: list[Dual] | None = None  # of the level that is open, or None
-    pushing = False  # tangents are being pushed: what a Function's jvp said is not looked behind
+    duals: list[Dual] | None = None  # of the active level, or None
+    pushing = False  # tangents are being pushed: do not look behind the jvp of a Function
 
 
 _state = _State()
 
 
 def __getattr__(name: str) -> int:
-    if name == "_current_level":  # what tests and libraries look at: -1 outside of any level
+    if name == "_current_level":  # read by tests and libraries: -1 outside of any level
         return -1 if _state.duals is None else 0
     raise AttributeError(f"module 'flambeau.autograd.forward_ad' has no attribute '{name}'")
 
@@ -156,7 +156,7 @@ _Alias: Any = None
 
 
 def alias(source: Tensor) -> Tensor:
-    """A tensor on the same memory that is no leaf and no view, so that it may be changed in place."""
+    """A non-leaf, non-view tensor on the same memory, so that it may be changed in place."""
     global _Alias
     if _Alias is None:
 

@@ -36,7 +36,7 @@ class FunctionCtx:
         self._dirty: tuple[Any, ...] = ()
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
-        self._materialize_non_diff_grads = True  # zeros for outputs that mark_non_differentiable named, too
+        self._materialize_non_diff_grads = True  # zeros also for outputs that mark_non_differentiable named
         self._freed = False
         self._node: Any = None
         self._inputs: tuple[bool, ...] = ()
@@ -298,7 +298,7 @@ class Function(FunctionCtx):
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
-    # setup_context sees the defaults of arguments that were left away.
+    # setup_context gets the defaults of omitted arguments.
     places: Any = _places
     if kwargs or separate and len(args) < places(cls):
         args, kwargs = _as_positional(cls, separate, args, kwargs)
@@ -328,7 +328,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _own_tangents_of(cls: type[Function], tensors: tuple[Tensor | None, ...]) -> Any:
-    """What runs cls.jvp after forward; None where no input has a tangent. Looked for before forward changes its inputs."""
+    """A function to run cls.jvp after forward; None if no input has a tangent. Called before forward changes inputs."""
     forward_ad = sys.modules.get("flambeau.autograd.forward_ad")
     if forward_ad is None or not forward_ad._state.duals:
         return None
@@ -337,7 +337,7 @@ def _own_tangents_of(cls: type[Function], tensors: tuple[Tensor | None, ...]) ->
         return None
     from flambeau.autograd._own_tangents import run_jvp
 
-    # jvp may change tangents in place. That of a copy, say, is found to be that of the original itself.
+    # jvp may change tangents in place. The tangent of a copy, for example, may be that of the original itself.
     given = {dual.tangent.untyped_storage().data_ptr() for dual in forward_ad._state.duals}
     duals = {id(dual.tensor) for dual in forward_ad._state.duals}
     tangents = [
@@ -356,7 +356,7 @@ def _two_backwards(ctx: Any, *gradients: Any) -> Any:
 
 
 def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Keyword arguments in their places, as backward returns a gradient for each; keyword-only ones stay."""
+    """Keyword arguments as positional ones, as backward returns a gradient for each; keyword-only ones stay."""
     signature = inspect.signature(cls.forward)
     bound = signature.bind(*(() if separate else (None,)), *args, **kwargs)
     bound.apply_defaults()
@@ -364,7 +364,7 @@ def _as_positional(cls: Any, separate: bool, args: tuple[Any, ...], kwargs: dict
 
 
 def _all_positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments for a rule of vmap, which has no place for keyword-only ones."""
+    """The arguments for a batching rule, which has no keyword-only ones."""
     args, rest = _as_positional(cls, cls.setup_context is not Function.setup_context, args, kwargs)
     left = sorted(rest.keys() & kwargs.keys())
     if left:
@@ -384,7 +384,7 @@ def _places(cls: type[Function]) -> int:
 
 @functools.lru_cache(4096)  # keeps the classes alive
 def _context_type(cls: type[Function]) -> type[FunctionCtx]:
-    """Contexts see the static helpers and constants of their Function, as in ctx.scale."""
+    """A context type with the static helpers and constants of the Function, as in ctx.scale."""
     names = {
         k: v for base in reversed(cls.__mro__[: cls.__mro__.index(Function)]) for k, v in vars(base).items()
         if not k.startswith("__") and k not in ("forward", "backward", "vjp", "jvp", "vmap", "setup_context", "apply")
@@ -395,7 +395,7 @@ def _context_type(cls: type[Function]) -> type[FunctionCtx]:
 def _record_outputs(
     ctx: Any, cls: type[Any], tensors: tuple[Any, ...], outputs: tuple[Any, ...], record: bool, separate: bool
 ) -> tuple[Any, ...]:
-    """Gives the outputs their history and keeps what was asked for."""
+    """Sets the history of the outputs and saves the requested tensors."""
     dirty = {id(t) for t in ctx._dirty}
     constant = {id(t) for t in ctx._non_differentiable}
     given = {id(t): t for t in tensors if t is not None}
@@ -405,7 +405,7 @@ def _record_outputs(
                 f"{cls.__name__}: mark_dirty received a tensor that was not an input. Only tensors that were passed to forward can be "
                 "changed in place for the caller"
             )
-            if t._is_view():  # the history of its base, which nobody sees, would have to change
+            if t._is_view():  # the history of its base, which no one sees, would have to change
                 raise StateError(message)
             strict_or_warn(message, StateError)
             continue
@@ -427,7 +427,7 @@ def _record_outputs(
                 f"{cls.__name__} input that has been returned as-is as output is being saved for backward or jvp, which does not work with "
                 "setup_context: return and save x.view_as(x)"
             )
-        # An input handed back as it is becomes a new tensor on the same memory: its history is the function's.
+        # An input returned unchanged becomes a new tensor on the same memory: its history is the function's.
         if isinstance(o, Tensor) and id(o) in given and id(o) not in dirty and record:
             with no_grad():
                 o = o.view_as(o)
@@ -445,11 +445,12 @@ def _record_outputs(
             continue
         smooth = id(original) not in constant and (o.is_floating_point() or o.is_complex())
         metas.append((tuple(o.shape), o.dtype, o.device) if smooth or ctx._materialize_non_diff_grads else None)
-        # An input handed back as it is stays an input for save_for_backward: it has a history of its own.
+        # An input returned unchanged stays an input for save_for_backward: it has its own history.
         places[id(o)] = i
         _C.set_output(node, o, id(original) in dirty, smooth)
     ctx._outputs = tuple(metas)
-    to_save, ctx._to_save = ctx._to_save, ()  # first: packing a result may raise, and what led back to ctx would stay
+    # first: packing a result may raise, and a reference back to ctx would remain
+    to_save, ctx._to_save = ctx._to_save, ()
     ctx._dirty = ctx._non_differentiable = ()
     ctx._saved = tuple(
         None if t is None
@@ -461,13 +462,13 @@ def _record_outputs(
 
 
 class _Kept:
-    """Keeps a tensor that is made of others, say a sparse one: the object itself, since it has no memory to keep."""
+    """Saves a composite tensor, such as a sparse one: the object itself, since it has no memory to save."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
     def unpack(self) -> Tensor:
-        """The tensor that was kept."""
+        """The saved tensor."""
         return self.tensor
 
 
@@ -496,7 +497,7 @@ def once_differentiable(function: Any) -> Any:
 
 
 class _OnceOnly(Function):
-    """Passes values through; its backward refuses."""
+    """Passes values through; its backward raises an error."""
 
     @staticmethod
     def forward(ctx: Any, *values: Any) -> Any:

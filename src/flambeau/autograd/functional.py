@@ -1,4 +1,4 @@
-"""Products with Jacobians and Hessians, and these matrices themselves, of functions of tensors.
+"""Products with Jacobians and Hessians of functions of tensors, and these matrices themselves.
 
 The functions of `fb.func` do the same as transformations; these take the point and return the result directly.
 """
@@ -36,7 +36,7 @@ def _same_form(values: Sequence[Any], several: bool) -> Any:
 
 
 def _prepared(inputs: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Inputs to differentiate: views that keep the connection with create_graph, new leaves without."""
+    """Inputs to differentiate: views connected to the originals with create_graph, new leaves otherwise."""
     fresh = []
     for x in inputs:
         if create_graph and x.requires_grad:
@@ -47,7 +47,7 @@ def _prepared(inputs: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...
 
 
 def _released(values: Any, create_graph: bool) -> Any:
-    """Results, without history unless asked for."""
+    """Results, without history unless requested."""
     if create_graph:
         return values
     if isinstance(values, Tensor):
@@ -56,7 +56,7 @@ def _released(values: Any, create_graph: bool) -> Any:
 
 
 def _vector(op: str, v: Any, like: Sequence[Tensor], several: bool, what: str) -> tuple[Tensor, ...]:
-    """The given vector, checked against what it multiplies; ones by default for a single element."""
+    """The given vector, checked against its counterpart; ones by default for a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             subject = "the user-provided function returns" if what == "output" else "the input to the user-provided function is"
@@ -79,7 +79,7 @@ def _vector(op: str, v: Any, like: Sequence[Tensor], several: bool, what: str) -
 
 
 def _gradients(outputs, inputs, vectors, create_graph, retain=True) -> tuple[Tensor | None, ...]:
-    """Gradients of the outputs that have any; None where an input has no influence."""
+    """Gradients of the outputs that require any; None for an input without influence."""
     kept = [(out, v) for out, v in zip(outputs, vectors, strict=True) if out is not None and out.requires_grad]
     if not kept:
         return (None,) * len(inputs)
@@ -89,7 +89,7 @@ def _gradients(outputs, inputs, vectors, create_graph, retain=True) -> tuple[Ten
 
 
 def _strict(op: str, create_graph: bool = False) -> str:
-    """How messages of strict mode end."""
+    """The end of strict mode's messages."""
     return f". {op}: strict=True{' and create_graph=True make' if create_graph else ' makes'} that an error"
 
 
@@ -97,7 +97,7 @@ _UNUSED = "The output of the user-provided function is independent of input {i}"
 
 
 def _check_dependent(op: str, tensors: Sequence[Tensor | None], strict: bool, constant: str, unused: str = _UNUSED) -> None:
-    """With strict, an error for what has no gradient (unused), or one without history (constant)."""
+    """With strict, raises an error if an input has no gradient (unused), or one without history (constant)."""
     if not strict:
         return
     for i, x in enumerate(tensors):
@@ -113,7 +113,7 @@ _SLOPE = "The jacobian of the user-provided function with respect to input {i} i
 
 
 def _filled(op: str, found, like, strict: bool, create_graph: bool, what: str) -> tuple[Tensor, ...]:
-    """Zeros for what is missing; errors with strict."""
+    """Replaces missing gradients by zeros; raises errors with strict."""
     result = []
     for i, (g, x) in enumerate(zip(found, like, strict=True)):
         if g is None and strict:
@@ -138,7 +138,7 @@ def _scalar(op: str, outputs: tuple[Tensor, ...], several: bool) -> None:
 
 
 def _transforms() -> Any:
-    """fb.func, loaded when it is needed."""
+    """fb.func, imported on demand."""
     import flambeau.func
 
     return flambeau.func
@@ -192,7 +192,8 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         points = _prepared(given, create_graph)
         several_out, outputs = _tuple(func(*points), "jvp", "outputs")
         _check_outputs("jvp", outputs, strict)
-        # The product with the transpose is linear in its vector; its derivative by the vector is the product wanted.
+        # The product with the transpose is linear in its vector; its derivative with respect to the vector is the
+        # wanted product.
         dummies = tuple(fb.zeros_like(out).requires_grad_() for out in outputs)
         pulled = _gradients(outputs, points, dummies, create_graph=True)
         _check_dependent("jvp", pulled, strict, "The gradient with respect to input {i} is independent of the inputs")

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Scope:
-    """A context manager that is a decorator too; generators run inside of it, but not what happens between their steps."""
+    """A context manager that is also a decorator; generators run inside it, but code between their steps does not."""
 
     def _fresh(self) -> Self:
         return type(self)()
@@ -195,7 +195,7 @@ class inference_mode(_Scope):
 
 
 class _Switch(_Scope):
-    """A setting that is kept for programs that ask for it, and changes nothing; set at once, as set_grad_enabled() is."""
+    """A setting without effect, stored for programs that query it; set at once, like set_grad_enabled()."""
 
     _now: bool
 

@@ -88,7 +88,7 @@ def gradcheck(
 
 
 def _of_kept(func: Callable[..., Any], given: tuple[Any, ...], masked: bool | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The function of the elements in the place of its sparse arguments, and these elements: the kept ones, or all."""
+    """The function in terms of the elements of its sparse arguments, and these elements: the stored ones, or all."""
     places: Any = [x if isinstance(x, Tensor) and x.layout is not fb.strided else None for x in given]
     if all(x is None for x in places):
         return func, given
@@ -112,7 +112,7 @@ def _of_kept(func: Callable[..., Any], given: tuple[Any, ...], masked: bool | No
 
 
 def _full(x: Any) -> tuple[Any, Tensor]:
-    """A tensor of the same layout that keeps every element, and which element each of its values is."""
+    """A tensor of the same layout that stores every element, and the position of each of its values."""
     numbers: Any = fb.arange(1, x.numel() + 1, dtype=fb.float64).reshape(x.shape)
     if x.layout is fb.sparse_coo:
         numbers = numbers.to_sparse(x.sparse_dim())
@@ -162,12 +162,12 @@ def _called(func: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
-    """Outputs that have gradients."""
+    """Differentiable outputs."""
     return [out for out in _called(func, inputs) if _differentiable(out)]
 
 
 def _floating(outputs: Sequence[Any]) -> list[Tensor]:
-    """Outputs of a dtype that could have gradients, as copies: an output may be an input that is about to move."""
+    """Outputs of a dtype that could have gradients, as copies: an output may be an input that will be changed."""
     return [out.detach().clone() for out in outputs if isinstance(out, Tensor) and (out.is_floating_point() or out.is_complex())]
 
 
@@ -177,7 +177,7 @@ def _tracked(outputs: Sequence[Any]) -> list[Tensor]:
 
 
 def _moved(func: Callable[..., Any], inputs: Sequence[Any], which: Callable[[tuple[Any, ...]], list[Tensor]]):
-    """A function of (input, change): the outputs with the input's memory changed for the time of the call."""
+    """A function of (input, change): the outputs with the input's memory changed for the duration of the call."""
 
     def run(x: Tensor, change: Callable[[Tensor], None]) -> list[Tensor]:
         memory = x.data
@@ -197,7 +197,7 @@ def _moved(func: Callable[..., Any], inputs: Sequence[Any], which: Callable[[tup
 
 
 def _numerical(func, inputs, x: Tensor, eps: float, which) -> list[list[Tensor]]:
-    """For each output the derivatives of its real (and imaginary) part by x: [output][part] of shape (x.numel(), out.numel())."""
+    """For each output the derivatives of its real (and imaginary) part by x: [output][part] of shape (x, out)."""
     run = _moved(func, inputs, which)
     columns: list[list[list[Tensor]]] = []
     sample = which(_called(func, inputs))
@@ -213,7 +213,7 @@ def _numerical(func, inputs, x: Tensor, eps: float, which) -> list[list[Tensor]]
 
 
 def _check_alike(sample: list[Tensor], *moved: list[Tensor]) -> None:
-    """Differences need outputs that look the same wherever the inputs are."""
+    """Differences need outputs with the same shape and dtype for all inputs."""
     for outputs in moved:
         for k, (there, here) in enumerate(zip(outputs, sample, strict=True)):
             for what in ("shape", "dtype"):
@@ -368,7 +368,7 @@ def _inner(a: Tensor, b: Tensor) -> float:
 
 
 def _check_constant(func, inputs, eps) -> bool:
-    """No output requires gradients: then none may depend on the inputs."""
+    """If no output requires gradients, none may depend on the inputs."""
     for x in _checked(inputs):
         for k, parts in enumerate(_numerical(func, inputs, x, eps, _floating)):
             if any(bool((table != 0).any()) for table in parts):
@@ -380,7 +380,7 @@ def _check_constant(func, inputs, eps) -> bool:
 
 
 def _check_zero_seed(outputs, inputs, check_dtypes: bool) -> None:
-    """Gradients are linear: zeros in, zeros out; and they look like their inputs."""
+    """Gradients are linear: zeros in, zeros out; and they have the shape and dtype of their inputs."""
     wanted = _checked(inputs)
     found = fb.autograd.grad(outputs, wanted, [fb.zeros_like(out) for out in outputs], retain_graph=True, allow_unused=True)
     for x, g in zip(wanted, found, strict=True):
@@ -421,12 +421,12 @@ _forgetful: Any = None
 
 
 def _forget(x: Tensor) -> Tensor:
-    """x, whose gradient does not come back."""
+    """x, without a gradient."""
     global _forgetful
     if _forgetful is None:
 
         class Forget(fb.autograd.Function):
-            """Forward is the identity, backward answers None."""
+            """Forward is the identity, backward returns None."""
 
             @staticmethod
             def forward(ctx, x):
@@ -441,7 +441,7 @@ def _forget(x: Tensor) -> Tensor:
 
 
 def _check_undefined(func, inputs) -> None:
-    """Backward of outputs some of which nobody used: nothing may come of it but zeros."""
+    """Backward with unused outputs must give only zeros."""
     wanted = _checked(inputs)
     count = len(_outputs(func, inputs))
     for missing in [set(range(count))] + ([{k} for k in range(count)] if count > 1 else []):
@@ -529,14 +529,14 @@ def gradgradcheck(
 
 
 def _check_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float, directions: int) -> None:
-    """Tangents along random directions, of one input at a time, against central differences."""
+    """Tangents along random directions, for one input at a time, against central differences."""
     forward_ad = fb.autograd.forward_ad
     points = [x.detach().clone() if _differentiable(x) else x for x in inputs]
     moving = [i for i, x in enumerate(inputs) if _differentiable(x)]
     for i in moving * directions:
         direction = _random_seed(points[i], False).detach()
         with forward_ad.dual_level():
-            # The others are dual too, with a zero: a function that differentiates by them needs them tracked.
+            # The others are dual too, with zero tangents: a function that differentiates by them needs them tracked.
             tangents = {j: direction.clone() if j == i else fb.zeros_like(points[j]) for j in moving}
             duals = [forward_ad.make_dual(x, tangents[j]) if j in tangents else x for j, x in enumerate(points)]
             outputs = [out for out in _called(func, duals) if isinstance(out, Tensor)]

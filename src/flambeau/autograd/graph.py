@@ -1,4 +1,4 @@
-"""The recorded graph: its nodes, hooks on them, and what happens to tensors kept for backward."""
+"""The recorded graph: its nodes, hooks on them, and tensors saved for backward."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ __dir__ = __all__.copy
 
 
 class Handle(RemovableHandle):
-    """A handle on hooks that the core keeps."""
+    """A handle on hooks stored by the core."""
 
     def __init__(self, remove: Callable[[], Any]) -> None:
         super().__init__(OrderedDict())
         self._remove: Callable[[], Any] | None = remove
 
     def remove(self) -> None:
-        """Takes the hook away; a second time does nothing."""
+        """Removes the hook; a second call does nothing."""
         if self._remove is not None:
             self._remove()
             self._remove = None
@@ -154,7 +154,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class _Handle:
-    """Stands for one tensor in one version that graphs keep; it lives as long as they do."""
+    """Represents one version of a tensor saved by graphs; it lives as long as they do."""
 
     __slots__ = ("__weakref__",)
 
@@ -184,7 +184,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         super().__init__(self._pack, self._unpack)
         self.cloned: weakref.WeakKeyDictionary[_Handle, Tensor] = weakref.WeakKeyDictionary()
         self.original: weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]] = weakref.WeakKeyDictionary()
-        # One handle for what many ops keep: the same elements in the same version.
+        # One handle for values saved by several ops: the same elements in the same version.
         self.tid_to_weakhandle: weakref.WeakValueDictionary[Any, _Handle] = weakref.WeakValueDictionary()
 
     def __enter__(self) -> Self:
@@ -204,7 +204,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         super().__exit__(*exc)
 
     def clear(self) -> None:
-        """Forgets the copies and what is kept: backward through graphs recorded before raises."""
+        """Forgets copies and saved values: backward through previously recorded graphs raises an error."""
         self.cloned.clear()
         self.original.clear()
         self.tid_to_weakhandle.clear()
@@ -244,7 +244,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
 
 @dataclasses.dataclass
 class _Progress:
-    """What has arrived at a hook of several tensors in one backward."""
+    """The gradients that have arrived at a hook of several tensors in one backward."""
 
     thread: int
     missing: int
@@ -268,7 +268,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
-    progress: dict[int, _Progress] = {}  # of each backward that runs; several threads may run one
+    progress: dict[int, _Progress] = {}  # by running backward; several threads may run one
 
     def make(i: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:

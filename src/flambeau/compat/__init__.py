@@ -136,6 +136,6 @@ def explain(error: BaseException) -> None:
             error.add_note(missing(f"torch{error.name[len('flambeau') :]}.{wanted.group(1)}"))
         return
     owner = error.obj if isinstance(error.obj, type) else type(error.obj)
-    # Classes of the user's own, say a model, lack what the user forgot.
+    # Classes of the user, such as a model, may lack attributes that the user forgot.
     if owner.__module__.partition(".")[0] == "flambeau":
         error.add_note(missing(f"{owner.__name__}.{error.name}"))

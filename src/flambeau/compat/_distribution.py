@@ -64,7 +64,7 @@ def install_torch(break_system_packages: bool = False) -> Path:
             "or pass --break-system-packages"
         )
     info = f"torch-{torch_version}.dist-info"
-    files = {  # the metadata first: what is written by halves can be removed
+    files = {  # the metadata first, so that a partial installation can be removed
         f"{info}/METADATA": _metadata(),
         f"{info}/INSTALLER": "flambeau\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: flambeau\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -108,7 +108,7 @@ def _site_packages() -> Path:
 
 
 def _ours(site: Path) -> list[Path]:
-    """The metadata folders of ours: of this version, or an older one."""
+    """Our metadata folders: of this version, or an older one."""
     return [
         path
         for path in site.glob("torch-*.dist-info")
@@ -117,10 +117,10 @@ def _ours(site: Path) -> list[Path]:
 
 
 def _refuse_other(command: str, site: Path) -> None:
-    """An error when a torch that is not ours is installed where this Python looks."""
+    """Raises an error if a torch other than ours is installed in this Python."""
     for folder in dict.fromkeys([str(site), *sys.path]):
         for found in importlib.metadata.distributions(name="torch", path=[folder]):
-            # The import hook's own distribution, in a process where it is installed, has no place on disk.
+            # The import hook's own distribution, in a process where it is installed, is not on disk.
             if not found.version.endswith("+flambeau"):
                 raise StateError(
                     f"{command}: torch {found.version} is installed in {folder} and stays as it is; "

@@ -1,8 +1,8 @@
 """The import hook: `torch` and `torch.x.y` are found as flambeau and flambeau.x.y.
 
 Submodules are flambeau's own module objects under a second name, so classes, state and speed are the same. Only `torch`
-itself is a module of its own, since its version differs. A name that is missing raises an error that names it and the
-page of the documentation to look at.
+itself is a separate module, since its version differs. A missing name raises an error that mentions it and the
+documentation page to read.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _ALIASES = {
     "torch.cpu.amp.autocast_mode": "flambeau.compat.cpu_amp",
     "torch.cpu.amp.grad_scaler": "flambeau.compat.cpu_amp",
 }
-# Those that every `import torch` makes an attribute of it.
+# Submodules that `import torch` always sets as attributes.
 _AT_ONCE = ("version", "torch_version", "__config__", "__future__")
 
 
 def is_torch(name: str) -> bool:
-    """Whether a module counts as part of PyTorch: `functorch` is a package of its own that comes with it."""
+    """Whether a module counts as part of PyTorch: `functorch` is a separate package that comes with it."""
     return name.partition(".")[0] in ("torch", "functorch")
 
 
@@ -71,7 +71,7 @@ def _target(name: str) -> str:
 
 
 class _Loader(importlib.abc.Loader):
-    """Hands out a module that is already there under flambeau's name."""
+    """Returns a module that already exists under flambeau's name."""
 
     def __init__(self, finder: Finder) -> None:
         self.finder = finder
@@ -80,12 +80,12 @@ class _Loader(importlib.abc.Loader):
         return self.finder.module(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        # The import system has just written the spec of "torch.x" into flambeau.x.
+        # The import system has just overwritten the spec of flambeau.x with that of "torch.x".
         self.finder.restore_spec(module)
 
 
 class _Torch(importlib.metadata.Distribution):
-    """What importlib.metadata.version("torch") reads."""
+    """Read by importlib.metadata.version("torch")."""
 
     def read_text(self, filename: str) -> str | None:
         return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n" if filename == "METADATA" else None
@@ -95,7 +95,7 @@ class _Torch(importlib.metadata.Distribution):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds `torch` and everything below it; keeps what has to be undone."""
+    """Finds `torch` and everything below it; records what has to be undone."""
 
     def __init__(self) -> None:
         self._loader = _Loader(self)
@@ -103,14 +103,15 @@ class Finder(importlib.abc.MetaPathFinder):
         self._undo: list[tuple[types.ModuleType, Any]] = []
         self._known: dict[str, types.ModuleType] = {}
 
-    # ---- what the import system calls ------------------------------------------------------------------------------------
+    # ---- called by the import system
+    # -------------------------------------------------------------------------------------
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if not is_torch(fullname):
             return None
         module = self.module(fullname)
         self._specs[module.__name__] = getattr(module, "__spec__", None)
-        # All count as packages: then `from torch.nn import Missing` asks here, and the error can explain.
+        # All count as packages: then `from torch.nn import Missing` asks this finder, and the error can explain.
         return importlib.machinery.ModuleSpec(fullname, self._loader, is_package=True)
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
@@ -118,14 +119,14 @@ class Finder(importlib.abc.MetaPathFinder):
             yield _Torch()
 
     def restore_spec(self, module: types.ModuleType) -> None:
-        """Gives a module of flambeau its own spec back."""
+        """Restores a flambeau module's own spec."""
         if module.__name__ != "torch":
             module.__spec__ = self._specs.get(module.__name__)
 
     # ---- modules ---------------------------------------------------------------------------------------------------------
 
     def module(self, name: str) -> types.ModuleType:
-        """The module for "torch" or "torch.x"; ModuleNotFoundError with an explanation if there is none."""
+        """The module for "torch" or "torch.x"; raises ModuleNotFoundError with an explanation if there is none."""
         if name not in self._known:
             self._known[name] = self._make_torch() if name == "torch" else self._adopt(name, self._import(name))
         return self._known[name]
@@ -135,7 +136,7 @@ class Finder(importlib.abc.MetaPathFinder):
         try:
             return importlib.import_module(target)
         except ModuleNotFoundError as error:
-            # Without exc.name: the import system would drop the message of one that carries it.
+            # Without exc.name: the import system would drop the message of an exception that has it.
             if error.name is None or not (target + ".").startswith(error.name + "."):
                 raise
             if absent.is_absent(name):
@@ -156,13 +157,13 @@ class Finder(importlib.abc.MetaPathFinder):
         return torch
 
     def _adopt(self, name: str, module: types.ModuleType) -> types.ModuleType:
-        """Lets a module of flambeau explain what it lacks; it and those below it are known under torch's name too."""
+        """Lets a flambeau module explain missing names; registers it and its submodules under torch's name too."""
         if module.__name__.startswith("flambeau.compat") and name not in _ALIASES:
             return module
         before = module.__dict__.get("__getattr__")
         if not isinstance(before, _Attributes):
             self._undo.append((module, before))
-            # A module that is known by several names explains itself by its own: what it lacks is looked up there.
+            # A module with several names uses its own in explanations: missing names are looked up there.
             own = name if module.__name__.startswith("flambeau.compat") else "torch" + module.__name__[len("flambeau") :]
             module.__dict__["__getattr__"] = self._attributes(own, before)
         self._known[name] = module
@@ -171,9 +172,10 @@ class Finder(importlib.abc.MetaPathFinder):
         return module
 
     def _keep_functions(self, name: str, module: types.ModuleType) -> None:
-        """Modules below this one whose name in it is a function's (autograd.gradcheck) count as imported from the start.
+        """Registers submodules whose name in this module is a function's (autograd.gradcheck) as imported from the
+        start.
 
-        The import system writes a module that it loads into its parent, which would replace the function.
+        The import system sets a module that it loads as an attribute of its parent, which would replace the function.
         """
         prefix = module.__name__ + "."
         below = {key[len(prefix) :]: key for key in sys.modules if key.startswith(prefix) and "." not in key[len(prefix) :]}
@@ -193,7 +195,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return _Attributes(self, name, before)
 
     def close(self) -> None:
-        """Gives every module its own behavior back."""
+        """Restores every module's own behavior."""
         for module, before in reversed(self._undo):
             if before is None:
                 del module.__dict__["__getattr__"]
@@ -210,7 +212,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class _Attributes:
-    """A module's `__getattr__`: asks the module's own first, adopts modules it loads, explains what is missing."""
+    """A module's `__getattr__`: tries the module's own first, adopts modules it loads, explains missing names."""
 
     def __init__(self, finder: Finder, name: str, before: Callable[[str], Any] | None) -> None:
         self.finder, self.name, self.before = finder, name, before
@@ -221,7 +223,7 @@ class _Attributes:
         if isinstance(value, types.ModuleType) and value.__name__ == _target(full):
             found = self.finder.module(full)
             if self.name == "torch" and (own := sys.modules.get("torch")) is not None:
-                vars(own).setdefault(attribute, found)  # models ask for torch.compiler and torch.jit in every layer
+                vars(own).setdefault(attribute, found)  # models use torch.compiler and torch.jit in every layer
             return found
         return value
 
@@ -232,7 +234,7 @@ class _Attributes:
             try:
                 return self.before(attribute)
             except AttributeError as error:
-                # One that comes from inside a module being loaded is a fault of its own and stays as it is.
+                # An error from inside a module being loaded is a separate fault and propagates.
                 if attribute not in str(error):
                     raise
         full = f"{self.name}.{attribute}"

@@ -1,4 +1,4 @@
-"""What `python -m flambeau` does: runs a script, module or command as Python itself would, with torch being flambeau."""
+"""`python -m flambeau`: runs a script, module or command as Python itself would, with flambeau as torch."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _run_module(rest: list[str]) -> None:
 
 
 class _NotRunnable(Exception):
-    """What runpy raises for a module that cannot be run."""
+    """Raised by runpy for a module that cannot be run."""
 
 
 def runpy_can_enter(path: str) -> bool:
@@ -134,7 +134,7 @@ def runpy_can_enter(path: str) -> bool:
 
 
 def _set_path(first: str) -> None:
-    """Python puts the script's folder first, unless told to be safe; `-m flambeau` has put the current one there."""
+    """Python puts the script's folder first, unless in safe mode; `-m flambeau` has put the current one there."""
     if not sys.flags.safe_path:
         sys.path[0] = first
 
@@ -151,7 +151,7 @@ def _run(code: types.CodeType, spec: ModuleSpec | None = None, file: str | None 
 
 
 def _report(before: Any, kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None) -> None:
-    """Shows an error as plain Python would: without the frames that led to the script, and with a word on what is missing."""
+    """Shows an error as plain Python would: without the frames before the script, and with hints at missing names."""
     ours = (__file__, runpy.__file__, os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py"))
     while traceback is not None and traceback.tb_frame.f_code.co_filename in (*ours, "<frozen runpy>"):
         traceback = traceback.tb_next
@@ -160,7 +160,7 @@ def _report(before: Any, kind: type[BaseException], error: BaseException, traceb
 
 
 def tell_children() -> None:
-    """Processes that multiprocessing starts afresh import the script again, so they need the import hook as well."""
+    """Processes started by multiprocessing's spawn import the script again, so they need the import hook too."""
     original = multiprocessing.spawn.get_command_line
 
     def get_command_line(**keywords: Any) -> list[str]:

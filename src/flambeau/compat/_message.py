@@ -1,4 +1,4 @@
-"""The message for a name that PyTorch may have and flambeau has not."""
+"""The message for a name that PyTorch may have and flambeau does not."""
 
 from flambeau import __version__
 
@@ -6,5 +6,5 @@ PAGE = 'the page "Differences from PyTorch" (docs/differences.md)'
 
 
 def missing(name: str) -> str:
-    """Says that a name is not here, and where to read on."""
+    """Says that a name is missing, and where to read on."""
     return f"{name}: not in flambeau {__version__}; see {PAGE}"

@@ -30,7 +30,7 @@ from flambeau.errors import StateError
 
 __all__ = ["Placeholder", "is_absent", "module", "name", "placeholder"]
 
-# These and everything below them. What scripts probe for with `try: import` is not here: it stays missing.
+# These and everything below them. Modules that scripts probe with `try: import` are not listed: they stay missing.
 _MODULES = frozenset(
     """
     torch.ao torch.classes torch.cuda.profiler torch.cuda.sparse torch.export torch.fx torch.masked.maskedtensor torch.mps torch.mtia
@@ -52,7 +52,7 @@ _MODULES = frozenset(
     torch.utils.cpp_extension torch.utils.mobile_optimizer
     """.split()
 )
-# Single names of modules that are there.
+# Missing names of existing modules.
 _NAMES = {
     "torch.distributed.optim": frozenset({"DistributedOptimizer"}),
     "torch.distributed.nn": frozenset({"RemoteModule"}),
@@ -95,7 +95,7 @@ _NAMES = {
         set_rng_state set_rng_state_all
         """.split()
     ),
-    # Dtypes are mentioned in tables; a tensor of one of these cannot be made.
+    # Dtypes are mentioned in tables; a tensor with one of these cannot be created.
     "torch": frozenset(
         """
         Event PyTorchFileReader ScriptFunction Stream SymBool SymFloat SymInt
@@ -109,7 +109,7 @@ _NAMES = {
 
 
 class Placeholder(type):
-    """The class of placeholders: classes that stand for something PyTorch has, and refuse to be called."""
+    """The class of placeholders: classes that stand in for something in PyTorch, and raise an error when called."""
 
     __stands_for__: str
 
@@ -117,7 +117,7 @@ class Placeholder(type):
         raise StateError(missing(cls.__stands_for__))
 
     def __getattr__(cls, attribute: str) -> Any:
-        # A class that derives from a placeholder lacks what its author forgot.
+        # A class derived from a placeholder may lack what its author forgot.
         if attribute.startswith("__") or "__stands_for__" not in cls.__dict__:
             raise AttributeError(f"type object '{cls.__name__}' has no attribute '{attribute}'")
         return _value(f"{cls.__stands_for__}.{attribute}")
@@ -125,7 +125,7 @@ class Placeholder(type):
     def __getitem__(cls, item: Any) -> Any:
         return cls
 
-    # Without it, `x in placeholder` would ask for item after item without end.
+    # Without it, `x in placeholder` would iterate endlessly.
     def __iter__(cls) -> Iterator[Any]:
         return iter(())
 

@@ -1,4 +1,4 @@
-"""What `torch.jit.annotations` offers: type names that PyTorch's compiler reads."""
+"""`torch.jit.annotations`: type names for PyTorch's compiler."""
 
 from typing import Any, Optional, Union
 
@@ -10,7 +10,7 @@ Tuple: Any = tuple
 
 
 class _BroadcastingList:
-    """`BroadcastingList2[int]`: one number, or a list of so many."""
+    """`BroadcastingList2[int]`: one number, or a list of that length."""
 
     def __getitem__(self, item: Any) -> Any:
         return item | list[item]

@@ -1,4 +1,4 @@
-"""What `torch.__config__` answers while flambeau stands in for PyTorch."""
+"""`torch.__config__` while flambeau stands in for PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show() -> str:
 
 
 def _cxx_flags() -> str:
-    """The flags of the C++ compiler: what the build says of itself, in one line."""
+    """The flags of the C++ compiler, as reported by the build, in one line."""
     return " ".join(show().split())
 
 

@@ -1,4 +1,4 @@
-"""`torch._utils.ExceptionWrapper`: an exception on its way from one thread or process to another."""
+"""`torch._utils.ExceptionWrapper`: an exception passed from one thread or process to another."""
 
 from __future__ import annotations
 

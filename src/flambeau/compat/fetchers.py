@@ -1,4 +1,4 @@
-"""The fetchers of torch.utils.data._utils.fetch, which libraries with a loop of their own use: from indices to a batch."""
+"""The fetchers of torch.utils.data._utils.fetch, used by libraries with their own loops: from indices to a batch."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _IterableDatasetFetcher(_BaseDatasetFetcher):
-    """Batches of a dataset that decides itself what comes."""
+    """Batches of a dataset that decides its own order."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[..., Any], drop_last: bool) -> None:
         super().__init__(dataset, auto_collation, collate_fn, drop_last)
         self.dataset_iter, self.ended = iter(dataset), False
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """The next batch, as long as the index, or the next sample."""
+        """The next batch, of the index's length, or the next sample."""
         if not self.auto_collation:
             return self.collate_fn(next(self.dataset_iter))
         samples: list[Any] = []

@@ -1,4 +1,4 @@
-"""What `torch._utils` offers to mixed-precision and communication code: several tensors as one, and back."""
+"""Helpers of `torch._utils` for mixed precision and communication: several tensors flattened into one, and back."""
 
 from __future__ import annotations
 

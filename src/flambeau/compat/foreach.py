@@ -23,18 +23,18 @@ __all__ = ["NAMES", "find"]
 
 
 class _Family(NamedTuple):
-    """How the functions of one name are called."""
+    """The calling convention of the functions of one name."""
 
     params: tuple[str, ...] = ()  # operands after the list, each one value or a list with one per tensor
-    lists: int = 0  # how many of them, from the first, must be lists of tensors
+    lists: int = 0  # number of leading operands that must be lists of tensors
     tensor: bool = False  # whether the last operand may be one tensor for all
-    keywords: tuple[str, ...] = ()  # options that are passed on as they are
-    forms: str = "new inplace"  # which of name and name_ there are
-    # As the op of this name does it, unless there is something to say here: (tensor, *operands, **options) -> result.
+    keywords: tuple[str, ...] = ()  # options that are passed on unchanged
+    forms: str = "new inplace"  # which of name and name_ exist
+    # The op of this name, unless given here: (tensor, *operands, **options) -> result.
     call: Callable[..., Any] | None = None
 
 
-# PyTorch names the same operand after the overload it belongs to.
+# PyTorch names the same operand after its overload.
 _SYNONYMS = {"scalar": "other", "scalars": "other", "weights": "weight"}
 _PREFIX = "_foreach_"
 
@@ -58,7 +58,7 @@ def _max(tensor: Tensor) -> Tensor:
 
 
 def _bound(op: str, inplace: bool) -> Callable[..., Any]:
-    """maximum and minimum take tensors only, clamp_min and clamp_max numbers too."""
+    """maximum and minimum accept only tensors, clamp_min and clamp_max also numbers."""
     return getattr(Tensor, {"maximum": "clamp_min", "minimum": "clamp_max"}.get(op, op) + "_" * inplace)
 
 
@@ -127,7 +127,7 @@ def find(name: str) -> Callable[..., Any] | None:
 
 
 def _bind(name: str, family: _Family, operands: tuple[Any, ...], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Operands in order, and the options that go to the op."""
+    """Operands in order, and the options for the op."""
     given = list(operands)
     rest: dict[str, Any] = {}
     places = family.params
@@ -175,7 +175,7 @@ def _rows(name: str, family: _Family, tensors: list[Tensor], operands: list[Any]
 
 
 def _column(name: str, family: _Family, count: int, place: int, operand: Any) -> list[Any]:
-    """One value of an operand for each of `count` tensors."""
+    """The values of an operand for each of `count` tensors."""
     last = place == len(family.params) - 1
     if isinstance(operand, (list, tuple)):
         tensors = bool(operand) and all(isinstance(value, Tensor) for value in operand)

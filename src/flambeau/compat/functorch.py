@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _older(new: str) -> Callable[..., Any]:
-    """Lets a function say, when it is called, what it is called now."""
+    """A deprecated alias that names its replacement when called."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         @functools.wraps(function)
@@ -93,14 +93,14 @@ class FunctionalModuleWithBuffers(nn.Module):
 
 
 def _stateless(model: nn.Module) -> nn.Module:
-    """A copy whose tensors hold no memory of their own: calls replace them. Names that share a tensor still do."""
+    """A copy without parameter memory: calls replace the tensors. Names that share a tensor still do."""
     memo: dict[int, Any] = {id(b): b.detach().to("meta") for b in model.buffers()}
     memo |= {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, memo)
 
 
 def _values(tensors: Any, detach: bool) -> tuple[Tensor, ...]:
-    """Leaves of their own with these values."""
+    """New leaf tensors with these values."""
     copies = (tensor.detach().clone() for tensor in tensors)
     return tuple(c if detach else c.requires_grad_(t.requires_grad) for c, t in zip(copies, tensors, strict=True))
 

@@ -1,8 +1,7 @@
-"""What libraries call at import time, or to ask where they are, from parts of PyTorch that flambeau does not have.
+"""Functions that libraries call at import time, or to query their state, from parts of PyTorch that flambeau lacks.
 
-Nothing is traced, exported or compiled here, so marks for tracers and compilers change nothing, and the answer to "is
-this
-being exported?" is no.
+Nothing is traced, exported or compiled here, so markers for tracers and compilers have no effect, and the answer to "is
+this being exported?" is no.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `torch._higher_order_ops` offers that needs no compiler: running combinations along a dimension."""
+"""Parts of `torch._higher_order_ops` that need no compiler: scans along a dimension."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def associative_scan(
     leaves, spec = tree_flatten(xs)
     if not leaves:
         raise ArgumentError("associative_scan: expected at least one tensor, got an empty container")
-    # What combine_fn sees has its dimensions where the caller has them; the scan itself works on the first.
+    # combine_fn sees the caller's order of dimensions; the scan itself works on the first.
     moved = [x.movedim(dim, 0) for x in leaves]
     if len({x.shape[0] for x in moved}) != 1:
         raise ArgumentError(f"associative_scan: sizes along dim {dim} differ: {[x.shape[0] for x in moved]}")

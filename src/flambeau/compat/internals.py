@@ -1,4 +1,4 @@
-"""More of PyTorch's inner names, for larger libraries: small functions, and the classes they compare with.
+"""More of PyTorch's private names, for larger libraries: small functions, and the classes they compare with.
 
 Like those of `private`, they exist under PyTorch's names only.
 """
@@ -27,7 +27,7 @@ __all__ = ["TABLE", "LATE"]
 
 
 def _assert_async(condition: Tensor, message: str = "") -> None:
-    """Checks at once: nothing runs later on the CPU."""
+    """Checks synchronously: nothing on the CPU runs later."""
     if not fb.is_nonzero(condition):
         raise StateError(f"_assert_async: {message or 'Expected Tensor with single nonzero value, but got zero'}")
 
@@ -51,13 +51,13 @@ def _check_tensor_all(cond: Tensor, message: Callable[[], str] | None = None) ->
 
 
 def _coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
-    """Where the entries of each row begin, from their sorted row numbers."""
+    """The start of each row's entries, from their sorted row indices."""
     rows = fb.arange(size + 1, dtype=input.dtype)
     return fb.searchsorted(input.contiguous(), rows).to(fb.int32 if out_int32 else fb.int64)
 
 
 def _csr_to_coo(crow: Tensor, col: Tensor, *, out_int32: bool = False, transpose: bool = False) -> Tensor:
-    """Row and column numbers of every entry, from where the rows begin."""
+    """Row and column indices of every entry, from the starts of the rows."""
     rows = fb.repeat_interleave(fb.arange(crow.numel() - 1), crow.diff().long())
     pair = (col.long(), rows) if transpose else (rows, col.long())
     return fb.stack(pair).to(fb.int32 if out_int32 else fb.int64)
@@ -80,7 +80,7 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 def _validate_compressed(layout: Any) -> Callable[..., None]:
     def validate(starts: Tensor, plain: Tensor, values: Tensor, size: Any, check: Any = None) -> None:
-        """Raises if these are no parts of a tensor of this layout."""
+        """Raises an error if these are not parts of a tensor with this layout."""
         fb.sparse_compressed_tensor(starts, plain, values, size, layout=layout)
 
     return validate
@@ -100,7 +100,7 @@ def _validate_sparse_coo_tensor_args(indices: Tensor, values: Tensor, size: Any,
 
 
 def _transforms_active() -> bool:
-    """Whether vmap runs the function that asks."""
+    """Whether the caller runs inside vmap."""
     batching = sys.modules.get("flambeau.func._batching")
     return batching is not None and bool(batching.levels())
 
@@ -223,7 +223,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "torch.utils.data._utils.fetch": {name: getattr(fetchers, name) for name in fetchers.__all__ if name != "_DatasetKind"},
     "torch.utils.data.dataloader": {"_DatasetKind": fetchers._DatasetKind},
 }
-# Made when asked for: they load a part of the library.
+# Created on demand, because they import a part of the library.
 LATE: dict[str, dict[str, Callable[[], Any]]] = {
     "torch": {
         "ScriptModule": lambda: fb.jit.ScriptModule,

@@ -36,7 +36,7 @@ __all__ = [
     "register_fake", "register_kernel", "register_vmap",
 ]  # fmt: skip
 
-# Kernels by what they are for, the one to run first; all run on the CPU.
+# Kernels by purpose, the one to run first; all run on the CPU.
 _KEYS = ("CPU", "cpu", "default", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "")
 
 
@@ -56,7 +56,7 @@ class CustomOpDef:
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
         self._vmap: Callable[..., Any] | None = None
-        self.differentiable = False  # composed of flambeau's ops: formulas for the gradient are not needed
+        self.differentiable = False  # composed of flambeau's ops: no gradient formulas needed
 
     def __repr__(self) -> str:
         return f"<op {self._name}>"
@@ -69,7 +69,7 @@ class CustomOpDef:
     _opoverload = default
 
     def kernel(self) -> Callable[..., Any]:
-        """The function that runs."""
+        """The function to run."""
         for key in _KEYS:
             if key in self._kernels:
                 return self._kernels[key]
@@ -96,24 +96,24 @@ class CustomOpDef:
         return func
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Keeps nothing: shapes without data are for PyTorch's compiler."""
+        """Ignored: fake tensors are for PyTorch's compiler."""
         return fn
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Says what vmap does: func(info, in_dims, *args) returns (output, out_dims); also as a decorator."""
+        """Registers a batching rule: func(info, in_dims, *args) returns (output, out_dims); also as a decorator."""
         if func is None:
             return self.register_vmap
         self._vmap = func
         return func
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
-        """Says how to differentiate: backward(ctx, *grads) after setup_context(ctx, inputs, output)."""
+        """Registers a gradient: backward(ctx, *grads) after setup_context(ctx, inputs, output)."""
         if not self.differentiable:
             self._backward, self._setup_context = backward, setup_context
 
 
 class _Flat:
-    """Arguments with the tensors of lists spread out, since a Function records the tensors among its own arguments."""
+    """Arguments with lists of tensors flattened, since a Function records only tensors among its own arguments."""
 
     def __init__(self, args: Iterable[Any]) -> None:
         self.flat: list[Any] = []
@@ -124,12 +124,12 @@ class _Flat:
             self.flat += arg if listed else [arg]
 
     def nested(self, flat: Iterable[Any]) -> tuple[Any, ...]:
-        """One value for each spread-out argument in the form of the arguments."""
+        """Restores the arguments' nesting for one value per flattened argument."""
         values = iter(flat)
         return tuple(next(values) if n is None else [next(values) for _ in range(n)] for n in self.lengths)
 
     def spread(self, nested: Iterable[Any]) -> list[Any]:
-        """The opposite; None stands for a list of None."""
+        """The inverse; None stands for a list of None."""
         flat: list[Any] = []
         for value, n in zip(nested, self.lengths, strict=True):
             flat += [value] if n is None else [None] * n if value is None else value
@@ -137,7 +137,7 @@ class _Flat:
 
 
 class _Call:
-    """What one call of an op has besides its tensors."""
+    """The non-tensor data of one call of an op."""
 
     outputs: _Flat
 
@@ -145,19 +145,19 @@ class _Call:
         self.op, self.args, self.kwargs, self.several = op, args, kwargs, False
 
     def flat(self, output: Any) -> Any:
-        """What the op gave as a Function may give it, and remembers its form."""
+        """Flattens the op's result for a Function, and stores its structure."""
         self.several = isinstance(output, tuple)
         self.outputs = _Flat(output if self.several else (output,))
         return tuple(self.outputs.flat) if self.several or self.outputs.lengths[0] is not None else output
 
     def result(self, flat: Any) -> Any:
-        """What the op gave, again in its form."""
+        """Restores the structure of the op's result."""
         nested = self.outputs.nested(flat if isinstance(flat, tuple) else (flat,))
         return nested if self.several else nested[0]
 
 
 class _Context:
-    """A Function's context as the op's own functions see it: `needs_input_grad` has the form of the op's arguments."""
+    """A Function's context for the op's own functions: `needs_input_grad` has the structure of the op's arguments."""
 
     def __init__(self, inner: Any, call: _Call) -> None:
         self.__dict__.update(_inner=inner, _call=call)
@@ -174,7 +174,7 @@ class _Context:
 
 
 class _Recorded(Function):
-    """One call of an op that says how to differentiate it."""
+    """One call of an op with a registered gradient."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
@@ -212,7 +212,7 @@ class _Recorded(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         call = ctx.recorded_call
         answer = call.op._backward(_Context(ctx, call), *call.outputs.nested(grads))
-        # A list is the gradients of an op's only argument where that is a list.
+        # A list is the gradients of an op's only argument if that is a list.
         alone = isinstance(answer, list) and len(call.args.lengths) == 1 and call.args.lengths[0] is not None
         if alone or not isinstance(answer, (tuple, list)):
             answer = (answer,)
@@ -251,7 +251,7 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Makes an op of a function; used as a decorator. Its gradient is what register_autograd() says."""
+    """Creates an op from a function; used as a decorator. Its gradient is set by register_autograd()."""
     if fn is None:
         return lambda inner: custom_op(name, inner, mutates_args=mutates_args, device_types=device_types, schema=schema)
     define(name, schema or "")
@@ -272,12 +272,12 @@ def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None 
 
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """Says how to differentiate an op; see CustomOpDef.register_autograd."""
+    """Registers the gradient of an op; see CustomOpDef.register_autograd."""
     _find(op).register_autograd(backward, setup_context=setup_context)
 
 
 def _decorates(op: Any, func: Any = None, /, **options: Any) -> Any:
-    """Keeps nothing: shapes without data are for PyTorch's compiler. As register_fake(op, func) or as a decorator."""
+    """Ignored: fake tensors are for PyTorch's compiler. Called as register_fake(op, func) or as a decorator."""
     return func if func is not None else lambda inner: inner
 
 
@@ -285,7 +285,7 @@ register_fake = impl_abstract = _decorates
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Says what vmap does with an op; see CustomOpDef.register_vmap. Also as a decorator."""
+    """Registers the batching rule of an op; see CustomOpDef.register_vmap. Also as a decorator."""
     return _find(op).register_vmap(func)
 
 
@@ -332,13 +332,13 @@ class Library:
         return schema.partition("(")[0]
 
     def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> None:
-        """Gives an op a kernel. Keys of other devices, of shapes without data and of autocast are kept aside."""
+        """Gives an op a kernel. Keys of other devices, of fake tensors and of autocast are stored without effect."""
         name = op_name if isinstance(op_name, CustomOpDef) or "::" in str(op_name) else f"{self.ns}::{op_name}"
         _find(name).register_kernel(dispatch_key or self.dispatch_key or "default", fn)
 
 
 class _Aten:
-    """One of flambeau's functions under an internal name; its overloads are all the function itself."""
+    """One of flambeau's functions under an internal name; all its overloads are the function itself."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
@@ -351,7 +351,7 @@ class _Aten:
             raise AttributeError(overload)
         return self
 
-    # Policies of selective checkpoints are asked about the function itself.
+    # Policies of selective checkpoints compare the function itself.
     def __eq__(self, other: object) -> bool:
         return self._function is (other._function if isinstance(other, _Aten) else other)
 
@@ -395,7 +395,7 @@ _INNER: dict[str, Callable[..., Any]] = {
 }
 
 
-@functools.lru_cache(4096)  # one object per op, so that tables keyed by ops find it again
+@functools.lru_cache(4096)  # one object per op, so that tables keyed by ops work
 def _aten(op: str) -> _Aten | None:
     if op in _INNER:
         return _Aten(op, _INNER[op])
@@ -438,7 +438,7 @@ class _Ops:
         return _Space(space)
 
     def load_library(self, path: Any) -> None:
-        """Refused, as such libraries are linked with PyTorch's; in place of torchvision's come ops written here."""
+        """Raises an error, as such libraries are linked with PyTorch's; torchvision's ops are replaced by our own."""
         file = pathlib.Path(path)
         if file.parent.name == "torchvision" and file.stem.partition(".")[0] in ("_C", "_C_stable"):
             from flambeau.compat import vision_ops

@@ -1,4 +1,4 @@
-"""torch.utils.data._utils.pin_memory: without an accelerator there is no memory to pin, so data stays where it is."""
+"""torch.utils.data._utils.pin_memory: without an accelerator there is no pinned memory; data is unchanged."""
 
 from __future__ import annotations
 

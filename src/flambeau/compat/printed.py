@@ -1,4 +1,4 @@
-"""What `torch._tensor_str` offers to classes that print tensors in their own way."""
+"""`torch._tensor_str`, for classes that print tensors in their own way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PRINT_OPTS", "_add_suffixes", "_tensor_str", "get_printoptions", "pr
 
 
 class _Options:
-    """The print options as attributes; setting one is set_printoptions()."""
+    """The print options as attributes; setting one calls set_printoptions()."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -64,7 +64,7 @@ def _ops() -> Any:
 
 
 class TensorType:
-    """The type of tensors in TorchScript's annotations; there is one, which get() returns."""
+    """TorchScript's type of tensors in annotations; there is one, returned by get()."""
 
     _one: Any = None
 
@@ -89,7 +89,7 @@ class TensorType:
 
 
 class DispatchKey(enum.Enum):
-    """Names of PyTorch's backends and layers; here only those of autocast mean anything."""
+    """Names of PyTorch's backends and layers; only those of autocast have an effect here."""
 
     CPU, CUDA, Meta, Autograd, AutogradCPU, AutocastCPU, AutocastCUDA, AutocastXPU, CompositeImplicitAutograd, AutogradCUDA = range(10)
 
@@ -115,7 +115,7 @@ def _exclude_keys(keys: DispatchKeySet) -> Iterator[None]:
 
 
 def _switch(value: Any = None) -> bool:
-    """Sets a switch of PyTorch's compiler, which is off; returns what it was."""
+    """Sets a switch of PyTorch's compiler, which is always off; returns the previous value."""
     return False
 
 
@@ -160,7 +160,7 @@ def _is_zipfile(f: Any) -> bool:
 
 
 def _neither(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """Whether to update all parameters by foreach or by fused ops: neither, the default is a loop over them."""
+    """Whether to update parameters by foreach or by fused ops: neither, the default is a loop over them."""
     return False, False
 
 
@@ -169,7 +169,7 @@ def _tqdm() -> Any:
 
 
 class _Reduction:
-    """Reductions as numbers, the way PyTorch's losses pass them on."""
+    """Reductions as numbers, as PyTorch's losses pass them."""
 
     @staticmethod
     def get_enum(reduction: str) -> int:
@@ -248,7 +248,7 @@ _TABLE: dict[str, dict[str, Any]] = {
     "torch.serialization": {"_is_zipfile": _is_zipfile},
     "torch.storage": {"_dtype_to_storage_type_map": lambda: dict(fb.storage._STORAGE_NAMES)},
 }
-# Made when asked for: they import something, or need what is not always installed.
+# Created on demand: they import something, or need an optional package.
 _LATE: dict[str, dict[str, Callable[[], Any]]] = {
     "torch": {"ops": _ops},
     "torch._C": {

@@ -9,13 +9,13 @@ import pytest
 from flambeau import compat
 from flambeau.compat._main import tell_children
 
-# As the plugin is imported, which is before conftest files and tests are.
+# When the plugin is imported, which is before conftest files and tests.
 compat.install()
 tell_children()
 
 
 def pytest_report_header() -> str:
-    """The line that says what `torch` is."""
+    """The header line that says what `torch` is."""
     from flambeau import __version__
 
     return f"torch: flambeau {__version__}"
@@ -23,6 +23,6 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> None:
-    """Adds to a failure where to read about a missing attribute."""
+    """Adds a hint about missing attributes to a failure."""
     if call.excinfo is not None:
         compat.explain(call.excinfo.value)

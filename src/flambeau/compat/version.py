@@ -1,4 +1,4 @@
-"""What `torch.version` and `torch.torch_version` say while flambeau stands in for PyTorch."""
+"""`torch.version` and `torch.torch_version` while flambeau stands in for PyTorch."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def _line_samples(start: Tensor, length: Tensor, bins: int, per_bin: int, size: int) -> tuple[Tensor, ...]:
-    """Along one axis: low and high neighbor of each sample point, weight of the high one, and 1 where it is inside."""
+    """Along one axis: low and high neighbour of each sample point, weight of the high one, and 1 where it is inside."""
     steps = (fb.arange(bins * per_bin, dtype=start.dtype) + 0.5) / per_bin
     at = start[:, None] + steps * (length / bins)[:, None]
     inside = ((at >= -1) & (at <= size)).to(at.dtype)
@@ -90,7 +90,8 @@ def roi_align(
         grids = fb.stack([(high / pooled_height).ceil(), (wide / pooled_width).ceil()], 1).long().clamp(min=1)
     pixels = input.permute(0, 2, 3, 1).reshape(batch * height * width, channels)
     parts, places = [], []
-    for rows, columns in sorted({tuple(grid) for grid in grids.tolist()}):  # regions with equal grids are done together
+    # regions with equal grids are processed together
+    for rows, columns in sorted({tuple(grid) for grid in grids.tolist()}):
         chosen = ((grids[:, 0] == rows) & (grids[:, 1] == columns)).nonzero().flatten()
         top, bottom, down, in_y = _line_samples(y[chosen], high[chosen], pooled_height, rows, height)
         left, right, across, in_x = _line_samples(x[chosen], wide[chosen], pooled_width, columns, width)
@@ -171,7 +172,7 @@ def deform_conv2d(
     x = (fb.arange(out_w) * stride_w - pad_w)[None, None, :] + column * dilation_w + move[:, :, 1]
     grid = fb.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1).reshape(batch * offset_groups, taps * out_h, out_w, 2)
     planes = input.reshape(batch * offset_groups, channels // offset_groups, height, width)
-    # Reading outside gives zeros, and a fraction next to the border, as for any padded convolution.
+    # Reading outside gives zeros, interpolated next to the border, as for any padded convolution.
     read = fb.nn.functional.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     read = read.reshape(batch, offset_groups, channels // offset_groups, taps, out_h * out_w)
     if use_mask:

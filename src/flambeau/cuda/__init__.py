@@ -102,7 +102,7 @@ def devices() -> list[dict[str, Any]]:
     return _C.cuda_devices()
 
 
-_initialized = False  # the name that PyTorch's older scripts read
+_initialized = False  # read by older PyTorch scripts
 
 
 def is_initialized() -> bool:
@@ -224,7 +224,8 @@ def set_rng_state(new_state: Any, device: Any = None) -> None:
     random.set_rng_state(new_state)
 
 
-# ---- what needs a device -------------------------------------------------------------------------------------------------
+# ---- functions that need a device
+# ----------------------------------------------------------------------------------------
 
 
 class _Properties(NamedTuple):
@@ -236,7 +237,7 @@ class _Properties(NamedTuple):
 
 
 def _properties(where: Any) -> _Properties:
-    """For a device that is not NVIDIA's but bears the name, the capability is 0.0."""
+    """The capability is 0.0 for a device named "cuda" that is not NVIDIA's."""
     index = where.index or 0
     name, total = _C.accelerator_name(where), _C.accelerator_memory(where)["total"]
     row = next((d for d in _C.cuda_devices() if d["index"] == index and d["name"] == name), None)
@@ -247,7 +248,7 @@ def _properties(where: Any) -> _Properties:
 
 
 def _asks(name: str, summary: str, answer: Any):
-    """A function that asks for a device; without one it says so."""
+    """A function that queries a device; raises an error without one."""
 
     def ask(device: Any = None) -> Any:
         if not present():
@@ -322,7 +323,7 @@ class device_of(device):
 
 
 class _CudaType(type):
-    """Tensors of a dtype on a CUDA device: for isinstance(), and to make some, as the classes of the CPU do."""
+    """Tensor types of a dtype on a CUDA device: for isinstance(), and as constructors, like the CPU's classes."""
 
     element: str
 
@@ -335,7 +336,7 @@ class _CudaType(type):
         return getattr(flambeau, cls.__name__)(*args, **kwargs).to(_device())
 
     def tensor_dtype(cls) -> Any:
-        """Asked by Tensor.type()."""
+        """Called by Tensor.type()."""
         if not present():
             _no_device(cls.__name__)
         return getattr(_C, cls.element)

@@ -12,12 +12,12 @@ from flambeau.errors import StateError
 
 
 def present() -> bool:
-    """Whether there is a device that is called cuda."""
+    """Whether there is a device named "cuda"."""
     return os.environ.get("FLAMBEAU_DEVICE") != "cpu" and _C.accelerator_count(_C.device("cuda")) > 0
 
 
 def device_of(given: Any = None) -> Any:
-    """The device that an argument names: an index, a device, or None for the present one."""
+    """The device for an argument: an index, a device, or None for the current one."""
     if given is None or isinstance(given, int):
         return _C.device("cuda", given or 0)
     return _C.device(given)

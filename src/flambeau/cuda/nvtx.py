@@ -1,4 +1,4 @@
-"""Marks for NVIDIA's profiler. Nobody listens without a CUDA device; nesting and numbers are kept as there."""
+"""Markers for NVIDIA's profiler. Without a CUDA device they have no effect, but nesting depths and IDs are tracked."""
 
 from __future__ import annotations
 

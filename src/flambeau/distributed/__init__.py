@@ -28,7 +28,7 @@ from flambeau.distributed import (
     _types,
     device_mesh,
 )
-from flambeau.distributed._collectives import *  # each module lists its names
+from flambeau.distributed._collectives import *  # names are listed in each module's __all__
 from flambeau.distributed._group import *
 from flambeau.distributed._group_calls import *
 from flambeau.distributed._levels import *

@@ -16,7 +16,7 @@ _CHUNK = 250 << 20
 
 
 def flat_chunks(tensors: Iterable[Tensor], limit: int = _CHUNK) -> Iterator[tuple[Tensor, list[Tensor]]]:
-    """Tensors of one dtype and device at a time: a flat copy of up to `limit` bytes, and the tensors it holds."""
+    """Groups tensors by dtype and device: yields a flat copy of up to `limit` bytes, and the tensors it holds."""
     kinds: dict[Any, list[Tensor]] = {}
     for t in tensors:
         kinds.setdefault((t.dtype, t.device), []).append(t.detach())
@@ -38,7 +38,7 @@ def _flat(tensors: list[Tensor]) -> Tensor:
 
 
 def broadcast_all(tensors: Iterable[Tensor], group: Any, src: int = 0) -> None:
-    """Gives all processes the tensors of one; `src` is its rank in the group."""
+    """Copies the tensors of one process to all; `src` is its rank in the group."""
     if dist.get_world_size(group) == 1:
         return
     with fb.no_grad():
@@ -53,7 +53,7 @@ def broadcast_all(tensors: Iterable[Tensor], group: Any, src: int = 0) -> None:
 
 
 def check_same(op: str, named: list[tuple[str, Tensor]], group: Any) -> None:
-    """Raises in every process if names, shapes or dtypes of tensors differ among them, and says where."""
+    """Raises in every process if names, shapes or dtypes of tensors differ between ranks, and says where."""
     mine = [(name, tuple(t.shape), str(t.dtype)) for name, t in named]
     everywhere: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(everywhere, mine, group=group)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def inside(op: str, group: Any) -> bool:
-    """Whether this process takes part; an error when there is no such group."""
+    """Whether this process is in the group; raises an error if there is no such group."""
     if group == GroupMember.NON_GROUP_MEMBER:
         return False
     member(group, op)

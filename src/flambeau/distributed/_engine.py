@@ -1,8 +1,8 @@
-"""What carries the calls of a group: the interface of all engines, and the engine of a single process.
+"""Engines, which execute the calls of a group: the interface of all engines, and the engine of a single process.
 
-An engine sees flat contiguous tensors on the CPU, ranks of its group, and calls whose arguments have been checked.
-`text` describes a call, the same on all ranks; ranks whose texts differ have made different calls, which engines report
-as CollectiveMismatch.
+Engines get flat contiguous tensors on the CPU, ranks of their group, and calls whose arguments have been checked.
+`text` describes a call and is the same on all ranks; ranks whose texts differ have made different calls, which engines
+report as CollectiveMismatch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def all_reduce(self, text: str, x: Tensor, op: ReduceOp) -> None:
-        """x becomes the reduction of all ranks' x."""
+        """Overwrites x with the reduction of all ranks' x."""
 
     def all_reduce_many(self, text: str, xs: list[Tensor], op: ReduceOp) -> None:
         """Each of xs, of one dtype, becomes the reduction of all ranks' tensors in its place."""
@@ -35,31 +35,31 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def reduce(self, text: str, x: Tensor, op: ReduceOp, root: int) -> None:
-        """x of the root becomes the reduction of all ranks' x."""
+        """Overwrites the root's x with the reduction of all ranks' x."""
 
     @abc.abstractmethod
     def broadcast(self, text: str, x: Tensor, root: int) -> None:
-        """x becomes the root's x."""
+        """Overwrites x with the root's x."""
 
     @abc.abstractmethod
     def all_gather(self, text: str, parts: list[Tensor], x: Tensor) -> None:
-        """parts[i] becomes x of rank i."""
+        """Overwrites parts[i] with x of rank i."""
 
     @abc.abstractmethod
     def reduce_scatter(self, text: str, out: Tensor, parts: list[Tensor], op: ReduceOp) -> None:
-        """out of rank i becomes the reduction of all ranks' parts[i]."""
+        """Overwrites out of rank i with the reduction of all ranks' parts[i]."""
 
     @abc.abstractmethod
     def gather(self, text: str, parts: list[Tensor] | None, x: Tensor, root: int) -> None:
-        """parts[i] of the root becomes x of rank i."""
+        """Overwrites parts[i] of the root with x of rank i."""
 
     @abc.abstractmethod
     def scatter(self, text: str, x: Tensor, parts: list[Tensor] | None, root: int) -> None:
-        """x of rank i becomes the root's parts[i]."""
+        """Overwrites x of rank i with the root's parts[i]."""
 
     @abc.abstractmethod
     def all_to_all(self, text: str, outs: list[Tensor], ins: list[Tensor]) -> None:
-        """outs[j] of rank i becomes ins[i] of rank j; sizes may differ between pairs."""
+        """Overwrites outs[j] of rank i with ins[i] of rank j; sizes may differ between pairs."""
 
     @abc.abstractmethod
     def barrier(self, text: str, timeout: float | None = None) -> None:
@@ -71,18 +71,18 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def send(self, text: str, x: Tensor, dst: int, tag: int) -> Any:
-        """Begins to send x; returns a Pending."""
+        """Starts sending x; returns a Pending."""
 
     @abc.abstractmethod
     def recv(self, text: str, x: Tensor, src: int | None, tag: int) -> Any:
-        """Begins to receive x; returns a Pending."""
+        """Starts receiving x; returns a Pending."""
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Releases what the engine holds."""
 
 
 class Alone(Engine):
-    """The engine of a group of one process, which copies."""
+    """The engine of a group of one process, which only copies."""
 
     rank, size = 0, 1
 
@@ -139,18 +139,18 @@ _JOIN: dict[str, Any] = {
 
 
 def join(op: ReduceOp, x: Tensor, y: Tensor, out: Tensor) -> None:
-    """out becomes the reduction of two ranks' values."""
+    """Overwrites out with the reduction of two ranks' values."""
     _JOIN[op.name](x, y, out=out)
 
 
 def premultiply(x: Tensor, op: ReduceOp) -> None:
-    """What PREMUL_SUM does to each rank's values first."""
+    """The premultiplication of PREMUL_SUM."""
     factor = op.factor
     x.mul_(factor.to(x.dtype) if isinstance(factor, Tensor) else factor)
 
 
 def average(x: Tensor, size: int) -> None:
-    """What AVG does to the sum; integers are rounded towards zero."""
+    """Divides the sum of AVG; integers are rounded towards zero."""
     if x.dtype.is_floating_point or x.dtype.is_complex:
         x.div_(size)
     else:
@@ -164,7 +164,7 @@ def raw(x: Tensor) -> memoryview:
 
 
 def pieces(x: Tensor, count: int) -> list[Tensor]:
-    """x cut into `count` parts of nearly equal size, some of them empty when x is short."""
+    """Splits x into `count` parts of nearly equal size, some of them empty if x is short."""
     step, rest = divmod(x.numel(), count)
     ends = [0]
     for i in range(count):

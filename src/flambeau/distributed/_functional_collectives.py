@@ -1,7 +1,7 @@
-"""Collectives that return new tensors, under the names that tensor-parallel code calls them by.
+"""Collectives that return new tensors, under the names used by tensor-parallel code.
 
-A result is complete when it is returned, so wait_tensor() gives it back as it is. Groups are process groups, meshes of one
-dimension, pairs of a mesh and a dimension, or lists of ranks. Gradients flow through all of them.
+A result is complete when it is returned, so wait_tensor() returns it unchanged. Groups are process groups, meshes of
+one dimension, pairs of a mesh and a dimension, or lists of ranks. Gradients flow through all of them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _of_ranks: dict[tuple[int, ...], Any] = {}
 
 
 class AsyncCollectiveTensor(Tensor):
-    """A result under way. No function here returns one; the class is for isinstance()."""
+    """A pending result. No function here returns one; the class is for isinstance()."""
 
 
 def resolve(group: Any) -> Any:
-    """The process group that an argument means."""
+    """The process group for an argument."""
     if isinstance(group, DeviceMesh):
         return group.get_group()
     if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
@@ -66,7 +66,7 @@ def _op(name: Any) -> Any:
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """The tensor, which is complete already."""
+    """The tensor unchanged, since it is complete already."""
     return tensor
 
 
@@ -128,7 +128,7 @@ all_to_all_single_autograd = all_to_all_single
 
 
 def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Tensor:
-    """The tensor of another process: rank i sends its tensor to rank src_dst[i]; who is sent nothing gets zeros."""
+    """The tensor of another process: rank i sends to rank src_dst[i]; ranks that receive nothing get zeros."""
     chosen = resolve(group)
     count, rank = dist.get_world_size(chosen), dist.get_rank(chosen)
     give, take = [0] * count, [0] * count

@@ -1,4 +1,4 @@
-"""Futures of collectives under way: they wait when asked to, and need no thread of their own."""
+"""Futures of pending collectives: they wait when asked to, and need no thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["WorkFuture", "future_of"]
 
 
 class WorkFuture(Future[Any]):
-    """A future that is completed by the first wait(): it waits for what it follows, and computes its value from that."""
+    """A future completed by the first wait(): it waits for its predecessor, and computes its value from that."""
 
     def __init__(self, finish: Callable[[], Any], ready: Callable[[], bool]) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class WorkFuture(Future[Any]):
 
 
 def future_of(work: Any, value: Any) -> WorkFuture:
-    """A future of `value`, which a collective writes; `work` is what the collective returned, None where it takes no part."""
+    """A future of `value`, which a collective writes; `work` is the collective's result, None if it takes no part."""
 
     def finish() -> Any:
         if work is not None:

@@ -1,4 +1,4 @@
-"""Process groups: making, asking and ending them."""
+"""Process groups: creation, queries and destruction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 default_pg_timeout = datetime.timedelta(minutes=30)
 
 
-# ---- asking --------------------------------------------------------------------------------------------------------
+# ---- queries -------------------------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
@@ -101,7 +101,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def member(group: Any, op: str) -> ProcessGroup:
-    """The group an op is to run in; an error without one."""
+    """The group an op runs in; raises an error if there is none."""
     chosen = World.default if group is None else group
     if chosen is None:
         raise _Uninitialized(
@@ -237,13 +237,13 @@ def supports_complex(reduceOp: ReduceOp) -> bool:
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 
-# ---- making and ending ---------------------------------------------------------------------------------------------
+# ---- creation and destruction --------------------------------------------------------------------------------------
 
 _noticed = False
 
 
 def _backend(op: str, name: str | None) -> Backend:
-    """A backend's name. All names give the same engines, which is said once to a program of several processes."""
+    """A backend's name. All names select the same engines, which is reported once in a program of several processes."""
     if name is None:
         return Backend(Backend.GLOO)
     parts = [part.split(":")[-1] for part in str(name).lower().split(",")]  # "cpu:gloo,cuda:nccl"
@@ -266,7 +266,7 @@ def _notice(backend: Backend, rank: int) -> None:
 
 
 def _by_mpi(backend: Backend) -> bool:
-    """Whether MPI carries the groups of a backend."""
+    """Whether a backend uses MPI."""
     return backend == Backend.MPI and _mpi.started_by_mpi()
 
 
@@ -323,17 +323,17 @@ def init_process_group(
 
 
 def _connect(store: Any, rank: int, world_size: int, limit: datetime.timedelta, mpi: bool) -> Any:
-    """Connects all processes; the engine of the default group."""
+    """Connects all processes; returns the engine of the default group."""
     end = time.monotonic() + _rendezvous.start_timeout()
     while True:
         try:
             World.network = Network(_rendezvous.own_part(store, rank), rank, world_size, limit)
             break
         except DistNetworkError:
-            # The store was that of rank 0's last group, which has just ended.
+            # The store belonged to rank 0's previous group, which has just ended.
             if rank == 0 or not _rendezvous.reconnect(store) or time.monotonic() > end:
                 raise
-            time.sleep(0.05)  # until rank 0 serves the next store, of which there is no sign but that it answers
+            time.sleep(0.05)  # until rank 0 serves the next store; polling is the only way to notice
     World.store = PrefixStore("user", World.network.store)
     engine = World.network.engine("default_pg", list(range(world_size)), limit, mpi)
     World.network.settle()
@@ -409,7 +409,7 @@ def new_group(
         wanted.sort()
     name = _backend("new_group", backend) if backend else default._backend
     if use_local_synchronization:
-        # Others do not count this group, so it is numbered among those of the same ranks.
+        # Others do not count this group, so it is numbered among groups of the same ranks.
         key = "local_" + "_".join(map(str, wanted))
         World.local[key] = World.local.get(key, 0) + 1
         label = f"{key}_{World.local[key]}"

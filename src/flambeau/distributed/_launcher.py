@@ -1,4 +1,4 @@
-"""Starting the processes of one host, watching them, ending and restarting them together with those of other hosts."""
+"""Starts the processes of one host, watches them, and ends or restarts them together with those of other hosts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 from flambeau.errors import DistError, DistNetworkError
 
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL
-_DYING = 2.0  # seconds that other processes have to fail by themselves, for the sake of what they print
+_DYING = 2.0  # seconds for other processes to fail by themselves, so that their output is complete
 _WAIT = datetime.timedelta(days=1)
 
 
 @dataclass
 class Plan:
-    """What a host is to run."""
+    """What a host should run."""
 
     command: list[str]
     processes: int
     nodes: int
-    node: int | None  # None: the next number
+    node: int | None  # None: the next free number
     address: str
     port: int
     restarts: int
@@ -44,7 +44,7 @@ class Plan:
 
 
 class _Ended(Exception):
-    """A signal asks this program to end."""
+    """A signal requests this program to end."""
 
 
 def run(plan: Plan) -> int:
@@ -75,7 +75,7 @@ def run(plan: Plan) -> int:
 
 
 def _join(plan: Plan) -> tuple[TCPStore, int, list[int]]:
-    """The store of all hosts, the number of this one, and the numbers of processes of all."""
+    """The store of all hosts, the number of this one, and the number of processes on each."""
     limit = datetime.timedelta(seconds=_rendezvous.start_timeout())
     serve = plan.node == 0 if plan.node is not None else _is_here(plan.address)
     try:
@@ -83,7 +83,7 @@ def _join(plan: Plan) -> tuple[TCPStore, int, list[int]]:
     except DistNetworkError as error:
         if not (serve and plan.node is None):
             raise
-        try:  # another launcher on this host serves already
+        try:  # another launcher on this host may already be serving
             store = TCPStore(plan.address, plan.port, timeout=limit)
         except DistNetworkError:
             raise error from None
@@ -127,7 +127,7 @@ def _start(
     libc = ctypes.CDLL(None)
     parent = os.getpid()
 
-    def die_with_parent() -> None:  # a launcher that is killed leaves no processes behind
+    def die_with_parent() -> None:  # a killed launcher leaves no processes behind
         libc.prctl(1, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -147,7 +147,7 @@ def _start(
                 "TORCHELASTIC_ERROR_FILE": _error_file(folder, attempt, local),
             }  # fmt: skip
             if plan.processes > 1 and "OMP_NUM_THREADS" not in environment:
-                # Threads of several processes that share cores wait for each other.
+                # Threads of several processes on the same cores would wait for each other.
                 environment["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) // plan.processes))
             out, err = _files(plan, attempt, first + local)
             processes.append(
@@ -170,7 +170,7 @@ def _start(
 
 
 def _files(plan: Plan, attempt: int, rank: int) -> tuple[IO[bytes] | None, IO[bytes] | None]:
-    """Files for output and errors of a process, None for those of this one."""
+    """Files for a process's output and errors, None to inherit this one's."""
     choice = plan.redirects
     if ":" in choice:
         choice = dict(part.split(":", 1) for part in choice.split(",")).get(str(rank), "0")
@@ -231,7 +231,7 @@ def _describe(processes: list[subprocess.Popen[Any]], failed: list[int], node: i
 
 
 def _end(processes: Sequence[subprocess.Popen[Any]]) -> None:
-    """Ends what still runs: by SIGTERM, then by SIGKILL. Processes that they have started end with them."""
+    """Ends running processes: by SIGTERM, then by SIGKILL. Processes that they started end with them."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -245,7 +245,7 @@ def _end(processes: Sequence[subprocess.Popen[Any]]) -> None:
         if process.poll() is None:
             process.kill()
         process.wait()
-        try:  # each process is the leader of a group: what remains of it are its own children
+        try:  # each process leads a process group: its remaining members are its own children
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
@@ -262,7 +262,7 @@ def _leave(plan: Plan, store: TCPStore, node: int) -> None:
 
 
 def run_commands(commands: list[list[str]]) -> int:
-    """Runs a command per host to the end; when one fails, the others have some seconds to do so too."""
+    """Runs one command per host until all end; after a failure, the others have some seconds to end by themselves."""
     with _Signals():
         processes = []
         try:
@@ -285,7 +285,7 @@ def run_commands(commands: list[list[str]]) -> int:
 
 
 class _Signals:
-    """Turns signals that end this program into an exception, so that the processes can be ended first."""
+    """Converts signals that end this program to an exception, so that the processes can be ended first."""
 
     def __enter__(self) -> None:
         def raise_it(number: int, frame: Any) -> None:
@@ -295,7 +295,7 @@ class _Signals:
             self._before = {
                 number: signal.signal(number, raise_it) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
             }
-        except ValueError:  # not in the main thread, which alone gets signals
+        except ValueError:  # not in the main thread, which receives all signals
             self._before = {}
 
     def __exit__(self, *error: object) -> None:

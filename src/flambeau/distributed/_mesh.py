@@ -1,9 +1,9 @@
 """Messages between all processes of a program, over TCP.
 
-Each process listens. One that has something for another connects to it, once, and uses that connection for what it
-sends; what it receives comes over the connections that others made. A thread reads everything that arrives: into the
-memory of a receive that waits for it, else into new memory until somebody asks. So a sender never waits for the
-receiver's program, only for its network, and two processes may send to each other at the same time.
+Each process listens. A process that has something to send connects to the receiver, once, and uses that connection for
+everything it sends; it receives over the connections that others made. A thread reads everything that arrives: into the
+memory of a posted receive, else into new memory until it is asked for. So a sender never waits for the receiver's
+program, only for the network, and two processes may send to each other at the same time.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from flambeau.errors import CollectiveMismatch, DistBackendError, DistNetworkErr
 
 _HEADER = struct.Struct("<4sQqQQI")  # mark, group, tag, fingerprint, size of the payload, size of the text
 _MARK = b"flb1"
-_HELLO = struct.Struct("<16sIc")  # the program's secret, the rank that connects, what the connection is for
-BROKEN = -(1 << 62)  # tag of a message that says: ranks of this group made different calls
+_HELLO = struct.Struct("<16sIc")  # the program's secret, the connecting rank, the purpose of the connection
+BROKEN = -(1 << 62)  # tag of a message that reports different calls by the ranks of a group
 COLLECTIVE = 1 << 62  # added to the tags of collectives, which users cannot choose
-STEP_BITS = 20  # of a collective's tag: which of its messages it is; above them is the number of the call
-_NOTED = 64  # calls that are remembered per group
-_POLL = 0.25  # seconds between two looks at whether all others are still there
+STEP_BITS = 20  # low bits of a collective's tag: the number of the message; the bits above are the number of the call
+_NOTED = 64  # calls remembered per group
+_POLL = 0.25  # seconds between two checks whether all others are alive
 
 
 class Call(NamedTuple):
-    """What a message belongs to: its group, a number that tells it from others there, and the call in words."""
+    """What a message belongs to: its group, a number unique there, and a description of the call."""
 
     group: int
     tag: int
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 
 
 class Receive:
-    """A message that is waited for. `view` is where it goes, None to get it as `data`; `source` None is any sender."""
+    """A posted receive. `view` is its destination, None to get the message as `data`; `source` None is any sender."""
 
     __slots__ = ("call", "data", "done", "error", "source", "then", "view")
 
@@ -67,7 +67,7 @@ class Receive:
 
 
 class _Incoming:
-    """A connection that is read from: the part of a message that is being read, and how much of it is there."""
+    """The reading state of a connection: the current part of a message, and how much of it has arrived."""
 
     def __init__(self, connection: socket.socket, rank: int) -> None:
         self.connection, self.rank = connection, rank
@@ -79,7 +79,7 @@ class _Incoming:
 
 
 class _Outgoing:
-    """A connection that is sent over, one message at a time in the order of the calls."""
+    """The sending state of a connection: one message at a time in the order of the calls."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.lock = connection, threading.Lock()
@@ -116,10 +116,11 @@ class Mesh:
         self._posted: list[Receive] = []
         self._arrived: list[tuple[int, Call, memoryview]] = []
         self._incoming: dict[int, _Incoming] = {}
-        self.gone: dict[int, BaseException] = {}  # ranks that left or are lost, with the error of who waits for them
+        # ranks that left or are lost, with the error for those waiting for them
+        self.gone: dict[int, BaseException] = {}
         self.failed: BaseException | None = None  # a lost rank, which ends all communication
         self.broken: dict[int, BaseException] = {}  # groups whose ranks made different calls
-        self._calls: dict[int, dict[int, Call]] = {}  # the last collectives of each group, by their numbers
+        self._calls: dict[int, dict[int, Call]] = {}  # recent collectives of each group, by number
         self._closing = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._reader = threading.Thread(target=self._read_all, name="flambeau-mesh", daemon=True)
@@ -133,11 +134,11 @@ class Mesh:
         return f"{name} ({address})"
 
     def facts(self, rank: int) -> tuple[str, ...]:
-        """Address, name of the host, and a text that is equal for ranks that may share memory."""
+        """Address, host name, and a text that is equal for ranks that may share memory."""
         return self._facts[rank][:3]
 
     def connect(self, rank: int, purpose: bytes, limit: float = 30.0) -> socket.socket:
-        """A new connection to another process, which gets it by on_connection[purpose]."""
+        """Opens a connection to another process, which handles it by on_connection[purpose]."""
         address, _, _, port = self._facts[rank]
         who = f"connection to rank {rank}"
         connection = _store.connect((address, int(port)), limit, who, lambda: self._still_there(rank))
@@ -151,7 +152,7 @@ class Mesh:
                 found = self._outgoing.get(rank)
                 if found is None:
                     connection = self.connect(rank, b"m")
-                    # A link that is cut does not close connections: data that stays unacknowledged does.
+                    # A cut link does not close connections, but leaves data unacknowledged.
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 8000)
                     found = self._outgoing[rank] = _Outgoing(connection)
         return found
@@ -160,24 +161,24 @@ class Mesh:
         return PeerLost(f"rank {rank} on host {self.host(rank)} is lost: {reason}", rank, self._facts[rank][1])
 
     def fail(self, rank: int, error: BaseException, *, everything: bool) -> None:
-        """A rank is gone: receives from it raise, and if `everything`, all others too."""
+        """A rank is gone: receives from it raise an error, and if `everything`, all others too."""
         with self._lock:
             self.gone.setdefault(rank, error)
             if everything and self.failed is None:
                 self.failed = error
-            # What it sent before it left may still arrive, as long as its connection is open.
+            # Data it sent before it left may still arrive while its connection is open.
             ended = [r for r in self._posted if everything or r.source == rank and rank not in self._incoming]
             self._posted = [r for r in self._posted if r not in ended]
         for receive in ended:
             receive.finish(error)
-        if everything:  # also for those in the middle of a message
+        if everything:  # also for receives in the middle of a message
             both: list[_Outgoing | _Incoming] = [*self._outgoing.values(), *self._incoming.values()]
             for connected in both:
                 with contextlib.suppress(OSError):
                     connected.connection.shutdown(socket.SHUT_RDWR)
 
     def break_group(self, group: int, error: BaseException) -> None:
-        """Ranks of a group made different calls: all that wait in it raise, now and later."""
+        """Ranks of a group made different calls: all waits in it raise an error, now and later."""
         with self._lock:
             self.broken.setdefault(group, error)
             ended = [receive for receive in self._posted if receive.call.group == group]
@@ -191,9 +192,9 @@ class Mesh:
             raise self.gone[rank]
 
     def begin(self, call: Call) -> None:
-        """Notes a collective that this process has begun; raises when another one has sent a message for a different one.
+        """Records a collective that this process has started; raises if a message for a different one has arrived.
 
-        A message of a different call may be one that nobody here waits for, so all are compared with the calls noted.
+        A message of a different call may be one that is never waited for, so all are compared with the recorded calls.
         """
         with self._lock:
             calls = self._calls.setdefault(call.group, {})
@@ -216,14 +217,14 @@ class Mesh:
         )
 
     def check(self) -> None:
-        """Raises when a rank is lost."""
+        """Raises if a rank is lost."""
         if self.failed is not None:
             raise self.failed
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, rank: int, call: Call, view: memoryview) -> None:
-        """Sends a message; returns when the memory may be used again."""
+        """Sends a message; returns when the memory may be reused."""
         outgoing = self._ready(rank)
         if outgoing.queue or outgoing.thread:
             answer: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -248,8 +249,7 @@ class Mesh:
     def _reason(self, rank: int, seen: str) -> BaseException:
         """Why a connection to a rank has broken.
 
-        Those who watch for signs of life know it a little later, and may know of another rank, because of which this one
-        ended.
+        The failure detection learns it a little later, and may know of another rank as the cause.
         """
         end = time.monotonic() + 1.0
         while not self._closing and self.failed is None and time.monotonic() < end:
@@ -257,7 +257,7 @@ class Mesh:
             if rank >= len(states) or states[rank]:
                 self._event[1]()
                 break
-            time.sleep(0.005)  # the watch writes its word in memory and wakes nobody
+            time.sleep(0.005)  # the failure detector sets a word in memory and wakes nobody
         return self.failed or self.gone.get(rank) or self.lost(rank, seen)
 
     def _ready(self, rank: int) -> _Outgoing:
@@ -293,7 +293,7 @@ class Mesh:
             failure: BaseException | None = None
             try:
                 self._write(rank, outgoing, head, view)
-            except BaseException as error:  # given to who waits
+            except BaseException as error:  # raised in wait()
                 failure = error
             with outgoing.changed:
                 outgoing.queue.popleft()
@@ -304,7 +304,7 @@ class Mesh:
     def post(
         self, source: int | None, call: Call, view: memoryview | None, then: Callable[[Receive], Any] | None = None
     ) -> Receive:
-        """Begins to wait for a message."""
+        """Posts a receive."""
         receive = Receive(source, call, view, then)
         with self._lock:
             for i, found in enumerate(self._arrived):
@@ -347,13 +347,13 @@ class Mesh:
         return receive
 
     def withdraw(self, receive: Receive) -> None:
-        """Stops waiting for a message."""
+        """Cancels a receive."""
         with self._lock:
             if receive in self._posted:
                 self._posted.remove(receive)
 
     def _deliver(self, receive: Receive, sender: int, call: Call, data: memoryview) -> None:
-        """Gives a message that has arrived to who waits for it."""
+        """Passes a message to the receive waiting for it."""
         mine = receive.call
         error: BaseException | None = None
         if call.fingerprint != mine.fingerprint:
@@ -407,8 +407,8 @@ class Mesh:
                 self._on_connection[purpose](connection, rank)
 
     def _progress(self, incoming: _Incoming) -> bool:
-        """Reads what is there; False when the connection is closed."""
-        for _ in range(64):  # others want their turn
+        """Reads available data; returns False if the connection is closed."""
+        for _ in range(64):  # limited, for fairness to other connections
             if incoming.got < incoming.part.nbytes:
                 try:
                     more = incoming.connection.recv_into(incoming.part[incoming.got :])

@@ -1,10 +1,10 @@
 """Gradients whose bits do not depend on the number of processes.
 
 Note [Fixed tree]
-Floating-point sums depend on their order. So a batch is cut into a fixed number of micro-shards, each of which is computed
-by itself, and their gradients are added along a binary tree that depends on nothing else: shard 0 + shard 1, shard 2 +
-shard 3, then pairs of these. Each process adds what it can of the tree. What remains goes slice by slice to one process
-per slice, which adds the rest in the same order, and all gather the slices.
+Floating-point sums depend on their order. So a batch is split into a fixed number of micro-shards, which are computed
+separately, and their gradients are added along a fixed binary tree: shard 0 + shard 1, shard 2 + shard 3, then pairs of
+these. Each process adds what it can of the tree. The rest is distributed in slices, one process per slice, which adds
+the remaining nodes in the same order, and all gather the slices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flambeau.errors import ArgumentError, StateError
 
 __all__ = ["MicroShards"]
 
-Node = tuple[int, int]  # level and place in the tree; level 0 are the micro-shards
+Node = tuple[int, int]  # level and index in the tree; level 0 are the micro-shards
 
 
 class MicroShards:
@@ -117,7 +117,7 @@ class MicroShards:
         self._nodes[node] = value
 
     def _left_over(self, rank: int) -> list[Node]:
-        """What a process has added as far as it can: the largest parts of the tree within its micro-shards."""
+        """The largest subtrees within a process's micro-shards, which it can add alone."""
         nodes = [(0, shard) for shard in self._own(rank)]
         for level in range(self.count.bit_length()):
             places = {place for at, place in nodes if at == level}
@@ -126,7 +126,7 @@ class MicroShards:
         return sorted(nodes)
 
     def reduce(self) -> Tensor:
-        """Gives each parameter's .grad the mean over all micro-shards, added to what is there; returns the mean loss."""
+        """Adds the mean gradient of all micro-shards to each parameter's .grad; returns the mean loss."""
         missing = [shard for shard in self._own(self._rank) if shard not in self._losses]
         if missing:
             raise StateError(f"MicroShards.reduce: backward() was not called for micro-shard {missing[0]}")
@@ -166,7 +166,7 @@ class MicroShards:
         return results
 
     def _climb(self, known: dict[Node, Tensor]) -> Tensor:
-        """The root of the tree from the nodes there are."""
+        """The root of the tree, computed from the known nodes."""
 
         def value(level: int, place: int) -> Tensor:
             if (level, place) in known:
@@ -195,7 +195,7 @@ def _kinds(params: list[Tensor]) -> list[list[Tensor]]:
 
 
 def _flat(params: list[Tensor]) -> list[Tensor]:
-    """The gradients, flat, of each dtype."""
+    """The gradients, flattened per dtype."""
     with fb.no_grad():
         return [
             fb.cat([(fb.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in members]) for members in _kinds(params)

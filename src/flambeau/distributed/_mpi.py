@@ -1,8 +1,8 @@
-"""The engine for programs that mpirun has started with backend "mpi": calls go to MPI through mpi4py.
+"""The engine for programs started by mpirun with backend "mpi": calls go to MPI through mpi4py.
 
-Flambeau's own connections stay beside it. They tell when a process is lost, which MPI does not: calls here begin without
-blocking, and while they wait they look at the state of the others. Each call first compares a number that stands for its
-text (one MPI_Allreduce of 16 bytes), so ranks that make different calls all raise CollectiveMismatch.
+Flambeau's own connections are used too. They detect lost processes, which MPI does not: calls here start without
+blocking, and check the state of the others while they wait. Each call first compares a hash of its text (one
+MPI_Allreduce of 16 bytes), so ranks that make different calls all raise CollectiveMismatch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flambeau.distributed._tcp import Pending, TcpEngine, digest
 from flambeau.distributed._types import ReduceOp
 from flambeau.errors import ArgumentError, CollectiveMismatch, DistBackendError, DistError
 
-_SPIN = 2e-4  # seconds of asking without a pause
+_SPIN = 2e-4  # seconds of polling without a pause
 _state: dict[str, Any] = {"failed": False}
 
 _TYPES = {
@@ -34,11 +34,11 @@ _TYPES = {
 _OPS = {"SUM": "SUM", "AVG": "SUM", "PREMUL_SUM": "SUM", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX",
         "BAND": "BAND", "BOR": "BOR", "BXOR": "BXOR"}  # fmt: skip
 _OPS_OF_BOOL = {"SUM": "MAX", "PRODUCT": "MIN"}
-_WIDER = {fb.float16: fb.float32, fb.bfloat16: fb.float32}  # summed in the wider type, and rounded once
+_WIDER = {fb.float16: fb.float32, fb.bfloat16: fb.float32}  # summed in the wider dtype, and rounded once
 
 
 def _memory(x: Tensor) -> Any:
-    """A tensor's memory, writable also when there is none."""
+    """A tensor's memory, writable even if it is empty."""
     return raw(x) if x.numel() else bytearray()
 
 
@@ -48,7 +48,7 @@ def started_by_mpi() -> bool:
 
 
 def load() -> Any:
-    """mpi4py's MPI, initialized when first asked for; an error says how to install it."""
+    """mpi4py's MPI, initialized on first use; an error says how to install it."""
     if "MPI" not in _state:
         try:
             import mpi4py
@@ -63,13 +63,14 @@ def load() -> Any:
             raise DistBackendError("backend \"mpi\" needs an MPI that several threads may call (MPI_THREAD_MULTIPLE)")
         atexit.register(_finalize)
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # sent by mpich's launcher when a process ends, and deadly otherwise
+            # sent by mpich's launcher when a process ends; fatal by default
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         _state["MPI"] = MPI
     return _state["MPI"]
 
 
 def _finalize() -> None:
-    """MPI_Finalize waits for all processes, so not after one is lost, or when this one ends by an error."""
+    """MPI_Finalize waits for all processes, so it is skipped after one is lost, or when this one ends by an error."""
     if not _state["failed"] and getattr(sys, "last_value", None) is None:
         _state["MPI"].Finalize()
 
@@ -86,12 +87,12 @@ def world(rank: int, size: int) -> Any:
 
 
 def address_of_rank_0(address: str, port: int) -> tuple[str, int]:
-    """What rank 0 passes, in all processes."""
+    """Rank 0's value, in all processes."""
     return load().COMM_WORLD.bcast((address, port), root=0)
 
 
 class MpiEngine(Engine):
-    """A group whose processes mpirun has started."""
+    """A group whose processes were started by mpirun."""
 
     def __init__(self, network: Any, tcp: TcpEngine) -> None:
         self._network, self._tcp = network, tcp
@@ -127,7 +128,7 @@ class MpiEngine(Engine):
                 raise
 
     def _wait(self, text: str, request: Any, end: float, limit: float) -> None:
-        # MPI's own wait knows neither a limit nor lost ranks, so this one looks again and again, with growing pauses.
+        # MPI's own wait knows neither timeouts nor lost ranks, so this one polls with growing pauses.
         spin, pause = time.monotonic() + _SPIN, 1e-5
         try:
             while not request.Test():
@@ -158,7 +159,7 @@ class MpiEngine(Engine):
         return [_memory(x), getattr(self._mpi, _TYPES[x.dtype])]
 
     def _reduced(self, x: Tensor, op: ReduceOp, reduce: Callable[[Tensor, Any], None]) -> None:
-        """x becomes what `reduce` makes of it in place, in a type that MPI has."""
+        """Applies `reduce` to x in place, in a dtype that MPI has."""
         if op.name == "PREMUL_SUM":
             premultiply(x, op)
         name = _OPS_OF_BOOL.get(op.name, op.name) if x.dtype == fb.bool else op.name
@@ -197,7 +198,7 @@ class MpiEngine(Engine):
         back()
 
     def reduce_scatter(self, text: str, out: Tensor, parts: list[Tensor], op: ReduceOp) -> None:
-        whole = fb.cat(parts)  # each rank's own: parts stay as they are
+        whole = fb.cat(parts)  # a copy, so that parts are not changed
         counts = [part.numel() for part in parts]
         start = sum(counts[: self.rank])
 
@@ -236,7 +237,7 @@ class MpiEngine(Engine):
         back()
 
     def _agree(self, text: str, outs: list[Tensor], ins: list[Tensor]) -> None:
-        """The sizes that the others send must be those that are expected: only MPI_Alltoall can tell."""
+        """Checks that the sizes others send equal the expected ones: only MPI_Alltoall can tell."""
         sent = fb.tensor([part.numel() * part.element_size() for part in ins])
         got = fb.empty_like(sent)
         kind = self._mpi.INT64_T
@@ -268,7 +269,7 @@ class MpiEngine(Engine):
 
     def recv(self, text: str, x: Tensor, src: int | None, tag: int) -> Pending:
         source = self._mpi.ANY_SOURCE if src is None else src
-        memory = fb.empty(x.numel() * x.element_size() + 1, dtype=fb.uint8)  # a longer message must be seen to be longer
+        memory = fb.empty(x.numel() * x.element_size() + 1, dtype=fb.uint8)  # one byte more, to detect a longer message
         request = self._messages.Irecv([_memory(memory), self._mpi.BYTE], source, self._tag(text, tag))
         return self._progress.add(text, request, x, memory, self._ranks, src)
 
@@ -285,7 +286,7 @@ class MpiEngine(Engine):
 
 
 def _check(network: Any, ranks: list[int]) -> None:
-    """Raises when a process is lost, or one of these has left."""
+    """Raises if a process is lost, or one of these has left."""
     network.mesh.check()
     for rank in ranks:
         if rank in network.mesh.gone:
@@ -293,7 +294,7 @@ def _check(network: Any, ranks: list[int]) -> None:
 
 
 def _joined(parts: list[Tensor], filled: bool) -> tuple[Tensor, Callable[[], None]]:
-    """Flat tensors as one, without a copy where they lie one after another; and what copies it back to them."""
+    """Concatenates flat tensors, without a copy if adjacent in memory; returns a function that copies back too."""
     at = parts[0].data_ptr()
     for part in parts:
         if part.numel() and part.data_ptr() != at:
@@ -312,7 +313,7 @@ def _joined(parts: list[Tensor], filled: bool) -> tuple[Tensor, Callable[[], Non
 
 
 class _Progress:
-    """Completes messages: MPI moves them only while somebody asks, so a thread does as long as there are any."""
+    """Completes messages: MPI makes progress only when polled, so a thread polls while there are any."""
 
     def __init__(self, network: Any) -> None:
         self._network, self._changed = network, threading.Condition()
@@ -342,13 +343,13 @@ class _Progress:
                     self._open = [entry for entry in self._open if all(entry[-1] is not other[-1] for other in done)]
                 pause = 1e-5
             else:
-                time.sleep(pause)  # MPI makes progress only when somebody looks, and tells nobody
+                time.sleep(pause)  # MPI makes progress only when polled, and does not notify
                 pause = min(pause * 1.2, 1e-3)
 
     def _look(
         self, text: str, request: Any, x: Tensor, memory: Tensor | None, ranks: list[int], peer: int | None, pending: Pending
     ) -> bool:  # fmt: skip
-        """Whether a message is complete, or never will be."""
+        """Whether a message is complete, or will never be."""
         mpi = _state["MPI"]
         status = mpi.Status()
         try:

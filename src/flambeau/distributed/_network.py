@@ -1,4 +1,4 @@
-"""What connects the processes of a program, who of them is still there, and which engine carries a group."""
+"""The connections between the processes of a program, failure detection, and the choice of engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE, _LEFT, _CLOSED, _SILENT, _REPORTED = range(5)  # in the order of Peer in 
 
 
 def _silence() -> float:
-    """Seconds without a sign of life after which a process is taken for lost."""
+    """Seconds without a heartbeat after which a process is considered lost."""
     text = os.environ.get("FLAMBEAU_HEARTBEAT_TIMEOUT", "5")
     try:
         seconds = float(text)
@@ -39,7 +39,7 @@ def _silence() -> float:
 
 
 def host_id() -> str:
-    """Equal for processes that may share memory: those of one kernel that see the same processes and network."""
+    """Equal for processes that may share memory: those of one kernel in the same process and network namespaces."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return "/".join([boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net"))])
@@ -61,17 +61,18 @@ class Network:
         self._side: Any = None
         self._closed = False
         self._start_watch(limit)
-        # Also in processes of multiprocessing, which do not run what atexit knows.
+        # Also in processes of multiprocessing, which do not run atexit functions.
         self._at_exit = util.Finalize(None, self.close, exitpriority=-100)
 
     def settle(self) -> None:
-        """Waits, in the process that serves the store, until all have read from it what they need to begin."""
+        """In the process that serves the store, waits until all have read what they need to start."""
         _rendezvous.leave_together(self.store, self.rank, self.size, _rendezvous.start_timeout())
 
-    # ---- who is there ----------------------------------------------------------------------------------------------
+    # ---- failure detection
+    # ---------------------------------------------------------------------------------------------
 
     def _start_watch(self, limit: float) -> None:
-        """Connects to the neighbours whose signs of life this process expects: at distances of 1, 2, 4, 8 ..."""
+        """Connects to the neighbours that this process watches: at distances of 1, 2, 4, 8 ..."""
         neighbours, distance = set(), 1
         while distance < self.size:
             neighbours |= {(self.rank + distance) % self.size, (self.rank - distance) % self.size}
@@ -101,7 +102,7 @@ class Network:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._changed)
         first, states = _C.cluster_states()
-        # The first one that was lost comes first: others may have ended since because of it.
+        # The first lost rank is reported first: others may have ended because of it.
         for rank, state in sorted(enumerate(states), key=lambda each: each[0] != first):
             if state == _HERE or rank in self._seen:
                 continue
@@ -109,13 +110,13 @@ class Network:
             error = self.lost(rank)
             if state != _LEFT:
                 self.mesh.fail(rank, error, everything=True)
-            else:  # what it has sent before may still be on its way
+            else:  # data it sent before may still be arriving
                 later = threading.Timer(0.5, self.mesh.fail, (rank, error), {"everything": False})
                 later.daemon = True
                 later.start()
 
     def lost(self, rank: int) -> PeerLost:
-        """The error that says what happened to a rank."""
+        """The error that describes what happened to a rank."""
         _, states = _C.cluster_states()
         state = states[rank] if rank < len(states) else _CLOSED
         if rank == self.rank:
@@ -143,14 +144,14 @@ class Network:
         if segment is None:
             return tcp
         engine = SharedEngine(segment, self, tcp)
-        engine.barrier("new_group()")  # nobody needs the store any more, which the process that serves it may now end
+        engine.barrier("new_group()")  # the store is no longer needed, so the process that serves it may end
         return engine
 
     def waiting(self, engine: TcpEngine, sequence: int, text: str) -> None:
-        """Called once per second while a call waits for others: compares it with what they wait in.
+        """Called once per second while a call waits for others: compares it with the calls they wait in.
 
-        Messages carry their call, so most mismatches are seen when one arrives. Ranks whose different calls all wait
-        for messages that nobody sends see them here.
+        Messages carry their call, so most mismatches are detected when one arrives. This detects ranks whose different
+        calls all wait for messages that are never sent.
         """
         others = [other for other in range(engine.size) if other != engine.rank]
         try:
@@ -158,7 +159,7 @@ class Network:
                 self._side = _own_connection(self.store)
             self._side.set(f"waiting/{engine.name}/{engine.rank}", f"{sequence} {text}")
             calls = [self._side.compare_set(f"waiting/{engine.name}/{other}", "", "").decode() for other in others]
-        except DistError:  # the process that serves the store has ended, or is slow: nothing to compare with
+        except DistError:  # the process that serves the store has ended, or is slow
             self._side = None
             return
         for other, theirs in zip(others, calls, strict=True):
@@ -170,7 +171,7 @@ class Network:
                 )
 
     def close(self) -> None:
-        """Leaves: the others are told."""
+        """Leaves the network and notifies the others."""
         if self._closed:
             return
         self._closed = True
@@ -181,11 +182,11 @@ class Network:
 
 
 def _own_connection(store: Any) -> Any:
-    """The same store by another connection, as the first may be waiting for a key."""
+    """The same store over another connection, as the first may be blocked waiting for a key."""
     if isinstance(store, PrefixStore):
         return PrefixStore(store.prefix, _own_connection(store.underlying_store))
     if isinstance(store, TCPStore):
         made = TCPStore(store.host, store.port, timeout=datetime.timedelta(seconds=1))
-        made._patience = 1.0  # whoever serves it may be stopped
+        made._patience = 1.0  # the serving process may be stopped
         return made
     return store

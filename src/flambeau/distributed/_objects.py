@@ -107,7 +107,7 @@ def gather_object(
     mine = _pickled(obj)
     sizes = [fb.zeros(1, dtype=fb.int64) for _ in range(chosen.size())]
     all_gather(sizes, fb.tensor([mine.numel()]), chosen)
-    # Tensors of a gather have one size, so the parts go by all_to_all, of which only the root gets any.
+    # The tensors of a gather have equal sizes, so the parts are sent by all_to_all; only the root receives any.
     is_root = chosen.rank() == root
     none = fb.empty(0, dtype=fb.uint8)
     parts = [fb.empty(int(size), dtype=fb.uint8) if is_root else none.clone() for size in sizes]
@@ -145,7 +145,7 @@ def broadcast_object_list(
     size = fb.tensor([mine.numel() if mine is not None else 0, len(object_list)])
     broadcast(size, group=chosen, group_src=root)
     if int(size[1]) != len(object_list):
-        # Read on the way out, so that all ranks stay in step.
+        # Read at the end, so that all ranks stay in step.
         problem = f"broadcast_object_list: object_list has {len(object_list)} places, that of src has {int(size[1])}"
     else:
         problem = ""

@@ -17,7 +17,7 @@ __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
 def _peer(op: str, which: str, group: Any, rank: Any, group_rank: Any) -> tuple[ProcessGroup | None, int | None]:
-    """The group, None when this process is not in it, and the rank there of the other process, None for any."""
+    """The group, None if this process is not in it, and the other process's rank there, None for any."""
     if not inside(op, group):
         return None, None
     chosen = member(group, op)
@@ -49,7 +49,7 @@ def _work(pending: Any, staged: Staged, tensor: Tensor) -> Work:
             try:
                 with fb.no_grad():
                     staged.finish()
-            except Exception as raised:  # given to who waits
+            except Exception as raised:  # raised in wait()
                 error = raised
         work._source = -1 if pending.source is None else pending.source
         work._finish(error)

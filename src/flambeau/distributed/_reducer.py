@@ -1,11 +1,11 @@
-"""Averages gradients over processes while backward runs: the machinery of DistributedDataParallel.
+"""Averages gradients over processes while backward runs: the implementation of DistributedDataParallel.
 
 Note [Buckets of gradients]
-A collective has a fixed cost, so gradients travel in buckets of many parameters. A bucket is full when all its gradients
-are complete; buckets are sent in the order of their numbers, which is the same in every process, as soon as they and
-those before them are full. Backward goes on meanwhile. Before the first backward nobody knows the order in which
-gradients become complete, and buckets hold the parameters from last to first; afterwards they are made again in the order
-that was seen in rank 0. When backward is done, the results are awaited and become the parameters' .grad.
+A collective has a fixed cost, so gradients are sent in buckets of many parameters. A bucket is full when all its
+gradients are complete; buckets are sent in the order of their numbers, which is the same in every process, as soon as
+they and those before them are full. Backward continues meanwhile. Before the first backward the order in which
+gradients become complete is unknown, and buckets hold the parameters from last to first; afterwards they are rebuilt in
+the order observed in rank 0. When backward is done, the results are awaited and become the parameters' .grad.
 
 Where no core is free (several processes on one host, each computing on its share of the cores), a collective beside
 backward only takes time from it, and processes wait for each other more often. There all buckets are sent when backward is
@@ -133,14 +133,14 @@ class Reducer:
         self.size = dist.get_world_size(group)
         self.divisor: float = self.size
         self.hook: Callable[[GradBucket], Any] | None = None
-        self.order: list[int] = []  # in which gradients were completed in the backward that runs
+        self.order: list[int] = []  # order in which gradients were completed in the running backward
         self.rebuilt = False
         self.steps = 0
-        self.firings: list[int] | None = None  # of a static graph: how often each gradient is accumulated
-        self.static_used: list[bool] | None = None  # of a static graph: what any process uses
+        self.firings: list[int] | None = None  # for a static graph: how often each gradient is accumulated
+        self.static_used: list[bool] | None = None  # for a static graph: what any process uses
         self.armed = self.begun = self.pending = False
         self.counts = [0] * len(params)
-        self.used = [False] * len(params)  # since gradients were averaged last, so also in no_sync()
+        self.used = [False] * len(params)  # since gradients were last averaged, so including no_sync()
         self.complete: set[int] = set()
         self.awaiting: int | None = None  # the backward at whose end _finish will be called
         self.next = 0
@@ -159,7 +159,7 @@ class Reducer:
     # ---- buckets -----------------------------------------------------------------------------------------------------
 
     def _assign(self, order: list[int]) -> None:
-        """Puts parameters into buckets in an order; those of a bucket agree in dtype and device."""
+        """Assigns parameters to buckets in an order; those of a bucket have the same dtype and device."""
         self.buckets = []
         open_buckets: dict[Any, tuple[_Bucket, int]] = {}
         for i in order:
@@ -179,7 +179,7 @@ class Reducer:
         self.bucket_of = {i: bucket for bucket in self.buckets for i in bucket.members}
 
     def rebuild_buckets(self) -> None:
-        """Once, after the first backward: buckets in the order in which rank 0 saw gradients completed."""
+        """Once, after the first backward: orders buckets by the completion of gradients in rank 0."""
         if self.rebuilt or self.steps == 0 or (self.find_unused and not self.static):
             return
         self.rebuilt = True
@@ -207,7 +207,7 @@ class Reducer:
             bucket.missing, bucket.future, bucket.places = len(bucket.members), None, None
 
     def check_finished(self) -> None:
-        """Raises if the backward before left gradients that were never averaged."""
+        """Raises if the previous backward left gradients that were never averaged."""
         if not (self.pending and self.begun):
             return
         missing = [name for i, name in enumerate(self.names) if i not in self.complete and self.counts[i] == 0]
@@ -221,7 +221,7 @@ class Reducer:
             )
 
     def _begin(self) -> None:
-        """The first gradient of a backward: what this backward cannot reach counts as complete."""
+        """The first gradient of a backward: parameters it cannot reach count as complete."""
         self.begun = True
         if self.firings is not None:
             unreached = [i for i, count in enumerate(self.firings) if count == 0]
@@ -257,7 +257,7 @@ class Reducer:
         self._complete(i)
 
     def _await_end(self) -> None:
-        """Has _finish called at the end of the outermost backward that runs, once."""
+        """Schedules _finish, once, for the end of the outermost running backward."""
         backward = _C.running_backwards()[-1]
         if self.awaiting != backward:
             self.awaiting = backward
@@ -323,7 +323,7 @@ class Reducer:
                     )
 
     def _fill(self, bucket: _Bucket, divisor: float = 1) -> Tensor:
-        """The gradients of a bucket, divided, in one tensor; those that are views of it already stay where they are."""
+        """The gradients of a bucket, divided, in one tensor; gradients that are views of it already are not copied."""
         params = [self.params[i] for i in bucket.members]
         grads = [self._gradient(i) for i in bucket.members]
         if self.keep and bucket.flat is not None:
@@ -355,7 +355,7 @@ class Reducer:
     # ---- the end of a backward ---------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Called by the engine when backward is done: waits for what was sent and sets the gradients."""
+        """Called by the engine when backward is done: waits for pending collectives and sets the gradients."""
         self.awaiting = None
         if not self.armed:
             return
@@ -363,14 +363,14 @@ class Reducer:
             self._learn_static()
         self._send_full()
         if self.next < len(self.buckets):
-            return  # the loss of another output may bring the rest; prepare_for_backward() complains if none does
+            return  # the loss of another output may add the rest; prepare_for_backward() raises an error if none does
         self.armed = self.pending = False
         self.steps += 1
         self._set_gradients(self._globally_used())
         self.used = [False] * len(self.params)
 
     def _learn_static(self) -> None:
-        """After the first backward of a static graph: what it did not reach stays unreached, and everything is sent."""
+        """After the first backward of a static graph: what it did not reach stays unused, and everything is sent."""
         self.firings = list(self.counts)
         order = self.order
         self.order = []
@@ -381,7 +381,7 @@ class Reducer:
                 self._complete(i)
 
     def _globally_used(self) -> list[bool]:
-        """Which gradients any process has; the others stay as they are, None at first."""
+        """The gradients that any process has; the others are not changed, and initially None."""
         if not (self.find_unused or self.static):
             return [True] * len(self.params)
         if self.static_used is not None:
@@ -420,9 +420,9 @@ class Reducer:
     # ---- processes without data of their own (join) ------------------------------------------------------------------
 
     def shadow(self) -> None:
-        """Takes part in the collectives of one backward with zeros, for a process that has no more data.
+        """Takes part in the collectives of one backward with zeros, for a process without further data.
 
-        It gets the average of the others, for which a ZeroRedundancyOptimizer has its part of the state.
+        It gets the others' average, since a ZeroRedundancyOptimizer may keep its part of the state here.
         """
         self.prepare_for_backward()
         self.armed = False

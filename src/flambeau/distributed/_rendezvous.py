@@ -1,4 +1,4 @@
-"""How processes find each other: who this one is, and a store that all of them share."""
+"""Rendezvous: the rank of this process, and a store shared by all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flambeau.distributed import _mpi
 from flambeau.distributed._store import FileStore, PrefixStore, TCPStore, connect
 from flambeau.errors import ArgumentError, DistNetworkError, DistStoreError
 
-# Names of rank, number of processes, rank on this machine and number there, of the launchers that we know.
+# Names of rank, number of processes, local rank and local number, for the supported launchers.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -29,7 +29,7 @@ def start_timeout() -> float:
 
 
 def from_environment() -> dict[str, int]:
-    """Rank and number of processes that the launcher has put into the environment, as far as they are there."""
+    """Rank and number of processes from the launcher's environment variables, as far as they are set."""
     for names in _LAUNCHERS:
         if names[0] in os.environ and names[1] in os.environ:
             found = {}
@@ -47,7 +47,7 @@ def from_environment() -> dict[str, int]:
 
 
 def master() -> tuple[str, int]:
-    """Host and port of the store: MASTER_ADDR and MASTER_PORT, or what the launcher of another kind tells."""
+    """Host and port of the store: MASTER_ADDR and MASTER_PORT, or the equivalent of another launcher."""
     host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
     if host and port:
         return host, int(port)
@@ -73,7 +73,7 @@ def _address() -> str:
     """An address of this machine by which others may reach it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("10.255.255.255", 1))  # sends nothing: asks which address would be used
+            probe.connect(("10.255.255.255", 1))  # sends nothing: only selects the address to use
             return str(probe.getsockname()[0])
         except OSError:
             return socket.gethostname()
@@ -85,7 +85,7 @@ def _free_port() -> int:
 
 
 def _first_node(nodes: str) -> str:
-    """The first host of SLURM's notation: of "node[07-09,12],other", node07."""
+    """The first host of SLURM's notation: node07 for "node[07-09,12],other"."""
     name, bracket, rest = nodes.partition("[")
     if not bracket or "," in name:
         return nodes.split(",")[0]
@@ -95,7 +95,7 @@ def _first_node(nodes: str) -> str:
 def meet(
     init_method: str | None, rank: int, world_size: int, store: Any, timeout: datetime.timedelta
 ) -> tuple[Any, int, int]:
-    """The store that the processes share, the rank of this one and the number of all."""
+    """The shared store, the rank of this process and the number of all."""
     if store is not None:
         if init_method is not None:
             raise ArgumentError("init_process_group: give init_method or store, not both")
@@ -135,7 +135,7 @@ def meet(
         raise ArgumentError(
             f"init_process_group: init_method must begin with env://, tcp:// or file://, got {init_method!r}"
         )
-    # The launcher serves a store already, which outlives the processes of one attempt.
+    # The launcher already serves a store, which outlives the processes of one attempt.
     served = method.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     limit = min(timeout.total_seconds(), start_timeout())
     try:
@@ -159,7 +159,7 @@ def _known(given: int, key: str, found: dict[str, int]) -> int:
 
 
 def own_part(store: Any, rank: int) -> Any:
-    """The part of a store for one default group: a store may serve several, one after the other."""
+    """The part of a store for one default group: a store may serve several in succession."""
     me = f"{socket.gethostname()} {os.getpid()}"
     owner = store.compare_set(f"owner/{rank}", "", me).decode()
     if owner != me:
@@ -172,7 +172,7 @@ def own_part(store: Any, rank: int) -> Any:
 
 
 def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
-    """Waits until all processes are there; an error names those that are not."""
+    """Waits until all processes have arrived; an error names the missing ones."""
     host = socket.gethostname()
     store.add(f"joined/{rank}", 1)
     announced = store.compare_set("world_size", "", str(world_size))
@@ -183,7 +183,7 @@ def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
     if store.add("count", 1) == world_size:
         store.set("verdict", "complete")
     try:
-        # Rank 0 decides; the others wait a little longer for what it says.
+        # Rank 0 decides; the others wait a little longer for its decision.
         verdict = store._ask([b"get", b"verdict"], datetime.timedelta(seconds=limit + 15 * (rank > 0)))[0].decode()
     except DistStoreError as error:
         if rank > 0:
@@ -202,7 +202,7 @@ def gather_all(store: Any, rank: int, world_size: int, limit: float) -> None:
 
 
 def reconnect(store: Any) -> bool:
-    """Connects to a store again that was reached over TCP."""
+    """Reconnects to a store that was reached over TCP."""
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     if not isinstance(store, TCPStore):
@@ -213,7 +213,7 @@ def reconnect(store: Any) -> bool:
 
 
 def close(store: Any) -> None:
-    """Ends serving, if this process serves the store for init_process_group()."""
+    """Stops serving, if this process serves the store for init_process_group()."""
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     if isinstance(store, TCPStore) and getattr(store, "of_group", False):
@@ -221,7 +221,7 @@ def close(store: Any) -> None:
 
 
 def leave_together(store: Any, rank: int, world_size: int, limit: float) -> None:
-    """Rank 0, whose process may serve the store, waits until the others have read from it what they need."""
+    """Rank 0, whose process may serve the store, waits until the others have read what they need."""
     if store.add("have_read", 1) == world_size:
         store.set("all_have_read", "1")
     if rank == 0:
@@ -229,7 +229,7 @@ def leave_together(store: Any, rank: int, world_size: int, limit: float) -> None
 
 
 def own_address(store: Any) -> str:
-    """The address under which others reach this process: the one that it uses to reach the store."""
+    """The address under which others reach this process: the one it uses to reach the store."""
     wanted = os.environ.get("FLAMBEAU_ADDRESS")
     if wanted:
         return wanted

@@ -1,4 +1,4 @@
-"""The engine for processes of one host: collectives through memory that all of them map (csrc/cluster)."""
+"""The engine for processes of one host: collectives through shared memory (csrc/cluster)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _DONE, _MISMATCH, _LOST, _LEFT, _LATE = range(5)
 
 
 def open_segment(store: Any, name: str, rank: int, ranks: list[int]) -> Any:
-    """Memory that all ranks of a group map, or None where one of them cannot. All ranks get the same answer.
+    """Shared memory mapped by all ranks of a group, or None if one of them cannot map it. All ranks get the same
+    answer.
 
-    The file has no name: others open it through /proc of the process that made it. So nothing is left behind, whatever
-    happens to the processes.
+    The file has no name: others open it through /proc of the process that created it. So nothing is left behind,
+    whatever happens to the processes.
     """
     segment, descriptor, problem = None, -1, b"1"
     if rank == 0:
@@ -51,7 +52,7 @@ def open_segment(store: Any, name: str, rank: int, ranks: list[int]) -> Any:
 
 
 class SharedEngine(Engine):
-    """A group whose ranks are on one host. Messages, and what has no kernel, go over TCP."""
+    """A group whose ranks are on one host. Messages, and reductions without a kernel, use TCP."""
 
     def __init__(self, segment: Any, network: Any, tcp: TcpEngine) -> None:
         self._segment, self._network, self._tcp = segment, network, tcp

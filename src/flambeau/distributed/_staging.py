@@ -1,4 +1,4 @@
-"""Tensors as engines take them: flat, contiguous and on the CPU, as views where possible and else as copies."""
+"""Prepares tensors for engines: flat, contiguous and on the CPU, as views if possible and else as copies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_list(op: str, which: str, values: Any, size: int) -> list[Tensor]:
 
 
 def check_reduction(name: str, tensor: Tensor, op: Any) -> ReduceOp:
-    """The argument, which must be a reduction that the tensor's dtype has."""
+    """The argument, which must be a reduction that is defined for the tensor's dtype."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp, got {type(op).__name__}")
     dtype = tensor.dtype
@@ -53,7 +53,7 @@ def check_reduction(name: str, tensor: Tensor, op: Any) -> ReduceOp:
 
 
 def agree(op: str, target: Tensor, source: Tensor, count: int | None = None) -> None:
-    """Raises unless source, or count elements of its dtype, fit into target."""
+    """Raises unless source, or count elements of its dtype, fits into target."""
     count = source.numel() if count is None else count
     if target.dtype != source.dtype or target.numel() != count:
         raise ArgumentError(
@@ -63,7 +63,7 @@ def agree(op: str, target: Tensor, source: Tensor, count: int | None = None) -> 
 
 
 def describe(op: str, *what: Any) -> str:
-    """A call in words, the same on all ranks that make the same call: all_reduce(float32 (3,), SUM)."""
+    """A description of a call, equal on all ranks that make the same call: all_reduce(float32 (3,), SUM)."""
     return f"{op}({', '.join(map(_word, what))})"
 
 
@@ -74,7 +74,7 @@ def _word(value: Any) -> str:
 
 
 def equal_parts(flat: Tensor, count: int) -> list[Tensor]:
-    """A flat tensor cut into parts of one size, which may be 0."""
+    """Splits a flat tensor into parts of one size, which may be 0."""
     size = flat.numel() // count
     return [flat[i * size : (i + 1) * size] for i in range(count)]
 
@@ -93,21 +93,21 @@ def ranged(text: str, call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class Staged:
-    """The tensors of one call. Tensors that are written to get their values from flat copies in the end."""
+    """The tensors of one call. Tensors that are written to are updated from flat copies at the end."""
 
     def __init__(self) -> None:
         self._back: list[tuple[Tensor, Tensor]] = []
         self._written: list[Tensor] = []
 
     def read(self, tensor: Tensor) -> Tensor:
-        """A flat tensor with the values of this one."""
+        """A flat tensor with the values of `tensor`."""
         value = tensor.detach()
         if value.device.type != "cpu":
             return value.cpu().reshape(-1)
         return value.contiguous().view(-1)
 
     def write(self, tensor: Tensor, filled: bool = True) -> Tensor:
-        """A flat tensor whose values this one gets. With `filled` it starts with this one's values."""
+        """A flat tensor, copied to `tensor` at the end. With `filled` it starts with the tensor's values."""
         value = tensor.detach()
         if value.device.type == "cpu" and value.is_contiguous():
             self._written.append(value)
@@ -127,7 +127,7 @@ class Staged:
         return group._run(ranged(text, whole), result, async_op)
 
     def finish(self) -> None:
-        """Copies back what was staged."""
+        """Copies staged results back."""
         for tensor, flat in self._back:
             tensor.copy_(flat.view(tensor.shape))
         for tensor in self._written:

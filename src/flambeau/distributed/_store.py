@@ -1,4 +1,4 @@
-"""Stores: keys and values that several processes share, by which they find each other."""
+"""Stores: keys and values shared by several processes, used for rendezvous."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Table:
         self.values: dict[bytes, bytes] = {}
 
     def run(self, request: list[bytes]) -> list[bytes] | None:
-        """The answer to a request; None when it must wait for keys."""
+        """The answer to a request; None if it must wait for keys."""
         name, *rest = request
         values = self.values
         if name == b"wait":
@@ -283,7 +283,7 @@ class TCPStore(Store):
         super().__init__()
         if master_listen_fd is not None:
             raise ArgumentError("TCPStore: master_listen_fd is not supported; leave it at None")
-        self.of_group = False  # whether init_process_group() made it, and ends it
+        self.of_group = False  # whether init_process_group() created it, and destroys it
         self.host, self._timeout, self._lock = host_name, timeout, threading.Lock()
         self._server = _Server.serve(port, multi_tenant) if is_master else None
         self.port = self._server.port if self._server else port
@@ -304,7 +304,7 @@ class TCPStore(Store):
                 self._connection.sendall(_wire.pack(request))
                 return _wire.receive(self._connection)
             except TimeoutError:
-                # The answer may still come, so this connection cannot be used for another request.
+                # The answer may still arrive, so this connection cannot be used for another request.
                 self._connection.close()
                 self._connection = connect((self.host, self.port), min(self._patience, 10.0), "TCPStore")
                 raise self._late(request, limit) from None
@@ -314,7 +314,7 @@ class TCPStore(Store):
                     "the process there has probably ended"
                 ) from None
 
-    _patience = 60.0  # seconds for an answer that needs no waiting
+    _patience = 60.0  # seconds for an answer that involves no waiting
 
     def close(self) -> None:
         """Closes the connection; in the server, ends serving too."""
@@ -330,7 +330,7 @@ class TCPStore(Store):
 
 
 def connect(address: tuple[str, int], limit: float, who: str, check: Callable[[], Any] = lambda: None) -> socket.socket:
-    """A connection, tried again until the other end listens; `check` may raise meanwhile."""
+    """Connects, retrying until the other end listens; `check` may raise meanwhile."""
     end, pause = time.monotonic() + limit, 0.01
     while True:
         try:
@@ -353,7 +353,7 @@ def connect(address: tuple[str, int], limit: float, who: str, check: Callable[[]
 
 
 def listen(port: int, who: str) -> socket.socket:
-    """A socket that accepts connections on all addresses, by IPv4 and where there is IPv6 by that too."""
+    """A socket that accepts connections on all addresses, by IPv4 and, if available, IPv6."""
     try:
         both = socket.has_dualstack_ipv6()
         kind = socket.AF_INET6 if both else socket.AF_INET
@@ -392,7 +392,7 @@ class _Server:
             self._running.pop(self.port, None)
             self._ended = True
             os.eventfd_write(self._wake, 1)
-            self._thread.join(5.0)  # then the port is free
+            self._thread.join(5.0)  # afterwards the port is free
             os.close(self._wake)
 
     def _run(self) -> None:
@@ -419,7 +419,7 @@ class _Server:
         self._listener.close()
 
     def _read(self, client: socket.socket, buffer: bytearray) -> bool:
-        """Answers what a client asks; False when it is gone."""
+        """Answers a client's requests; returns False when it has disconnected."""
         try:
             data = client.recv(1 << 16)
             buffer += data
@@ -442,5 +442,5 @@ class _Server:
         if answer is None:
             self._waiting.append((client, request))
         else:
-            with contextlib.suppress(OSError):  # a client that is gone is noticed when it is read from
+            with contextlib.suppress(OSError):  # a disconnected client is noticed when it is read from
                 client.sendall(_wire.pack(answer))

@@ -1,4 +1,4 @@
-"""The engine that works between any processes: messages over TCP, in trees, rings and pairs."""
+"""The engine for arbitrary processes: messages over TCP, in trees, rings and pairs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from flambeau.distributed._mesh import BROKEN, COLLECTIVE, STEP_BITS, Call, Mesh
 from flambeau.distributed._types import ReduceOp
 from flambeau.errors import CollectiveMismatch, DistBackendError, PeerLost
 
-_SMALL = 16 << 10  # bytes up to which all ranks send all they have to each other: one step, in the order of ranks
+_SMALL = 16 << 10  # bytes up to which all ranks exchange all data: one step, reduced in the order of ranks
 _EMPTY = memoryview(b"")
 
 
 def digest(text: str) -> int:
-    """A number of 64 bits that stands for a text."""
+    """A 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 class Pending:
-    """A message on its way. `finish` is called once it is there, with the error or None."""
+    """A pending message. `finish` is called when it is complete, with the error or None."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -43,7 +43,7 @@ class Pending:
             then()
 
     def add(self, then: Callable[[], Any]) -> None:
-        """Calls `then` when the message is there, maybe now."""
+        """Calls `then` when the message is complete, possibly at once."""
         with self._lock:
             if not self.done.is_set():
                 self._then.append(then)
@@ -115,7 +115,7 @@ class TcpEngine(Engine):
         return parts
 
     def _ring_reduce(self, call: _Round, cut: list[Tensor], op: ReduceOp) -> None:
-        """cut[rank] becomes the reduction over all ranks; the others hold parts of it afterwards."""
+        """Overwrites cut[rank] with the reduction over all ranks; the others then hold partial results."""
         before, after = (self.rank - 1) % self.size, (self.rank + 1) % self.size
         scratch = fb.empty(max(part.numel() for part in cut), dtype=cut[0].dtype)
         for step in range(self.size - 1):
@@ -129,7 +129,7 @@ class TcpEngine(Engine):
             average(cut[self.rank], self.size)
 
     def _ring_gather(self, call: _Round, cut: list[Tensor]) -> None:
-        """All of cut is gathered, of which each rank has cut[rank]."""
+        """Gathers all of cut, of which each rank has cut[rank]."""
         before, after = (self.rank - 1) % self.size, (self.rank + 1) % self.size
         receives = [
             call.post(before, self.size + step, raw(cut[(self.rank - step - 1) % self.size]))
@@ -141,7 +141,7 @@ class TcpEngine(Engine):
 
     def reduce(self, text: str, x: Tensor, op: ReduceOp, root: int) -> None:
         call = self._begin(text)
-        work = x if self.rank == root else x.clone()  # what other ranks have stays as it is
+        work = x if self.rank == root else x.clone()  # other ranks' tensors are not changed
         if op.name == "PREMUL_SUM":
             premultiply(work, op)
         cut = pieces(work, self.size)
@@ -161,7 +161,7 @@ class TcpEngine(Engine):
 
     def broadcast(self, text: str, x: Tensor, root: int) -> None:
         call = self._begin(text)
-        place = (self.rank - root) % self.size  # the root is the root of a binomial tree
+        place = (self.rank - root) % self.size  # the root of a binomial tree
         distance = 1
         while distance < self.size:
             if place < distance and place + distance < self.size:
@@ -264,7 +264,7 @@ class TcpEngine(Engine):
 
 
 class _Round:
-    """One collective: its number and text go along with each of its messages."""
+    """One collective: its number and text are part of each of its messages."""
 
     def __init__(self, engine: TcpEngine, text: str, sequence: int, timeout: float) -> None:
         self._engine, self._text, self._sequence = engine, text, sequence

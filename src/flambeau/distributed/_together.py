@@ -1,4 +1,4 @@
-"""Several collectives at once: lists of tensors as one message, and calls collected by a context manager."""
+"""Coalesced collectives: lists of tensors as one message, and calls collected by a context manager."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _list(op: str, which: str, values: Any) -> list[Tensor]:
 
 @contextlib.contextmanager
 def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[Collected]:
-    """Collects the calls made inside: they run one after another without waiting, and are done at the end of the block,
-    or with async_ops when wait() of the manager returns.
+    """Collects the calls made inside: they run one after another without waiting, and are complete at the end of the
+    block, or with async_ops when wait() of the manager returns.
     """
     chosen = member(group, "_coalescing_manager")
     collected, before = Collected(), chosen._collected

@@ -1,4 +1,4 @@
-"""What the functions of process groups speak of: backends, reductions, work under way, the groups themselves."""
+"""Types of the process group API: backends, reductions, pending work, groups."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Work:
 
 
 class Collected(list[Work]):
-    """The calls that a _coalescing_manager has collected."""
+    """The calls collected by a _coalescing_manager."""
 
     def wait(self) -> bool:
         """Waits until all are done."""
@@ -206,14 +206,14 @@ class _Queue:
         while True:
             with self._changed:
                 while not self._calls:
-                    if not self._changed.wait(5.0) and not self._calls:  # a group nobody uses needs no thread
+                    if not self._changed.wait(5.0) and not self._calls:  # an idle group needs no thread
                         self._running = None
                         return
                 call, work = self._calls[0]
             error: BaseException | None = None
             try:
                 call()
-            except BaseException as raised:  # given to who waits
+            except BaseException as raised:  # raised in wait()
                 error = raised
             with self._changed:
                 self._calls.popleft()
@@ -237,7 +237,7 @@ class ProcessGroup(GroupCalls):
         self._backend, self.group_name, self.group_desc = Backend(backend), name, description
         self._engine, self._ranks, self._timeout = engine, ranks, timeout
         self._queue = _Queue(name)
-        self._collected: Collected | None = None  # while a _coalescing_manager is open
+        self._collected: Collected | None = None  # while a _coalescing_manager is active
         self.bound_device_id = None
 
     def rank(self) -> int:
@@ -253,7 +253,7 @@ class ProcessGroup(GroupCalls):
         return self._backend
 
     def _run(self, call: Callable[[], Any], result: Any, async_op: bool) -> Work | None:
-        """Makes a call: at once, or, when it is asynchronous or others are still under way, in the queue."""
+        """Makes a call: at once, or, if it is asynchronous or others are pending, in the queue."""
         if not async_op and self._collected is None and self._queue.idle():
             call()
             return None
@@ -268,7 +268,7 @@ class ProcessGroup(GroupCalls):
         return None
 
     def _root(self, op: str, which: str, rank: int | None, group_rank: int | None, default: int | None = None) -> int:
-        """The rank in this group that a call names by its rank in the default group, or by that in this one."""
+        """The rank in this group, given as a rank of the default group or of this one."""
         if rank is not None and group_rank is not None:
             raise ArgumentError(f"{op}: give {which} or group_{which}, not both")
         if rank is None and group_rank is None:
@@ -292,14 +292,14 @@ def _short(ranks: list[int]) -> str:
 
 
 class World:
-    """The default group, if there is one, the groups made since, and what connects its processes."""
+    """The default group, the groups created since, and the connections between their processes."""
 
     default: ProcessGroup | None = None
     groups: list[ProcessGroup] = []
     network: Any = None  # a Network, in a program of several processes
     store: Any = None
-    made = 0  # groups made so far, in which all processes agree
-    local: dict[str, int] = {}  # those that only their members made
+    made = 0  # number of groups created by all processes
+    local: dict[str, int] = {}  # groups created only by their members
 
 
 class _GroupNames(type):

@@ -1,4 +1,4 @@
-"""Messages of stores: a request or an answer is a list of byte strings, each behind its length."""
+"""Messages of stores: a request or an answer is a list of byte strings, each preceded by its length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 
 _LENGTH = struct.Struct("<I")
-_LARGEST = 1 << 30  # more than any value of a store; a larger one is not from us
+_LARGEST = 1 << 30  # larger than any value of a store; a larger message is not ours
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
@@ -17,7 +17,7 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack(body: bytes) -> list[bytes]:
-    """The parts of a message, without its own length in front."""
+    """The parts of a message, given without its own length prefix."""
     parts, at = [], 0
     while at < len(body):
         (length,) = _LENGTH.unpack_from(body, at)
@@ -30,7 +30,7 @@ def unpack(body: bytes) -> list[bytes]:
 
 
 def split(buffer: bytearray) -> list[list[bytes]]:
-    """Takes the complete messages from the front of what has arrived."""
+    """Removes the complete messages from the front of a buffer."""
     messages = []
     while len(buffer) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(buffer)
@@ -44,7 +44,7 @@ def split(buffer: bytearray) -> list[list[bytes]]:
 
 
 def receive(connection: socket.socket) -> list[bytes]:
-    """Waits for one message; EOFError when the other end closed."""
+    """Waits for one message; raises EOFError if the other end closed."""
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     if length > _LARGEST:
         raise ValueError("not a message")

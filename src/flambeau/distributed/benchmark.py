@@ -50,14 +50,14 @@ class Row(NamedTuple):
 
     @property
     def bandwidth(self) -> float:
-        """GB/s that each process sends at least, however the collective works."""
+        """GB/s that each process must at least send, for any algorithm."""
         n = self.processes
         share = {"all_reduce": 2 * (n - 1) / n, "broadcast": 1.0, "reduce": 1.0, "send": 1.0, "barrier": 0.0}.get(self.op, (n - 1) / n)
         return self.nbytes * share / self.seconds / 1e9 if self.seconds else 0.0
 
 
 def _calls(nbytes: int, group: Any) -> dict[str, Callable[[], Any]]:
-    """One call of each collective; `nbytes` are those of the whole tensor."""
+    """One call of each collective; `nbytes` is the size of the whole tensor."""
     count, rank = dist.get_world_size(group), dist.get_rank(group)
     part_size = max(nbytes // 4 // count, 1)
     whole, part = fb.zeros(part_size * count), fb.zeros(part_size)

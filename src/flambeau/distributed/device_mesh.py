@@ -57,7 +57,7 @@ class DeviceMesh:
         self._groups = [self._groups_along(d) for d in range(self.mesh.ndim)] if _groups is None else _groups
 
     def _groups_along(self, dim: int) -> Any:
-        """The group of this process's row along a dimension; all rows' groups are made, as every process must."""
+        """The group of this process's row along a dimension; creates all rows' groups, as every process must."""
         mine: Any = dist.GroupMember.NON_GROUP_MEMBER
         everybody = list(range(dist.get_world_size()))
         for ranks in self.mesh.movedim(dim, -1).reshape(-1, self.mesh.shape[dim]).tolist():
@@ -121,7 +121,7 @@ class DeviceMesh:
         return self._coordinate[dim]
 
     def get_coordinate(self) -> list[int] | None:
-        """Place of this process in the grid; None if it is not there."""
+        """Coordinates of this process in the mesh; None if it is not in it."""
         return None if self._coordinate is None else list(self._coordinate)
 
     def get_rank(self) -> int:
@@ -148,7 +148,7 @@ class DeviceMesh:
         return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=[self._groups[d] for d in dims], _root=root)
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
-        """The processes of this mesh in one dimension, which the mesh it was taken from knows by its name from now on."""
+        """The processes of this mesh in one dimension, which the parent mesh knows by its name from now on."""
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
         root = self._root or self
         if name not in root._flattened:
@@ -161,7 +161,7 @@ class DeviceMesh:
         return root._flattened[name]
 
     def _alike(self) -> list[list[int]]:
-        """Ranks of all parts of the mesh this one was taken from that have the same dimensions."""
+        """Ranks of all parts of the parent mesh with the same dimensions."""
         root = self._root
         if root is None or root.mesh_dim_names is None or self.mesh_dim_names is None or self.ndim == root.ndim:
             return [list(self._ranks)]

@@ -172,7 +172,7 @@ def _processes(text: str) -> int:
     return int(text)
 
 
-# ---- several hosts, from one of them -------------------------------------------------------------------------------
+# ---- several hosts, started from one of them ------------------------------------------------------------------------
 
 
 def _hosts(options: argparse.Namespace) -> int:
@@ -201,7 +201,7 @@ def _hosts(options: argparse.Namespace) -> int:
 
 
 def _environment() -> str:
-    """What remote processes need to find the same code."""
+    """The environment that remote processes need to find the same code."""
     names = [name for name in os.environ if name in ("PYTHONPATH", "PATH") or name.startswith("FLAMBEAU_")]
     return " ".join(f"{name}={shlex.quote(os.environ[name])}" for name in sorted(names))
 

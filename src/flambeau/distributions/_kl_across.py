@@ -27,7 +27,7 @@ from flambeau.distributions.poisson import Poisson
 from flambeau.distributions.uniform import Uniform
 from flambeau.distributions.utils import euler_constant
 
-# ---- never: p reaches beyond the support of q ----------------------------------------------------------------------
+# ---- infinite: p reaches beyond the support of q -------------------------------------------------------------------
 
 _BEYOND: dict[type[Any], tuple[type[Any], ...]] = {
     Beta: (Pareto,),
@@ -82,7 +82,7 @@ def _mean_decay(p: Any, s: Tensor) -> Tensor:
 
 
 def _below(p: Any, bound: Any) -> Any:
-    """Where p draws below a bound; only Uniform has a choice."""
+    """Where p draws below a bound; depends on parameters only for Uniform."""
     return p.low < bound if isinstance(p, Uniform) else fb.zeros((), dtype=fb.bool)
 
 

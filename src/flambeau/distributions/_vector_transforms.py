@@ -68,7 +68,7 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _shift(count: int, like: Tensor) -> Tensor:
-        """log of how many parts are to come after each break."""
+        """log of the number of parts after each break."""
         return fb.arange(count, 0, -1, dtype=like.dtype, device=like.device).log()
 
     def _call(self, x: Tensor) -> Tensor:

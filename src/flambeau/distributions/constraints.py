@@ -46,7 +46,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """Of a parameter or support whose constraint depends on other parameters."""
+    """A parameter or support whose constraint depends on other parameters."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -175,7 +175,7 @@ class _Boolean(Constraint):
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        return value == value  # all but nan
+        return value == value  # all but NaN
 
 
 class _Bounded(Constraint):
@@ -467,7 +467,7 @@ symmetric: Constraint = _Symmetric()
 positive_semidefinite: Constraint = _PositiveSemidefinite()
 positive_definite: Constraint = _PositiveDefinite()
 multinomial = _Multinomial
-# Under the names of PyTorch's classes, which libraries of distributions derive from and look at.
+# PyTorch's class names, which libraries of distributions derive from and compare with.
 _Cat, _Stack = cat, stack
 _GreaterThan, _GreaterThanEq, _LessThan = greater_than, greater_than_eq, less_than
 _Interval, _HalfOpenInterval = interval, half_open_interval

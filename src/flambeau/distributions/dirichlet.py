@@ -43,7 +43,7 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        # Below 1 the density has its poles in the corners: the largest part takes all.
+        # Below 1 the density has its poles in the corners: the largest part becomes 1.
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
         flat = (self.concentration < 1).all(dim=-1, keepdim=True)

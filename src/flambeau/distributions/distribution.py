@@ -59,9 +59,9 @@ class Distribution:
             return
         for name, constraint in expected.items():
             if constraints.is_dependent(constraint):
-                continue  # it needs another parameter, which the class checks itself
+                continue  # needs another parameter; the class checks it itself
             if name not in vars(self) and isinstance(_class_attribute(type(self), name), lazy_property):
-                continue  # computed from a parameter that is checked
+                continue  # computed from a checked parameter
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
@@ -119,7 +119,7 @@ class Distribution:
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size(tuple(sample_shape) + self._batch_shape + self._event_shape)
 
-    # ---- what it is ------------------------------------------------------------------------------------------------
+    # ---- properties ------------------------------------------------------------------------------------------------
 
     @property
     def arg_constraints(self) -> dict[str, constraints.Constraint]:
@@ -260,7 +260,7 @@ class Distribution:
     # ---- for subclasses --------------------------------------------------------------------------------------------
 
     def _get_checked_instance(self, cls: type[Any], _instance: Any = None) -> Any:
-        """An empty instance for `expand`; a subclass with an __init__ of its own must expand itself."""
+        """An empty instance for `expand`; a subclass with its own __init__ must override expand."""
         if _instance is None and _class_attribute(type(self), "__init__") is not _class_attribute(cls, "__init__"):
             raise NotImplementedError(
                 f"{type(self).__name__} defines __init__ but not expand, so it cannot be expanded as {cls.__name__}"
@@ -274,5 +274,5 @@ class Distribution:
 
 
 def _class_attribute(cls: type[Any], name: str) -> Any:
-    """The descriptor itself, which getattr would run."""
+    """The descriptor itself, without running it."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)

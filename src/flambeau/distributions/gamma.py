@@ -53,7 +53,7 @@ class Gamma(ExponentialFamily):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = private.standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        # A sample too small for the dtype is lifted to its smallest number, which keeps log_prob finite.
+        # A sample too small for the dtype is raised to its smallest number, which keeps log_prob finite.
         value.detach().clamp_(min=fb.finfo(value.dtype).tiny)
         return value
 

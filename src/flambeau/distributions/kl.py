@@ -34,7 +34,7 @@ def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[Callable[[Any
         tensor(0.)
     """
     for kind in (type_p, type_q):
-        # Not only ours: other libraries have distributions that share the interface and not the base.
+        # Not only ours: other libraries' distributions share the interface but not the base.
         if not isinstance(kind, type):
             raise TypeError(f"register_kl: expected a Distribution subclass, got {kind!r}")
 
@@ -66,7 +66,7 @@ class _Match:
 
 
 def _dispatch(type_p: type[Any], type_q: type[Any]) -> Any:
-    """The registered function that fits most closely; when two fit equally, the first type decides."""
+    """The best matching registered function; if two match equally, the first type decides."""
     fitting = [(p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
     if not fitting:
         return None

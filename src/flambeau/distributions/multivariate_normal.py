@@ -17,7 +17,7 @@ __dir__ = __all__.copy
 
 def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:
     """Squared length of factor⁻¹ · difference, for a lower triangle; batches broadcast."""
-    if factor.dim() == 2:  # one factor for all: one solve with many right sides
+    if factor.dim() == 2:  # one factor for all: one solve with many right-hand sides
         columns = difference.reshape(-1, difference.shape[-1]).T
         solved = fb.linalg.solve_triangular(factor, columns, upper=False)
         return solved.pow(2).sum(0).reshape(difference.shape[:-1])
@@ -26,7 +26,7 @@ def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:
 
 def factor_of_precision(precision: Tensor) -> Tensor:
     """Cholesky factor of the inverse of a matrix, without forming the inverse."""
-    # Turned around both ways, the upper factor of the precision is the inverse of the wanted lower one.
+    # Flipped in both dimensions, the upper factor of the precision is the inverse of the wanted lower one.
     inverse = fb.flip(fb.linalg.cholesky(fb.flip(precision, (-2, -1))), (-2, -1)).mT
     identity = fb.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return fb.linalg.solve_triangular(inverse, identity.expand(precision.shape), upper=False)

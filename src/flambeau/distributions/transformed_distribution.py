@@ -101,7 +101,7 @@ class TransformedDistribution(Distribution):
         return total + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _sign(self) -> Any:
-        """-1 where the transforms together turn the order of values around."""
+        """-1 where the composed transform is decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -1,7 +1,7 @@
-"""Transforms that are recorded for backward, made of three linear maps that know their adjoints.
+"""Fourier transforms recorded for backward, composed of three linear maps with known adjoints.
 
-A Fourier transform's adjoint is the transform the other way with the same factor in front, which is that of the other
-norm: the forward transform has no factor in "backward" mode, the inverse one has none in "forward" mode.
+A Fourier transform's adjoint is the inverse transform with the same factor, which is that of the other norm: the
+forward transform has no factor in "backward" mode, the inverse one has none in "forward" mode.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _resized(x: Tensor, size: int, dim: int) -> Tensor:
 
 
 def _computed(x: Tensor, dim: int, size: int, dtype: fb.dtype, transform: Callable[[np.ndarray], np.ndarray]) -> Tensor:
-    """A transform of x by NumPy, which has `size` elements along `dim`; on the meta device its shape alone."""
+    """A transform of x by NumPy, with `size` elements along `dim`; on the meta device only its shape."""
     if x.is_meta:
         shape = list(x.shape)
         shape[dim] = size
@@ -66,7 +66,7 @@ def _computed(x: Tensor, dim: int, size: int, dtype: fb.dtype, transform: Callab
 
 
 def _batched(x: Tensor, in_dim: int | None) -> tuple[Tensor, int, int | None]:
-    """For vmap: x with the examples in front, how far its dimensions move by that, and where they are in the result."""
+    """For vmap: x with the batch dimension first, the shift of its dimensions, and the result's batch dimension."""
     return (x, 0, None) if in_dim is None else (x.movedim(in_dim, 0), 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""The work behind flambeau.fft: checks, promotion, and the way through NumPy's transforms and back."""
+"""The implementation of flambeau.fft: checks, promotion, and conversion to NumPy's transforms and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REAL_OF = {fb.complex64: fb.float32, fb.complex128: fb.float64}
 
 
 def line(name: str, transform: Callable, input, n, dim, norm, out, takes="any", gives="complex") -> Tensor:
-    """One-dimensional transforms: check, promote, hand over to NumPy."""
+    """One-dimensional transforms: checks, promotes, calls NumPy."""
     norm = _norm(name, norm)
     dim = _wrap(name, input, _int(name, "dim", dim))
     size = input.shape[dim]
@@ -58,7 +58,7 @@ def grid(name: str, transform: Callable, input, s, dim, norm, out, takes="any", 
 
 
 def _recorded(name: str, x: Tensor, out) -> bool:
-    """Whether the transform must be a Function: for backward, or for one that stands for many (vmap)."""
+    """Whether the transform must be a Function: for backward, or for batched tensors (vmap)."""
     if hasattr(type(x), "__flambeau_function__"):
         if out is not None:
             raise StateError(f"{name}: out= cannot be used inside vmap; use the result instead")
@@ -104,7 +104,7 @@ def _run(name: str, transform: Callable, x: Tensor, sizes, dims, norm: str) -> n
     try:
         return transform(_array(x), sizes, dims, norm)
     except (MemoryError, ValueError) as error:
-        # everything else is checked by now: what remains are lengths beyond memory
+        # everything else was checked: what remains are lengths beyond memory
         raise OutOfMemoryError(f"{name}: no memory for {sizes} data points along dim {dims}: {error}") from None
 
 
@@ -141,7 +141,7 @@ def _into(name: str, y, out):
 
 
 def _promoted(name: str, input, takes: str):
-    """The input as NumPy's transforms take it: float32, float64, complex64 or complex128."""
+    """Converts the input to a dtype of NumPy's transforms: float32, float64, complex64 or complex128."""
     dtype = input.dtype
     if takes == "real" and dtype.is_complex:
         real = "real-valued" if name.endswith("rfftn") else "real"
@@ -154,7 +154,7 @@ def _promoted(name: str, input, takes: str):
 
 
 def _sizes_and_dims(name: str, input, s, dim) -> tuple[list[int], list[int]]:
-    """``s`` and ``dim`` as lists of one length; -1 in ``s`` still stands for "as it is"."""
+    """``s`` and ``dim`` as lists of one length; -1 in ``s`` still means "unchanged"."""
     _tensor(name, input)
     s = None if s is None else _ints(name, "s", s)
     if dim is not None:
@@ -245,7 +245,7 @@ def given(name: str, dim):
 
 
 def _int(name: str, arg: str, value) -> int:
-    """A Python int from anything that is one by ``__index__``; booleans and floats are mistakes."""
+    """A Python int from anything with ``__index__``; booleans and floats are errors."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: {arg} must be an int, got {type(value).__name__}")
     return value.__index__()

@@ -47,7 +47,7 @@ def replaced(module: Any, dicts: Any, tie_weights: bool = True, strict: bool = F
     """A context in which the module has the given tensors in place of its own; see functional_call."""
     values = _one_dict(dicts)
     own: dict[str, Tensor] = {}
-    if tie_weights or strict:  # modules that contain themselves have endless names
+    if tie_weights or strict:  # modules that contain themselves have infinitely many names
         own = {
             **dict(module.named_parameters(remove_duplicate=False)),
             **dict(module.named_buffers(remove_duplicate=False)),
@@ -87,7 +87,7 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
 
 
 def _tied(values: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Every name of a shared tensor gets the value given for one of them."""
+    """Gives every name of a shared tensor the value given for one of them."""
     groups: dict[int, list[str]] = {}
     for name, tensor in own.items():
         groups.setdefault(id(tensor), []).append(name)
@@ -109,7 +109,7 @@ _ABSENT = object()
 
 
 def _table(module: Any, name: str, value: Tensor) -> tuple[dict[str, Any], str]:
-    """Where a module keeps the tensor of that name; a name it does not know becomes a parameter or an attribute."""
+    """The table in which a module stores the tensor of a name; unknown names become parameters or attributes."""
     path, _, last = name.rpartition(".")
     owner = module
     for part in path.split(".") if path else ():
@@ -129,7 +129,7 @@ def _table(module: Any, name: str, value: Tensor) -> tuple[dict[str, Any], str]:
 
 @contextlib.contextmanager
 def _replaced(module: Any, values: dict[str, Tensor], target: dict[str, Tensor]):
-    """The module with other tensors in its tables; what it has put there instead ends up in `target`."""
+    """The module with other tensors in its tables; replacements made by the module itself end up in `target`."""
     restore = []
     try:
         for name, value in values.items():

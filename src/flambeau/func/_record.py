@@ -1,4 +1,4 @@
-"""What the transformations of fb.func share: fresh inputs, gradients underneath vmap, results without needless history."""
+"""Shared by the transformations of fb.func: fresh inputs, gradients below vmap, results without unnecessary history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_differentiable(x: Any) -> bool:
 def fresh(x: Tensor, track: bool) -> Tensor:
     """A tensor to differentiate with respect to: a view of x if its history matters (track), else a new leaf.
 
-    Inside vmap it is batched at every level, so that what is the same for all examples still gets a gradient for each.
+    Inside vmap it is batched at every level, so that unbatched inputs still get a gradient for each example.
     """
     x = at_all_levels(x)
     base = raw(x)
@@ -29,7 +29,7 @@ def fresh(x: Tensor, track: bool) -> Tensor:
 
 
 def fresh_tree(op: str, tree: Any, track: bool, what: str) -> tuple[list[Tensor], Any]:
-    """The leaves of an argument, each made fresh, and the argument built from them."""
+    """The leaves of an argument, each made fresh, and the argument rebuilt from them."""
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not is_differentiable(leaf):
@@ -40,13 +40,13 @@ def fresh_tree(op: str, tree: Any, track: bool, what: str) -> tuple[list[Tensor]
 
 
 class History:
-    """Tells whether tensors depend on anything that requires gradients besides the fresh inputs."""
+    """Finds out whether tensors depend on anything that requires gradients besides the fresh inputs."""
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
         self.own = {id(raw(x)) for x in inputs}
 
     def outside(self, tensors: Sequence[Tensor | None]) -> bool:
-        """Walks the graph until a leaf is met that is none of the inputs."""
+        """Walks the graph until it finds a leaf that is not an input."""
         stack = []
         for x in tensors:
             base = None if x is None else raw(x)
@@ -70,7 +70,7 @@ class History:
         return False
 
     def strip(self, x: Any) -> Any:
-        """A result as the caller may see it: with history only if it leads outside."""
+        """A result for the caller: with history only if it leads outside."""
         if isinstance(x, Tensor) and x.requires_grad and not self.outside([x]):
             return x.detach()
         return x
@@ -84,7 +84,7 @@ class History:
 def gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Tensor | None], *, create: bool, retain: bool = False
 ) -> list[Tensor | None]:
-    """Gradients through the tensors underneath vmap; None where an input has no influence."""
+    """Gradients through the physical tensors below vmap; None where an input has no influence."""
     wanted = [(out, cot) for out, cot in zip(outputs, cotangents, strict=True) if raw(out).requires_grad]
     if not wanted:
         return [None] * len(inputs)
@@ -97,7 +97,7 @@ def gradients(
 
 
 def _underneath(cotangent: Tensor | None, output: Tensor) -> Tensor:
-    """The cotangent in the layout of the output's tensor underneath; ones without one."""
+    """The cotangent in the layout of the output's physical tensor; ones without one."""
     base = raw(output)
     if cotangent is None:
         return fb.ones_like(base)
@@ -115,5 +115,5 @@ def zeros_for(x: Tensor) -> Tensor:
 
 
 def new_levels(tensors: Sequence[Tensor], known: Sequence[Level]) -> bool:
-    """Whether some tensor is batched by a vmap that began after the known ones."""
+    """Whether a tensor is batched by a vmap that began after the known ones."""
     return any(level not in known for x in tensors for level in levels_of(x))

@@ -38,7 +38,7 @@ def _positions(op: str, argnums: Any, count: int) -> tuple[int, ...]:
 
 
 def _with_fresh(op: str, argnums: Any, args: tuple[Any, ...], track: bool) -> tuple[list[Tensor], list[Any], tuple[Any, ...]]:
-    """The tensors to differentiate, the arguments they came in, and all arguments for the call."""
+    """The tensors to differentiate, the arguments that contain them, and all arguments for the call."""
     places = _positions(op, argnums, len(args))
     inputs: list[Tensor] = []
     chosen, full = [], list(args)
@@ -49,7 +49,7 @@ def _with_fresh(op: str, argnums: Any, args: tuple[Any, ...], track: bool) -> tu
     return inputs, chosen, tuple(full)
 
 
-# How PyTorch's messages call them.
+# Their names in PyTorch's messages.
 _CALLS = {
     "grad": "grad_and_value(f)(*args)", "vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)",
     "jacrev": "jacrev: vjp(f, *primals)", "jacfwd": "jacfwd: jvp(f, primals, tangents)",
@@ -96,7 +96,7 @@ def _filled(found: list[Tensor | None], like: list[Tensor]) -> list[Tensor]:
 
 
 def _like(values: list[Any], argnums: Any, chosen: list[Any]) -> Any:
-    """Values, one per tensor, in the containers of the chosen arguments; bare for a single argument number."""
+    """Values, one per tensor, in the containers of the chosen arguments; a tensor for a single argument number."""
     spec = tree_flatten(tuple(chosen))[1]
     built = tree_unflatten(values, spec)
     return built[0] if isinstance(argnums, int) else built
@@ -203,7 +203,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         raise ArgumentError("vjp: got no primals; pass the arguments of the function after it")
     track, known = fb.is_grad_enabled(), list(levels())
     with fb.enable_grad():
-        # Under no_grad the value is plain, but vjp_fn may run outside of it and gives gradients with the history of the primals.
+        # Under no_grad the value is plain, but vjp_fn may run outside of it and returns gradients with the history of
+        # the primals.
         inputs, chosen, full = _with_fresh("vjp", tuple(range(len(primals))), primals, True)
         result, aux = _split_aux("vjp", func(*full), has_aux)
     outputs, spec = _checked_outputs("vjp", result)
@@ -281,7 +282,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
 
 
 def _changeable(inputs: list[Tensor], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments with stand-ins for the inputs, on the same memory, that the function may change in place."""
+    """The arguments with aliases of the inputs, on the same memory, that the function may change in place."""
     from flambeau.autograd.forward_ad import alias
 
     made = {id(x): rewrap(alias(raw(x)), levels_of(x)) for x in inputs}
@@ -441,7 +442,7 @@ def _rows_in_chunks(func, argnums, args, kwargs, has_aux, outputs, inputs, chunk
     total = sum(sizes)
 
     def pull_rows(numbers):
-        """A batch of row numbers → gradients: each selects one element of one output."""
+        """Maps a batch of row numbers to gradients: each selects one element of one output."""
         seeds, before = [], 0
         for out, size in zip(outputs, sizes, strict=True):
             one = (fb.arange(size) + before == numbers.unsqueeze(-1)).to(out.dtype)

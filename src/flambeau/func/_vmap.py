@@ -130,7 +130,7 @@ def _size(leaves: list[Any], dims: list[int | None]) -> int:
 
 def _run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
     level = Level(len(levels()) + 1, size, randomness)
-    # Batch dimensions move to the front before the level starts: this is the work of the levels outside.
+    # Batch dimensions move to the front before the level starts: these ops belong to the outer levels.
     moved = [leaf if dim is None else leaf.movedim(dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
     enter(level)
     try:
@@ -179,7 +179,7 @@ def _out_dim(dim: Any, rank: int, name: str) -> int:
 
 
 def _spread(out: Tensor, dim: int, size: int, name: str) -> Tensor:
-    """A result that is the same for all examples, repeated along its batch dimension without a copy."""
+    """An unbatched result, expanded along its batch dimension without a copy."""
     place = _out_dim(dim, out.ndim + 1, name)
     shape = list(out.shape)
     shape.insert(place, size)

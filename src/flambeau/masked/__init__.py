@@ -28,5 +28,5 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = _package_dir(__name__)
 
-# Names without a place in the public API, which tools written for PyTorch import.
+# Non-public names that tools written for PyTorch import.
 _PRIVATE = (_canonical_dim, _combine_input_and_mask, _input_mask, _output_mask, _reduction_identity, _where)

@@ -1,4 +1,4 @@
-"""Dimensions, masks and fill values that the masked functions share."""
+"""Dimensions, masks and fill values shared by the masked functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _any_layout(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
             mask = kept._with(fb.ones_like(kept._values(), dtype=fb.bool)).to_dense()
         dense = input.to_dense()
         result = reduce(dense, *args, mask=mask, **kwargs)
-        # What no element was selected for is not kept either.
+        # Slices without a selected element are not stored either.
         result = fb.where(_output_mask(reduce, dense, *args, mask=mask, **kwargs), result, fb.zeros((), dtype=result.dtype))
         return result.to_sparse(layout=input.layout)
 
@@ -50,7 +50,7 @@ def _any_layout(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _canonical_dim(dim: Dim, ndim: int) -> tuple[int, ...]:
-    """The dimensions of a reduction, ascending and not negative; None and () are all of them."""
+    """The dimensions of a reduction, ascending and non-negative; None and () mean all of them."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(ndim))
     least = max(ndim, 1)
@@ -100,7 +100,7 @@ def _any(mask: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 
 
 def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
-    """The 0-d tensor that, put in place of an element, leaves the reduction unchanged; None where there is none."""
+    """The 0-d tensor that leaves the reduction unchanged when it replaces an element; None if there is none."""
     name, dtype = op_name.rpartition(".")[2], input.dtype
     value: float
     if name in ("sum", "cumsum"):

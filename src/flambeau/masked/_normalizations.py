@@ -1,4 +1,4 @@
-"""Masked normalizations, running sums and products, and logaddexp."""
+"""Masked normalizations, cumulative sums and products, and logaddexp."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def logsumexp(
     floating = input if input.is_floating_point() or input.is_complex() else input.to(fb.get_default_dtype())
     result = fb.logsumexp(_filled(floating, mask, -float("inf")), dims, keepdim)
     if mask is not None and not (kind.is_floating_point or kind.is_complex):
-        # An integer has no -inf: the least number stands for it.
+        # Integers have no -inf: the minimum replaces it.
         least = fb.full((), _lowest(kind), dtype=kind, device=input.device)
         return fb.where(_any(_input_mask(input, mask=mask), dims, keepdim), result.to(kind), least)
     return result.to(kind)
@@ -361,7 +361,7 @@ def _variance(
     mask: Tensor | None,
     dtype: Any,
 ) -> tuple[Tensor, Any]:
-    """The variance in the precision of the sums, and the dtype it is to have."""
+    """The variance in the precision of the sums, and the dtype of the result."""
     _check_input(name, input)
     if unbiased is not None and correction is not None:
         raise ArgumentError(

@@ -1,11 +1,10 @@
-"""Memory that several processes see: blocks in a few large files per process, counted, reused, never left behind.
+"""Shared memory: reference-counted blocks in a few large files per process, reused, and never left behind.
 
-A process allocates blocks in segments, files without a name (memfd) that vanish with the last process that maps them. A
-message carries the place of a block; its receiver opens the segment through /proc and maps it once. Each block has a
-count
-of holders in its header: tensors of any process and messages on their way. The owner reuses a block whose count is
-zero; nobody has to tell it. A process that ends while messages are on their way leaves those blocks in a file for the
-receiver.
+A process allocates blocks in segments, unnamed files (memfd) that vanish with the last process that maps them. A
+message contains the position of a block; its receiver opens the segment through /proc and maps it once. Each block has
+a reference count in its header, for tensors of any process and messages in flight. The owner reuses a block when its
+count is zero, without being notified. A process that ends while messages are in flight leaves those blocks in a file
+for the receiver.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from flambeau import _C
 from flambeau.errors import OutOfMemoryError, StateError
 
 HEADER = 64  # of a segment and of a block; keeps the data aligned to cache lines
-_IN_FLIGHT, _GENERATION = 8, 16  # of a block's header; the count of holders stands first
+_IN_FLIGHT, _GENERATION = 8, 16  # offsets in a block's header; the reference count comes first
 _FIRST_SEGMENT, _LARGEST_SEGMENT = 4 << 20, 1 << 30
 _IDLE = 64 << 20  # bytes of unused blocks that a process keeps for reuse
-_OLD = 24 * 3600  # seconds after which nobody waits for a file any more
+_OLD = 24 * 3600  # seconds after which a file is no longer needed
 _ADVICE = "free memory, raise the limit (ulimit -f, the container's memory), or send less at a time"
 
 _FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
@@ -53,7 +52,7 @@ class Segment:
 
 
 class Block:
-    """A piece of a segment, held by one process; the last reference to the object gives the hold back."""
+    """A piece of a segment, with a reference held by this process; released when the object is destroyed."""
 
     __slots__ = ("segment", "address", "nbytes", "__weakref__")
 
@@ -74,7 +73,7 @@ class Block:
 
 _by_data: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
 _attached: weakref.WeakValueDictionary[bytes, Segment] = weakref.WeakValueDictionary()
-_recent: collections.deque[Segment] = collections.deque(maxlen=8)  # stay mapped for the next message
+_recent: collections.deque[Segment] = collections.deque(maxlen=8)  # kept mapped for the next message
 
 
 def _rounded(nbytes: int) -> int:
@@ -86,19 +85,19 @@ def _rounded(nbytes: int) -> int:
 
 
 class Arena:
-    """What this process allocates from."""
+    """The segments this process allocates from."""
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
-        # Every block by size class, (segment, offset); those at the left were given out longest ago.
+        # Every block by size class, (segment, offset); the least recently used ones are on the left.
         self.blocks: dict[int, collections.deque[tuple[Segment, int]]] = {}
         self.reserved, self.trim_at = 0, 4 * _IDLE
         self.discarded: set[tuple[int, int]] = set()
         self.lock = threading.RLock()
-        self.heirs = True  # whether somebody waits for the messages that are on their way when the process ends
+        self.heirs = True  # whether a process waits for the messages in flight when this one ends
 
     def allocate(self, nbytes: int) -> Block:
-        """A block of at least nbytes that this process holds."""
+        """A block of at least nbytes, referenced by this process."""
         size = _rounded(nbytes)
         with self.lock:
             known = self.blocks.setdefault(size, collections.deque())
@@ -147,7 +146,7 @@ class Arena:
         return segment
 
     def _reserve(self, segment: Segment, offset: int, size: int) -> None:
-        """Takes the pages now: touching a page that the system cannot give would kill the process later."""
+        """Reserves the pages now: touching a page that the system cannot provide would kill the process later."""
         try:
             os.posix_fallocate(segment.fd, offset, HEADER + size)
         except OSError as error:
@@ -155,7 +154,7 @@ class Arena:
         self.reserved += size
 
     def trim(self, keep: int = _IDLE) -> None:
-        """Gives pages of unused blocks back to the system, all but `keep` bytes."""
+        """Returns pages of unused blocks to the system, except `keep` bytes."""
         idle = 0
         for size, known in self.blocks.items():
             for segment, offset in known:
@@ -172,7 +171,7 @@ class Arena:
         self.trim_at = max(4 * _IDLE, 2 * self.reserved)
 
     def leave(self) -> None:
-        """At the end of the process: blocks on their way go to a file, where the receiver finds them."""
+        """At the end of the process: writes blocks in flight to a file for the receiver."""
         for segment in self.segments if self.heirs else ():
             if _C.shared_add(segment.address, 0) <= 0:
                 continue
@@ -192,7 +191,7 @@ arena = Arena()
 
 
 def explained(error: OSError, what: str) -> Exception:
-    """The error of a system call, with what was wanted and a way out."""
+    """The error of a system call, with what was attempted and a way out."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OSError(error.errno, f"share_memory_: {what}: too many open files; raise the limit (ulimit -n)")
     if error.errno in (errno.ENOSPC, errno.EFBIG, errno.ENOMEM):
@@ -205,7 +204,7 @@ def _left_behind(token: bytes) -> str:
 
 
 def _family() -> str:
-    """A name that the processes of one tree have in common, whichever way they were started."""
+    """A name shared by the processes of one tree, however they were started."""
     return hashlib.sha256(multiprocessing.current_process().authkey).hexdigest()[:16]
 
 
@@ -213,7 +212,7 @@ def _family() -> str:
 
 
 def send(block: Block) -> tuple[Any, ...]:
-    """What a message says about a block; the message holds the block until it is received."""
+    """The message for a block; it holds a reference until it is received."""
     segment = block.segment
     _C.shared_add(block.address, 1)
     _C.shared_add(block.address + _IN_FLIGHT, 1)
@@ -223,11 +222,11 @@ def send(block: Block) -> tuple[Any, ...]:
     return segment.token, segment.nbytes, place, block.address - segment.address, block.nbytes, generation
 
 
-_origin: dict[bytes, tuple[int, int]] = {}  # where a received segment was opened
+_origin: dict[bytes, tuple[int, int]] = {}  # where received segments were opened
 
 
 def receive(message: tuple[Any, ...]) -> Block:
-    """The block of a message; its hold passes from the message to this process."""
+    """The block of a message; its reference passes from the message to this process."""
     token, total, place, offset, nbytes, generation = message
     segment = _attached.get(token) or _attach(token, total, place)
     address = segment.address + offset
@@ -235,7 +234,7 @@ def receive(message: tuple[Any, ...]) -> Block:
         raise StateError("receive: this message was received before; a message with tensors can be unpickled only once")
     left = _C.shared_add(segment.address, -1)
     if left == 0:
-        with contextlib.suppress(OSError):  # there is such a file only when the sender has ended
+        with contextlib.suppress(OSError):  # the file exists only if the sender has ended
             os.unlink(_left_behind(token))
     known = _by_data.get(address + HEADER)
     if known is not None:
@@ -256,7 +255,7 @@ def _attach(token: bytes, total: int, place: tuple[int, int]) -> Segment:
             continue
         if os.fstat(fd).st_size == total and os.pread(fd, 16, 8) == token:
             break
-        os.close(fd)  # another process has got the number of one that ended
+        os.close(fd)  # the pid of an ended process was reused
         fd = -1
     if fd < 0:
         raise StateError(
@@ -278,7 +277,7 @@ def _attach(token: bytes, total: int, place: tuple[int, int]) -> Segment:
 
 
 def detach() -> None:
-    """Unmaps segments of other processes in which this one holds nothing."""
+    """Unmaps segments of other processes without referenced blocks."""
     _recent.clear()
 
 
@@ -310,13 +309,13 @@ def _leave() -> None:
     if multiprocessing.parent_process() is None:
         for path in glob.glob(f"{_FOLDER}/flambeau-*"):
             with contextlib.suppress(OSError):
-                # Those of this tree of processes, and old ones of trees that were killed.
+                # Those of this tree of processes, and old ones of killed trees.
                 if f"-{_family()}-" in path or time.time() - os.stat(path).st_mtime > _OLD:
                     os.unlink(path)
 
 
 def _at_exit(_=None) -> None:
-    # After the threads that feed queues have been joined (their priority is -5): all messages are known then.
+    # After the threads that feed queues have been joined (their priority is -5): then all messages are known.
     util.Finalize(None, _leave, exitpriority=-50)
 
 

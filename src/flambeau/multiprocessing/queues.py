@@ -1,4 +1,4 @@
-"""Queues that put tensors into shared memory before put() returns, and the contexts that make them."""
+"""Queues that move tensors to shared memory before put() returns, and the contexts that create them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 
 class _Pickled:
-    """An object that is bytes already; the thread that feeds the queue only passes them on."""
+    """An object that is already pickled; the queue's feeder thread only passes on the bytes."""
 
     def __init__(self, value: Any) -> None:
         self.data = bytes(ForkingPickler.dumps(value))
@@ -124,5 +124,5 @@ def get_context(method: str | None = None) -> Any:
     """
     name = multiprocessing.get_start_method() if method is None else method
     if name not in _CONTEXTS or sys.platform == "win32":
-        return multiprocessing.get_context(method)  # raises for a name it does not know
+        return multiprocessing.get_context(method)  # raises for an unknown name
     return _CONTEXTS[name]

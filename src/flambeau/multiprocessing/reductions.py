@@ -1,4 +1,4 @@
-"""How tensors travel between processes: their memory moves to shared memory, the message says where it is."""
+"""Sending tensors between processes: their memory moves to shared memory, the message contains its position."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flambeau.storage import _rebuilt
 __all__ = ["copying", "empty_shared", "init_reductions", "is_shared", "rebuild_tensor", "reduce_tensor", "share"]
 __dir__ = __all__.copy
 
-_mode = threading.local()  # .copying: memory of the sender stays where it is
+_mode = threading.local()  # .copying: the sender's memory is not moved
 
-# In a message that copies, smaller tensors travel as bytes.
+# In a copying message, smaller tensors are sent as bytes.
 _SMALL = 2048
 
 
 @contextlib.contextmanager
 def copying() -> Any:
-    """Messages pickled in the block carry copies: for senders that go on writing to their tensors."""
+    """Messages pickled in the block contain copies: for senders that keep writing to their tensors."""
     before = getattr(_mode, "copying", False)
     _mode.copying = True
     try:
@@ -34,7 +34,7 @@ def copying() -> Any:
 
 
 def _must_copy(tensor: Tensor) -> bool:
-    # A queue of the standard module pickles in a thread of its own: memory must not move while others compute with it.
+    # A queue of the standard module pickles in its own thread: memory must not move while others compute with it.
     return (
         getattr(_mode, "copying", False) or tensor._read_only or threading.current_thread().name == "QueueFeederThread"
     )
@@ -61,7 +61,7 @@ def empty_shared(shape: Sequence[int], dtype: fb.dtype) -> Tensor:
 
 
 def share(tensor: Tensor) -> _arena.Block:
-    """Moves the storage of a tensor, and so every view of it, to shared memory; gives its block."""
+    """Moves the storage of a tensor, and so every view of it, to shared memory; returns its block."""
     known = _arena._by_data.get(tensor._storage_ptr())
     if known is None:
         known = _arena.arena.allocate(tensor._storage_nbytes())
@@ -81,7 +81,7 @@ def is_shared(tensor: Tensor) -> bool:
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
-    """The message for a tensor, as pickle wants it."""
+    """The message for a tensor, in the form pickle expects."""
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
             "share_memory_: Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not cross "
@@ -129,5 +129,5 @@ def init_reductions() -> None:
         >>> from flambeau.multiprocessing.reductions import init_reductions
         >>> init_reductions()  # importing flambeau.multiprocessing does it too
     """
-    # Not register(): that knows exact classes only, and tensors have subclasses.
+    # Not register(): it handles exact classes only, and tensors have subclasses.
     ForkingPickler.reducer_override = _override  # type: ignore[method-assign]  # the hook pickle looks for

@@ -1,4 +1,4 @@
-"""Several processes running one function, of which the first that fails ends all."""
+"""Several processes running one function; the first failure ends all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __dir__ = __all__.copy
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 _log = logging.getLogger(__name__)
-_LONGEST = 32 << 10  # characters of a traceback: what a pipe takes while nobody reads
+_LONGEST = 32 << 10  # characters of a traceback: the capacity of a pipe that is not being read
 
 
 class ProcessException(Exception):
@@ -84,7 +84,7 @@ def _run(fn, index: int, args: tuple[Any, ...], report) -> None:
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        raise SystemExit(1) from None  # the parent was interrupted as well, and says so
+        raise SystemExit(1) from None  # the parent was interrupted as well, and reports it
     except Exception:
         report.send(traceback.format_exc()[-_LONGEST:])
         raise SystemExit(1) from None
@@ -181,7 +181,7 @@ class ProcessContext:
         )
 
 
-SpawnContext = ProcessContext  # its name before
+SpawnContext = ProcessContext  # its former name
 
 
 def start_processes(
@@ -222,7 +222,7 @@ def start_processes(
         process.start()
         there.close()
 
-    # A fork server answers several threads, and each child then imports the program at the same time as the others.
+    # A fork server serves several threads, and each child then imports the program concurrently.
     together = start_method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START, "0") == "1"
     with ThreadPoolExecutor(max(nprocs, 1)) if together else contextlib.nullcontext() as pool:
         try:

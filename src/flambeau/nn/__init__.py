@@ -24,7 +24,7 @@ from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
 
-if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+if not _typing.TYPE_CHECKING:  # type checkers treat star imports as exported, but cannot compute this list
     __all__ = [
         "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "grad", "init",
         "modules", "parallel", "parameter", "utils",

@@ -87,7 +87,7 @@ def embedding_bag(
     sizes = fb.zeros(starts.numel(), dtype=fb.int64).index_add(0, bag_of, counted)
     rows = sizes
     if mode == 2:
-        # the rows that hold the maxima: among a bag's indices, the first whose entry is the result's
+        # the rows with the maxima: among a bag's indices, the first whose entry equals the result's
         hit = (weight.detach()[indices] == result.detach()[bag_of]) & counted.bool().unsqueeze(1)
         where = fb.where(hit, fb.arange(indices.numel()).unsqueeze(1), indices.numel())
         first = fb.full(result.shape, indices.numel(), dtype=fb.int64)

@@ -1,4 +1,4 @@
-"""Normalizations that also give their statistics, and samplers with numbers for modes, as PyTorch has them at its top level."""
+"""Normalizations that also return their statistics, and samplers with modes as numbers, as at PyTorch's top level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 def _statistics(x: Tensor, dims: list[int], eps: float, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / standard deviation, in the dtype of x; not part of what is differentiated, as in PyTorch."""
+    """Mean and 1 / standard deviation, in the dtype of x; not differentiated, as in PyTorch."""
     x = x.detach()
     var, mean = fb.var_mean(wide(x), dims, correction=0, keepdim=keepdim)
     return mean.to(x.dtype), (var + eps).rsqrt().to(x.dtype)

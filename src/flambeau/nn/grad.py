@@ -24,7 +24,7 @@ def _gradient(spatial: int, of: str, sizes: Sequence[int], other: Tensor, grad_o
     op = f"conv{spatial}d_{of}"
     if len(sizes) != spatial + 2:
         raise ArgumentError(f"{op}: {of}_size must have {spatial + 2} numbers, got {tuple(sizes)}")
-    # The gradient does not depend on the values of the tensor it belongs to.
+    # The gradient does not depend on the values of its own tensor.
     place = fb.zeros(tuple(sizes), dtype=grad_output.dtype, device=grad_output.device, requires_grad=True)
     convolve = getattr(fb.nn.functional, f"conv{spatial}d")
     with fb.enable_grad():
@@ -35,7 +35,7 @@ def _gradient(spatial: int, of: str, sizes: Sequence[int], other: Tensor, grad_o
         raise ArgumentError(
             f"{op}: expected grad_output of shape {tuple(result.shape)} for these sizes, got {tuple(grad_output.shape)}"
         )
-    # Recorded only if the caller can ask for gradients of the gradient.
+    # Recorded only if higher-order gradients may be requested.
     record = fb.is_grad_enabled() and (grad_output.requires_grad or other.requires_grad)
     return fb.autograd.grad(result, place, grad_output, create_graph=record)[0]
 

@@ -58,7 +58,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs feed one output, and how many outputs one input feeds."""
+    """The number of inputs per output, and of outputs per input."""
     if tensor.ndim < 2:
         raise ArgumentError(
             f"init: fan in and fan out can not be computed for a tensor with fewer than 2 dimensions, got shape {tuple(tensor.shape)}"
@@ -75,7 +75,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def _empty(op: str, tensor: Tensor) -> bool:
-    """Whether there is nothing to fill, which is said in a warning."""
+    """Whether there is nothing to fill, which gives a warning."""
     if tensor.numel() == 0:
         warnings.warn(f"{op}: Initializing zero-element tensors is a no-op", stacklevel=3)
         return True
@@ -217,7 +217,7 @@ def trunc_normal_(
 
     low, high = cdf((a - mean) / std), cdf((b - mean) / std)
     with fb.no_grad():
-        # uniform between the limits' places in the distribution, then back through its inverse
+        # uniform between the limits' quantiles, then mapped by the inverse distribution function
         wide = tensor if tensor.dtype in (fb.float32, fb.float64) else tensor.float()
         wide.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
         wide.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(min=a, max=b)

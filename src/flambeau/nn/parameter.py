@@ -22,7 +22,7 @@ __dir__ = __all__.copy
 
 
 class _Marked(type):
-    """isinstance() also holds for tensors of other classes that carry the mark `_is_param` or `_is_buffer`."""
+    """isinstance() also accepts tensors of other classes with the attribute `_is_param` or `_is_buffer`."""
 
     _mark: str
 
@@ -74,7 +74,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __repr__(self) -> str:  # type: ignore[override]  # no keywords here
         text = super().__repr__()
-        # A class that derives from Parameter is named in the text.
+        # The text names a class that derives from Parameter.
         return f"Parameter({text})" if not text.startswith("tensor(") else "Parameter containing:\n" + text
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -96,7 +96,7 @@ def _copy_attributes(source: Tensor, target: Tensor, memo: dict[Any, Any]) -> No
 
 
 def _rebuild(cls: type[Any], data: Tensor, requires_grad: bool) -> Tensor:
-    """The parameter of a pickle."""
+    """Rebuilds a pickled parameter."""
     return data.as_subclass(cls).requires_grad_(requires_grad)
 
 
@@ -133,7 +133,7 @@ _MARKED["_is_buffer"] = Buffer
 
 _WAY_OUT = "run a forward pass of its module first, or call materialize()"
 
-# What can be done with a tensor that has no shape yet: read or write its attributes, move and convert it.
+# Allowed for a tensor without a shape: reading or setting its attributes, moving and converting it.
 _OF_PLACEHOLDERS = frozenset(
     ["__get__", "__set__", "_convert", "as_subclass", "bfloat16", "bool", "byte", "char", "copy_", "cpu", "cuda", "double"]
     + ["float", "get_device", "half", "int", "is_complex", "is_floating_point", "is_shared", "long", "register_hook"]
@@ -170,7 +170,7 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Raises for every op but those that need no values: the placeholder would pass for an empty tensor."""
+        """Raises for every op except those that need no values: the placeholder would look like an empty tensor."""
         name = getattr(func, "__name__", "")
         if name in _OF_PLACEHOLDERS:
             return _C._disabled_torch_function_impl(func, types, args, kwargs or {})

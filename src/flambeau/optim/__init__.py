@@ -65,7 +65,7 @@ if _typing.TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> _typing.Any:
-        # swa_utils needs nn, which most uses of optimizers have not loaded yet.
+        # swa_utils needs nn, which most programs that use optimizers have not imported yet.
         if name == "swa_utils":
             return _load("flambeau.optim.swa_utils")
         raise AttributeError(

@@ -141,7 +141,7 @@ def muon(
 
 
 def _scale(rows: int, columns: int, adjust_lr_fn: str | None) -> float:
-    """What the learning rate of a matrix is multiplied by."""
+    """The factor of a matrix's learning rate."""
     if adjust_lr_fn == "match_rms_adamw":
         return 0.2 * max(rows, columns) ** 0.5
     ratio = rows / columns

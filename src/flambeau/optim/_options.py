@@ -1,4 +1,4 @@
-"""Tables of options: one row gives an option's check, its names in the functional form, and its meaning in old checkpoints."""
+"""Tables of options: a row has an option's check, names in the functional form, and default in old checkpoints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def checked(optimizer: str, options: Iterable[Option], given: dict[str, Any]) ->
 
 
 def check_not_negative(optimizer: str, option: str, value: Number) -> None:
-    """Refuses negative values, and nan."""
+    """Rejects negative values, and NaN."""
     if not isinstance(value, Real | Tensor):
         raise TypeError(f"{optimizer}: {option} must be a number, got {value!r}")
     if not value >= 0.0:

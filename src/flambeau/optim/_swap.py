@@ -58,7 +58,7 @@ def swap_in_optimizer_params_and_state(
 
 
 def _checked_groups(optimizer: Optimizer, saved: dict[str, Any]) -> list[dict[str, Any]]:
-    """The groups of a state that fits the optimizer."""
+    """The groups of a state, checked against the optimizer."""
 
     def refuse(why: str) -> None:
         raise errors.StateError(f"{_NAME}: {why}; expected what optimizer.state_dict() returns")

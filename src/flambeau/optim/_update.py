@@ -1,4 +1,4 @@
-"""What the optimizers share: the loop over groups, numbers or tensors as options."""
+"""Shared by the optimizers: the loop over groups, numbers or tensors as options."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flambeau.optim.optimizer import Optimizer, R, _use_grad_for_differentiable
 class GroupOptimizer(Optimizer):
     """An optimizer whose step is one `_update` per parameter group.
 
-    A subclass says what the state of a parameter begins with, and how lists of parameters, gradients and states change.
+    A subclass defines the initial state of a parameter, and the update of lists of parameters, gradients and states.
     """
 
     _options: tuple[Option, ...] = ()  # the table of options, in the order of parameter groups
-    _states: tuple[str, ...] = ()  # what the functional form takes of the states after the gradients, in its order
-    # From the table: options that the functional form takes under their own names, pairs that it takes apart, and those that
-    # old checkpoints may lack with what that means.
+    _states: tuple[str, ...] = ()  # the states passed to the functional form after the gradients, in order
+    # From the table: options passed to the functional form by name, pairs passed as two arguments, and options that old
+    # checkpoints may lack, with their defaults.
     _as_named: tuple[str, ...] = ()
     _pairs: tuple[tuple[str, str, str], ...] = ()
     _later_options: dict[str, Any] = {}
@@ -47,13 +47,13 @@ class GroupOptimizer(Optimizer):
         self._say_whether_step_unscales()
 
     def _say_whether_step_unscales(self) -> None:
-        """GradScaler leaves unscaling and the skipping of overflowed steps to optimizers with this attribute."""
+        """GradScaler leaves unscaling and skipping overflowed steps to optimizers with this attribute."""
         if all(group.get("fused") for group in self.param_groups):
             self._step_supports_amp_scaling = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.pop("_synced_versions", None)  # the copies that were loaded count
+        self.__dict__.pop("_synced_versions", None)  # the loaded copies are valid
         for group in self.param_groups:
             for option, value in self._later_options.items():
                 group.setdefault(option, value)
@@ -70,22 +70,22 @@ class GroupOptimizer(Optimizer):
     def _update(
         self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor], states: list[dict[Any, Any]]
     ) -> None:
-        """Moves the parameters of a group that have a gradient."""
+        """Updates the parameters of a group that have a gradient."""
         raise NotImplementedError(f"{type(self).__name__}: _update is not defined")
 
     def _lists(self, states: list[dict[Any, Any]]) -> Any:
-        """The columns of the states that the functional form takes."""
+        """The columns of the states for the functional form."""
         return [[state[key] for state in states] for key in self._states]
 
     def _arguments(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The options of a group as the functional form takes them."""
+        """The options of a group for the functional form."""
         arguments = {option: group[option] for option in self._as_named}
         for option, first, second in self._pairs:
             arguments[first], arguments[second] = group[option]
         return arguments
 
     def _check_parameter(self, param: Tensor, group: dict[str, Any]) -> None:
-        """Refuses a parameter this optimizer cannot change."""
+        """Rejects a parameter this optimizer cannot change."""
         if group.get("fused") and (param.is_meta or not param.is_floating_point()):
             raise errors.StateError(
                 f"{type(self).__name__}: `fused=True` requires all the params to be floating point Tensors with values, got "
@@ -149,7 +149,7 @@ class GroupOptimizer(Optimizer):
         return loss
 
     def _master_state(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state of a parameter with its float32 copy, which starts again where others changed the parameter."""
+        """The state of a parameter with its float32 copy, which is recreated if others changed the parameter."""
         state: dict[str, Any] = self.state.get(p) or {}
         if "master_weight" not in state:
             master = p.detach().float()
@@ -161,10 +161,10 @@ class GroupOptimizer(Optimizer):
 
     @property
     def _synced(self) -> dict[Tensor, int]:
-        """The version of each parameter that its float32 copy was last written to."""
+        """For each parameter, its version when it was last updated from its float32 copy."""
         return self.__dict__.setdefault("_synced_versions", {})
 
-    takes_sparse = False  # whether a gradient of zeros changes nothing, so that sparse ones can be filled up
+    takes_sparse = False  # whether a gradient of zeros changes nothing, so that sparse ones can be made dense
 
     def _dense(self, grad: fb.Tensor) -> fb.Tensor:
         if grad.layout is fb.strided:
@@ -176,12 +176,12 @@ class GroupOptimizer(Optimizer):
         return grad.to_dense()
 
     def _scaling(self) -> dict[str, Any]:
-        """What GradScaler left here for a step that unscales by itself."""
+        """GradScaler's values for a step that unscales by itself."""
         return {"grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
 
 
 def keeps_master(param: Tensor, group: dict[str, Any]) -> bool:
-    """Whether the optimizer moves a float32 copy of this parameter."""
+    """Whether the optimizer updates a float32 copy of this parameter."""
     return bool(group.get("master_weights")) and param.dtype in (fb.float16, fb.bfloat16)
 
 
@@ -196,7 +196,7 @@ def step_dtype() -> Any:
 
 
 def step_count(value: float, param: Tensor, group: dict[str, Any]) -> Tensor:
-    """A step counter; capturable and fused optimizers keep theirs next to the parameter."""
+    """A step counter; capturable and fused optimizers keep it on the parameter's device."""
     dtype = fb.float32 if group.get("fused") else step_dtype()
     beside = group.get("capturable") or group.get("fused")
     return fb.full((), value, dtype=dtype, device=param.device if beside else None)
@@ -216,7 +216,7 @@ def check_path(
     capturable: bool = False,
     differentiable: bool = False,
 ) -> None:
-    """Refuses combinations of options that have no meaning here, before anything is changed."""
+    """Rejects unsupported combinations of options, before anything is changed."""
     if not all(isinstance(step, Tensor) for step in steps):
         raise errors.StateError(f"{name}: step counts must be tensors with one element, got numbers")
     if foreach and differentiable:
@@ -244,7 +244,7 @@ def unscaled(
 
 
 def _has_tensor(values: Sequence[Any]) -> bool:
-    for value in values:  # a generator would cost more than what it looks at
+    for value in values:  # a generator would cost more than the checks
         if isinstance(value, Tensor):
             return True
     return False
@@ -253,7 +253,7 @@ def _has_tensor(values: Sequence[Any]) -> bool:
 def fusable(
     params: Sequence[Tensor], fused: bool | None, foreach: bool | None, differentiable: bool, *options: Any
 ) -> bool:
-    """Whether one pass in the core does the step: real floating-point parameters, options as numbers, nothing recorded."""
+    """Whether the core can do the step in one pass: real floating parameters, options as numbers, no recording."""
     if differentiable or fused is False or (fused is None and foreach is False):
         return False
     if _has_tensor(options):
@@ -264,7 +264,7 @@ def fusable(
 
 
 def plain(*values: Number) -> Any:
-    """Options as numbers, except tensors that gradients have to reach: those without dimensions."""
+    """Options as numbers, except 0-d tensors that require gradients."""
     if not _has_tensor(values):
         return values[0] if len(values) == 1 else values
     recording = fb.is_grad_enabled()
@@ -278,7 +278,7 @@ def plain(*values: Number) -> Any:
 
 
 def real(*tensors: Tensor) -> Sequence[Tensor]:
-    """Complex tensors as real ones with a last dimension of two, which all update rules treat as independent numbers."""
+    """Complex tensors as real ones with a last dimension of two, whose numbers all update rules treat independently."""
     return [fb.view_as_real(t) for t in tensors] if tensors[0].is_complex() else tensors
 
 
@@ -291,7 +291,7 @@ def decayed(grad: Tensor, param: Tensor, weight_decay: Number) -> Tensor:
 
 def shrink_(param: Tensor, factor: Number) -> None:
     """param ← param · factor"""
-    # A factor that wants a gradient needs the value before the change, hence the copy.
+    # A factor that requires gradients needs the value before the change, hence the copy.
     param.copy_(param.clone() * factor) if isinstance(factor, Tensor) else param.mul_(factor)
 
 
@@ -322,7 +322,7 @@ def moments(
     decoupled: bool,
     maximize: bool,
 ) -> Iterator[tuple[float, Tensor, Tensor, Tensor, Tensor]]:
-    """What steps of Adam's relatives begin with: counts them, applies the decay, brings both averages up to date.
+    """The first part of steps of Adam's relatives: counts them, applies the decay, updates both averages.
 
     Yields for each parameter the number of the step, the parameter, its gradient, and the averages.
     """

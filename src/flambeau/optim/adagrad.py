@@ -87,7 +87,7 @@ class Adagrad(GroupOptimizer):
         fused: bool | None = None,
     ) -> None:
         super().__init__(params, locals())
-        # Unlike other optimizers' states, this one is there before the first step.
+        # Unlike other optimizers' states, this one exists before the first step.
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p] = self._new_state(p, p, group)

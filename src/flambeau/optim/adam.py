@@ -209,7 +209,7 @@ def adam(
         step_size: Any = lr / (1 - beta1**t)
         denominator = (second.sqrt() / (1 - beta2**t) ** 0.5).add_(eps)
         if differentiable:
-            # The average changes again at the next step, its value now is what the gradient needs.
+            # The average changes again at the next step, but the gradient needs its current value.
             param.sub_(exp_avg.clone() / denominator * step_size)
         else:
             param.addcdiv_(exp_avg, denominator, value=-step_size)

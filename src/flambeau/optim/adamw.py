@@ -75,7 +75,7 @@ class AdamW(Adam):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # Checkpoints written before Adam had the option lack it, and other optimizers' may deny it.
+        # Checkpoints written before Adam had the option lack it, and other optimizers' may have it off.
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
 

@@ -16,7 +16,7 @@ __dir__ = __all__.copy
 
 
 class _Point(NamedTuple):
-    """A place on the line that is searched: step size, loss, gradient, and the slope of the loss along the line."""
+    """A point of the line search: step size, loss, gradient, and the slope of the loss along the line."""
 
     t: float
     loss: float
@@ -206,7 +206,7 @@ class LBFGS(Optimizer):
 
 
 class _History:
-    """The latest changes of gradients (y) and parameters (s), and the inverse Hessian they imply."""
+    """The latest changes of gradients (y) and parameters (s), and the inverse Hessian approximation."""
 
     def __init__(self, state: dict[str, Any], size: int) -> None:
         self.size = size
@@ -244,7 +244,7 @@ class _History:
 
 
 def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two points with their slopes is smallest, within the bounds (default: between them)."""
+    """The minimum of the cubic through two points with their slopes, within the bounds (default: between them)."""
     low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
     if a.t == b.t:
         return low
@@ -271,9 +271,10 @@ def _strong_wolfe(
     c2: float = 0.9,
     tolerance: float = 1e-9,
 ) -> tuple[_Point, int]:
-    """A point where the loss has fallen enough (c1) and its slope is flat enough (c2), and the evaluations it took.
+    """A point where the loss has decreased enough (c1) and its slope is flat enough (c2), and the number of
+    evaluations.
 
-    The first loop moves outwards until two points have a minimum between them, the second narrows that bracket.
+    The first loop expands until two points bracket a minimum, the second narrows the bracket.
     """
 
     def too_high(point: _Point) -> bool:
@@ -308,7 +309,7 @@ def _strong_wolfe(
         margin = 0.1 * (right - left)
         near_end = min(right - t, t - left) < margin
         if near_end and (stalled or t >= right or t <= left):
-            # A second try too near to an end of the bracket: step inside by force.
+            # A second trial too close to an end of the bracket: force a step inside.
             t = right - margin if abs(t - right) < abs(t - left) else left + margin
             stalled = False
         else:

@@ -27,7 +27,7 @@ _global_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
 
 class _RequiredParameter:
-    """Marks an option without a default: every parameter group has to give it."""
+    """Marks an option without a default: every parameter group must set it."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -155,7 +155,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def _prepare(self) -> None:
-        """What a new object and one made by copying or unpickling need alike."""
+        """Setup shared by new objects and those made by copying or unpickling."""
         for name in Optimizer.__annotations__:
             self.__dict__.setdefault(name, OrderedDict())
         self._patch_step_function()

@@ -146,7 +146,7 @@ def _fused(
     params: list[Tensor], grads: list[Tensor], buffers: list[Tensor | None], lr: Number, momentum: float,
     dampening: float, *flags: Any,
 ) -> None:  # fmt: skip
-    """The same in one pass; parameters that have no momentum buffer yet in a pass of their own."""
+    """The same in one pass; parameters without a momentum buffer in a separate pass."""
     if momentum == 0:
         private.fused_sgd(params, grads, [], False, lr, momentum, dampening, *flags)
         return

@@ -103,7 +103,7 @@ def _update_rows(param: Tensor, grad: Any, state: dict[str, Any], group: dict[st
     if param.dim() == 0:
         raise errors.ArgumentError("SparseAdam: expected parameters with rows, got one without dimensions")
     beta1, beta2 = group["betas"]
-    rows: Any  # an index: the rows, or of a sparse gradient whatever it holds
+    rows: Any  # an index: the rows, or everything that a sparse gradient stores
     if grad.is_sparse:
         kept = grad.coalesce()
         rows, new = tuple(kept.indices()), kept.values()

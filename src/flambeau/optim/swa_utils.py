@@ -190,7 +190,7 @@ class AveragedModel(Module):
             for average, value in zip(averages, values, strict=True):
                 average.copy_(self.avg_fn(average, value, self.n_averaged.to(average.device)))
         else:
-            # Like PyTorch, a function of lists gets tensors of one device and dtype at a time.
+            # As in PyTorch, a function of lists gets tensors of one device and dtype at a time.
             groups: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
             for average, value in zip(averages, values, strict=True):
                 mine, new = groups.setdefault((average.device, average.dtype), ([], []))
@@ -283,7 +283,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
-        """How far from the first learning rate to swa_lr a step is."""
+        """The interpolation factor of a step between the first learning rate and swa_lr."""
         done = max(0, min(1, step / max(1, self.anneal_epochs)))
         return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
 
@@ -295,7 +295,7 @@ class SWALR(LRScheduler):
         before, now = self._share(step - 1), self._share(step)
 
         def one(lr: Rate, target: Rate) -> Rate:
-            # What the first learning rate must have been for the present one to lie where it does.
+            # The first learning rate, computed back from the current one.
             first = target if before == 1 else (lr - before * target) / (1 - before)
             return target * now + first * (1 - now)
 

@@ -1,4 +1,4 @@
-"""Recorded events: what each cost without the events inside it, sums per name, tables and traces."""
+"""Recorded events: their costs without nested events, sums per name, tables and traces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FunctionEvent:
         self.name = f"{name} (kernel)" if self.kind == KERNEL else f"{name} (fallback)" if self.kind == FALLBACK else name
         self.bytes_moved = amount if self.kind == COPY else 0
         self.cpu_memory_usage = 0 if self.on_device else amount
-        self.kernels: list[FunctionEvent] = []  # that it launched itself, without those of its children
+        self.kernels: list[FunctionEvent] = []  # launched directly, without those of its children
         self.self_device_memory_usage = 0
         self.input_shapes: list[list[int]] = json.loads(shapes) if shapes else []
         self.stack = stack.split("\n") if stack else []
@@ -69,7 +69,7 @@ class FunctionEvent:
 
     @property
     def device_type(self) -> DeviceType:
-        """Where it ran."""
+        """The device it ran on."""
         kind = self.device.partition(":")[0]
         return DeviceType.CPU if not self.on_device else DeviceType.CUDA if kind == "cuda" else DeviceType.PrivateUse1
 
@@ -80,14 +80,14 @@ class FunctionEvent:
 
     @property
     def self_device_time_total(self) -> float:
-        """How long an accelerator worked for it, without what the events inside it launched."""
+        """Time that an accelerator worked for it, without what nested events launched."""
         if self.on_device:
             return (self.end_ns - self.start_ns) / 1000
         return sum(kernel.self_device_time_total for kernel in self.kernels)
 
     @property
     def device_time_total(self) -> float:
-        """How long an accelerator worked for it."""
+        """Time that an accelerator worked for it."""
         return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
 
     device_time = device_time_total
@@ -114,19 +114,19 @@ class FunctionEvent:
 
     @property
     def cpu_time_total(self) -> float:
-        """How long it took on the CPU."""
+        """Its time on the CPU."""
         return 0.0 if self.on_device else (self.end_ns - self.start_ns) / 1000
 
     cpu_time = cpu_time_total
 
     @property
     def self_cpu_time_total(self) -> float:
-        """How long it took without the events inside it."""
+        """Its time without nested events."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
     def self_cpu_memory_usage(self) -> int:
-        """Bytes allocated minus freed, without the events inside it."""
+        """Bytes allocated minus freed, without nested events."""
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     def __repr__(self) -> str:
@@ -172,12 +172,12 @@ class Averages:
 
     @property
     def cpu_time(self) -> float:
-        """How long one took on average."""
+        """Average time of one event."""
         return self.cpu_time_total / self.count
 
     @property
     def device_time(self) -> float:
-        """How long an accelerator worked for one on average."""
+        """Average time that an accelerator worked for one event."""
         return self.device_time_total / self.count
 
     def __repr__(self) -> str:
@@ -209,7 +209,7 @@ class EventList(list[Any]):
         return sum(e.self_device_time_total for e in self if e.on_device)
 
     def _devices(self) -> str:
-        """What the columns of accelerators are called: SIM, CUDA …; empty where there was none."""
+        """The column title of accelerators: SIM, CUDA …; empty without one."""
         kinds = {e.device.partition(":")[0] for e in self if e.on_device}
         return kinds.pop().upper() if len(kinds) == 1 else "Device" if kinds else ""
 
@@ -370,7 +370,7 @@ class EventList(list[Any]):
 
 
 def _write(path: Any, data: bytes) -> None:
-    """All of the file or nothing: a trace cut short is one that viewers cannot read."""
+    """Writes atomically: viewers cannot read a truncated trace."""
     from flambeau._files.target import opened
 
     with opened(os.fspath(path)) as writer:
@@ -401,10 +401,11 @@ def _bytes(count: int) -> str:
 
 
 def nested(records: list[Any], memory: bool, allocations: Iterable[MemoryEvent] = ()) -> EventList:
-    """The recorded tuples as events in the order of their starts, each knowing what ran inside it on its thread, and what
-    it launched and allocated on accelerators."""
+    """Converts the recorded tuples to events in the order of their starts, each with the events nested in it on its
+    thread, and with what it launched and allocated on accelerators.
+    """
     events = sorted((FunctionEvent(record) for record in records), key=lambda e: (e.start_ns, -e.end_ns))
-    # What happened when on the host's threads: events begin, kernels are launched, memory is taken.
+    # Actions on the host's threads by time: events begin, kernels are launched, memory is allocated.
     points: list[tuple[int, int, Any]] = []
     for event in events:
         points.append((event.launched_ns, 1, event) if event.on_device else (event.start_ns, 0, event))

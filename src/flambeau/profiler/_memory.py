@@ -1,4 +1,4 @@
-"""Which ops and lines of the program held memory at the worst moment."""
+"""The ops and lines of the program that held memory at the peak."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Holder", "Peak", "peak_of"]
 
 
 class Holder(NamedTuple):
-    """Living tensors that one op made in one line."""
+    """Live tensors created by one op in one line."""
 
     bytes: int
     tensors: int
@@ -48,7 +48,7 @@ class Peak:
 
 
 def peak_of(events: Iterable[MemoryEvent], device: str) -> Peak:
-    """The peak of a device, from its memory events in the order of time."""
+    """The peak of a device, from its memory events in chronological order."""
     own = sorted((e for e in events if e.device == device), key=lambda e: e.time_ns)
     if not own:
         raise ArgumentError(f"peak_memory: nothing was allocated on '{device}' while recording with profile_memory=True")

@@ -37,7 +37,7 @@ def page(events: EventList, memory: Sequence[MemoryEvent]) -> str:
         own = [m for m in memory if m.device == device]
         peak = peak_of(own, device)
         step = max(1, -(-len(own) // _MOST_POINTS))
-        # Of each step's events the highest: the peak stays visible.
+        # The maximum of each step's events, so that the peak stays visible.
         points = [max(own[i : i + step], key=lambda m: m.total) for i in range(0, len(own), step)]
         curves.append({
             "device": device, "points": [[(m.time_ns - begin) / 1000, m.total] for m in points], "peak": peak.bytes,

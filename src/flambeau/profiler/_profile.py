@@ -265,7 +265,7 @@ class profile:
         self._begin(self._action())
 
     def stop(self) -> None:
-        """Ends; a recording under way is complete with that."""
+        """Stops; completes a running recording."""
         global _active
         if _active is not self:
             return
@@ -275,7 +275,7 @@ class profile:
         _active = None
 
     def step(self) -> None:
-        """Says that one step of a schedule is over and the next begins."""
+        """Marks the end of one step of a schedule and the beginning of the next."""
         if _active is not self:
             raise StateError("profile: step() is for a profile that is on; call start() first")
         before = self.current_action
@@ -325,7 +325,7 @@ class profile:
         if self.on_trace_ready:
             self.on_trace_ready(self)
 
-    # ---- what was recorded -----------------------------------------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------------------------------------
 
     def events(self) -> EventList:
         """All events of the last recording, in the order of their starts."""

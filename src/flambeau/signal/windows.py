@@ -39,7 +39,7 @@ def _done(window: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _single(window: Tensor) -> Tensor:
-    """A window of one point is 1, whatever its formula says there."""
+    """A window of one point is 1, whatever its formula gives."""
     return fb.ones_like(window) if window.numel() == 1 else window
 
 

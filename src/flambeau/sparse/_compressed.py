@@ -1,9 +1,9 @@
 """Compressed layouts: rows (CSR) or columns (CSC) of elements, rows (BSR) or columns (BSC) of equal blocks.
 
-A `SparseTensor` of one of these keeps what one of coordinates keeps, coordinates and values, in the order of the
-layout; with blocks, the coordinates count blocks and every value is a block. Where each row begins is counted when
-somebody asks. In a batch of matrices, all of which keep equally many elements, the coordinates of the batch come first,
-and the values of the matrices follow each other.
+A `SparseTensor` with one of these stores the same as one in COO layout, coordinates and values, in the order of the
+layout; with blocks, the coordinates count blocks and every value is a block. Row starts are computed on demand. In a
+batch of matrices, which all store equally many elements, the coordinates of the batch come first, and the values of the
+matrices are consecutive.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class Layout(NamedTuple):
-    """What sets a compressed layout apart."""
+    """The properties of a compressed layout."""
 
-    main: int  # the dimension that is compressed: 0 for rows, 1 for columns
+    main: int  # the compressed dimension: 0 for rows, 1 for columns
     blocks: bool
-    starts: str  # the accessors of where each row (column) begins, and of the other coordinate
+    starts: str  # the accessors for the starts of rows (columns), and for the other coordinate
     plain: str
     turned: str  # the layout of the transposed matrix
 
@@ -42,7 +42,7 @@ _OF_ROWS = {"crow_indices": "row", "col_indices": "row", "ccol_indices": "column
 
 
 def part(x: SparseTensor, name: str) -> Tensor:
-    """crow_indices() and its kin."""
+    """crow_indices() and the other accessors."""
     layout = LAYOUTS.get(x._layout)
     if layout is None or name not in (layout.starts, layout.plain):
         raise StateError(
@@ -64,7 +64,7 @@ def batch_shape(x: SparseTensor) -> tuple[int, ...]:
 
 
 def values(x: SparseTensor) -> Tensor:
-    """The kept elements, or blocks, of each matrix of the batch."""
+    """The stored elements, or blocks, of each matrix of the batch."""
     batch = batch_shape(x)
     return x._value.unflatten(0, (*batch, x._value.shape[0] // max(math.prod(batch), 1))) if batch else x._value
 
@@ -84,7 +84,7 @@ def repeated(x: SparseTensor, batch: tuple[int, ...]) -> SparseTensor:
 
 
 def elements(x: SparseTensor) -> SparseTensor:
-    """The same elements as coordinates, coalesced, or at least known to be sorted or not."""
+    """The same elements in COO layout, coalesced, or at least known to be sorted or not."""
     layout = LAYOUTS.get(x._layout)
     if layout is None:
         return x
@@ -102,7 +102,7 @@ def elements(x: SparseTensor) -> SparseTensor:
 def as_layout(
     x: Tensor, target: Any, blocksize: Sequence[int] | None = None, dense_dim: int | None = None, *, batched: bool = False
 ) -> SparseTensor:
-    """A dense or sparse tensor in a compressed layout; coordinates of more than two dimensions only if `batched`."""
+    """Converts a tensor to a compressed layout; COO tensors of more than two dimensions only if `batched`."""
     layout, op, given = LAYOUTS[target], f"to_{str(target).rpartition('.')[2]}", x
     if not isinstance(x, SparseTensor):
         x = to_sparse(x, sparse_dim=x.ndim - (dense_dim or 0))

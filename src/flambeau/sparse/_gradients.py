@@ -1,4 +1,4 @@
-"""autograd.grad and backward of sparse tensors: what has a history are the elements they keep."""
+"""autograd.grad and backward of sparse tensors: the history belongs to the stored elements."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Kept:
         self.inputs = None if inputs is None else tuple(map(_kept, inputs))
 
     def gradients(self, op: str, given: tuple[Any, ...], batched: bool = False) -> tuple[Any, ...]:
-        """Gradients of the outputs as those of what they keep."""
+        """Gradients of the outputs, converted to those of their stored elements."""
         if len(given) != len(self._given):
-            return given  # the caller finds out
+            return given  # the caller raises the error
         if batched and any(isinstance(out, SparseTensor) for out in self._given):
             raise ArgumentError(f"{op}: is_grads_batched is not available for sparse outputs; call it for each gradient")
         return tuple(
@@ -32,7 +32,7 @@ class Kept:
         )
 
     def results(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Gradients of what sparse inputs keep as sparse tensors."""
+        """Gradients of sparse inputs' stored elements, converted to sparse tensors."""
         return tuple(
             x._with(g) if isinstance(x, SparseTensor) and g is not None and g.shape == x._value.shape else g
             for x, g in zip(self._wanted or (), found, strict=True)

@@ -11,7 +11,7 @@ from flambeau.sparse._compressed import LAYOUTS, batch_shape, elements
 from flambeau.sparse._rules import dispatch, rule
 from flambeau.sparse._tensor import SparseTensor, make
 
-__all__ = ["dispatch"]  # with the rules of this file
+__all__ = ["dispatch"]  # and the rules of this file
 
 
 def _select(x: SparseTensor, dim: int, index: int) -> Tensor:
@@ -79,12 +79,13 @@ def _setitem(input, index, value):
 @rule("index_select")
 def _index_select(input, dim, index):
     dim, rank = _wrapped("index_select", input, dim), input.sparse_dim()
-    places = fb.arange(input.shape[dim], device=input.device)[index]  # checks the range, and a bool mask becomes places
+    # checks the range, and converts a bool mask to positions
+    places = fb.arange(input.shape[dim], device=input.device)[index]
     shape = (*input.shape[:dim], places.shape[0], *input.shape[dim + 1 :])
     if dim >= rank:
         values = input._value.index_select(dim - rank + 1, places)
         return make(input._index, values, shape, input._ordered, fb.sparse_coo)
-    # The elements in the order of their place along dim, so that those of one place are a range.
+    # The elements sorted by their coordinate along dim, so that those of one coordinate are a range.
     x = input.coalesce()
     order = x._index[dim].argsort(stable=True)
     counts = fb.bincount(x._index[dim], minlength=input.shape[dim])

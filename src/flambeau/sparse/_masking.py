@@ -1,4 +1,4 @@
-"""The elements of a tensor at the places that a sparse tensor keeps, and gradient checks of functions of sparse tensors."""
+"""The elements of a tensor at a sparse tensor's coordinates, and gradient checks of functions of sparse tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flambeau.sparse._tensor import SparseTensor, flatten
 
 
 def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
-    """The elements of a tensor, dense or sparse, at the places that `mask` keeps."""
+    """The elements of a tensor, dense or sparse, at the coordinates of `mask`."""
     if not isinstance(mask, SparseTensor):
         raise DTypeError("sparse_mask: expected mask to be a sparse tensor, got a dense one; convert it with .to_sparse()")
     if input.shape != mask.shape:
@@ -39,7 +39,7 @@ def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
 
 
 def _at(x: SparseTensor, mask: SparseTensor) -> Tensor:
-    """The values of x at the places of mask; 0 where x keeps none."""
+    """The values of x at the coordinates of mask; 0 where x stores none."""
     x, sizes = x.coalesce(), tuple(x.shape[: x._index.shape[0]])
     kept, wanted = flatten(x._index, sizes), flatten(mask._index, sizes)
     if kept.numel() == 0:

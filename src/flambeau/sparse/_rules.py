@@ -1,4 +1,4 @@
-"""What ops do with sparse tensors: one rule per op, found by its name. An op without a rule is an error, never a guess."""
+"""The rules of ops for sparse tensors: one per op, found by name. An op without a rule is an error, never a guess."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rule(*names: str) -> Any:
 
 
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
-    """Answers an op that met a sparse tensor."""
+    """Handles an op with a sparse tensor among its arguments."""
     if arguments.get("out") is not None:
         rest = {key: value for key, value in arguments.items() if key != "out"}
         return into(name, arguments["out"], dispatch(name, rest) if _sparse_in(rest) else getattr(fb, name)(**rest))
@@ -37,14 +37,14 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     target = next(iter(arguments.values()))
     if name.endswith("_") and name[:-1] in RULES and isinstance(target, SparseTensor):
         return _replaced(name, target, dispatch(name[:-1], arguments))
-    # Rules know coordinates only; a matrix goes back to the layout its operand had.
+    # Rules know COO only; a matrix is converted back to the layout of its operand.
     plain = {key: elements(x) if isinstance(x, SparseTensor) else x for key, x in arguments.items()}
     result = RULES[name](**plain)
     if not isinstance(result, SparseTensor) or name in _TO_COORDINATES or result.sparse_dim() != first._index.shape[0]:
         return result
     if LAYOUTS[first._layout].blocks:
         return as_layout(result, first._layout, block_size(first), batched=True)
-    # The product of compressed columns comes as compressed rows, as in PyTorch.
+    # The product of CSC matrices is CSR, as in PyTorch.
     rows = name in ("matmul", "mm") and first._layout is fb.sparse_csc
     return as_layout(result, fb.sparse_csr if rows else first._layout, batched=True)
 
@@ -54,7 +54,7 @@ def _sparse_in(arguments: dict[str, Any]) -> bool:
 
 
 def into(name: str, out: Any, result: Any) -> Tensor:
-    """Gives a result to the tensor it is to be written to."""
+    """Stores a result in the tensor given for it."""
     sparse: Any = result
     if not isinstance(result, Tensor) or isinstance(out, SparseTensor) is not isinstance(result, SparseTensor):
         raise DTypeError(f"{name}: out= must be {'sparse' if isinstance(result, SparseTensor) else 'dense'} as the result is")
@@ -66,7 +66,7 @@ def into(name: str, out: Any, result: Any) -> Tensor:
 
 
 def _replaced(name: str, x: SparseTensor, result: SparseTensor) -> SparseTensor:
-    """A sparse tensor that has taken the places and values of a result."""
+    """A sparse tensor updated with the coordinates and values of a result."""
     if x.shape != result.shape:
         raise ArgumentError(f"{name}: a sparse tensor of shape {tuple(x.shape)} cannot hold a result of shape {tuple(result.shape)}")
     if not fb.can_cast(result.dtype, x.dtype):
@@ -98,7 +98,7 @@ def _parts(op: str, x: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _product(op: str, a: SparseTensor, b: Tensor) -> Tensor:
-    """Sparse times dense: every kept element sends its multiple of a row of b to a row of the result."""
+    """Sparse times dense: every stored element adds its multiple of a row of b to a row of the result."""
     rows, columns, values = _parts(op, a)
     if b.ndim not in (1, 2) or a.shape[1] != b.shape[0]:
         raise ArgumentError(f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
@@ -109,7 +109,7 @@ def _product(op: str, a: SparseTensor, b: Tensor) -> Tensor:
 
 
 def _sparse_product(op: str, a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    """Sparse times sparse: every kept element of a meets those of b in the row that its column names."""
+    """Sparse times sparse: every stored element of a is combined with those of b in the row given by its column."""
     rows, columns, values = _parts(op, a)
     b = b.coalesce()
     b_rows, b_columns, b_values = _parts(op, b)
@@ -147,7 +147,7 @@ def _matmul(input, other=None, mat2=None, vec=None):
 
 
 def sampled_product(x: SparseTensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> SparseTensor:
-    """beta * x + alpha * (a @ b) at the places that x keeps."""
+    """beta * x + alpha * (a @ b) at the coordinates of x."""
     op, matrix = "sampled_addmm", LAYOUTS.get(x._layout)
     if matrix is None or matrix.blocks or x.dense_dim():
         raise DTypeError(f"{op}: Expected self to be a sparse matrix of layout sparse_csr, got {x._layout}; use .to_sparse_csr()")
@@ -166,7 +166,7 @@ def sampled_product(x: SparseTensor, a: Tensor, b: Tensor, beta: Any, alpha: Any
 
 
 def reduced_product(a: Any, b: Tensor, reduce: str) -> Tensor:
-    """Sparse times dense with the mean, greatest or least of the products that meet instead of their sum."""
+    """Sparse times dense with the mean, maximum or minimum of the products instead of their sum."""
     if not _is_sparse(a) or a._layout is not fb.sparse_csr or _is_sparse(b):
         raise DTypeError(f"sparse.mm: reduce={reduce!r} takes compressed rows times a dense matrix; use mat1.to_sparse_csr()")
     rows, columns, values = _parts("sparse.mm", a)
@@ -261,7 +261,7 @@ def _mul(input, other):
 
 
 def _expanded(x: SparseTensor, shape: tuple[int, ...]) -> SparseTensor:
-    """The tensor repeated along the dimensions that a larger shape has."""
+    """The tensor expanded to a larger shape."""
     if tuple(x.shape) == tuple(shape):
         return x
     sparse_dim = None if not x.dense_dim() else len(shape) - x.dense_dim()
@@ -269,7 +269,7 @@ def _expanded(x: SparseTensor, shape: tuple[int, ...]) -> SparseTensor:
 
 
 def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    """The product of two tensors of one shape: elements that both keep."""
+    """The product of two tensors of one shape: the elements stored in both."""
     sizes = tuple(a.shape)[: a.sparse_dim()]
     left, right = flatten(a._index, sizes), flatten(b._index, sizes)
     at = fb.searchsorted(right, left).clamp(max=max(right.shape[0] - 1, 0))
@@ -307,7 +307,7 @@ def _pow(input, exponent):
 
 
 def _elementwise(name: str) -> None:
-    """A function with f(0) = 0, applied to the kept elements, as a new tensor and in place."""
+    """A function with f(0) = 0, applied to the stored elements, as a new tensor and in place."""
     function = getattr(fb, name)
 
     @rule(name)
@@ -355,7 +355,7 @@ def _contiguous(input, memory_format=None):
 
 @rule("_result_type")
 def _result_type(input, other):
-    """What counts about an operand is its dtype, and whether it has dimensions."""
+    """Only the dtype of an operand matters, and whether it has dimensions."""
     plain = [x._value.new_empty((0,) * x.ndim) if _is_sparse(x) else x for x in (input, other)]
     return fb.result_type(*plain)
 
@@ -363,7 +363,7 @@ def _result_type(input, other):
 def _random_like(name: str) -> None:
     @rule(name)
     def draw(input, layout=None, **options):
-        """Random values at the same places."""
+        """Random values at the same coordinates."""
         if input.is_sparse:
             raise DTypeError(f"{name}: not available for sparse coordinates, which may repeat; use .to_dense(), or a compressed layout")
         return input._with(getattr(fb, name)(input._value, **options))
@@ -375,7 +375,7 @@ for _name in ("rand_like", "randn_like"):
 
 @rule("zeros_like")
 def _zeros_like(input, dtype=None, layout=None, device=None, requires_grad=False, **options):
-    """Nothing is kept; rows and columns, of elements or of blocks, may take each other's places, and coordinates theirs."""
+    """Stores nothing; CSR and CSC, BSR and BSC may be interchanged, and COO may stay."""
     made = {"dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
     if layout is fb.strided:
         return fb.zeros(tuple(input.shape), **made)
@@ -404,7 +404,7 @@ def _empty_like(input, layout=None, **options):
 
 
 def _in_place(name: str) -> None:
-    """The in-place form of an op, of a sparse tensor or of a dense one with a sparse operand."""
+    """The in-place form of an op, for a sparse tensor or a dense one with a sparse operand."""
     function = RULES[name]
 
     @rule(f"{name}_")
@@ -522,14 +522,14 @@ def _sum(input, dim=None, keepdim=False, dtype=None):
 def _any(input, dim=None, keepdim=False):
     if dim is None or dim == ():
         return input._value.any()
-    x = input.coalesce()  # values at one place may cancel
+    x = input.coalesce()  # values with the same coordinates may cancel
     found = _sum(x._with((x._value != 0).long()), dim, keepdim)
     return found._with(found._value != 0) if _is_sparse(found) else found != 0
 
 
 @rule("bmm")
 def _bmm(input, mat2):
-    """Many products as that of one matrix with the others on its diagonal."""
+    """A batch of products as that of one block diagonal matrix."""
     if not _is_sparse(input) or _is_sparse(mat2) or input.dense_dim():
         raise DTypeError("bmm: a sparse tensor is multiplied by a dense one from the right; use .to_dense() for the other")
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
@@ -551,7 +551,7 @@ def _norm(input, p="fro", dim=None, keepdim=False, dtype=None, ord=None):
 
 
 def softmax(op: str, x: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
-    """Softmax over the kept elements along a sparse dimension; what is not kept counts as minus infinity."""
+    """Softmax over the stored elements along a sparse dimension; others count as -inf."""
     if not -x.ndim <= dim < x.ndim:
         raise OutOfRangeError(f"{op}: dim {dim} is out of range for {x.ndim} dimension(s)")
     x = x.coalesce() if dtype is None else x.coalesce()._with(x.coalesce()._value.to(dtype))
@@ -582,7 +582,7 @@ def _allclose(input, other, **options):
 
 
 def _check_copy(x: SparseTensor, src: Any) -> None:
-    """Compressed tensors are copied into tensors of their own layout, size and blocks only."""
+    """Compressed tensors are copied only into tensors of the same layout, size and blocks."""
     got = src._layout if _is_sparse(src) else fb.strided
     what = ""
     if got is not x._layout:

@@ -1,9 +1,10 @@
-"""The tensor that keeps only some of its elements: their places and their values.
+"""Sparse tensors: coordinates and values of the stored elements.
 
-A `SparseTensor` has the shape and dtype of the matrix it stands for, and holds two ordinary tensors: `indices`, one
-column of coordinates per kept element, and `values`. Every op that meets one is handed to the rules in `_rules.py`,
-which answer with a few ordinary ops on those two; so gradients flow into the values with no formula of their own.
-Compressed rows (CSR) and the other compressed layouts are the same two tensors in another order; see `_compressed.py`.
+A `SparseTensor` has the shape and dtype of the matrix it represents, and holds two ordinary tensors: `indices`, one
+column of coordinates per stored element, and `values`. Every op with such an argument is handed to the rules in
+`_rules.py`, which call a few ordinary ops on those two; so gradients flow into the values without formulas of their
+own. Compressed rows (CSR) and the other compressed layouts are the same two tensors in another order; see
+`_compressed.py`.
 """
 
 from __future__ import annotations
@@ -63,14 +64,15 @@ class SparseTensor(Tensor):
     def grad(self, value: Any) -> Any:
         self._value.grad = None if value is None else value._values()
 
-    # ---- what is kept ----------------------------------------------------------------------------------------------------
+    # ---- stored elements
+    # -------------------------------------------------------------------------------------------------
 
     def _indices(self):
-        """The coordinates, one column per element, in whatever order they are."""
+        """The coordinates, one column per element, in any order."""
         return self._index
 
     def _values(self):
-        """The kept elements, in whatever order they are."""
+        """The stored elements, in any order."""
         return self._value
 
     def indices(self) -> Any:
@@ -112,7 +114,7 @@ class SparseTensor(Tensor):
         return self._ordered
 
     def _coalesced_(self, coalesced: bool) -> Any:
-        """Says whether the places are sorted and none repeats, without looking."""
+        """Declares whether the coordinates are sorted and unique, without a check."""
         self._ordered = bool(coalesced)
         return self
 
@@ -194,7 +196,7 @@ class SparseTensor(Tensor):
         fb.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def _with_grad(self, op: str, gradient: Tensor | None) -> Tensor:
-        """The gradient of the kept elements, of one for all elements."""
+        """The gradient of the stored elements, given that of all elements."""
         if gradient is None:
             raise StateError(f"{op}: grad can be implicitly created only for scalar outputs; pass the gradient of a sparse tensor")
         if gradient.shape != self.shape:
@@ -261,12 +263,12 @@ class SparseTensor(Tensor):
 
 
 def torch_name(layout: Any) -> str:
-    """How PyTorch's messages call a layout: SparseCsr."""
+    """The name of a layout in PyTorch's messages: SparseCsr."""
     return "".join(word.capitalize() for word in str(layout).rpartition(".")[2].split("_"))
 
 
 def _shown(name: str, part: Tensor) -> str:
-    """One of the tensors a sparse one is made of; its dtype is told at the end, if at all."""
+    """One part of a sparse tensor; its dtype is shown at the end, if at all."""
     if part.numel() == 0:
         return f"{name}=tensor([], size={tuple(part.shape)})"
     text = re.sub(r",\s*dtype=[\w.]+\)$", ")", repr(part))
@@ -297,7 +299,8 @@ for _name in (
 setattr(SparseTensor, "__array_interface__", property(_dense_only("__array_interface__")))  # noqa: B010
 
 
-# ---- places --------------------------------------------------------------------------------------------------------------
+# ---- coordinates
+# ---------------------------------------------------------------------------------------------------------
 
 
 def flatten(indices: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -323,8 +326,8 @@ def unflatten(flat: Tensor, sizes: Sequence[int]) -> Tensor:
 def make(
     indices: Tensor, values: Tensor, size: tuple[int, ...], ordered: bool, layout: Any, index_dtype: Any = None
 ) -> SparseTensor:
-    """A sparse tensor of parts that are known to fit; `index_dtype` is what compressed layouts show their indices in."""
-    # Any op that a rule missed would read this stand-in: nan, so that a mistake shows.
+    """A sparse tensor from consistent parts; `index_dtype` is the index dtype shown by compressed layouts."""
+    # An op that a rule missed would read this placeholder: NaN makes the mistake visible.
     inert = _C.tensor_from_data(float("nan") if values.dtype.is_floating_point else 0, values.dtype)
     if values.device.type != "cpu":
         inert = inert._to_device(values.device)
@@ -390,7 +393,7 @@ def sparse_coo_tensor(
         index = index.reshape(1, 1)
     if index.ndim != 2 or index.is_complex():
         raise ArgumentError(f"{op}: indices must be a matrix of integers, got shape {tuple(index.shape)} of {index.dtype}")
-    if index.dtype.is_floating_point and not index.equal(index.trunc()):  # whole numbers are converted, as in PyTorch
+    if index.dtype.is_floating_point and not index.equal(index.trunc()):  # integral floats are converted, as in PyTorch
         raise ArgumentError(f"{op}: indices must be whole numbers, got {index.dtype} with fractions")
     index, rank = index.to(fb.int64), index.shape[0]
     if index.shape[1] != values.shape[0]:
@@ -413,7 +416,7 @@ def sparse_coo_tensor(
 def to_sparse(
     input: Tensor, *args: Any, layout: Any = None, sparse_dim: int | None = None, blocksize: Any = None, dense_dim: int | None = None
 ) -> SparseTensor:
-    """The elements of a tensor that are not zero, with their places."""
+    """The nonzero elements of a tensor, with their coordinates."""
     if args and sparse_dim is None and isinstance(args[0], int):
         sparse_dim = args[0]
     layouts = _compressed().LAYOUTS

@@ -59,7 +59,7 @@ _MISSING = object()
 
 
 def _check_unshared(t: _Tensor, name: str) -> None:
-    """Refuses a tensor that views, graphs or others below Python hold; of a leaf's accumulator makes one that refuses."""
+    """Raises if anything in the core shares the tensor; a leaf's accumulator is replaced by one that raises."""
     from flambeau.autograd.graph import get_gradient_edge
 
     count = t._use_count()  # type: ignore[attr-defined]

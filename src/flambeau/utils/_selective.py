@@ -1,4 +1,4 @@
-"""Selective checkpoints: which results of a checkpointed function are kept and which are computed again, op by op."""
+"""Selective checkpoints: which results of a checkpointed function are saved and which are recomputed, op by op."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SelectiveCheckpointContext:
 
 
 def _function(name: str, arguments: dict[str, Any]) -> Any:
-    """The public function a policy knows the op by; layers that are matrix products count as those, as in PyTorch."""
+    """The public function that a policy sees for an op; matrix product layers count as those, as in PyTorch."""
     if name == "_nn.linear":
         name = "mm" if arguments.get("bias") is None else "addmm"
     elif name == "matmul":
@@ -67,7 +67,7 @@ def _function(name: str, arguments: dict[str, Any]) -> Any:
 
 
 class _Entry:
-    """A kept result with the versions it had."""
+    """A saved result with its versions."""
 
     def __init__(self, result: Any) -> None:
         self.result = result
@@ -75,7 +75,7 @@ class _Entry:
         self.versions = [t._version for t in tensors if isinstance(t, Tensor)]
 
     def take(self, name: str, mutable: bool) -> Any:
-        """The result, if nobody wrote to it since."""
+        """The result, if it was not written to since."""
         tensors = self.result if isinstance(self.result, tuple) else (self.result,)
         if not mutable and self.versions != [t._version for t in tensors if isinstance(t, Tensor)]:
             raise StateError(
@@ -116,7 +116,7 @@ class _Run:
 
 
 class _FirstRun(_Run):
-    """Asks the policy and keeps results."""
+    """Asks the policy and saves results."""
 
     def meet(self, name: str, arguments: dict[str, Any], result: Any) -> Any:
         if result is None:
@@ -127,7 +127,7 @@ class _FirstRun(_Run):
 
 
 class _SecondRun(_Run):
-    """Hands out what was kept."""
+    """Returns saved results."""
 
     def __init__(self, policy: Callable[..., Any], results: dict[str, list[Any]], mutable: bool) -> None:
         super().__init__(policy, results)

@@ -41,7 +41,7 @@ def select_unit(t: float) -> tuple[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """What was measured: the statement, and the names it goes by in tables."""
+    """The measured statement, and its names in tables."""
 
     stmt: str
     setup: str = "pass"
@@ -76,7 +76,7 @@ class Measurement:
     metadata: dict[Any, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # label, stmt, num_threads and the like are those of the task.
+        # label, stmt, num_threads and others are those of the task.
         if name.startswith("_") or name == "task_spec":
             raise AttributeError(name)
         return getattr(self.task_spec, name)
@@ -106,14 +106,14 @@ class Measurement:
 
     @property
     def significant_figures(self) -> int:
-        """How many digits of the median the spread of the runs lets one trust."""
+        """The number of significant digits of the median, given the spread of the runs."""
         spread = self.iqr / math.sqrt(len(self.raw_times)) or self.median * 1e-3
         digits = math.floor(math.log10(self.median)) - math.floor(math.log10(spread)) + 1
         return max(1, min(4, digits))
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the spread is too large to trust the numbers."""
+        """Whether the spread is too large for the numbers to be reliable."""
         return not self.meets_confidence()
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
@@ -196,7 +196,7 @@ class Timer:
         before = fb.get_num_threads()
         fb.set_num_threads(self._task_spec.num_threads)
         try:
-            # Never 0, which would divide badly: a clock's tick is the least one can tell.
+            # Never 0, which cannot be divided by: a clock tick is the smallest measurable time.
             return max(self._timer.timeit(number), 1e-9)
         finally:
             fb.set_num_threads(before)
@@ -209,7 +209,7 @@ class Timer:
         return Measurement(number, [self._run(number)], self._task_spec)
 
     def _block_size(self, min_run_time: float) -> int:
-        """How many executions make a measurement in which the clock's own cost is negligible."""
+        """The number of executions per measurement for which the clock's own cost is negligible."""
         number = 1
         while True:
             taken = self._run(number)

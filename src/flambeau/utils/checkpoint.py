@@ -1,4 +1,4 @@
-"""Trading time for memory: intermediate results are thrown away in forward and computed again in backward."""
+"""Trading time for memory: intermediate results are dropped in forward and recomputed in backward."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
 
 
 class _Surroundings:
-    """What the first run saw besides its arguments: the random state, if it is to be preserved, and autocast."""
+    """The state of the first run besides its arguments: the random state, if it is to be preserved, and autocast."""
 
     def __init__(self, preserve: bool) -> None:
         self.random = fb.get_rng_state() if preserve else None
@@ -84,7 +84,7 @@ class _Surroundings:
 
     @contextlib.contextmanager
     def again(self):
-        """The same surroundings, for the second run."""
+        """Restores the state for the second run."""
         with contextlib.ExitStack() as stack:
             if self.random is not None:
                 stack.enter_context(fb.random.fork_rng())
@@ -94,7 +94,7 @@ class _Surroundings:
 
 
 class _Setting:
-    """A context that sets something and puts it back."""
+    """A context that sets something and restores it."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
@@ -206,11 +206,11 @@ def _warn_without_gradient(args: Iterable[Any]) -> None:
 
 
 class _StopRecomputation(Exception):
-    """Ends the second run: everything is there."""
+    """Ends the second run: all values are available."""
 
 
 class _Holder:
-    """Stands for one saved tensor; knows its number and, after the second run, the tensor."""
+    """A placeholder for one saved tensor; has its number and, after the second run, the tensor."""
 
     def __init__(self, number: int, about: tuple[Any, ...]) -> None:
         self.number, self.about = number, about
@@ -223,7 +223,7 @@ def _about(x: Tensor) -> tuple[Any, ...]:
 
 
 class _Frame:
-    """One checkpointed call: the placeholders it handed out and how to fill them."""
+    """One checkpointed call: its placeholders and how to fill them."""
 
     def __init__(self, function, args, kwargs, preserve, context, check, stop, debug) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
@@ -243,13 +243,13 @@ class _Frame:
         if not holder.filled:
             raise self._different(f"saved tensor {holder.number} of the first run was not computed in the second")
         tensor, holder.tensor = holder.tensor, None
-        # Kept once more by the graph of the second run only; asked for again (retain_graph), it is computed again.
+        # Saved once more only by the graph of the second run; requested again (retain_graph), it is recomputed.
         holder.filled = False
         assert tensor is not None
         return tensor
 
     def _recompute(self) -> None:
-        # A backward inside the function itself wants back what was saved so far.
+        # A backward inside the function itself needs what was saved so far.
         count, known = 0, len(self.holders)
 
         def pack(x: Tensor) -> Tensor:
@@ -324,7 +324,7 @@ _function_class: Any = None
 
 
 def _reentrant() -> Any:
-    """The Function of the reentrant form, made when first used: autograd loads late."""
+    """The Function of the reentrant form, created on first use, because autograd is imported late."""
     global _function_class
     if _function_class is None:
 
@@ -349,7 +349,7 @@ def _reentrant() -> Any:
                         "use_reentrant=True: the backward inside would add to every .grad; pass use_reentrant=False"
                     )
                 args = list(ctx.others)
-                with fb.enable_grad():  # those that hooks have packed know only then whether they require gradients
+                with fb.enable_grad():  # tensors packed by hooks only then know whether they require gradients
                     kept = ctx.saved_tensors
                 for place, x in zip(ctx.places, kept, strict=True):
                     args[place] = x

@@ -21,7 +21,7 @@ _fill = True
 
 
 def _update() -> None:
-    """Tells the core; called when one of the two switches has changed."""
+    """Updates the core; called when one of the two switches has changed."""
     private.show_unset(_fill and fb.are_deterministic_algorithms_enabled())
 
 

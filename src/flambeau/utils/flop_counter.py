@@ -196,7 +196,8 @@ class FlopCounterMode(TorchFunctionMode):
                 lines.append(f"{module:40} {sum(counts.values()):>16,}")
         return "\n".join(lines)
 
-    # ---- while it is open ------------------------------------------------------------------------------------------------
+    # ---- while active
+    # ----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         from flambeau.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -234,7 +235,7 @@ class FlopCounterMode(TorchFunctionMode):
         kwargs = kwargs or {}
         inside = getattr(func, "__wrapped__", None)
         if inside is not None and func not in self._custom and func not in self._formulas:
-            # A function written in Python: what counts are the ops it calls.
+            # A function written in Python: the ops it calls are counted.
             with reopened(self):
                 return inside(*args, **kwargs)
         result = func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What fb.accelerator.selftest() runs: every family of kernels against the CPU, for accuracy and for speed."""
+"""The implementation of fb.accelerator.selftest(): compares kernel families with the CPU, in accuracy and speed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether the device gave the CPU's values."""
+        """Whether the device's values agree with the CPU's."""
         return not self.problem and self.error <= self.allowed
 
 
@@ -74,7 +74,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every family gave the CPU's values."""
+        """Whether every family agrees with the CPU."""
         return all(row.passed for row in self.rows)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Report:
 
 
 def _families() -> dict[str, tuple[float, Callable[[int], list[Tensor]], Callable[..., Any]]]:
-    """For each family the error allowed, its inputs for a size, and what is called with them."""
+    """For each family the tolerance, its inputs for a size, and the function called with them."""
     f = fb.nn.functional
 
     def numbers(*shape: int) -> Tensor:
@@ -198,7 +198,7 @@ def run(device: Any, path: Any, size: int, families: Iterable[str] | None = None
                     row.error = max(row.error, _error(call(*there).cpu(), call(*large)))
                     row.device_ms = _best(call, there, lambda: fb.accelerator.synchronize(device))
                     row.cpu_ms = _best(call, large, lambda: None)
-            except Exception as error:  # whatever it is, the report tells it, and the other families follow
+            except Exception as error:  # any error is reported, and the other families follow
                 row.problem = f"{type(error).__name__}: {error}"
             row.fallbacks = sum(count[1] for count in _C.accelerator_coverage().values()) - before
             if row.fallbacks and (why := _C.accelerator_why(device)):

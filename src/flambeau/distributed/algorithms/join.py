@@ -1,10 +1,10 @@
-"""Training on uneven inputs: processes that have no more data take part in the collectives of the others.
+"""Training on uneven inputs: processes without further data take part in the collectives of the others.
 
 Note [Joining]
 Before its collectives of an iteration, each process adds 1 to a common sum (`Join.notify_join_context`); one that has
-left its loop adds 0. So everybody knows in each iteration how many are still at work. Those that are not run the
-main_hook of each Joinable, which repeats the collectives of an iteration with neutral values, until nobody is at work;
-then everybody runs post_hook.
+left its loop adds 0. So in each iteration all processes know how many are still active. Inactive ones run the main_hook
+of each Joinable, which repeats the collectives of an iteration with neutral values, until no process is active; then
+all run post_hook.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JoinHook:
     """
 
     def main_hook(self) -> None:
-        """Repeats the collectives of one iteration; called while any process is at work."""
+        """Repeats the collectives of one iteration; called while any process is active."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
         """Called once in every process when none is at work.
@@ -65,7 +65,7 @@ class Joinable(ABC):
 
 
 class _JoinConfig:
-    """What a Joinable has to know of the Join it runs in."""
+    """The settings of the Join in which a Joinable runs."""
 
     def __init__(self, enable: bool, throw_on_early_termination: bool, is_first_joinable: bool) -> None:
         self.enable, self.is_first_joinable = enable, is_first_joinable
@@ -123,7 +123,7 @@ class Join:
                 one._join_config = _JoinConfig.disabled()
 
     def _shadow(self) -> None:
-        """Repeats the collectives of the others until none is at work."""
+        """Repeats the collectives of the others until none is active."""
         last, rounds = True, 0
         while True:
             working = fb.zeros(1, device=self._device)
@@ -179,5 +179,5 @@ class Join:
 
 
 def _notify_stop(group: Any, device: Any) -> None:
-    """A collective of those that are about to raise, so that none of them leaves early."""
+    """A collective of the processes about to raise, so that none of them leaves early."""
     dist.all_reduce(fb.zeros(1, device=device), group=group)

@@ -1,4 +1,4 @@
-"""Loading: each process copies what its tensors need out of the files that have it."""
+"""Loading: each process copies what its tensors need from the files that contain it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["load", "load_state_dict"]
 
 
 class _Files:
-    """The files of a checkpoint, opened when first needed. Tensors are mapped: only what is copied is read."""
+    """The files of a checkpoint, opened on demand. Tensors are mapped: only copied parts are read."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ def load(
         if failure is not None:
             raise failure
         return
-    # All processes raise if one of them must, so that none waits for it later.
+    # All processes raise if one of them does, so that none waits for it later.
     failures: list[Any] = [None] * dist.get_world_size(process_group)
     dist.all_gather_object(failures, None if failure is None else str(failure), group=process_group)
     if failure is not None:
@@ -86,7 +86,7 @@ def load(
 
 
 def _fill(state: Any, prefix: str, metadata: Metadata, files: _Files, missing: list[str]) -> Any:
-    """Fills a part of the state; gives what is to stand in its place."""
+    """Fills a part of the state; returns its replacement."""
     if is_stateful(state):
         inner = state.state_dict()
         before = len(missing)
@@ -121,7 +121,7 @@ def _fill(state: Any, prefix: str, metadata: Metadata, files: _Files, missing: l
 
 
 def _copy(name: str, target: Tensor, metadata: Metadata, files: _Files) -> None:
-    """Copies what overlaps this process's piece from all pieces of the checkpoint."""
+    """Copies the parts of all the checkpoint's pieces that overlap this process's piece."""
     shape, _, pieces = metadata.tensors[name]
     local, offsets, whole, _ = box(target)
     if whole != shape:

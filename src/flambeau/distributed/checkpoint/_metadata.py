@@ -1,4 +1,4 @@
-"""What is where in a checkpoint: pieces of tensors with their offsets, and other values by name."""
+"""The metadata of a checkpoint: pieces of tensors with their offsets, and other values by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CheckpointException(FileError):
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A box of a tensor: where it begins, its sizes, and the file and name it is saved under."""
+    """A box of a tensor: its offsets and sizes, and the file and name it is saved under."""
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -54,7 +54,7 @@ class Metadata:
     mark: str = ""
 
     def text(self) -> str:
-        """As JSON."""
+        """The metadata as JSON."""
         tensors = {
             name: {"shape": shape, "dtype": dtype, "pieces": [dataclasses.asdict(p) for p in pieces]}
             for name, (shape, dtype, pieces) in self.tensors.items()
@@ -97,7 +97,7 @@ def _size(value: Any) -> int:
 
 
 def _file_name(value: Any) -> str:
-    """A name in the checkpoint's folder, and nowhere else."""
+    """A file name inside the checkpoint's folder."""
     if not isinstance(value, str) or os.path.basename(value) != value or value in ("", ".", ".."):
         raise ValueError(f"{value!r} is no name of a file")
     return value
@@ -108,7 +108,7 @@ def is_stateful(value: Any) -> bool:
 
 
 def flattened(state: Any, prefix: str = "") -> dict[str, Any]:
-    """Leaves by dotted names: tensors, and whatever is no dict, list with tensors, or object with a state_dict()."""
+    """Leaves by dotted names: tensors, and all else but dicts, lists of tensors, and objects with a state_dict()."""
     if is_stateful(state):
         state = state.state_dict()
     if isinstance(state, dict) and state:
@@ -128,7 +128,7 @@ def flattened(state: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def box(value: Tensor) -> tuple[Tensor, tuple[int, ...], tuple[int, ...], bool]:
-    """This process's piece of a tensor, its offset, the whole shape, and whether the piece is the process's to save."""
+    """This process's piece of a tensor, its offset, the whole shape, and whether this process has to save it."""
     from flambeau.distributed.tensor._dtensor import DTensor
     from flambeau.distributed.tensor._redistribute import local_part
 

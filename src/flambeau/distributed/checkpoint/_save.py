@@ -1,10 +1,10 @@
-"""Saving: who writes what is agreed on first, then all write at once, and one makes it valid.
+"""Saving: processes agree on who writes what, all write at once, and one makes the checkpoint valid.
 
 Note [Saving a checkpoint]
-Every process tells the others the names and boxes of what it has, and all come to the same plan: a box that several have
-is written by the one with the fewest bytes so far. Each writes one safetensors file under a name that is new; the first
-process then replaces metadata.json, which names the files, in one step. A checkpoint that was there before stays valid
-until that moment, and its files are deleted after it.
+All processes exchange the names and boxes of their tensors and compute the same plan: a box that several have is
+written by the one with the fewest bytes so far. Each writes one safetensors file under a new name; the first process
+then atomically replaces metadata.json, which names the files. A previous checkpoint stays valid until that moment, and
+its files are deleted after it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Plan:
 
     def __init__(self, folder: str, metadata: Metadata, file: str, content: dict[str, Any], rank: int, files: list[str]) -> None:
         self.folder, self.metadata, self.file, self.content, self.rank = folder, metadata, file, content, rank
-        self.files = files  # of all processes
+        self.files = files  # for all processes
 
     def write_file(self) -> None:
         save_file(self.content, os.path.join(self.folder, self.file), format="safetensors")
 
     def publish(self) -> None:
-        """Makes the checkpoint valid; the first process does it when all files are there."""
+        """Makes the checkpoint valid; called by the first process when all files exist."""
         with staged() as files, files.file(os.path.join(self.folder, NAME)) as writer:
             writer.write(self.metadata.text().encode())
         for name in os.listdir(self.folder):
@@ -200,7 +200,7 @@ def async_save(
 
 
 def _write_and_wait(plan: _Plan) -> Metadata:
-    """Writes the file; the first process waits for all files, the others for its metadata. The folder is how they speak."""
+    """Writes the file; the first process waits for all files, the others for its metadata in the folder."""
     failed = os.path.join(plan.folder, f"part-failed-{plan.metadata.mark}")
     try:
         plan.write_file()
@@ -217,7 +217,7 @@ def _write_and_wait(plan: _Plan) -> Metadata:
                     raise CheckpointException(f"async_save: the checkpoint in {plan.folder} was not written: {file.read()}")
             if time.monotonic() > end:
                 raise CheckpointException(f"async_save: {what} did not appear in {plan.folder} within {_PATIENCE:.0f} s")
-            time.sleep(0.02)  # ranks may share nothing but the folder, which tells of no changes
+            time.sleep(0.02)  # ranks may share nothing but the folder, which sends no notifications
 
     if plan.rank == 0:
         wait_for(lambda: all(os.path.exists(os.path.join(plan.folder, name)) for name in plan.files), "the files of other ranks")

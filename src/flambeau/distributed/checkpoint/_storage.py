@@ -1,4 +1,4 @@
-"""Where checkpoints are: folders that all processes can reach."""
+"""Storage of checkpoints: folders that all processes can access."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FileSystemReader:
         self.path = os.fspath(path)
 
     def read_metadata(self) -> Metadata:
-        """What the checkpoint holds."""
+        """The metadata of the checkpoint."""
         return Metadata.read(self.path)
 
 
@@ -74,7 +74,7 @@ class DefaultLoadPlanner:
 
 
 def folder_of(op: str, checkpoint_id: Any, storage: Any) -> str:
-    """The folder that is meant."""
+    """The folder given by either argument."""
     if storage is not None and not hasattr(storage, "path"):
         raise TypeError(f"{op}: expected FileSystemWriter or FileSystemReader, got {type(storage).__name__}")
     path = checkpoint_id if checkpoint_id is not None else getattr(storage, "path", None)

@@ -103,14 +103,14 @@ def _no_submodules(op: str, submodules: Any) -> None:
 
 
 def _like(value: Any, target: Any) -> Any:
-    """A whole tensor as the target is distributed."""
+    """Distributes a whole tensor like the target."""
     if isinstance(target, DTensor) and isinstance(value, Tensor) and not isinstance(value, DTensor) and value.ndim:
         return distribute_tensor(value.detach().to(target.dtype), target.device_mesh, target.placements, src_data_rank=None)
     return value
 
 
 def _from_rank0(tensors: dict[str, Any], targets: dict[str, Any]) -> dict[str, Any]:
-    """Whole tensors in every process, from those in rank 0."""
+    """Broadcasts whole tensors from rank 0 to every process."""
     rank = dist.get_rank()
     wholes = {
         name: tensors[name].detach().clone() if rank == 0 else fb.empty(tuple(t.shape), dtype=t.dtype)

@@ -23,5 +23,5 @@ class Stateful(Protocol):
         ...
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        """Takes what state_dict() gave."""
+        """Restores what state_dict() returned."""
         ...

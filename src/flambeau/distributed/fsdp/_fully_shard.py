@@ -62,7 +62,7 @@ class FSDPModule:
     _fsdp: _State
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        # Copies of such a module are plain ones: the class it had.
+        # Copies of such a module have the plain class.
         return object.__new__(cls._plain_class)  # type: ignore[attr-defined]  # set in _class_of
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -187,7 +187,7 @@ class FSDPModule:
 
 
 class _State:
-    """What a module given to fully_shard keeps."""
+    """The state of a module given to fully_shard."""
 
     def __init__(self, group: ParamGroup | None, policy: MixedPrecisionPolicy) -> None:
         self.group, self.policy = group, policy
@@ -217,7 +217,7 @@ class _State:
 
 
 def _before_backward(result: Any, begin: Callable[[], None]) -> None:
-    """Has `begin` called when backward reaches a module's results."""
+    """Calls `begin` when backward reaches a module's results."""
     if isinstance(result, Tensor):
         result = result._local if isinstance(result, DTensor) else result
         if result.requires_grad:
@@ -231,7 +231,7 @@ def _before_backward(result: Any, begin: Callable[[], None]) -> None:
 
 
 def _share_context(root: Any) -> None:
-    """The groups of a model know each other: one context for all."""
+    """Gives all groups of a model one context."""
     groups = [m._fsdp.group for m in root.modules() if isinstance(m, FSDPModule) and m._fsdp.group is not None]
     if groups and any(group.context is not groups[0].context for group in groups):
         shared = groups[0].context
@@ -258,7 +258,7 @@ def cast_inputs(value: Any, dtype: fb.dtype) -> Any:
 
 
 def _class_of(plain: Any) -> type:
-    """The class with FSDPModule's methods; one for each class of modules, which keeps it."""
+    """The class with FSDPModule's methods; created once per class of modules."""
     found = plain.__dict__.get("_fsdp_class")
     if found is None:
         members = {"_plain_class": plain, "__module__": plain.__module__, "__doc__": plain.__doc__}
@@ -328,7 +328,7 @@ def fully_shard(
 
 
 def _sharded(modules: list[Any], mesh: Any, placement: Any, ignored: set[Parameter]) -> list[ShardedParameter]:
-    """Cuts the parameters that no module inside has taken."""
+    """Shards the parameters that no inner module has taken."""
     ignored_ids = {id(p) for p in ignored}
     places: dict[int, tuple[str, Tensor, list[tuple[Module, str]]]] = {}
 

@@ -1,14 +1,14 @@
-"""The parameters that one fully_shard call distributes: gathered together, their gradients summed together.
+"""The parameters that one fully_shard call distributes: gathered together, with their gradients reduced together.
 
 Note [Gathering parameters]
-Between uses, each process has a piece of each parameter: a DTensor, which is what optimizers and state_dict() see. Around
-forward, whole tensors stand in the module in their place. They come from an autograd function: its forward gathers the
-pieces, its backward sums the gradients over the processes and leaves each its piece. What forward keeps for backward of
-the whole tensors is not the tensors but where to find them (`saved_tensors_hooks`), so their memory is free after
-forward; the first of them that backward asks for has them gathered again. So gradients need no hooks on parameters, and a
-module may be called several times, or be recomputed by checkpointing.
+Between uses, each process has a piece of each parameter: a DTensor, which is what optimizers and state_dict() see.
+During forward, whole tensors replace them in the module. They are outputs of an autograd function: its forward gathers
+the pieces, its backward sums the gradients over the processes and returns each process's piece. Instead of the whole
+tensors, forward saves references to them (`saved_tensors_hooks`), so their memory is free after forward; the first one
+that backward unpacks triggers gathering again. So gradients need no hooks on parameters, and a module may be called
+several times, or be recomputed by checkpointing.
 
-A gradient's sum is sent while backward goes on, and awaited when the next one is to be sent, or backward ends.
+The reduction of gradients runs while backward continues, and is awaited when the next one starts, or backward ends.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from flambeau.errors import StateError
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
-_LARGE = 1 << 18  # bytes of a piece from which a parameter is sent by itself, without being copied next to others
+_LARGE = 1 << 18  # pieces of at least this many bytes are sent separately, without being copied into a common buffer
 
 
 class ShardedParameter:
-    """One parameter: its piece in this process, and the places in modules where it is used."""
+    """One parameter: its piece in this process, and its places in modules."""
 
     def __init__(self, name: str, places: list[tuple[Module, str]], param: Tensor, mesh: Any, dim: int) -> None:
         self.name, self.places, self.dim = name, places, dim
         self.group = mesh.get_group(mesh.ndim - 1)
         self.count, rank = dist.get_world_size(self.group), dist.get_rank(self.group)
-        # What another mesh, of tensor parallelism, has made of it already.
+        # The placement on another mesh, of tensor parallelism.
         self.outer: DTensor | None = param if isinstance(param, DTensor) else None
         whole = self.outer._local if self.outer is not None else param
         with fb.no_grad():
@@ -75,12 +75,12 @@ class ShardedParameter:
                 module._parameters[key] = found
 
     def piece(self, dtype: fb.dtype | None) -> Tensor:
-        """This process's piece with padding, in a dtype, ready to be sent."""
+        """This process's piece with padding, converted to a dtype, ready to send."""
         local = self.sharded._local.detach()
         moved = local.movedim(self.dim, 0)
         if moved.dtype != self.padded.dtype or moved.device != self.padded.device:
             self.padded = moved.new_zeros(self.padded_shape)
-        if self.length and moved.data_ptr() != self.padded.data_ptr():  # the piece was replaced: loaded, cast, given other memory
+        if self.length and moved.data_ptr() != self.padded.data_ptr():  # the piece was replaced: loaded, cast, or moved
             self.padded[: self.length].copy_(moved)
             self.sharded._local.data = self.padded[: self.length].movedim(0, self.dim)
         return self.padded if dtype is None or dtype == self.padded.dtype else self.padded.to(dtype)
@@ -98,7 +98,7 @@ class ShardedParameter:
         return rows.view(self.padded_shape)[: self.length].movedim(0, self.dim)
 
     def shown(self, whole: Tensor) -> Tensor:
-        """What stands in the module: the whole, or where another mesh has cut it, a DTensor of that."""
+        """The tensor in the module: the whole, or if another mesh has sharded it, a DTensor of that."""
         return whole if self.outer_layout is None else make(whole, *self.outer_layout)
 
 
@@ -129,7 +129,7 @@ class ParamGroup:
         self.sync = True
         self.divisor: float | None = None
         self.in_module = False
-        self.wholes: list[Tensor] | None = None  # while they are gathered
+        self.wholes: list[Tensor] | None = None  # while gathered
         self.versions: list[int] = []
         self.gathering: list[tuple[Any, Any]] | None = None
         self.unsynced: list[Tensor | None] = [None] * len(params)
@@ -138,7 +138,7 @@ class ParamGroup:
     # ---- gathering -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins to gather, if that has not begun."""
+        """Starts gathering, unless started already."""
         if self.gathering is not None or self.is_whole():
             return
         for p in self.params:
@@ -213,7 +213,7 @@ class ParamGroup:
         self.in_module = True
 
     def hide(self, free: bool) -> None:
-        """Lets the pieces stand in the module again, and frees the whole parameters unless backward may want them at once."""
+        """Puts the pieces back in the module, and frees the whole parameters unless backward may need them at once."""
         if self.in_module:
             for p in self.params:
                 for module, key in p.places:
@@ -226,7 +226,7 @@ class ParamGroup:
 
     @contextlib.contextmanager
     def running(self, reshard: bool) -> Iterator[None]:
-        """Around forward: the whole parameters are in the module."""
+        """The context of forward: the whole parameters are in the module."""
         self.context.order_forward(self)
         self.depth += 1
         try:
@@ -239,7 +239,7 @@ class ParamGroup:
         finally:
             self.depth -= 1
             if self.depth == 0 and (reshard or not fb.is_grad_enabled()):
-                # In a backward that recomputes this forward, the parameters are wanted again at once.
+                # In a backward that recomputes this forward, the parameters are needed again at once.
                 self.hide(free=not fb._C.in_backward())
 
     def _pack(self, t: Tensor) -> Any:
@@ -352,7 +352,7 @@ def _accumulate(p: ShardedParameter, grad: Tensor) -> None:
 
 
 class _Place:
-    """Where a tensor that backward needs is found in a whole parameter."""
+    """The position of a saved tensor in a whole parameter."""
 
     def __init__(self, group: ParamGroup, index: int, shape: Any, stride: Any, offset: int, versions: list[int]) -> None:
         self.group, self.index, self.shape, self.stride, self.offset = group, index, shape, stride, offset
@@ -366,7 +366,7 @@ def _unpack(kept: Any) -> Tensor:
 
 
 class Context:
-    """What the groups of one model share: the order of their use, and reductions under way."""
+    """Shared by the groups of one model: the order of their use, and pending reductions."""
 
     def __init__(self) -> None:
         self.pending: list[Callable[[], None]] = []
@@ -377,7 +377,7 @@ class Context:
         self.used: list[ParamGroup] = []
 
     def order_forward(self, group: ParamGroup) -> None:
-        """A group is about to be used in forward; those to be gathered with it begin."""
+        """A group is about to be used in forward; starts gathering those to be prefetched with it."""
         if not fb._C.in_backward():
             self.used = [g for g in self.used if g is not group] + [group]
         group.start()
@@ -385,7 +385,7 @@ class Context:
             other.start()
 
     def order_backward(self, group: ParamGroup) -> None:
-        """A group is about to be used in backward; the one used before it in forward is next, and begins."""
+        """A group is about to be used in backward; starts gathering the one used before it in forward."""
         group.start()
         following = self.backward_prefetch.get(id(group))
         if following is None and not group.group._engine.overlaps:
@@ -398,12 +398,12 @@ class Context:
                 other.start()
 
     def finish_reductions(self) -> None:
-        """Waits for the sums under way and adds them to the gradients."""
+        """Waits for pending reductions and adds them to the gradients."""
         while self.pending:
             self.pending.pop(0)()
 
     def await_end_of_backward(self) -> None:
-        """Has _finish called when backward is done."""
+        """Schedules _finish for the end of backward."""
         backward = fb._C.running_backwards()[-1]
         if self.running_backward != backward:
             self.running_backward = backward

@@ -1,6 +1,7 @@
-"""Collectives as functions: they return new tensors, and gradients flow through them to the processes the values came from.
+"""Collectives as functions: they return new tensors, and gradients flow through them to the processes the values came
+from.
 
-All processes make the same calls, in forward and so in backward. What a process receives and does not use has the
+All processes make the same calls, in forward and so in backward. Received values that a process does not use have
 gradient zero there. Backward passes may be differentiated again.
 """
 
@@ -132,7 +133,7 @@ class _Scatter(Function):
 
 
 class _AllToAll(Function):
-    """Tensors for all processes become tensors from all; `shapes` are those of the results."""
+    """Exchanges tensors for all processes with tensors from all; `shapes` are those of the results."""
 
     @staticmethod
     def forward(ctx: Any, group: Any, shapes: Any, *tensors: Any) -> Any:

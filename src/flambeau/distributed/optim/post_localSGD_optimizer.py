@@ -40,7 +40,7 @@ class PostLocalSGDOptimizer(Optimizer):
         return repr(self.optim)
 
     def state_dict(self) -> dict[str, Any]:
-        """That of the inner optimizer, and the number of steps so far."""
+        """The state of the inner optimizer, and the number of steps so far."""
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""An optimizer each of whose processes keeps the state of its share of the parameters (ZeRO, stage 1)."""
+"""An optimizer whose state is sharded: each process keeps that of its share of the parameters (ZeRO, stage 1)."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return [p for p in group["params"] if self._owner[id(p)] == self.rank]
 
     def _make_local(self) -> None:
-        """The optimizer of this process's share; it keeps the state there is."""
+        """Creates the optimizer of this process's share, keeping existing state."""
         state = {} if self.optim is None else self.optim.state
         groups = [{**group, "params": self._mine(group)} for group in self.param_groups]
         self.optim = None
         if any(group["params"] for group in groups):
             self.optim = self._optimizer_class(groups, **self._optimizer_options)
             self.optim.state.update(state)
-            # What the optimizer has filled in, such as betas, belongs to the groups that schedulers and users see.
+            # Options filled in by the optimizer, such as betas, belong to the groups that schedulers and users see.
             for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
                 for key, value in own.items():
                     group.setdefault(key, value)
@@ -125,7 +125,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             broadcast_all([p for p in params if self._owner[id(p)] == rank], self.process_group, rank)
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What a process without data does in a Join: it makes the steps with the gradients it is sent."""
+        """The hook for a process without data in a Join: it makes steps with the gradients it receives."""
         return _StepHook(self)
 
     @property
@@ -185,5 +185,5 @@ class _StepHook(JoinHook):
         self.optimizer = optimizer
 
     def main_hook(self) -> None:
-        """A step: gradients come from the shadowed backward of the model, which leaves None for this process."""
+        """A step: gradients come from the model's shadowed backward, which leaves None for this process."""
         self.optimizer.step()

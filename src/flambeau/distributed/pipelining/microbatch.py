@@ -59,11 +59,11 @@ class TensorChunkSpec:
 
 
 class _Replicate:
-    """Marks what all parts get whole."""
+    """Marks an argument that every part gets as a whole."""
 
 
 class _CustomReducer:
-    """Results of parts are joined by a function, starting from a value."""
+    """Combines results of parts by a function, starting from a value."""
 
     def __init__(self, init_value: Any, reduce_fn: Callable[[Any, Any], Any]) -> None:
         self.init_value, self.reduce_fn = init_value, reduce_fn

@@ -1,9 +1,9 @@
-"""In which order stages run forward and backward for the parts of a batch.
+"""The order in which stages run forward and backward for the parts of a batch.
 
 Note [Schedules]
-A schedule is a list of actions for each process: forward or backward, a stage, a part. Before an action a stage receives
-what it needs, after it begins to send what it made; sending does not wait for the receiver. So any order works in which
-each stage meets the parts in the order of their numbers and no stage waits for what comes after it.
+A schedule is a list of actions for each process: forward or backward, a stage, a part. Before an action a stage
+receives what it needs, after it the stage starts sending its results; sending does not wait for the receiver. So any
+order works in which each stage processes the parts in the order of their numbers and no stage waits for a later action.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Action(NamedTuple):
 
 
 class _Schedule:
-    """What all schedules do."""
+    """The base of all schedules."""
 
     def __init__(
         self, stages: Sequence[PipelineStage], n_microbatches: int, loss_fn: Callable[..., Tensor] | None,
@@ -126,7 +126,7 @@ class _Schedule:
         return merge_chunks(results, self._merge_spec) if last is not None and keep else None
 
     def _beside(self, stage: int) -> PipelineStage | int:
-        """A stage of this process, or the number of one elsewhere."""
+        """A neighbouring stage in this process, or the number of one elsewhere."""
         return self._stages.get(stage, stage)
 
 

@@ -1,4 +1,4 @@
-"""The layers of one stage: their forward and backward for parts of a batch, and messages to the stages beside it."""
+"""One stage of a pipeline: forward and backward of its layers, and messages to neighbouring stages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PipelineStage:
     is_last = property(lambda self: self.stage_index == self.num_stages - 1, doc="Whether this stage gives the result.")
 
     def clear(self) -> None:
-        """Forgets the parts of the last batch."""
+        """Drops the parts of the last batch."""
         self.inputs: dict[int, list[Tensor]] = {}
         self.outputs: dict[int, Any] = {}
         self.later: dict[int, list[Callable[[], None]]] = {}  # gradients of weights to compute, see Note [Splitting backward]
@@ -97,7 +97,7 @@ class PipelineStage:
         return 2 * stage + (kind == "gradient")
 
     def send(self, kind: str, tensors: list[Tensor], to: PipelineStage | int, part: int) -> None:
-        """Begins to send tensors to another stage, which may be in this process."""
+        """Starts sending tensors to another stage, which may be in this process."""
         if isinstance(to, PipelineStage):
             to.here[kind, part] = list(tensors)
             return
@@ -128,7 +128,7 @@ class PipelineStage:
         return tensors
 
     def finish(self, all_of_them: bool = True) -> None:
-        """Waits until all has been sent, or only forgets what has."""
+        """Waits until everything has been sent, or only drops finished messages."""
         under_way = []
         for work, message in self.sending:
             if all_of_them or work.is_completed():
@@ -140,7 +140,7 @@ class PipelineStage:
     # ---- one part of a batch -------------------------------------------------------------------------------------------
 
     def forward(self, part: int, args: tuple[Any, ...], kwargs: dict[str, Any], learn: bool) -> Any:
-        """Runs the layers on a part: on args, or for later stages on what arrives."""
+        """Runs the layers on a part: on args, or in later stages on the received tensors."""
         if not self.is_first:
             received = self.receive("activation", self.stage_index - 1, part)
             received = [t.detach().requires_grad_(t.requires_grad and learn) for t in received]
@@ -149,7 +149,7 @@ class PipelineStage:
         module, self.part = self.submod, part
         with fb.set_grad_enabled(learn):
             if isinstance(module, DistributedDataParallel) and learn:
-                with module.no_sync():  # the last backward of the batch sends the sums
+                with module.no_sync():  # the last backward of the batch reduces the gradients
                     output = module(*args, **kwargs)
             else:
                 output = module(*args, **kwargs)
@@ -157,7 +157,7 @@ class PipelineStage:
         return output
 
     def results(self, part: int) -> list[Tensor]:
-        """What the next stage gets."""
+        """The tensors for the next stage."""
         output = self.outputs[part]
         values = list(output) if isinstance(output, (list, tuple)) else [output]
         for value in values:
@@ -166,7 +166,7 @@ class PipelineStage:
         return values
 
     def backward(self, part: int, loss: Tensor | None, last: bool) -> list[Tensor]:
-        """Runs backward for a part; gives the gradients of what arrived."""
+        """Runs backward for a part; returns the gradients of the received tensors."""
         self._synchronize(last)
         self.part = part  # for layers that checkpointing runs again
         if loss is not None:
@@ -187,7 +187,7 @@ class PipelineStage:
             compute()
 
     def _synchronize(self, last: bool) -> None:
-        """Data parallel layers inside sum gradients in the last backward of a batch."""
+        """Lets data parallel layers inside reduce gradients in the last backward of a batch."""
         from flambeau.distributed.fsdp import FSDPModule
 
         if isinstance(self.submod, DistributedDataParallel):

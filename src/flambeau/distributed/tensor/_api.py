@@ -1,4 +1,4 @@
-"""Making DTensors: from tensors that are there, modules, and from nothing."""
+"""Creating DTensors: from existing tensors, from modules, and by factory functions."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ class DTensor(Tensor):
             raise ArgumentError("data: expected a DTensor with the same shape and placements")
         self._local.data = value._local
 
-    # ---- making and ending ---------------------------------------------------------------------------------------------
+    # ---- construction and conversion
+    # -----------------------------------------------------------------------------------
 
     @staticmethod
     def from_local(
@@ -170,12 +171,13 @@ class DTensor(Tensor):
         return make(local, self._mesh, placed, tuple(self.shape))
 
     def _cross_entropy(self, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
-        """The loss without gathering the classes, inside loss_parallel() where they are cut; else None."""
+        """The loss without gathering the classes, inside loss_parallel() if they are sharded; else None."""
         from flambeau.distributed.tensor.parallel import loss
 
         return loss.cut_cross_entropy(self, target, weight, ignore_index, reduction, smoothing)
 
-    # ---- what a tensor can do ------------------------------------------------------------------------------------------
+    # ---- tensor methods
+    # ------------------------------------------------------------------------------------------------
 
     def detach(self) -> Any:
         """The same parts without history."""
@@ -275,8 +277,8 @@ class DTensor(Tensor):
 
 
 def make(local: Tensor, mesh: Any, placements: Sequence[Placement], shape: tuple[int, ...]) -> DTensor:
-    """A DTensor of parts that are known to fit."""
-    # Any op that a rule missed would read this stand-in: nan, so that a mistake shows.
+    """A DTensor of parts that are known to fit together."""
+    # An op that a rule missed would read this placeholder: NaN makes the mistake visible.
     inert = _C.tensor_from_data(float("nan") if local.dtype.is_floating_point else 0, local.dtype)
     result = inert.expand(shape).as_subclass(DTensor)
     result._local, result._mesh, result._placements = local, mesh, tuple(placements)

@@ -1,4 +1,4 @@
-"""Meshes of several meshes: what a tensor that one mesh has cut, and another cuts again, lies on."""
+"""Meshes joined from several meshes: for a tensor sharded on one mesh and again on another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["JoinedMesh"]
 
 
 class JoinedMesh:
-    """The dimensions of several meshes, one after another, with what DTensors need of a mesh.
+    """The dimensions of several meshes, one after another, with the parts of a mesh's interface that DTensors use.
 
-    A placement on an earlier dimension is applied first. So a weight that tensor parallelism has cut and fully_shard cuts
-    again lies on the mesh of the former joined with that of the latter, whatever their order in the machine.
+    A placement on an earlier dimension is applied first. So a weight sharded by tensor parallelism and again by
+    fully_shard is placed on the mesh of the former joined with that of the latter, whatever their order in the machine.
     """
 
     def __init__(self, meshes: Sequence[Any]) -> None:
@@ -49,12 +49,12 @@ class JoinedMesh:
         return mesh.get_group(d)
 
     def get_local_rank(self, mesh_dim: int | str) -> int:
-        """Place of this process along a dimension."""
+        """Index of this process along a dimension."""
         mesh, d = self._place(mesh_dim)
         return mesh.get_local_rank(d)
 
     def get_coordinate(self) -> list[int] | None:
-        """Place of this process."""
+        """Coordinates of this process."""
         place: list[int] = []
         for mesh in self.parts:
             part = mesh.get_coordinate()

@@ -28,7 +28,7 @@ from flambeau.distributed.tensor.placement_types import Partial, Placement, Repl
 from flambeau.errors import ArgumentError, DTypeError
 
 _ALIKE = "zeros_like ones_like empty_like full_like clone contiguous where masked_fill copy_ fill_ zero_ _to_device bitwise_not".split()
-# In which of their operands ops are linear. Of a product, one factor at a time.
+# The operands in which ops are linear. For a product, one factor at a time.
 _LINEAR = {
     "neg": ["input"], "clone": ["input"], "contiguous": ["input"], "_convert": ["input"], "zeros_like": ["input"],
     "add": ["input", "other"], "sub": ["input", "other"], "mul": ["input"], "div": ["input"], "true_divide": ["input"],
@@ -40,7 +40,7 @@ _LINEAR = {
 
 
 def _broadcast(arguments: dict[str, Any]) -> tuple[dict[str, Labels], Labels]:
-    """Operands aligned at their last dimensions; one that is expanded there has no axis."""
+    """Operands aligned at their last dimensions; an expanded dimension has no axis."""
     tensors = flat_tensors(arguments)
     rank = max(t.ndim for t in tensors.values())
     sizes = fb.broadcast_shapes(*[tuple(t.shape) for t in tensors.values()])
@@ -72,7 +72,7 @@ def _is_float(dtype: Any) -> bool:
 
 
 def _elementwise() -> list[str]:
-    """Names of the ops that say of themselves that they are elementwise."""
+    """Names of the ops with the elementwise flag."""
     flag = _C.op_flags["ELEMENTWISE"]
     return [name for name, (overloads, *_) in _C.registry().items() if any(flags & flag for _, flags, _ in overloads)]
 
@@ -104,7 +104,7 @@ rule("amin")(_reduction("min", even=True))
 
 
 def _over_whole_dimensions(arguments: dict[str, Any]) -> Plan:
-    """Ops that need the dimensions they run along whole, and give results with or without them."""
+    """Ops that need the dimensions they reduce over whole, and return results with or without them."""
     t = arguments["input"]
     blocked = dims_of(arguments.get("dim"), t.ndim)
     labels = tuple(None if d in blocked else f"d{d}" for d in range(t.ndim))
@@ -189,7 +189,7 @@ def _matmul(arguments: dict[str, Any]) -> Plan:
 
 @own("_nn.linear")
 def _linear(name: str, arguments: dict[str, Any]) -> Any:
-    """A product and a sum; where the product is a sum over processes, one of them adds the bias."""
+    """A product and a sum; if the product is a sum over processes, one of them adds the bias."""
     t, bias = arguments["input"], arguments["bias"]
     batch = positions(t.ndim - 1, "b")
     labels: dict[str, Labels] = {"input": (*batch, "k"), "weight": ("n", "k")}
@@ -304,7 +304,7 @@ def _unflatten(name: str, arguments: dict[str, Any]) -> Any:
 
 @rule("view", "reshape")
 def _view(arguments: dict[str, Any]) -> Plan:
-    """Of dimensions that are merged or split, the first of each may be cut, into equal pieces."""
+    """Of dimensions that are merged or split, the first may be sharded, into equal pieces."""
     t = arguments["input"]
     key = "shape" if "shape" in arguments else next(k for k in arguments if k != "input")
     wanted = arguments[key]
@@ -334,7 +334,7 @@ def _view(arguments: dict[str, Any]) -> Plan:
 
 
 def _even_view(t: Tensor, labels: list[Any], out: Labels, shape: tuple[int, ...], key: str) -> Plan:
-    """Gives up an axis whose pieces would not be whole pieces of the result's dimension."""
+    """Drops an axis whose pieces would not be whole pieces of the result's dimension."""
     mesh = t._mesh if isinstance(t, DTensor) else None
     parts = mesh.size() if mesh is not None else 1
     kept: list[Any] = []
@@ -385,7 +385,7 @@ def _along_one(arguments: dict[str, Any]) -> Plan:
 
 @rule("getitem")
 def _getitem(arguments: dict[str, Any]) -> Plan:
-    """Dimensions that are taken whole keep their axes; in others, and with tensors as indices, there are none."""
+    """Dimensions indexed as a whole keep their axes; others, and those indexed by tensors, have none."""
     t, index = arguments["input"], arguments["index"]
     items = list(index) if isinstance(index, tuple) else [index]
     basic = all(item is None or item is Ellipsis or isinstance(item, (int, slice)) and not isinstance(item, bool) for item in items)
@@ -438,7 +438,7 @@ def _stack(arguments: dict[str, Any]) -> Plan:
 
 @own("index_select")
 def _index_select(name: str, arguments: dict[str, Any]) -> Any:
-    """Rows by number, as in embeddings. Where the rows are cut, each process looks up those it has: a sum."""
+    """Rows by index, as in embeddings. If the rows are sharded, each process looks up its own: the result is a sum."""
     tensors = as_dtensors(name, flat_tensors(arguments))
     t, index = tensors["input"], tensors["index"]
     dim = wrap_dim(arguments["dim"], t.ndim)
@@ -448,7 +448,7 @@ def _index_select(name: str, arguments: dict[str, Any]) -> Any:
         inner = tuple(None if d == dim else label for d, label in enumerate(labels))
         return run(name, arguments, Plan({"input": inner, "index": ("i",)}, [labels]))
     sizes, offsets = local_part(tuple(t.shape), t._mesh, t._placements)
-    # The other dimensions of the mesh as for whole rows; the index is the same along the one that cuts rows.
+    # The other dimensions of the mesh as for whole rows; the index is replicated along the one that shards rows.
     where = redistribute_local(index._local, tuple(index.shape), t._mesh, index._placements, [Replicate()] * t._mesh.ndim)
     inside = (where >= offsets[dim]) & (where < offsets[dim] + sizes[dim])
     found = t._local.index_select(dim, (where - offsets[dim]).clamp(0, max(sizes[dim] - 1, 0)))

@@ -1,10 +1,10 @@
-"""From one placement to another: the collectives, and what they are to gradients.
+"""Redistribution: the collectives between placements, and their gradients.
 
 Note [Placements of gradients]
-The gradient of a Replicate tensor is the same everywhere, that of a Shard is cut the same way, and that of a Partial
-tensor is the same everywhere, as each term counts fully in the sum. From these three rules follow all backward passes
-below: gathering in forward is cutting in backward, summing is passing on, and a Replicate tensor that meets a Shard,
-so that each process uses it for its own piece only, has its gradients summed (`sum_gradient`).
+The gradient of a Replicate tensor is the same everywhere, that of a Shard is sharded the same way, and that of a
+Partial tensor is the same everywhere, as each term counts fully in the sum. All backward passes below follow from these
+three rules: gathering in forward is splitting in backward, summing becomes the identity, and a Replicate tensor that is
+combined with a Shard, so that each process uses it for its own piece only, has its gradients summed (`sum_gradient`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Map = Callable[[Tensor], Tensor]
 
 
 class _Exchange(Function):
-    """A collective with the collective that takes gradients back; both may be differentiated again."""
+    """A collective and its adjoint for gradients; both may be differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, local: Any, there: Any, back: Any) -> Any:
@@ -81,7 +81,7 @@ def _reduce_scattered(t: Tensor, dim: int, op: str, group: Any) -> Tensor:
 
 
 def _recut(t: Tensor, old: int, new: int, old_size: int, group: Any) -> Tensor:
-    """Pieces along one dimension become pieces along another."""
+    """Converts pieces along one dimension to pieces along another."""
     count, rank = dist.get_world_size(group), dist.get_rank(group)
     parts = [t.narrow(new, *piece(t.shape[new], count, r)).contiguous() for r in range(count)]
     mine = list(parts[rank].shape)
@@ -129,7 +129,7 @@ def _from_replicate(local: Tensor, new: Placement, group: Any) -> Tensor:
 
 
 def _convert(local: Tensor, old: Placement, new: Placement, size: int, group: Any) -> Tensor:
-    """`size` is that of the dimension which `old` cuts, before it is cut."""
+    """`size` is that of the dimension sharded by `old`, before sharding."""
     if old == new:
         return local
     if isinstance(old, Shard) and isinstance(new, Shard):
@@ -150,7 +150,7 @@ def _convert(local: Tensor, old: Placement, new: Placement, size: int, group: An
 def local_part(
     shape: Sequence[int], mesh: Any, placements: Sequence[Placement], at: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and offset of the piece that the process at a place of the mesh has; this process by default."""
+    """Shape and offset of the piece of the process at some coordinates; of this process by default."""
     sizes, offsets = list(shape), [0] * len(shape)
     coordinate = mesh.get_coordinate() if at is None else at
     if coordinate is None:
@@ -172,7 +172,7 @@ def redistribute_local(
     groups = [mesh.get_group(d) for d in range(mesh.ndim)]
     cuts = [p.dim for ps in (old, new) for p in set(ps) if isinstance(p, Shard)]
     nested = any(sum(p == Shard(d) for p in ps) > 1 for ps in (old, new) for d in cuts)
-    # Where two dimensions of the mesh cut the same dimension, or one of them moves, the outer cut must be undone last.
+    # If two dimensions of the mesh shard the same dimension, or one of them changes, the outer sharding is undone last.
     moves = sum(a != b and isinstance(a, Shard) | isinstance(b, Shard) for a, b in zip(old, new, strict=True))
     if not nested and moves <= 1:
         for d, (a, b) in enumerate(zip(old, new, strict=True)):
@@ -189,7 +189,7 @@ def redistribute_local(
 
 
 def _size_before(shape: Sequence[int], mesh: Any, placements: Sequence[Placement], mesh_dim: int) -> int:
-    """Size of the dimension that a mesh dimension cuts, before it does."""
+    """Size of the dimension that a mesh dimension shards, before it does."""
     placement = placements[mesh_dim]
     if not isinstance(placement, Shard):
         return 0

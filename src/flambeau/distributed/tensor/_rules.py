@@ -1,13 +1,13 @@
-"""What ops do with DTensors.
+"""The rules for ops on DTensors.
 
 Note [Labels of dimensions]
-A rule gives each dimension of the operands and results of an op a label. Equal labels are the same axis: a matrix product
-is (m, k), (k, n) → (m, n). An axis may be cut when it has a label; None marks a dimension the op needs whole. Then for each
-dimension of the mesh, one function decides for all ops:
+A rule gives each dimension of the operands and results of an op a label. Equal labels are the same axis: a matrix
+product is (m, k), (k, n) → (m, n). An axis may be sharded if it has a label; None marks a dimension the op needs whole.
+Then for each dimension of the mesh, one function decides for all ops:
 
-- the label of the first operand that is cut there, if any, is the axis this op cuts;
-- operands with that label are cut along it, the others are Replicate, and their gradients are summed;
-- a result with that label is cut along it, one without is a Partial sum.
+- the label of the first operand that is sharded there, if any, is the axis this op shards;
+- operands with that label are sharded along it, the others are Replicate, and their gradients are summed;
+- a result with that label is sharded along it, one without is a Partial sum.
 
 Partial operands are summed first, unless the op is linear in them.
 """
@@ -30,10 +30,10 @@ Labels = tuple[Any, ...]
 
 
 class Plan(NamedTuple):
-    """How an op may be cut: labels of each tensor argument and of each result.
+    """How an op may be sharded: labels of each tensor argument and of each result.
 
-    `linear` names arguments in which the op is linear, so that terms of a sum may be given in all of them at once;
-    `local` changes arguments that are no tensors for the local call, given the local operands.
+    `linear` names arguments in which the op is linear, so that all of them may be terms of a sum at once; `local`
+    changes non-tensor arguments for the local call, given the local operands.
     """
 
     inputs: dict[str, Labels]
@@ -65,7 +65,7 @@ def own(*names: str) -> Any:
 
 
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
-    """Answers an op that met a DTensor."""
+    """Handles an op with a DTensor among its arguments."""
     from flambeau.distributed.tensor import _op_rules  # noqa: F401  # fills the tables
 
     if arguments.get("out") is not None:
@@ -80,7 +80,7 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
 
 
 def call(name: str, arguments: dict[str, Any]) -> Any:
-    """Calls an op by name on tensors that are not distributed."""
+    """Calls an op by name on plain tensors."""
     if name == "getitem":
         return arguments["input"][arguments["index"]]
     return _batching.call(name, arguments)
@@ -98,7 +98,7 @@ def flat_tensors(arguments: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def replaced(arguments: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with other tensors in their places."""
+    """The arguments with tensors replaced."""
     result = {}
     for key, value in arguments.items():
         if isinstance(value, Tensor):
@@ -117,14 +117,14 @@ def mesh_of(name: str, tensors: dict[str, Tensor]) -> Any:
 
 
 class _PlainTensors(threading.local):
-    replicate = False  # whether any plain tensor among DTensors counts as Replicate: implicit_replication()
+    replicate = False  # whether plain tensors among DTensors count as Replicate: implicit_replication()
 
 
 plain_tensors = _PlainTensors()
 
 
 def as_dtensors(name: str, tensors: dict[str, Tensor]) -> dict[str, DTensor]:
-    """Plain tensors among the operands count as Replicate if they cannot be meant otherwise."""
+    """Converts plain operands to Replicate, if that is the only possible meaning."""
     mesh = mesh_of(name, tensors)
     result = {}
     for key, t in tensors.items():
@@ -140,7 +140,7 @@ def as_dtensors(name: str, tensors: dict[str, Tensor]) -> dict[str, DTensor]:
 
 
 def _axis(labels: Labels, dim: int, sizes: dict[Any, int], parts: int, even: bool) -> Any:
-    """The label of a dimension, None if it cannot be cut into that many parts."""
+    """The label of a dimension, None if it cannot be split into that many parts."""
     label = labels[dim]
     if label is None or (even and sizes.get(label, 0) % parts):
         return None
@@ -148,7 +148,7 @@ def _axis(labels: Labels, dim: int, sizes: dict[Any, int], parts: int, even: boo
 
 
 def _choose(plan: Plan, tensors: dict[str, DTensor], mesh: Any, sizes: dict[Any, int]) -> list[Any]:
-    """For each dimension of the mesh, the label it cuts, None, or a Partial that stays."""
+    """For each dimension of the mesh: the label it shards, None, or a Partial that is kept."""
     chosen: list[Any] = []
     for d in range(mesh.ndim):
         label = None
@@ -169,7 +169,7 @@ def _choose(plan: Plan, tensors: dict[str, DTensor], mesh: Any, sizes: dict[Any,
 
 
 def _parts(mesh: Any, chosen: list[Any], d: int, plan: Plan, key: str, dim: int) -> int:
-    """Into how many parts an axis is cut by this dimension of the mesh and those before it."""
+    """Number of parts an axis is split into by this dimension of the mesh and those before it."""
     label = plan.inputs[key][dim]
     parts = mesh.size(d)
     for earlier, other in enumerate(chosen):
@@ -207,7 +207,7 @@ def _result_placements(labels: Labels, chosen: list[Any], reduce_op: str) -> lis
 
 
 def local_operands(plan: Plan, tensors: dict[str, DTensor], mesh: Any, chosen: list[Any]) -> dict[str, Tensor]:
-    """The local parts under the placements the op needs, their gradients summed where they are used in pieces."""
+    """The local parts with the placements the op needs; gradients are summed for operands used in pieces."""
     locals_: dict[str, Tensor] = {}
     for key, t in tensors.items():
         wanted = _wanted(plan, key, chosen)
@@ -248,7 +248,7 @@ def run(name: str, arguments: dict[str, Any], plan: Plan) -> Any:
 
 
 def _shapes(name: str, arguments: dict[str, Any], tensors: dict[str, DTensor]) -> list[tuple[int, ...]]:
-    """Shapes of the results of the whole op: the op on the meta device tells."""
+    """Shapes of the results of the whole op, computed on the meta device."""
     with fb.no_grad():
         metas = {key: fb.empty(tuple(t.shape), dtype=t.dtype, device="meta") for key, t in tensors.items()}
         result = call(name, replaced(arguments, metas))
@@ -256,7 +256,7 @@ def _shapes(name: str, arguments: dict[str, Any], tensors: dict[str, DTensor]) -
 
 
 def run_in_place(name: str, arguments: dict[str, Any], plan: Plan) -> Any:
-    """Runs an op that changes its first operand, whose placements decide."""
+    """Runs an in-place op, with the placements of its first operand."""
     tensors = as_dtensors(name, flat_tensors(arguments))
     mesh = mesh_of(name, dict(tensors))
     key = next(iter(tensors))
@@ -287,7 +287,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def dims_of(dim: Any, ndim: int) -> list[int]:
-    """The dimensions that a reduction's argument names; all if none."""
+    """The dimensions named by a reduction's argument; all if none."""
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return list(range(ndim))
     return [wrap_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]

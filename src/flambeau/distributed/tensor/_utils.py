@@ -1,4 +1,4 @@
-"""Where the pieces of DTensors lie."""
+"""Positions of the pieces of DTensors."""
 
 from __future__ import annotations
 

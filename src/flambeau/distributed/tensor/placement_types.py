@@ -1,4 +1,4 @@
-"""How a tensor lies on a dimension of a mesh: cut into pieces, whole everywhere, or as terms of a sum."""
+"""Placements of a tensor on a dimension of a mesh: sharded, replicated, or partial terms of a sum."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Partial(Placement):
 
 
 def piece(size: int, count: int, index: int) -> tuple[int, int]:
-    """Start and length of piece `index` of `count`, as chunk() cuts a dimension of `size`."""
+    """Start and length of piece `index` of `count`, split like chunk() of a dimension of `size`."""
     length = -(-size // count)
     start = min(index * length, size)
     return start, min(length, size - start)

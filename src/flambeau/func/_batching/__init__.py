@@ -1,9 +1,9 @@
-"""How vmap batches: the tensor that stands for one example of many, and the table of rules, one per op.
+"""Batching for vmap: the tensor type that represents one example of many, and the table of rules, one per op.
 
 A `Batched` tensor looks like a single example (shape, dtype) and holds the physical tensor of all examples, with the
-batch dimension in front. An op that meets one is handed to `dispatch`, which looks up the rule under the op's name; the
-rule answers with one call (or a few) on the physical tensors. Nothing loops over examples: an op without a rule is an
-error. Levels tell nested vmaps apart; the physical tensor of an inner level may itself be batched at an outer one, and
+batch dimension first. An op with such an argument is handed to `dispatch`, which looks up the rule under the op's name;
+the rule makes one call (or a few) on the physical tensors. Nothing loops over examples: an op without a rule is an
+error. Levels distinguish nested vmaps; the physical tensor of an inner level may itself be batched at an outer one, and
 since it is an ordinary tensor underneath, it carries the graph for gradients.
 """
 
@@ -28,7 +28,7 @@ RANDOM: set[str] = set()  # ops that draw numbers: they follow the innermost vma
 
 
 class Level:
-    """One running vmap: its depth among those of the thread, the number of examples, what it does with randomness."""
+    """One running vmap: its depth on this thread, the number of examples, and how it treats randomness."""
 
     def __init__(self, depth: int, size: int, randomness: str) -> None:
         self.depth, self.size, self.randomness, self.active = depth, size, randomness, True
@@ -43,7 +43,7 @@ _stack = _Stack()
 
 
 def levels() -> list[Level]:
-    """The vmaps that run on this thread, the outermost first."""
+    """The vmaps running on this thread, outermost first."""
     return _stack.levels
 
 
@@ -61,7 +61,7 @@ def leave(level: Level) -> None:
 
 @contextlib.contextmanager
 def set_aside(level: Level):
-    """What runs inside is the work of the levels around this one."""
+    """Runs a block at the enclosing levels."""
     place = _stack.levels.index(level)
     hidden = _stack.levels[place:]
     del _stack.levels[place:]
@@ -82,7 +82,7 @@ def _forbidden(name: str, why: str):
 
 
 class Batched(Tensor):
-    """One example of many: what the function given to vmap sees."""
+    """One example of many: the argument of a function given to vmap."""
 
     physical: Tensor
     level: Level
@@ -99,7 +99,8 @@ class Batched(Tensor):
 
         return apply_batched(function, args)
 
-    __array_ufunc__ = None  # NumPy's functions would read memory; an array on the left of an operator leaves it to us
+    # NumPy's functions would read memory; with an array on the left, the operator is handled here
+    __array_ufunc__ = None
     requires_grad = property(lambda self: self.physical.requires_grad)
     grad_fn = property(lambda self: self.physical.grad_fn)
     is_leaf = property(lambda self: self.physical.is_leaf)
@@ -118,7 +119,7 @@ class Batched(Tensor):
         return self.physical.is_contiguous(*args, **kwargs)
 
     def storage_offset(self):
-        """Where the first example begins in memory."""
+        """The position of the first example in memory."""
         return self.physical.storage_offset()
 
     def stride(self, dim=None):
@@ -158,7 +159,7 @@ for _name in (
     "__reduce_ex__",
 ):  # fmt: skip
     setattr(Batched, _name, _forbidden(_name, _LEAVE))
-Batched.__array_interface__ = property(_forbidden("__array_interface__", _LEAVE))  # NumPy's way to the memory
+Batched.__array_interface__ = property(_forbidden("__array_interface__", _LEAVE))  # NumPy's access to the memory
 for _name in ("backward", "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
     setattr(Batched, _name, _forbidden(_name, _GRADIENT.format(f"{_name}()")))
 
@@ -167,10 +168,10 @@ _stand_ins: dict[Any, Tensor] = {}
 
 
 def wrap(physical: Tensor, level: Level) -> Batched:
-    """The examples along the first dimension of physical, seen as one."""
+    """Wraps the examples along the first dimension of physical."""
     kind = physical.dtype
     if kind not in _stand_ins:
-        # What a missed op would read: nan, so that a mistake shows.
+        # An op that was missed would read this: NaN makes the mistake visible.
         _stand_ins[kind] = _C.tensor_from_data(math.nan if kind.is_floating_point else 0, kind)
     example = _stand_ins[kind].expand(tuple(physical.shape)[1:]).as_subclass(Batched)
     example.physical, example.level = physical, level
@@ -178,14 +179,14 @@ def wrap(physical: Tensor, level: Level) -> Batched:
 
 
 def raw(x: Tensor) -> Tensor:
-    """The tensor underneath all levels, with one leading dimension per level, the outermost first."""
+    """The physical tensor below all levels, with one leading dimension per level, outermost first."""
     while isinstance(x, Batched):
         x = x.physical
     return x
 
 
 def levels_of(x: Tensor) -> list[Level]:
-    """The levels a tensor is batched at, the outermost first."""
+    """The levels a tensor is batched at, outermost first."""
     found = []
     while isinstance(x, Batched):
         found.append(x.level)
@@ -214,7 +215,7 @@ def at_all_levels(x: Tensor) -> Tensor:
 
 
 class Frame:
-    """What a rule works with: the level it batches for."""
+    """The context of a rule: the level it batches for."""
 
     def __init__(self, name: str, level: Level) -> None:
         self.name, self.level, self.size = name, level, level.size
@@ -234,14 +235,14 @@ class Frame:
         return x.physical if self.is_batched(x) else x
 
     def aligned(self, x: Any, rank: int) -> Any:
-        """The physical tensor with an example's rank raised to `rank`; what is the same for all broadcasts as it is."""
+        """The physical tensor with an example's rank raised to `rank`; an unbatched tensor, which broadcasts, as is."""
         if not self.is_batched(x):
             return x
         missing = rank - x.ndim
         return x.physical if missing <= 0 else x.physical[(slice(None), *(None,) * missing)]
 
     def dim(self, dim: int, rank: int) -> int:
-        """Where a dimension of an example is in the physical tensor."""
+        """The position of an example's dimension in the physical tensor."""
         rank = max(rank, 1)
         if not -rank <= dim < rank:
             raise OutOfRangeError(f"{self.name}: dim {dim} is out of range for a tensor with {rank} dimension(s) inside vmap")
@@ -284,7 +285,7 @@ def named_rule(*names: str):
 
 
 def decomposition(*names: str):
-    """Registers ops as other ops on the examples themselves, which have rules of their own: `f(**arguments)`."""
+    """Registers ops as compositions of other ops on the examples, which have their own rules: `f(**arguments)`."""
 
     def register(f):
         for name in names:
@@ -333,12 +334,12 @@ def tensors_in(arguments: dict[str, Any]) -> list[Tensor]:
     return found
 
 
-# In-place ops that change what part of the memory a tensor shows, not the memory.
+# In-place ops that change which part of the memory a tensor covers, not the memory.
 _RESHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
 
 
 def dispatch(name: str, arguments: dict[str, Any]) -> Any:
-    """Runs an op of which some argument is batched, by the rule for its innermost level."""
+    """Runs an op with a batched argument, by the rule for its innermost level."""
     if arguments.get("out") is not None:
         raise ArgumentError(
             f"vmap: Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view ops; use the "
@@ -360,16 +361,16 @@ def dispatch(name: str, arguments: dict[str, Any]) -> Any:
     return found(frame, name, arguments)
 
 
-# Their results have as many elements as the values decide, or they need the values themselves.
+# The size of their results depends on the values, or they need the values themselves.
 BY_VALUE = {
     "allclose", "argwhere", "bincount", "equal", "masked_select", "nonzero", "nonzero_numpy", "unique", "unique_consecutive",
 }  # fmt: skip
-# They speak of memory, which an example does not have for itself.
+# They refer to memory, which a single example does not have.
 BY_MEMORY = {"_as_strided_", "resize_", "resize_as_", "set_"}
 
 
 class Loops:
-    """What compat does for ops without a batching rule; PyTorch has private functions that set the same."""
+    """How compat treats ops without a batching rule; PyTorch has private functions that set the same."""
 
     allowed = True
     warn = True
@@ -418,7 +419,7 @@ def _looped(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def check_writable(frame: Frame, target: Any) -> None:
-    """An in-place op inside vmap needs a place of its own for every example."""
+    """Raises an error if the target of an in-place op inside vmap has no separate memory for every example."""
     if not frame.is_batched(target):
         raise ArgumentError(
             f"vmap: {frame.name}(self, *extra_args) is not possible because there exists a Tensor in extra_args that has more "
@@ -428,7 +429,7 @@ def check_writable(frame: Frame, target: Any) -> None:
 
 
 def _store(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """In-place form of an op by its rule: the result is copied into the tensor."""
+    """The in-place form of an op by its rule: copies the result into the tensor."""
     target = next(iter(arguments.values()))
     check_writable(frame, target)
     result = RULES[name[:-1]](frame, name[:-1], arguments)

@@ -51,7 +51,7 @@ def _more_outputs(weight: Tensor, groups: int, transposed: bool) -> Tensor:
 
 
 def _spatial(n: int, transposed: bool) -> None:
-    """conv1d and its kin are convolution with other names for the arguments."""
+    """conv1d and others are convolution with other argument names."""
 
     @decomposition(f"conv_transpose{n}d" if transposed else f"conv{n}d")
     def convolve(input, weight, bias, stride, padding, dilation, groups, output_padding=(0,)):

@@ -1,4 +1,4 @@
-"""autograd.Function under vmap: by its own `vmap` static method, or by a rule made from its forward and backward."""
+"""autograd.Function under vmap: by its `vmap` static method, or by a rule generated from forward and backward."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flambeau.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatte
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's vmap is told."""
+    """Passed to a Function's vmap."""
 
     batch_size: int
     randomness: str
 
 
 def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
-    """Function.apply for arguments of which some differ per example."""
+    """Function.apply for arguments of which some are batched."""
     level = max((x.level for x in args if isinstance(x, Batched)), key=lambda level: level.depth)
     if not level.active:
         raise StateError(f"{function.__name__}: a tensor from inside a vmap is used after that vmap ended")
@@ -73,9 +73,8 @@ def _by_its_rule(function: Any, args: tuple[Any, ...], level: Level) -> Any:
 def grad_of_examples(outputs: tuple, inputs: tuple, gradients: tuple, options: dict[str, Any]) -> tuple:
     """autograd.grad inside vmap.
 
-    Of a graph recorded outside, with gradients that differ per example: one backward for each. Of outputs that differ
-    per
-    example: one backward for all, which the examples do not share anything in, with respect to inputs that differ too.
+    For a graph recorded outside, with batched gradients: one backward for each. For batched outputs: one backward for
+    all, since examples share nothing, with respect to inputs that are batched too.
     """
     level = max((x.level for x in (*outputs, *inputs, *gradients) if isinstance(x, Batched)), key=lambda level: level.depth)
 
@@ -115,7 +114,7 @@ def grad_of_examples(outputs: tuple, inputs: tuple, gradients: tuple, options: d
 
 
 class _Running:
-    """A level for the time of a forward or backward that vmap did not start."""
+    """A level for the duration of a forward or backward that vmap did not start."""
 
     def __init__(self, size: int, randomness: str) -> None:
         self.level = Level(len(levels()) + 1, size, randomness)
@@ -130,7 +129,7 @@ class _Running:
 
 
 class _Context:
-    """The context a generated rule hands on: kept tensors are stripped of the batch and get it back in backward."""
+    """The context for a generated rule: saved tensors are unwrapped, and batched again in backward."""
 
     def __init__(self, ctx: Any) -> None:
         object.__setattr__(self, "_ctx", ctx)
@@ -200,7 +199,7 @@ def _generated(function: Any, mine: list[bool], level: Level) -> Any:
                     elif own:
                         results.append(physical(g, at))
                     else:
-                        # What was the same for all examples gathers the gradients of all.
+                        # An unbatched input accumulates the gradients of all examples.
                         results.append(physical(g, at).sum(0))
                 return tuple(results)
 

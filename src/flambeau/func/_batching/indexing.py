@@ -1,8 +1,7 @@
 """Rules for reading and writing by index: x[...], x[...] = y, index_select, index_put.
 
-An index is taken apart as indexing itself does it: integers, slices, None and the ellipsis make a view first, tensors
-then select from the view. If a tensor of indices differs per example, the number of the example joins as one more
-index.
+An index is split like in indexing itself: integers, slices, None and the ellipsis create a view first, tensors then
+select from the view. If an index tensor is batched, the number of the example becomes one more index.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _parse(frame: Frame, rank: int, index: Any) -> tuple[tuple[Any, ...], dict[i
             tensors[dim] = item
             dim += 1
         elif isinstance(item, bool):
-            # True is a mask without dimensions: a new dimension of which one or no element is taken.
+            # True is a mask without dimensions: a new dimension of which one or no element is selected.
             basic.append(None)
             tensors[dim] = fb.arange(int(item))
             dim += 1
@@ -86,7 +85,7 @@ def _consumes(item: Any) -> int:
 
 
 class _Plan:
-    """Tensors of indices on a view of which the batch dimension is the first (if batched): what to ask, what comes back."""
+    """Index tensors on a view whose first dimension is the batch (if batched): the key, and the result's layout."""
 
     def __init__(self, frame: Frame, view_rank: int, tensors: dict[int, Tensor], input_batched: bool) -> None:
         dims = sorted(tensors)
@@ -103,9 +102,9 @@ class _Plan:
         self.key = tuple(key)
 
     def batch_first(self, picked: Tensor) -> Tensor:
-        """The result of view[key] with the batch in front and the rest as in the result for one example."""
+        """The result of view[key] with the batch first and the rest as in the result for one example."""
         if not self.per_example:
-            # Indices that are not neighbours put their dimensions before all others, the batch included.
+            # Indices that are not adjacent put their dimensions before all others, the batch included.
             return picked if self.adjacent else picked.movedim(self.rank, 0)
         if not self.input_batched:
             return picked.movedim(self.first, 0) if self.adjacent else picked
@@ -127,7 +126,7 @@ class _Plan:
 
 def pick(frame: Frame, x: Tensor, tensors: dict[int, Tensor]) -> Tensor:
     """Elements of x (batched or not) by tensors of indices; physical result."""
-    # A single index that differs per example selects like an integer: before the others, leaving no dimension.
+    # A single batched index selects like an integer: before the others, leaving no dimension.
     for dim in sorted(tensors, reverse=True):
         if tensors[dim].ndim == 0 and len(tensors) > 1:
             rest = {d - (d > dim): t for d, t in tensors.items() if d != dim}
@@ -170,7 +169,7 @@ def setitem(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _fitted(value: Any, rank: int) -> Any:
-    """A value may have leading ones more than the place it goes to."""
+    """A value may have more leading dimensions of size one than its target."""
     while isinstance(value, Tensor) and value.ndim > rank and value.shape[0] == 1:
         value = value.squeeze(0)
     return value
@@ -193,14 +192,14 @@ def index_select(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("take")
 def take(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Elements by their place in the flattened example."""
+    """Elements by their index in the flattened example."""
     x, index = arguments.values()
     return pick(frame, x.reshape((x.numel(),)), {0: index})
 
 
 @rule("index_put")
 def index_put(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Values written, or added, at places given by tensors for the first dimensions."""
+    """Values written, or added, at positions given by index tensors for the first dimensions."""
     x, indices, values, accumulate = arguments.values()
     _, tensors = _parse(frame, x.ndim, tuple(slice(None) if i is None else i for i in indices))
     rank = max(t.ndim for t in tensors.values())

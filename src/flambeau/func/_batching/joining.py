@@ -14,7 +14,7 @@ def cat(frame: Frame, arguments: dict[str, Any]) -> Any:
     """Tensors one after the other."""
     tensors, dim = arguments.values()
     rank = max(t.ndim for t in tensors)
-    # An empty 1-d tensor may stand next to any other and adds nothing.
+    # An empty 1-d tensor may be joined with any other and adds nothing.
     parts = [frame.physical(t) for t in tensors if tuple(t.shape) != (0,) or rank == 1]
     if rank == 0:
         raise ArgumentError("cat: 0-d tensors cannot be joined; use stack")

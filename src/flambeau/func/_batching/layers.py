@@ -9,7 +9,7 @@ from flambeau._C import Tensor
 from flambeau._registry import private
 from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
-# Each with the number of dimensions its windows have; None: as many as output_size says.
+# Each with the number of its window dimensions; None: as many as output_size has.
 _POOLS: dict[str, int | None] = {
     **{f"{space}max_pool{n}d{tail}": n for space in ("", "nn.functional.") for n in (1, 2, 3) for tail in ("", "_with_indices")},
     "avg_pool1d": 1, "nn.functional.avg_pool2d": 2, "nn.functional.avg_pool3d": 3, "adaptive_avg_pool1d": 1,
@@ -27,7 +27,7 @@ def _split(result: Any, size: int) -> Any:
 
 @named_rule(*_POOLS)
 def pool(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """An example is (C, …) or (N, C, …): its batch, if it has one, grows by the examples."""
+    """An example is (C, …) or (N, C, …): its batch dimension, if any, is merged with the examples."""
     x, n = arguments["input"], _POOLS[name]
     n = len(arguments["output_size"]) if n is None else n
     physical = {key: frame.physical(value) for key, value in arguments.items() if isinstance(value, Tensor)}
@@ -69,7 +69,7 @@ def gru(gates, weight, bias, h, reverse):
 
 @decomposition("_nn.batch_norm_relu")
 def batch_norm_relu(**arguments):
-    """Two layers of which each has a rule."""
+    """Two layers, each of which has a rule."""
     return call("_nn.batch_norm", arguments).relu()
 
 
@@ -80,7 +80,7 @@ def squared_error(input, target):
 
 
 def _grown(frame: Frame, arguments: dict[str, Any]) -> dict[str, Any]:
-    """(N, heads, L, E): the batch grows by the examples."""
+    """(N, heads, L, E): the batch dimension is merged with the examples."""
     given = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
     batch, heads = arguments["query"].shape[:2]
     merged = {}

@@ -1,4 +1,4 @@
-"""Rules for ops that speak of strides or fixed places, and for sequences between tensors."""
+"""Rules for ops that depend on strides or fixed positions, and for sequences between tensors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_strided(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("as_strided_scatter")
 def as_strided_scatter(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """The view of a copy, written to."""
+    """Writes to the view of a copy."""
     x, src = frame.physical(arguments["input"]).contiguous(), frame.physical(arguments["src"])
     size, stride, offset = (arguments[key] for key in ("size", "stride", "storage_offset"))
     room, first = _span(x.shape[1:], x.stride()[1:]), offset or 0
@@ -47,7 +47,7 @@ def as_strided_scatter(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("new_empty_strided")
 def new_empty_strided(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """One stretch of memory after the other."""
+    """Consecutive stretches of memory."""
     size, stride = arguments["size"], arguments["stride"]
     dtype = arguments.get("dtype") or arguments["input"].dtype
     return fb.empty_strided((frame.size, *size), (_span(size, stride), *stride), dtype=dtype)
@@ -66,7 +66,7 @@ RULES["fill_diagonal_"] = _fill_diagonal
 
 @decomposition("nonzero_static")
 def nonzero_static(input, size, fill_value=-1):
-    """The first places of elements that are not zero, found by sorting; the rest is filled up."""
+    """The positions of the first nonzero elements, found by sorting; the rest is filled."""
     flat = (input != 0).reshape((-1,))
     count = flat.to(fb.int64).sum()
     order = flat.to(fb.uint8).argsort(0, descending=True, stable=True)[:size]
@@ -90,13 +90,13 @@ def _steps(start: Any, end: Any, steps: int, dtype: Any) -> Tensor:
 
 @decomposition("linspace")
 def linspace(start, end, steps, dtype=None, **options):
-    """Numbers between two that may differ per example."""
+    """Evenly spaced numbers between batched ends."""
     dtype = dtype or fb.get_default_dtype()
     return _steps(start, end, steps, dtype).to(dtype)
 
 
 @decomposition("logspace")
 def logspace(start, end, steps, base=10.0, dtype=None, **options):
-    """Powers with exponents between two that may differ per example."""
+    """Powers with evenly spaced exponents between batched ends."""
     dtype = dtype or fb.get_default_dtype()
     return (base ** _steps(start, end, steps, fb.float64)).to(dtype)

@@ -33,7 +33,7 @@ def one_matrix(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 @named_rule(*SEVERAL)
 def several(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """Ops of several matrices: their leading dimensions are brought to one number, then the batch goes in front of all."""
+    """Ops of several matrices: their leading dimensions are padded to one number, then the batch precedes all."""
     tensors = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
     own = dict(zip(tensors, SEVERAL[name], strict=True))
     leading = max(t.ndim - own[key] for key, t in tensors.items())
@@ -47,7 +47,7 @@ def _expanded(frame: Frame, x: Tensor) -> Tensor:
 
 @rule("linalg.lstsq")
 def lstsq(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """What was not computed comes back empty, whatever the batch."""
+    """Parts that were not computed are empty, whatever the batch."""
     A, B = arguments["A"], arguments["B"]
     vector = B.ndim == 1
     right = frame.physical(B).unsqueeze(-1) if vector else frame.physical(B)
@@ -60,7 +60,7 @@ def lstsq(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @named_rule("linalg.solve", "linalg.solve_ex")
 def solve(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """The right side may be a vector, or a batch of vectors as long as the matrix has one dimension more."""
+    """The right-hand side may be a vector, or a batch of vectors if the matrix has one dimension more."""
     A, B = arguments["A"], arguments["B"]
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(A.shape[:-1]) == tuple(B.shape))
     right = B.unsqueeze(-1) if vector else B
@@ -76,7 +76,7 @@ def solve(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 @rule("searchsorted")
 def searchsorted(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Rows of sorted numbers; a single row serves values of any shape."""
+    """Rows of sorted numbers; a single row is used for values of any shape."""
     rows, values, sorter = arguments["sorted_sequence"], arguments["input"], arguments.get("sorter")
     options = {key: arguments[key] for key in ("out_int32", "right", "side") if key in arguments}
     if sorter is not None:

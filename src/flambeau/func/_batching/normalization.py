@@ -6,7 +6,7 @@ from flambeau.func._batching import decomposition
 
 
 def _shaped(t, ndim: int):
-    """One number per channel, ready to meet (batch, channels, …)."""
+    """One number per channel, shaped to broadcast with (batch, channels, …)."""
     return t.reshape((1, -1, *(1,) * (ndim - 2)))
 
 
@@ -17,7 +17,7 @@ def _scaled(x, weight, bias, ndim: int):
 
 @decomposition("_nn.batch_norm")
 def batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """Statistics of each example's own batch; running ones are updated in place where they are batched as well."""
+    """Statistics of each example's own batch; running ones are updated in place if they are batched as well."""
     dims = [d for d in range(input.ndim) if d != 1]
     if training:
         mean, var = input.mean(dims), input.var(dims, correction=0)

@@ -1,4 +1,4 @@
-"""Rules for ops that compute element by element: examples are brought to one rank, then the op broadcasts by itself."""
+"""Rules for elementwise ops: examples are padded to one rank, then the op broadcasts by itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import flambeau as fb
 from flambeau._C import Tensor
 from flambeau.func._batching import RULES, Frame, call, check_writable, decomposition, named_rule, rule
 
-# These keep the dtypes of their arguments apart, or want them equal; those of others are promoted to one: see _promote.
+# These do not promote their arguments, or require equal dtypes; those of others are promoted to one: see _promote.
 APART = "complex heaviside ldexp logical_and logical_or logical_xor _dirichlet_grad _standard_gamma_grad".split()
 
 
 def _promote(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A 0-d example counts little in type promotion, its physical tensor of rank 1 would count fully: convert before.
+    """Converts before the op: in type promotion a 0-d example has low priority, its physical tensor of rank 1 full
+    priority.
 
-    An example's dtype is decided by examples; a stand-in of the example's rank has the same say.
+    The dtype is determined by placeholders of the examples' rank.
     """
     if len({t.dtype for t in tensors.values()}) < 2 or all(t.ndim > 0 for t in tensors.values()):
         return tensors
@@ -38,7 +39,7 @@ def _run(frame: Frame, name: str, arguments: dict[str, Any], promote: bool) -> A
 
 
 def _register() -> None:
-    """A rule for each op that says of itself that it is elementwise, and for its form in place."""
+    """A rule for each op with the elementwise flag, and for its in-place form."""
     elementwise, inplace = fb._C.op_flags["ELEMENTWISE"], fb._C.op_flags["INPLACE"]
     for name, (overloads, *_) in fb._C.registry().items():
         flags = 0
@@ -68,7 +69,7 @@ for _name in ("copy_", "fill_", "zero_"):
 
 @rule("where")
 def where(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Only the form with three arguments: where(condition) has as many results as there are true elements."""
+    """Only for the form with three arguments: where(condition) has as many results as there are true elements."""
     condition = arguments["condition"]
     if "other" not in arguments:
         raise fb.errors.StateError(
@@ -82,13 +83,13 @@ def where(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @decomposition("masked_fill")
 def masked_fill(input, mask, value):
-    """A value where the mask says so; it may differ per example."""
+    """The value where the mask is True; it may be batched."""
     return fb.where(mask, value.to(input.dtype) if isinstance(value, Tensor) else fb.scalar_tensor(value, dtype=input.dtype), input)
 
 
 @decomposition("masked_scatter")
 def masked_scatter(input, mask, source):
-    """The elements of source, in order, where the mask says so."""
+    """The elements of source, in order, where the mask is True."""
     shape = fb.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     wide = mask.expand(shape)
     flat = wide.reshape((wide.numel(),))
@@ -107,14 +108,14 @@ RULES["_result_type"] = _result_type
 
 @rule("fill")
 def fill(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """The value may differ per example."""
+    """The value may be batched."""
     x, value = arguments["input"], arguments["value"]
     return frame.physical(x).clone().copy_(frame.aligned(value, x.ndim)) if isinstance(value, Tensor) else fb.fill(x.physical, value)
 
 
 @rule("bucketize")
 def bucketize(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Boundaries that are the same for all examples; searchsorted takes the rest."""
+    """With unbatched boundaries; searchsorted handles batched ones."""
     x, boundaries = arguments["input"], arguments["boundaries"]
     options = {"out_int32": arguments["out_int32"], "right": arguments["right"]}
     if frame.is_batched(boundaries):
@@ -124,7 +125,7 @@ def bucketize(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("isin")
 def isin(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Membership in a set that is the same for all examples, or compared element by element with one that is not."""
+    """Membership in an unbatched set, or elementwise comparison with a batched one."""
     elements, tests, invert = arguments["elements"], arguments["test_elements"], arguments["invert"]
     if not frame.is_batched(tests):
         return fb.isin(elements.physical, tests, invert=invert)

@@ -12,7 +12,7 @@ from flambeau.func._batching import Frame, decomposition, rule
 
 @rule("matmul", "linalg.matmul")
 def matmul(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """A matrix that is the same for all examples is multiplied once, by the examples stacked as rows where that is possible."""
+    """An unbatched matrix is multiplied once, if possible by the examples stacked as rows."""
     a, b = arguments.values()
     if not a.ndim or not b.ndim:
         raise ArgumentError("matmul: 0-d tensors cannot be multiplied as matrices; use mul")
@@ -91,7 +91,7 @@ def outer(input, vec2):
 
 
 def _sum(input, product, beta, alpha):
-    """beta 0 leaves the input out, nan and all."""
+    """With beta 0 the input is ignored, NaN included."""
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product

@@ -1,4 +1,4 @@
-"""Weights of small integers: rows of every example against one weight; weights that differ are converted first."""
+"""Quantized weights: the rows of all examples times one weight; batched weights are converted to float first."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from flambeau.func._batching import Frame, rule
 
 
 def _rows(frame: Frame, arguments: dict[str, Any]) -> list[Any]:
-    """The parts of the weight, the rows of all examples below each other."""
+    """The parts of the weight, with the rows of all examples concatenated."""
     parts = [arguments[key] for key in ("weight", "scale", "zero")]
     return [None if x is None else frame.physical(x).flatten(0, 1) for x in parts]
 
 
 @rule("_nn.dequantize")
 def dequantize(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """The weights of all examples as numbers, batch first: each row is converted alone."""
+    """The weights of all examples as floats, batch first: each row is converted separately."""
     rest = [arguments[key] for key in ("format", "group", "columns")]
     return _C.namespaces["_nn"]["dequantize"](*_rows(frame, arguments), *rest).unflatten(0, (frame.size, -1))
 
 
 @rule("_nn.quantized_linear")
 def quantized_linear(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """One weight serves all examples; of several, each example takes its own."""
+    """An unbatched weight serves all examples; of a batched one, each example uses its own."""
     bias = arguments["bias"]
     if any(frame.is_batched(arguments[key]) for key in ("weight", "scale", "zero")):
         weight = dequantize(frame, arguments)

@@ -1,8 +1,8 @@
 """Rules for ops that draw random numbers, under vmap's three modes: 'error', 'different' and 'same'.
 
-Inside vmap the core gives every such op to `dispatch` or, when none of its arguments is batched, to `draw`: rand(3)
-follows the innermost level too. A rule draws with that level set aside, so the levels outside apply their own mode to
-what it asks for.
+Inside vmap the core hands every such op to `dispatch` or, if none of its arguments is batched, to `draw`: rand(3)
+follows the innermost level too. A rule draws with that level suspended, so the outer levels apply their own modes to
+the ops it calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flambeau.func._batching import RANDOM, RULES, Frame, call, levels, set_asid
 
 
 def draw(name: str, arguments: dict[str, Any]) -> Any:
-    """Answers an op that draws inside vmap and of whose arguments none is batched."""
+    """Handles an op that draws inside vmap without a batched argument."""
     if arguments.get("out") is not None:
         raise ArgumentError(f"{name}: out= is not available inside vmap; use the result")
     return RULES[name](Frame(name, levels()[-1]), name, arguments)
@@ -68,7 +68,7 @@ def _full(frame: Frame, x: Tensor, rank: int) -> Tensor:
 
 
 def _rid(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Without the options of *_like that say what the tensor says already."""
+    """Removes the options of *_like that the tensor determines already."""
     drop = {"layout", "device", "requires_grad", "memory_format", "pin_memory"}
     return {k: v for k, v in arguments.items() if k not in drop}
 
@@ -80,7 +80,7 @@ randn_like random_ uniform_ _sample_dirichlet _standard_gamma
 
 
 def _sized(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """Ops that are told a size and take no tensor."""
+    """Ops with a size and without tensor arguments."""
     _check_allowed(frame, name)
     different = frame.level.randomness == "different"
     with set_aside(frame.level):
@@ -94,7 +94,7 @@ def _normal(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _randperm(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """An order for every example: that of as many random numbers."""
+    """A permutation for every example: the order of as many random numbers."""
     _check_allowed(frame, name)
     with set_aside(frame.level):
         if frame.level.randomness == "same":
@@ -104,7 +104,7 @@ def _randperm(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _multinomial(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """Rows of weights: two dimensions at most, so the rows of all examples are put into one matrix."""
+    """Rows of weights: two dimensions at most, so the rows of all examples are concatenated in one matrix."""
     _check_allowed(frame, name)
     weights = arguments["input"]
     if frame.level.randomness == "same":

@@ -1,4 +1,4 @@
-"""Rules for ops along dimensions: reductions, scans, sorting. The dimensions of an example are one further right."""
+"""Rules for ops along dimensions: reductions, scans, sorting. The dimensions of an example are shifted by one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
 
 def _prepared(frame: Frame, x: Tensor) -> tuple[Tensor, bool]:
-    """The physical tensor, with a dimension to work along even for 0-d examples, and whether that was added."""
+    """The physical tensor, with a dimension to reduce even for 0-d examples, and whether that was added."""
     physical = frame.physical(x)
     return (physical.unsqueeze(1), True) if physical.ndim == 1 else (physical, False)
 
@@ -25,7 +25,7 @@ def _finished(frame: Frame, result: Any, added: bool) -> Any:
 
 
 def _kept(result: Any, rank: int, keepdim: bool) -> Any:
-    """A full reduction with keepdim has rank ones."""
+    """A full reduction with keepdim has `rank` ones."""
     if not keepdim:
         return result
     shape = (result.shape[0], *(1,) * rank)

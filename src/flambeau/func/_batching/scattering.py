@@ -11,7 +11,7 @@ from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
 @named_rule("gather", "scatter", "scatter_add", "scatter_reduce")
 def same_rank(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """Tensor arguments have one rank: all get the batch in front."""
+    """Tensor arguments have one rank: all get the batch dimension first."""
     x = arguments["input"]
     scalar = x.ndim == 0
     new = {**arguments, "dim": frame.dim(arguments["dim"], x.ndim)}
@@ -37,7 +37,8 @@ def take_along_dim(input, indices, dim=None):
     common[dim] = input.shape[dim]
     wide = input.expand(common)
     common[dim] = indices.shape[dim]
-    places = fb.where(indices < 0, indices + input.shape[dim], indices) if input.ndim else indices  # from the end, as outside
+    # counted from the end, as outside
+    places = fb.where(indices < 0, indices + input.shape[dim], indices) if input.ndim else indices
     return fb.gather(wide, dim, places.expand(common))
 
 
@@ -50,10 +51,10 @@ def _spread(index: Tensor, like: Tensor, dim: int) -> Tensor:
 
 @named_rule("index_add", "index_copy", "index_fill", "index_reduce")
 def along_index(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """Slices written along a dimension; indices that differ per example become a scatter."""
+    """Slices written along a dimension; batched indices become a scatter."""
     x, index = arguments["input"], arguments["index"]
     dim = frame.dim(arguments["dim"], x.ndim)
-    if x.ndim == 0:  # as with one dimension of size one
+    if x.ndim == 0:  # like one dimension of size one
         wide = {k: v.reshape((1,)) for k, v in arguments.items() if isinstance(v, Tensor) and k != "value"}
         return frame.physical(call(name, {**arguments, **wide, "dim": 0}).reshape(()))
     if frame.is_batched(index):
@@ -85,7 +86,7 @@ def _as_scatter(name: str, arguments: dict[str, Any]) -> Tensor:
 
 @decomposition("put")
 def put(input, index, source, accumulate=False):
-    """Elements written by their place in the flattened example."""
+    """Elements written by their index in the flattened example."""
     flat = input.reshape((input.numel(),))
     return flat.index_put((index.reshape((-1,)),), source.reshape((-1,)), accumulate).reshape(tuple(input.shape))
 

@@ -11,7 +11,7 @@ from flambeau.func._batching import Frame, call, decomposition, named_rule, rule
 
 
 def _resolved(shape: Any, numel: int, name: str) -> tuple[int, ...]:
-    """A shape with its -1 filled in from the size of one example, which the physical size could not tell when empty."""
+    """A shape with its -1 filled in from the size of one example, since the physical size may be empty."""
     shape = tuple(shape)
     if -1 not in shape:
         return shape
@@ -93,16 +93,16 @@ def t(input):
 
 @rule("squeeze")
 def squeeze(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Without dimensions of size one."""
+    """Removes dimensions of size one."""
     x, dims = arguments["input"], arguments.get("dim")
     wanted = range(1, x.ndim + 1) if dims is None else frame.dims(dims, x.ndim)
-    wanted = wanted if x.ndim else ()  # a number has a dimension 0 to leave out, and no other
+    wanted = wanted if x.ndim else ()  # a 0-d tensor accepts dimension 0 and no other
     return x.physical.squeeze(tuple(d for d in wanted if x.shape[d - 1] == 1))
 
 
 @rule("unsqueeze")
 def unsqueeze(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """With one more dimension of size one."""
+    """Adds a dimension of size one."""
     x = arguments["input"]
     return x.physical.unsqueeze(frame.dim(arguments["dim"], x.ndim + 1))
 
@@ -140,7 +140,7 @@ def select(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @named_rule("narrow", "narrow_copy")
 def narrow(frame: Frame, name: str, arguments: dict[str, Any]) -> Any:
-    """A range of a dimension; a start that differs per example becomes an index."""
+    """A range of a dimension; a batched start becomes an index."""
     x, dim, start, length = arguments.values()
     if frame.is_batched(start):
         positions = start.reshape(()) + fb.arange(length)
@@ -239,7 +239,7 @@ def tile(input, dims):
 
 @rule("repeat_interleave")
 def repeat_interleave(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """Elements repeated; how often must be the same for all examples, or the results would differ in size."""
+    """Elements repeated; the counts must be the same for all examples, or the results would differ in size."""
     x, repeats = arguments.get("input"), arguments["repeats"]
     if x is None or frame.is_batched(repeats):
         raise StateError("repeat_interleave: inside vmap the repeats must be the same for all examples")
@@ -309,7 +309,7 @@ def clone(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 @rule("contiguous")
 def contiguous(frame: Frame, arguments: dict[str, Any]) -> Any:
-    """In the usual order."""
+    """Contiguous in row-major order."""
     return arguments["input"].physical.contiguous()
 
 
@@ -329,7 +329,7 @@ def constant_pad_nd(frame: Frame, arguments: dict[str, Any]) -> Any:
 
 
 def _kept(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The options that matter: layout and device are the examples' own."""
+    """The relevant options: layout and device are the examples' own."""
     return {key: value for key, value in arguments.items() if key in ("fill_value", "dtype")}
 
 

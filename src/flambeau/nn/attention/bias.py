@@ -1,4 +1,4 @@
-"""Causal masks that need not be held in memory."""
+"""Causal masks that are not materialised in memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CausalBias:
         return fb.ones(self.shape, dtype=fb.bool).tril(shift)
 
     def resolve(self, query: Tensor, key: Tensor) -> tuple[Tensor | None, bool]:
-        """(attn_mask, is_causal) that say the same for these tensors."""
+        """The equivalent (attn_mask, is_causal) for these tensors."""
         expected = (query.shape[-2], key.shape[-2])
         if tuple(self.shape) != expected:
             raise ArgumentError(

@@ -145,7 +145,7 @@ class BlockMask:
         self.seq_lengths = (mask.shape[-2], mask.shape[-1])
         q, k = block_size
         rows, columns = -(-mask.shape[-2] // q), -(-mask.shape[-1] // k)
-        # Past the end counts as masked, so a block at the edge is never whole.
+        # Positions past the end count as masked, so a block at the edge is never full.
         padded = fb.nn.functional.pad(mask.int(), [0, columns * k - mask.shape[-1], 0, rows * q - mask.shape[-2]])
         counts = padded.view(*mask.shape[:2], rows, q, columns, k).sum((3, 5))
         self._blocks = (counts > 0).int()
@@ -179,7 +179,7 @@ class BlockMask:
 
 
 def _listed(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """How many are chosen in each row, and their places first, then the others."""
+    """The number of chosen entries in each row, and their positions, followed by the others."""
     return chosen.sum(-1).int(), fb.argsort(chosen.int(), dim=-1, descending=True, stable=True).int()
 
 
@@ -275,7 +275,7 @@ def flex_attention(
             )
         scores = scores.masked_fill(~block_mask._mask, -fb.inf)
     most = scores.amax(-1, keepdim=True)
-    # Where everything is masked the maximum is -inf; 0 instead makes all weights exactly 0.
+    # Where everything is masked the maximum is -inf; 0 makes all weights exactly 0.
     weights = (scores - most.detach().masked_fill(most == -fb.inf, 0)).exp()
     total = weights.sum(-1, keepdim=True)
     output = (weights / total.masked_fill(total == 0, 1)) @ value

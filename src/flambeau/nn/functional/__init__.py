@@ -1,6 +1,6 @@
 """The functions behind the modules of flambeau.nn: nothing here keeps state.
 
-One flat namespace; the files of this folder hold one family each, and the core's own ops stand beside them.
+One flat namespace; each file of this folder holds one family, and the core's own ops are added to them.
 """
 
 import types as _types
@@ -41,7 +41,7 @@ from flambeau.nn.functional._pooling import *
 from flambeau.nn.functional._resample import *
 from flambeau.nn.functional._spatial import *
 
-if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+if not _typing.TYPE_CHECKING:  # type checkers treat star imports as exported, but cannot compute this list
     __all__ = ["channel_shuffle", "pdist", "pixel_shuffle", "pixel_unshuffle"]
     for _family in (
         _activation,
@@ -60,8 +60,8 @@ if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exp
     ):
         __all__ += _family.__all__
     __dir__ = __all__.copy
-    # Functions written in Python follow autocast and ask classes and modes here; ops of the core do so by themselves, also for
-    # the thin functions around one of them (see flambeau.overrides).
+    # Functions written in Python handle autocast, classes and modes here; ops of the core do so by themselves, also for
+    # thin wrappers of one op (see flambeau.overrides).
     _thin = ("batch_norm", "linear", "sigmoid", "silu", "tanh")
     for _name in __all__:
         if isinstance(globals()[_name], _types.FunctionType):

@@ -22,13 +22,14 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def _apply(function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
-    """function(input), written over the input on request; gradients then need the old values, hence the copy."""
+    """function(input), in place on request; gradients then need the old values, hence the copy."""
     if not inplace:
         return function(input)
     return input.copy_(function(input.clone() if recording(input) else input))
 
 
-# ---- pieces of straight lines ------------------------------------------------------------------------------------------
+# ---- piecewise linear functions
+# ----------------------------------------------------------------------------------------
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -21,10 +21,10 @@ _FLOATS = (fb.float16, fb.bfloat16, fb.float32, fb.float64)
 
 
 class _AttentionError(ArgumentError, AssertionError):
-    """A wrong argument where PyTorch asserts: programs catch either class."""
+    """An invalid argument where PyTorch asserts: programs catch either class."""
 
 
-# What computes attention instead where processes have parts of the sequence: set by context_parallel of distributed.tensor.
+# Replaces attention when the sequence is sharded: set by context_parallel of distributed.tensor.
 cut_sequence: Callable[..., Tensor] | None = None
 
 
@@ -84,7 +84,7 @@ def scaled_dot_product_attention(
         scores = scores + attn_mask
     weights = scores.softmax(-1)
     if attn_mask is not None:
-        # a row without any key is a softmax of -inf only
+        # a row without any visible key is a softmax of only -inf
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     weights = dropout(weights, dropout_p) if dropout_p > 0 else weights
     return narrow_back(weights @ wide(value), query)
@@ -104,7 +104,7 @@ def _plain(query: Tensor, key: Tensor, value: Tensor, gqa: bool) -> bool:
 
 
 def _tiles(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, shared: int) -> bool:
-    """Whether the kernel that never holds all scores takes these."""
+    """Whether the tiled kernel, which never stores all scores, supports these arguments."""
     if any(x.dtype not in _FLOATS or hasattr(x, "__flambeau_dispatch__") for x in (query, key, value)):
         return False
     if mask is not None and mask.dtype != fb.bool and mask.dtype not in _FLOATS:
@@ -242,7 +242,8 @@ def multi_head_attention_forward(
         raise ArgumentError(f"{op}: is_causal=True is a hint about attn_mask, which must be given, too")
 
     weights = _projections(op, in_proj_weight, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
-    # As the module's batch_first=True gives them: the batch comes first in memory, and computing in that order copies nothing.
+    # As passed by the module with batch_first=True: the batch comes first in memory, and computing in that order copies
+    # nothing.
     batch_first = batch > 1 and all(not x.is_contiguous() and x.transpose(0, 1).is_contiguous() for x in (query, key, value))
     if query is key is value and in_proj_weight is not None and not use_separate_proj_weight:
         x = query.transpose(0, 1) if batch_first else query

@@ -131,7 +131,7 @@ def cross_entropy(
     if input.ndim == 0:
         raise ArgumentError(f"{op}: expected input of shape (C,), (N, C) or (N, C, …), got a 0-d tensor")
     axis = 0 if input.ndim == 1 else 1
-    if (cut := getattr(input, "_cross_entropy", None)) is not None:  # a DTensor whose classes lie in several processes
+    if (cut := getattr(input, "_cross_entropy", None)) is not None:  # a DTensor whose classes are sharded
         loss = cut(target, weight, ignore_index, reduction, label_smoothing)
         if loss is not None:
             return loss
@@ -154,7 +154,7 @@ def cross_entropy(
 
 
 def _has_rows(input: Tensor, target: Tensor) -> bool:
-    """Whether one pass over rows of scores in the core does it."""
+    """Whether the core's single pass over rows of scores can compute it."""
     if hasattr(target, "__flambeau_dispatch__") or target.dtype != fb.int64 or input.ndim != 2:
         return False
     return input.shape[1] > 0 and tuple(target.shape) == (input.shape[0],) and (
@@ -273,7 +273,7 @@ def linear_cross_entropy(
 
 
 def _share_of_all(target: Tensor, weight: Tensor | None, ignore_index: int, places: int) -> Tensor | int:
-    """What the mean of a cross entropy divides by: samples, or the weights of those that count."""
+    """The divisor of a cross entropy's mean: the number of samples, or the sum of their weights."""
     if target.is_floating_point():
         return target.shape[0] * places
     counted = target != ignore_index

@@ -1,4 +1,4 @@
-"""What several functions share: computing half precision in float32, reductions of losses, sizes given as one or many."""
+"""Shared by several functions: half precision computed in float32, reductions of losses, sizes per dimension."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HALF = (fb.float16, fb.bfloat16)
 
 
 def wide(x: Tensor) -> Tensor:
-    """The tensor itself, or in float32 if it is of half precision: several steps would each round."""
+    """The tensor itself, or in float32 if it is of half precision, to avoid rounding after every step."""
     return x.float() if x.dtype in _HALF else x
 
 
@@ -26,23 +26,23 @@ def narrow_back(result: Tensor, like: Tensor) -> Tensor:
 
 
 def not_implemented(op: str, kernel: str, input: Tensor, way: str) -> NotImplementedError:
-    """The error for a dtype an op does not compute in, with the words and names of dtypes that PyTorch uses."""
+    """The error for a dtype that an op does not support, in PyTorch's words and dtype names."""
     kind = input.type().rpartition(".")[2].removesuffix("Tensor")
     return NotImplementedError(f"{op}: \"{kernel}\" not implemented for '{kind}' ({input.dtype}); {way}")
 
 
 def into(out: Tensor | None, result: Tensor) -> Tensor:
-    """The result, or `out` with the result in it, for functions that take out=."""
+    """The result, or `out` filled with the result, for functions that accept out=."""
     return result if out is None else fb.mul(result, 1, out=out)
 
 
 def recording(*tensors: Tensor | None) -> bool:
-    """Whether an op on these tensors becomes part of a graph."""
+    """Whether an op on these tensors is recorded in the graph."""
     return fb.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
 def in_core(*tensors: Tensor | None) -> bool:
-    """Whether kernels of the core may take these tensors: real floats in memory, and not examples inside vmap."""
+    """Whether kernels of the core accept these tensors: real floats in memory, not batched by vmap."""
     return all(
         t is None or (t.dtype in (fb.float32, fb.float64) and not hasattr(t, "__flambeau_dispatch__")) for t in tensors
     )
@@ -61,7 +61,7 @@ def ntuple(op: str, name: str, value: Any, n: int) -> tuple[Any, ...]:
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction, or what the deprecated arguments size_average and reduce mean."""
+    """The reduction, or the meaning of the deprecated arguments size_average and reduce."""
     if size_average is None and reduce is None:
         return reduction
     for name, value in {"size_average": size_average, "reduce": reduce}.items():
@@ -77,7 +77,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 def reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
-    """The loss of all elements as it was asked for: their mean, their sum, or as they are."""
+    """Reduces the loss of all elements as requested: mean, sum or none."""
     if reduction == "mean":
         return loss.mean()
     if reduction == "sum":
@@ -94,16 +94,16 @@ def _bad_reduction(op: str, reduction: str) -> ArgumentError:
 
 
 def check_reduction(op: str, reduction: str) -> None:
-    """Refuses a reduction that reduced() does not know."""
+    """Rejects an unknown reduction."""
     if reduction not in ("none", "mean", "sum"):
         raise _bad_reduction(op, reduction)
 
 
 def check_same_shape(op: str, input: Tensor, target: Tensor, one_may_broadcast: bool = False) -> None:
-    """Refuses shapes that differ but broadcast, which would compare every element with every other.
+    """Rejects shapes that differ but broadcast, which would compare every element with every other.
 
     A 0-d operand is a number, and is compared with every element on purpose; so are two tensors of one element each.
-    With one_may_broadcast, so is an operand that is repeated to the shape of the other.
+    With one_may_broadcast, one operand may be expanded to the shape of the other.
     """
     for name, given in (("input", input), ("target", target)):
         if not hasattr(given, "shape"):
@@ -124,7 +124,7 @@ def _repeats(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def lies_channels_last(input: Tensor) -> bool:
-    """Whether images or volumes are channels-last, with or without gaps, and not row-major as well: results keep that format."""
+    """Whether images or volumes are channels-last, with or without gaps, and not row-major; results keep that."""
     if input.ndim not in (4, 5) or input.is_contiguous():
         return False
     if input.is_contiguous(memory_format=fb.channels_last if input.ndim == 4 else fb.channels_last_3d):

@@ -11,7 +11,7 @@ from flambeau.errors import ArgumentError
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
-# The value that a SELU approaches for large negative inputs, negated: what alpha dropout puts in place of zeros.
+# The limit of a SELU for large negative inputs, negated: alpha dropout's replacement for zeros.
 _ALPHA = 1.7580993408473766
 
 
@@ -27,7 +27,7 @@ def _times(input: Tensor, noise: Tensor, inplace: bool) -> Tensor:
 def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     """Ones with probability 1 - p, else zeros."""
     like = input.detach() if shape is None else input.new_empty(shape)
-    return fb.bernoulli(like, 1 - p)  # not in place: inside vmap every example may get its own
+    return fb.bernoulli(like, 1 - p)  # not in place: inside vmap every example may need its own
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -36,7 +36,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             return _core["linear"](input, weight, bias)
         product = input.matmul(weight.t())
         return product if bias is None else product + bias
-    except (RuntimeError, AttributeError) as error:  # looked at only then: this is the most frequent call of all
+    except (RuntimeError, AttributeError) as error:  # checked only on failure: this is the most frequent call
         for name, given in {"input": input, "weight": weight}.items():
             if not isinstance(given, Tensor):
                 raise TypeError(f"linear: {name} must be a Tensor, got {type(given).__name__}; use fb.as_tensor()") from error
@@ -148,7 +148,7 @@ def _grouped_by_offsets(op: str, a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
 
 
 def _rows(op: str, weight: Tensor, input: Tensor) -> Tensor:
-    """The rows of the weight at the indices, one below the other."""
+    """The rows of the weight at the indices, as a matrix."""
     if input.dtype not in (fb.int64, fb.int32):
         raise DTypeError(
             f"{op}: Expected tensor for argument #1 'indices' to have scalar type Long (int64) or Int (int32), "
@@ -175,7 +175,7 @@ def _row(op: str, padding_idx: int, rows: int) -> int:
 
 
 def _limit_norms(op: str, weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scales the rows in use that are longer than max_norm, in place and outside of the graph."""
+    """Scales the used rows that are longer than max_norm, in place and outside of the graph."""
     with fb.no_grad():
         rows = input.reshape(-1).unique()
         used = wide(_rows(op, weight.detach(), rows))
@@ -230,7 +230,7 @@ def _look_up(
 
 
 class _SparseLookUp(fb.autograd.Function):
-    """Rows of a table, whose gradient holds only the rows that were looked up."""
+    """Rows of a table; the gradient holds only the rows that were looked up."""
 
     @staticmethod
     def forward(weight, input, op, padding_idx, by_frequency):
@@ -257,7 +257,7 @@ class _SparseLookUp(fb.autograd.Function):
 
 
 def _for_rows(grad: Tensor, input: Tensor, padding_idx: int | None, by_frequency: bool) -> Tensor:
-    """The gradient of the looked-up rows as it reaches the table: 0 for the padding, whatever it was, and shared by frequency."""
+    """The gradient of looked-up rows for the table: 0 for the padding index; divided by frequency on request."""
     if padding_idx is not None:
         grad = grad.masked_fill((input == padding_idx).unsqueeze(-1), 0)
     if by_frequency:
@@ -349,7 +349,7 @@ def embedding_bag(
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[int, Tensor]:
-    """How many bags there are, and in which one each index lies."""
+    """The number of bags, and the bag of each index."""
     op = "embedding_bag"
     if input.ndim == 2:
         if offsets is not None:
@@ -365,7 +365,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if include_last_offset:
         if starts.numel() == 0:
             raise ArgumentError(f"{op}: include_last_offset needs at least one offset")
-        starts = starts[:-1]  # the last bag ends with the input, whatever the last offset says
+        starts = starts[:-1]  # the last bag ends with the input, whatever the last offset is
     ends = fb.cat([starts[1:], starts.new_full((1,), input.shape[0])]) if starts.numel() else starts
     if offsets.numel() and int(offsets[0]) != 0:
         raise ArgumentError(f"{op}: the first offset must be 0, got {int(offsets[0])}")

@@ -45,7 +45,7 @@ def _elementwise(op: str, input: Tensor, loss: Tensor, weight: Tensor | None, re
 
 
 def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
-    """input - target as real numbers; a target of bool counts as 0 and 1."""
+    """input - target as real numbers; a bool target counts as 0 and 1."""
     dtype = fb.result_type(input, target)
     if not dtype.is_floating_point:
         raise DTypeError(f"{op}: not implemented for {dtype}; convert input or target to a floating point dtype")
@@ -162,7 +162,7 @@ def huber_loss(
 
 
 def _parabola_then_line(error: Tensor, width: float) -> Tensor:
-    """error² / 2 within ±width, width · (|error| - width / 2) beyond: no branch squares what may be infinite."""
+    """error² / 2 within ±width, width · (|error| - width / 2) beyond: no branch squares a possibly infinite value."""
     near = error.clamp(-width, width)
     return near * (error - 0.5 * near)
 
@@ -190,7 +190,7 @@ def kl_div(
         >>> fb.nn.functional.kl_div(log_half, fb.tensor([[0.5, 0.5]]), reduction="batchmean")
         tensor(0.)
     """
-    # A prior for the whole batch is the usual reason to broadcast here.
+    # Broadcasting a prior over the whole batch is the usual reason to broadcast here.
     check_same_shape("kl_div", input, target, one_may_broadcast=True)
     if not (fb.is_floating_point(input) and fb.is_floating_point(target)):
         raise DTypeError(f"kl_div: Integral inputs not supported, got {input.dtype} and {target.dtype}")

@@ -137,7 +137,7 @@ def cosine_embedding_loss(
         raise ArgumentError(f"{op}: 0D or 1D target tensor expected, got {shapes}")
     if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
         raise ArgumentError(f"{op}: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, got {shapes}")
-    # a tiny summand keeps the root of a zero vector from an infinite gradient
+    # a tiny summand avoids an infinite gradient at the root of a zero vector
     tiny = 1e-12
     dot = (input1 * input2).sum(-1)
     lengths = ((input1.square().sum(-1) + tiny) * (input2.square().sum(-1) + tiny)).sqrt()
@@ -238,7 +238,7 @@ def multilabel_margin_loss(
         raise ArgumentError(f"{op}: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     scores, truth = (t.reshape(1, -1) if t.ndim < 2 else t for t in (input, target))
     classes = scores.shape[1]
-    listed = (truth < 0).long().cumsum(1) == 0  # places before the first -1
+    listed = (truth < 0).long().cumsum(1) == 0  # positions before the first -1
     if truth.numel() and not truth.is_meta and (int(truth.min()) < -1 or int(truth.max()) >= classes):
         raise OutOfRangeError(
             f"{op}: target out of range for {classes} classes, got {int(truth.min())} to {int(truth.max())}"

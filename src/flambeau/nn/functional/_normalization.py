@@ -40,7 +40,7 @@ def _last_dims(op: str, input: Tensor, normalized_shape, **parameters: Tensor | 
 
 
 def _goes_with(input: Tensor, parameter: Tensor) -> bool:
-    """Whether the kernels take both: of one dtype, or half precision with parameters in float32."""
+    """Whether the kernels support this pair: of one dtype, or half precision with parameters in float32."""
     same = parameter.dtype == input.dtype
     return same or (parameter.dtype == fb.float32 and input.dtype in (fb.float16, fb.bfloat16))
 
@@ -147,7 +147,7 @@ def _check_channels(op: str, channels: int, **parameters: Tensor | None) -> None
 
 
 def _per_channel(values: Tensor, ndim: int) -> Tensor:
-    """Values of the channels, shaped to meet dimension 1."""
+    """Values per channel, shaped to broadcast with dimension 1."""
     return values.view((1, -1) + (1,) * (ndim - 2))
 
 
@@ -194,7 +194,7 @@ def _batch_norm(
     core: str, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
     bias: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Tensor:  # fmt: skip
-    """Batch normalization, or with the relu that follows, as the core's op of this name does it."""
+    """Batch normalization, optionally with the relu that follows, by the core's op of this name."""
     op = "batch_norm"
     if eps < 0 or (training and eps <= 0):
         raise ArgumentError(

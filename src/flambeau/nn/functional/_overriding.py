@@ -49,12 +49,12 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
         f"    return _function({', '.join(call)})\n"
     )
     names: dict[str, Any] = {"_is_overridden": _C._is_overridden, "_handle": _handle, "_function": function}
-    names["__name__"] = "flambeau.nn.functional"  # warnings count frames of the library by it
+    names["__name__"] = "flambeau.nn.functional"  # used by warnings to skip frames of the library
     exec(compile(source, f"<flambeau.nn.functional.{name}>", "exec"), names)
     made = names["_public"] = names[name]
     given = [p for p in parameters if p.default is not inspect.Parameter.empty]
     made.__defaults__ = tuple(p.default for p in given if p.kind is not _KEYWORD_ONLY) or None
     made.__kwdefaults__ = {p.name: p.default for p in given if p.kind is _KEYWORD_ONLY} or None
     made = functools.update_wrapper(made, function)
-    made.__module__ = "flambeau.nn.functional"  # where it is found, by pickle too
+    made.__module__ = "flambeau.nn.functional"  # its public location, also for pickle
     return made

@@ -1,4 +1,4 @@
-"""Pooling whose sizes are worked out here: adaptive, fractional, power averages, and the inverse of max pooling.
+"""Pooling whose sizes are computed here: adaptive, fractional, power averages, and the inverse of max pooling.
 
 max_pool and avg_pool are ops of the core.
 """
@@ -43,7 +43,7 @@ def _output_size(op: str, input: Tensor, output_size: _Sizes | None, n: int) -> 
 
 def _averages(op: str, input: Tensor, output_size: _Sizes, n: int) -> Tensor:
     sizes = _output_size(op, input, output_size, n)
-    if input.ndim == n + 1 and input.shape[0] == 0:  # no channels and no batch: the core takes the former for a mistake
+    if input.ndim == n + 1 and input.shape[0] == 0:  # no channels and no batch: the core reports the former as an error
         return _core["adaptive_avg_pool"](input.unsqueeze(1), sizes).squeeze(1)
     return _core["adaptive_avg_pool"](input, sizes)
 

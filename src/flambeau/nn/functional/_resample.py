@@ -1,4 +1,4 @@
-"""Changing the resolution of images, and reading them at arbitrary places."""
+"""Changing the resolution of images, and sampling them at arbitrary positions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def interpolate(
     _check_mode(op, mode, align_corners, antialias, input)
     sizes, factors = _target_sizes(op, input, size, scale_factor, recompute_scale_factor)
     if lies_channels_last(input):
-        # In the order of the memory the channels come last; the result keeps it.
+        # In memory order the channels come last; the result keeps that order.
         return _resized(input.movedim(1, -1), 1, sizes, factors, mode, bool(align_corners), antialias).movedim(-1, 1)
     return _resized(input, 2, sizes, factors, mode, bool(align_corners), antialias)
 
@@ -56,7 +56,7 @@ def interpolate(
 def _resized(
     input: Tensor, first: int, sizes: list[int], factors: list, mode: str, corners: bool, antialias: bool
 ) -> Tensor:
-    """The dimensions from `first` on resized; behind them may be the channels."""
+    """The dimensions from `first` on resized; the channels may follow them."""
     dims = len(sizes)
     lengths = input.shape[first : first + dims]
     if mode == "area":
@@ -116,7 +116,7 @@ def _check_mode(op: str, mode: str, align_corners: bool | None, antialias: bool,
 def _target_sizes(
     op: str, input: Tensor, size, scale_factor, recompute: bool | None
 ) -> tuple[list[int], list[float | None]]:
-    """The new sizes, and the factors the user insists on (None where it follows from the sizes)."""
+    """The new sizes, and the scale factors given by the user (None if they follow from the sizes)."""
     dims = input.ndim - 2
     if (size is None) == (scale_factor is None):
         raise ArgumentError(f"{op}: give either size or scale_factor, got {'neither' if size is None else 'both'}")
@@ -145,7 +145,7 @@ def _target_sizes(
 
 
 def _step(n: int, m: int, factor: float | None, align_corners: bool) -> float:
-    """How far the source moves when the result moves by one."""
+    """The source distance for a distance of one in the result."""
     if align_corners:
         return (n - 1) / (m - 1) if m > 1 else 0.0
     return 1 / factor if factor else n / m
@@ -156,20 +156,20 @@ def _computable(x: Tensor) -> Tensor:
 
 
 def _order(input: Tensor) -> Iterable[int]:
-    """Dimensions in the order they are resampled in: pixels of integers are rounded after each, rows come first."""
+    """The order in which dimensions are resampled: integer pixels are rounded after each, rows come first."""
     dims = range(input.ndim - 2)
     return dims if input.is_floating_point() else reversed(dims)
 
 
 def _short(weights: Tensor) -> Tensor:
-    """Weights as short as those of image libraries: 16 bits with the sign, as many as fit behind the point."""
+    """Weights with the precision of image libraries: 16 bits with the sign, the maximum after the binary point."""
     largest = float(weights.max())
     unit = 2.0 ** max(bits for bits in range(23) if math.floor(largest * 2.0**bits + 0.5) < 1 << 15)
     return ((weights * unit).abs() + 0.5).floor() * weights.sign() / unit
 
 
 def _short_taps(taps: Taps) -> Taps:
-    """The same for taps; a pixel at the border that is read more than once gets one weight."""
+    """The same for taps; a border pixel that is read more than once gets one weight."""
     weights = [weight for _, weight in taps]
     for k in range(1, len(taps)):
         same = taps[k][0] == taps[k - 1][0]
@@ -179,7 +179,7 @@ def _short_taps(taps: Taps) -> Taps:
 
 
 def _settled(result: Tensor, input: Tensor) -> Tensor:
-    """Integers rounded, halves up, and kept in their range."""
+    """Integers rounded, ties up, and clamped to their range."""
     if input.is_floating_point():
         return result
     limits = fb.iinfo(input.dtype)
@@ -208,7 +208,7 @@ def _linear_taps(n: int, m: int, scale: float, align_corners: bool, like: Tensor
 
 
 def _cubic_taps(n: int, m: int, scale: float, align_corners: bool, like: Tensor) -> Taps:
-    """Four source indices for each result and their weights; places outside repeat the border."""
+    """Four source indices for each result and their weights; positions outside repeat the border."""
     at = _positions(m, scale, align_corners, like)
     low = at.floor()
     part = at - low
@@ -254,7 +254,7 @@ def _lanczos(x: Tensor) -> Tensor:
     return fb.where(x < 3, fb.sinc(x) * fb.sinc(x / 3), fb.zeros_like(x))
 
 
-# How far each filter reaches, and its weight at a distance.
+# The support of each filter, and its weight at a distance.
 _FILTERS: dict[str, tuple[int, Callable[[Tensor], Tensor]]] = {
     "bilinear": (1, lambda x: (1 - x).clamp(min=0)),
     "bicubic": (2, lambda x: _cubic(x, _CUBIC_ANTIALIAS)),
@@ -403,7 +403,7 @@ def grid_sample(
     align = _align_default(op, align_corners)
     sizes = tuple(input.shape[2:])
     image, places = wide(input).flatten(2), wide(grid)
-    # one coordinate for each dimension of the image; the grid has x, the last dimension, first
+    # one coordinate per dimension of the image; the grid has x, the last dimension, first
     at = [_unnormalised(places[..., dims - 1 - d], sizes[d], align) for d in range(dims)]
 
     def outside(x: Tensor, n: int) -> Tensor:
@@ -415,7 +415,7 @@ def grid_sample(
     if mode == "nearest":
         result = _read(image, [x.round() for x in at], sizes)
         if grid.requires_grad:
-            # Steps are flat: the grid has a gradient, and it is zero.
+            # Rounding has derivative zero: the grid has a gradient, and it is zero.
             result = result + at[0].masked_fill(fb.ones_like(at[0], dtype=fb.bool), 0).unsqueeze(1)
         return narrow_back(result, input)
     low = [x.floor() for x in at]
@@ -433,7 +433,7 @@ def _unnormalised(x: Tensor, n: int, align: bool) -> Tensor:
 
 
 def _placed(x: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
-    """Coordinates outside of the image brought inside, as the padding mode says."""
+    """Coordinates outside of the image mapped inside, according to the padding mode."""
     if padding_mode == "zeros":
         return x
     if padding_mode == "reflection":
@@ -452,7 +452,7 @@ def _reflected(x: Tensor, low: float, high: float) -> Tensor:
 
 
 def _read(image: Tensor, at: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
-    """Pixels at whole coordinates; zero outside. The image is (N, C, all pixels), the result (N, C, places…)."""
+    """Pixels at integer coordinates; zero outside. The image is (N, C, all pixels), the result (N, C, positions…)."""
     found = [(x >= 0) & (x <= n - 1) for x, n in zip(at, sizes, strict=True)]
     places = [x.masked_fill(~ok, 0).long() for x, ok in zip(at, found, strict=True)]
     inside, index = reduce(operator.and_, found), places[0]
@@ -467,7 +467,7 @@ def _read(image: Tensor, at: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
 def _bicubic(
     image: Tensor, at: list[Tensor], sizes: tuple[int, ...], outside: Callable[[Tensor, int], Tensor]
 ) -> Tensor:
-    """Sixteen pixels around each place; those outside of the image are brought inside one by one."""
+    """Sixteen pixels around each position; those outside of the image are mapped inside one by one."""
     low = [x.floor() for x in at]
     part = [x - floor for x, floor in zip(at, low, strict=True)]
     weights = [[_cubic((p - k).abs(), _CUBIC) for k in (-1, 0, 1, 2)] for p in part]

@@ -48,7 +48,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ArgumentError(
             f"pad: mode {mode!r} needs at least one element in each dimension, got shape {tuple(input.shape)}"
         )
-    # The order of the memory has the channels last; margins that wrap around become row-major all the same, as in PyTorch.
+    # In memory order the channels are last; circular padding becomes row-major anyway, as in PyTorch.
     last = mode != "circular" and lies_channels_last(input)
     input = input.movedim(1, -1) if last else input
     for i in range(dims):
@@ -56,7 +56,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if before or after:
             given = input.ndim - 1 - i
             dim = (given - 2) % (input.ndim - 1) + 1 if last else given  # dimension 1 is the last one, and 2 is 1
-            if mode == "circular" and min(before, after) < 0:  # what is cropped does not come round again
+            if mode == "circular" and min(before, after) < 0:  # cropped parts are not used for wrapping
                 low, high = max(-before, 0), max(-after, 0)
                 input = input.narrow(dim, low, max(input.shape[dim] - low - high, 0))
                 before, after = max(before, 0), max(after, 0)
@@ -97,7 +97,7 @@ def _block_index(
     stride: tuple[Any, ...],
     device: Any,
 ) -> tuple[Tensor, tuple[int, int], tuple[int, int]]:
-    """For each place in each block, its position in the padded image; also the padded size and the numbers of blocks.
+    """For each position in each block, its index in the padded image; also the padded size and the numbers of blocks.
 
     Unfolding reads these positions, folding adds to them.
     """

@@ -28,6 +28,6 @@ from flambeau.nn.modules.sparse import *
 from flambeau.nn.modules.transformer import *
 from flambeau.nn.modules.upsampling import *
 
-if not _typing.TYPE_CHECKING:  # a checker takes what star imports bring for exported, but cannot compute this list
+if not _typing.TYPE_CHECKING:  # type checkers treat star imports as exported, but cannot compute this list
     __dir__ = _package_dir(__name__)
     __all__ = sorted(name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_"))

@@ -24,7 +24,7 @@ from flambeau.nn.modules._hooks import (
 _pre, _post, _back_pre, _back = (global_hooks[k] for k in ("forward_pre", "forward", "backward_pre", "backward"))
 
 
-# Hooks by the number of their arguments: the module, what it was called with (keywords apart, if asked for), what came out.
+# Hooks by their arguments: the module, its inputs (keywords separately, if requested), its output.
 Hook2: TypeAlias = Callable[[Any, Any], Any]
 Hook3: TypeAlias = Callable[[Any, Any, Any], Any]
 Hook4: TypeAlias = Callable[[Any, Any, Any, Any], Any]
@@ -34,7 +34,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasForward(Protocol[P, R_co]):
-    """What makes the type of a call that of the module's own forward()."""
+    """Gives a call the type of the module's own forward()."""
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -53,7 +53,7 @@ class Calling:
 
     def __call__(self: HasForward[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Runs forward() with the arguments, and the hooks around it."""
-        own = self.__dict__  # quicker than attributes, which a class with __getattr__ looks up slowly
+        own = self.__dict__  # faster than attributes, which a class with __getattr__ looks up slowly
         try:
             if (
                 own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
@@ -117,7 +117,7 @@ class Calling:
         return output if gates is None else gates.leave(output)
 
     def _call_after_failure(self, args: tuple[Any, ...], kwargs: dict[Any, Any], called: set[int]) -> None:
-        """Hooks with always_call run although forward raised; that error is the one that is reported."""
+        """Runs hooks with always_call although forward raised; that error is reported."""
         for number, hook in (*_post.items(), *self._forward_hooks.items()):
             always = number in self._forward_hooks_always_called or number in global_always_called
             if not always or number in called:
@@ -216,11 +216,11 @@ class Calling:
 
 
 def _not_a_tensor(module: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> TypeError | None:
-    """A module of the library that was given None, a list, … fails somewhere inside: says which argument it was."""
+    """For an error inside a library module that was given None, a list, …: names the wrong argument."""
     if type(error) not in (AttributeError, TypeError) or not type(module).__module__.startswith("flambeau.nn.modules."):
         return None
     if isinstance(error, TypeError) and re.match(r"[\w.]+: ", str(error)):
-        return None  # an op's own message
+        return None  # the op's own message
     try:
         signature = inspect.signature(module.forward)
         given = signature.bind(*args, **kwargs).arguments
@@ -245,10 +245,10 @@ def unobserved(module: Any) -> bool:
 
 
 def _note_path(module: Any, error: Exception) -> None:
-    """Tells in a note of the exception which module raised it; each module it passes completes the path."""
+    """Adds a note to the exception that says which module raised it; each enclosing module extends the path."""
     trail = error.__dict__.get("_flambeau_trail")
     if trail is None:
-        # The note's place, the class that raised, the path so far and the module it starts from.
+        # The index of the note, the class that raised, the path so far and the module it starts from.
         trail = [len(getattr(error, "__notes__", ())), type(module).__name__, "", module]
         error.add_note("")
         error.__dict__["_flambeau_trail"] = trail

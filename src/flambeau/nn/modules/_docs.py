@@ -9,9 +9,9 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def inherit_args(cls: _Class) -> _Class:
-    """Puts what a base class says about its arguments into a class's docstring, before the example.
+    """Inserts a base class's description of arguments into a class's docstring, before the example.
 
-    Arguments that the class does not take are left out: a lazy module has no in_channels.
+    Arguments that the class does not have are omitted: a lazy module has no in_channels.
     """
     if cls.__doc__ is None:  # as under python -OO
         return cls

@@ -1,4 +1,4 @@
-"""Hooks: functions that a module, or every module, calls on the way forward or backward."""
+"""Hooks: functions called by a module, or by every module, in forward or backward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ registration_hooks: dict[str, OrderedDict[int, Any]] = {
 def add_hook(
     table: OrderedDict[Any, Any], hook: Any, prepend: bool = False, flags: list[tuple[bool, OrderedDict[int, bool]]] | None = None
 ) -> RemovableHandle:
-    """Puts a hook into a table; those of the tables of flags whose flag is set hold the hook's number until it is removed."""
+    """Adds a hook to a table; the tables of set flags hold the hook's ID until it is removed."""
     marked = [marks for flag, marks in flags or () if flag]
     handle = RemovableHandle(table, extra_dict=marked)
     table[handle.id] = hook
@@ -36,7 +36,7 @@ def add_hook(
 
 global_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_always_called: OrderedDict[int, bool] = OrderedDict()
-# All of them, under the names that PyTorch's nn.modules.module has for them.
+# All of them, under their names in PyTorch's nn.modules.module.
 GLOBAL_TABLES: dict[str, OrderedDict[int, Any]] = {
     **{f"_global_{kind}_hooks": table for kind, table in global_hooks.items()},
     **{f"_global_{kind}_registration_hooks": table for kind, table in registration_hooks.items()},
@@ -46,7 +46,7 @@ GLOBAL_TABLES: dict[str, OrderedDict[int, Any]] = {
 
 
 class HoldsTables(types.ModuleType):
-    """A module in which GLOBAL_TABLES can be read, and assigned: programs reset hooks by `module._global_forward_hooks = {}`."""
+    """A module whose GLOBAL_TABLES can be read and assigned: programs do `module._global_forward_hooks = {}`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         table = GLOBAL_TABLES.get(name)
@@ -150,11 +150,12 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     return add_hook(registration_hooks["module"], hook)
 
 
-# ---- gradients on their way through a module ---------------------------------------------------------------------------
+# ---- gradients passing a module
+# ----------------------------------------------------------------------------------------
 
 
 class LastOpHook:
-    """A forward hook that gives a backward hook to the op that made the output."""
+    """A forward hook that adds a backward hook to the op that produced the output."""
 
     def __init__(self, hook: Callable[..., Any]) -> None:
         self.hook = hook
@@ -170,7 +171,7 @@ class LastOpHook:
 
 
 def _warn_of_last_op(args: Any, output: Any, node: Any) -> None:
-    """Says so where the gradients of the last op are not those of the module."""
+    """Warns if the gradients of the last op are not those of the module."""
     outputs, inputs = ((v,) if isinstance(v, Tensor) else v for v in (output, args))
 
     def tensors_only(values: Any) -> bool:
@@ -204,7 +205,7 @@ class BackwardGates:
         self.inputs = 0
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, behind the gate that their gradients will pass."""
+        """The arguments, after the gate that their gradients will pass."""
         self.inputs = len(args)
         passed, self.has_input_gate = _behind_gate(args, self._input_gradients)
         return passed
@@ -252,7 +253,7 @@ class BackwardGates:
             answer = hook(self.module, grads, self.grad_output)
             if answer is not None:
                 grads = _as_many("backward", answer, grads)
-        self.grad_output = None  # with create_graph=True its history holds this object
+        self.grad_output = None  # with create_graph=True its history refers to this object
         return grads
 
 
@@ -266,7 +267,7 @@ def _as_many(kind: str, answer: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
 def _behind_gate(
     values: tuple[Any, ...], callback: Callable[[tuple[Any, ...]], tuple[Any, ...]]
 ) -> tuple[tuple[Any, ...], bool]:
-    """The values with tensors that need gradients replaced by themselves behind a gate that calls back with them."""
+    """Passes the tensors that require gradients through a gate that calls back with the gradients."""
     import flambeau as fb
 
     where = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
@@ -290,7 +291,7 @@ _gate: Any = None
 
 
 def _gate_function() -> Any:
-    """An autograd Function that is the identity forward and hands all gradients to a function backward."""
+    """An autograd Function that is the identity forward and passes all gradients to a function backward."""
     global _gate
     if _gate is None:
         from flambeau.autograd import Function

@@ -13,7 +13,7 @@ from flambeau.nn.parameter import Parameter
 
 
 def _position(op: str, index: Any, length: int) -> int:
-    """A whole number as an index from the front."""
+    """An integer index, counted from the front."""
     i = operator.index(index)
     if not -length <= i < length:
         raise IndexError(f"{op}: index {i} is out of range for length {length}")
@@ -44,7 +44,7 @@ def _as_parameter(value: Any) -> Any:
 
 
 def _describe(value: Any, of: Any) -> str:
-    """A tensor by its size, and what `of` tells about it; another object by its type."""
+    """A tensor by its size, and the additions of `of`; another object by its type."""
     if isinstance(value, Tensor):
         size = "x".join(str(n) for n in value.shape)
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -301,7 +301,8 @@ class ParameterDict(Module):
         """
         pairs = _pairs("ParameterDict.update", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
-            pairs.sort(key=lambda pair: pair[0])  # the order optimizers and files see does not depend on who filled the mapping
+            # so that the order seen by optimizers and files does not depend on how the mapping was filled
+            pairs.sort(key=lambda pair: pair[0])
         for key, value in pairs:
             self[key] = value
 

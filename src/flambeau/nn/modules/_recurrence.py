@@ -1,8 +1,7 @@
-"""What recurrent layers compute, step by step.
+"""The computation of recurrent layers, step by step.
 
-Sequences are packed: the rows of all steps one below the other, with the number of rows of each step, which never
-grows.
-A padded batch is the case where all steps have the same number of rows.
+Sequences are packed: the concatenated rows of all steps, with the number of rows of each step, which never increases. A
+padded batch is the case where all steps have the same number of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from flambeau.nn.functional._common import in_core
 _core = fb._C.namespaces["_nn"]
 
 State = tuple[Tensor, ...]
-# (what the inputs give to the gates, the state) to the new state
+# maps (the inputs' contribution to the gates, the state) to the new state
 Step = Callable[[Tensor, State], State]
 
 
@@ -69,7 +68,7 @@ def forwards(step: Step, gates: Tensor, sizes: list[int], state: State) -> tuple
     """All steps from first to last: the outputs, packed, and the last state of each sequence."""
     outputs, ended = [], []
     for n, x in zip(sizes, gates.split(sizes), strict=True):
-        if n < state[0].shape[0]:  # shorter sequences are at their end
+        if n < state[0].shape[0]:  # shorter sequences have ended
             ended.append(tuple(s[n:] for s in state))
             state = tuple(s[:n] for s in state)
         state = step(x, state)
@@ -95,7 +94,7 @@ def backwards(step: Step, gates: Tensor, sizes: list[int], start: State) -> tupl
 def whole_layer(
     mode: str, rows: Tensor, weights: Mapping[str, Tensor], sizes: list[int], start: State, reverse: bool
 ) -> tuple[Tensor, State] | None:
-    """All steps in one op of the core, where all sequences are equally long; None where there is no such op."""
+    """All steps in one op of the core, if all sequences are equally long; None if there is no such op."""
     if mode not in ("LSTM", "GRU") or "weight_hr" in weights or sizes[0] != sizes[-1]:
         return None
     if not in_core(rows, *start, *weights.values()):

@@ -18,7 +18,7 @@ _WAY_OUT = "run a forward pass of the module before saving its state"
 
 
 class _IncompatibleKeys(NamedTuple("IncompatibleKeys", [("missing_keys", list[str]), ("unexpected_keys", list[str])])):
-    """What load_state_dict() returns: keys the module has and the dictionary lacks, and the other way round."""
+    """Result of load_state_dict(): keys that only the module has, and keys that only the dictionary has."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class State:
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Puts this module's own tensors, without its submodules', into the dictionary."""
+        """Adds this module's own tensors, without its submodules', to the dictionary."""
         for name, param in self._parameters.items():
             if param is not None:
                 destination[prefix + name] = param if keep_vars or is_lazy(param) else param.detach()
@@ -149,7 +149,7 @@ class State:
         if metadata is not None:
             state._metadata = metadata
 
-        # The function is an argument of itself: a reference from within would be a cycle that keeps the tensors.
+        # The function is an argument of itself: a closure would be a reference cycle that keeps the tensors alive.
         def load(again: Any, module: Any, local: Any, prefix: str) -> None:
             info = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
@@ -186,7 +186,7 @@ class State:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Takes this module's own tensors, without its submodules', from the dictionary."""
+        """Loads this module's own tensors, without its submodules', from the dictionary."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
@@ -226,7 +226,7 @@ class State:
         if is_lazy(source):
             return None if lazy else ("cannot load", f"the shape of an uninitialized parameter is not known; {_WAY_OUT}")
         if not lazy and target.ndim == 0 and source.ndim == 1 and source.shape[0] == 1:
-            source = source[0]  # an old way to store a single number
+            source = source[0]  # an old format of a single number
         if not lazy and source.shape != target.shape:
             return (
                 "size mismatch",
@@ -282,7 +282,7 @@ class State:
         return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As register_state_dict_post_hook(), but what the hook returns replaces the dictionary."""
+        """Like register_state_dict_post_hook(), but the hook's return value replaces the dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "_register_state_dict_hook: Cannot register this hook: it was previously registered via register_state_dict_post_hook, "
@@ -319,7 +319,7 @@ class State:
 
 
 class LoadHook:
-    """A hook before loading that is given its module, too, without keeping it alive."""
+    """A hook before loading that also receives its module, without keeping it alive."""
 
     def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
         import functools

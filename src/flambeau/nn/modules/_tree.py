@@ -1,4 +1,4 @@
-"""What a Module holds: parameters, buffers and submodules, by name."""
+"""The members of a Module: parameters, buffers and submodules, by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tree:
             )
 
     def _forget(self, name: str, keep: str) -> None:
-        """The name is about to mean something else: removes it from wherever it is, except from one table."""
+        """The name is about to be reassigned: removes it from all tables but one."""
         self.__dict__.pop(name, None)
         for table in _TABLES:
             if table != keep:
@@ -254,7 +254,7 @@ class Tree:
             ['', '0']
         """
         memo = set() if memo is None else memo
-        me: Any = self  # a Module, of which this class is a part
+        me: Any = self  # a Module, of which this class is a mixin
         if me in memo:
             return
         if remove_duplicate:
@@ -280,7 +280,7 @@ class Tree:
     def _named_members(
         self, get_members_fn: Callable[..., Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """Paths and what a function lists of every module, without None and, on request, without repetition."""
+        """Paths and a function's list for every module, without None and, on request, without duplicates."""
         seen: set[Any] = set()
         modules: Any = [(prefix, self)]
         if recurse:
@@ -353,7 +353,7 @@ class Tree:
 
 
 def _replaced(answer: Any, value: Any) -> Any:
-    """What a registration hook returns replaces the value, unless it is None."""
+    """The result of a registration hook replaces the value, unless it is None."""
     return value if answer is None else answer
 
 

@@ -102,7 +102,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         x, truth = (input, target) if target.ndim else (input.unsqueeze(0), target.unsqueeze(0))
         head = F.log_softmax(self.head(x), 1)
-        # frequent classes have their own place in the head, the others the place of their cluster
+        # frequent classes have their own entry in the head, the others their cluster's
         place = truth
         for i in range(self.n_clusters):
             inside = (truth >= self.cutoffs[i]) & (truth < self.cutoffs[i + 1])

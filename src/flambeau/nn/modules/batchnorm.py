@@ -41,7 +41,7 @@ class _NormBase(Module):
     num_batches_tracked: Tensor | None
 
     _version = 2  # 1 had no num_batches_tracked
-    _ndims: tuple[int, ...] = ()  # how many dimensions an input may have; empty: any number
+    _ndims: tuple[int, ...] = ()  # allowed numbers of input dimensions; empty: any
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     def forward(self, input: Tensor) -> Tensor:
-        from flambeau import distributed as dist  # most programs with batch normalization do without
+        from flambeau import distributed as dist  # most programs with batch normalization do not need it
 
         together = self.training and dist.is_initialized() and dist.get_world_size(self.process_group) > 1
         return self._normalised(input, self._together if together else F.batch_norm)

@@ -39,10 +39,10 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """What Sequential and ModuleList share: children named "0", "1" and so on."""
+    """Shared by Sequential and ModuleList: children named "0", "1" and so on."""
 
     def _renumber(self, modules: Iterable[Module]) -> None:
-        """Takes these modules as the only ones, with fresh numbers."""
+        """Sets these modules as the only children, renumbered."""
         kept = list(modules)
         self._modules.clear()
         for i, module in enumerate(kept):
@@ -99,7 +99,7 @@ class Sequential(_Numbered):
                 self.add_module(str(i), given)  # type: ignore[arg-type]  # TypeError if it is no module
 
     def forward(self, input: Any) -> Tensor:
-        norm: Any = None  # a batch norm that waits for what follows
+        norm: Any = None  # a batch norm that is deferred until the next module is known
         for module in self._modules.values():
             if norm is not None:
                 waiting, norm = norm, None

@@ -25,7 +25,7 @@ __dir__ = __all__.copy
 
 
 class _ConvNd(Module):
-    """What all convolutions share; a subclass says how many spatial dimensions (`_dims`) and which function."""
+    """The base of all convolutions; a subclass sets the number of spatial dimensions (`_dims`) and the function."""
 
     bias: Parameter | None
 
@@ -64,7 +64,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _margins(self, name: str) -> list[int]:
-        """Padding as F.pad() takes it: (before, after) from the last dimension to the first."""
+        """Padding in the form of F.pad(): (before, after) from the last dimension to the first."""
         if not isinstance(self.padding, str):
             return list(_reverse_repeat_tuple(self.padding, 2))
         if self.padding not in ("same", "valid"):
@@ -175,7 +175,7 @@ class _ConvTransposeNd(_ConvNd):
         )  # fmt: skip
 
     def _output_padding(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
-        """What must be added to the smallest possible result to get a size."""
+        """The amount to add to the smallest possible result to get a size."""
         if output_size is None:
             return self.output_padding
         dims = self._dims

@@ -79,7 +79,7 @@ class _InstanceNorm(_NormBase):
         self, state_dict: Any, prefix: str, local_metadata: dict[Any, Any], strict: bool, missing_keys: list[Any],
         unexpected_keys: list[Any], error_msgs: list[Any],
     ) -> None:  # fmt: skip
-        """States of version 1 held statistics although none were tracked: that deserves an explanation."""
+        """States of version 1 held statistics although none were tracked: the error explains this."""
         if local_metadata.get("version") is None and not self.track_running_stats:
             stale = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if stale:

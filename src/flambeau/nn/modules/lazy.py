@@ -1,4 +1,4 @@
-"""Modules that take missing sizes from their first input."""
+"""Modules that infer missing sizes from their first input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LazyModuleMixin:
         self._initialize_hook = self.register_forward_pre_hook(LazyModuleMixin._infer_parameters, with_kwargs=True)
 
     def has_uninitialized_params(self) -> bool:
-        """Whether any parameter or buffer still waits for its shape."""
+        """Whether any parameter or buffer has no shape yet."""
         return any(is_lazy(t) for t in (*self._parameters.values(), *self._buffers.values()))
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:

@@ -90,7 +90,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear under the name that MultiheadAttention's projection prints."""
+    """A Linear whose class name is the one MultiheadAttention's projection prints."""
 
 
 class Bilinear(Module):

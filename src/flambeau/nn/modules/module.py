@@ -94,7 +94,7 @@ class Module(Tree, Calling, State):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    # Here and not in a base, so that super(Module, self).__setattr__ sets a plain attribute, as programs expect.
+    # Defined here, not in a base, so that super(Module, self).__setattr__ sets a plain attribute, as programs expect.
     def __getattr__(self, name: str) -> Tensor | Module:
         tables = self.__dict__
         if "_modules" in tables:
@@ -195,7 +195,7 @@ class Module(Tree, Calling, State):
     # ---- conversion ----------------------------------------------------------------------------------------------------
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replaces every parameter's data, every gradient and every buffer by a function of it."""
+        """Applies a function to every parameter's data, every gradient and every buffer, and stores the results."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -221,7 +221,7 @@ class Module(Tree, Calling, State):
         return self
 
     def _replace_parameter(self, name: str, param: Any, fn: Callable[[Tensor], Tensor]) -> None:
-        """Puts a new parameter where the old one is, or exchanges the two; see flambeau.__future__."""
+        """Replaces a parameter, or swaps the contents of the two; see flambeau.__future__."""
         made = fb.nn.Parameter(fn(param), param.requires_grad)
         gradient = param.grad
         converted = None if gradient is None else fn(gradient).requires_grad_(gradient.requires_grad)
@@ -229,7 +229,7 @@ class Module(Tree, Calling, State):
             made.grad = converted
             self._parameters[name] = made
             return
-        param.grad = None  # nobody else may hold what is exchanged
+        param.grad = None  # what is swapped must have no other references
         try:
             fb.utils.swap_tensors(param, made)
             if gradient is not None and converted is not None:
@@ -459,7 +459,7 @@ class Module(Tree, Calling, State):
 
 
 def _indented(text: str) -> str:
-    """All lines but the first two spaces further right."""
+    """Indents all lines but the first by two spaces."""
     return text.replace("\n", "\n  ")
 
 

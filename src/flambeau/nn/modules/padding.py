@@ -21,7 +21,7 @@ __dir__ = __all__.copy
 
 
 class _PadNd(Module):
-    """Pads by `padding`, which a subclass sets, in the way that `_mode` says. Classes outside the library derive from these."""
+    """Pads by `padding`, which a subclass sets, in the mode `_mode`. Classes outside the library derive from these."""
 
     padding: Sequence[int]
     _mode: str

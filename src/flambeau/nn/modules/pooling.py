@@ -12,7 +12,7 @@ from flambeau.nn.modules._docs import inherit_args
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple, _single
 
-F: Any = functional  # the core adds functions that a type checker does not see
+F: Any = functional  # functions added by the core are invisible to type checkers
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",

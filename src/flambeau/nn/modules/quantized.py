@@ -20,7 +20,7 @@ __dir__ = __all__.copy
 
 
 class _Quantized(Module):
-    """Keeps a QuantizedTensor in buffers: `weight`, `scale` and `zero`, and the number of its format in `format_code`."""
+    """Stores a QuantizedTensor in buffers: `weight`, `scale`, `zero`, and its format's number in `format_code`."""
 
     weight: Tensor
     scale: Tensor | None
@@ -34,7 +34,7 @@ class _Quantized(Module):
         self.register_buffer("weight", weight.data)
         self.register_buffer("scale", weight.scale)
         self.register_buffer("zero", weight.zero)
-        # Formats of GGUF can have rows of the same length: a state dict says which one it is.
+        # GGUF formats can have rows of the same length: the state dict distinguishes them.
         self.register_buffer("format_code", fb.tensor(list(FORMATS).index(weight.format), dtype=fb.uint8))
 
     def quantized_weight(self) -> QuantizedTensor:
@@ -42,7 +42,7 @@ class _Quantized(Module):
         return QuantizedTensor(self.weight, self.format, self.scale, self.zero, self.group_size)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        # A module moves with the model, but its integers and scales keep their dtypes.
+        # Moves with the model, but integers and scales keep their dtypes.
         dtypes = {name: buffer.dtype for name, buffer in self._buffers.items() if buffer is not None}
         kept = {name: self._buffers[name] for name in dtypes}
         super()._apply(fn, recurse)
@@ -133,7 +133,7 @@ class QuantizedLinear(_Quantized):
 
     @classmethod
     def from_float(cls, layer: Linear, format: str = "int8", group_size: int | None = None, dynamic: bool = False) -> Self:
-        """A layer with the nearest weights to those of a Linear, and its bias."""
+        """A layer with a Linear's weights, rounded to the format, and its bias."""
         return cls.from_weight(quantize(layer.weight, format, group_size), layer.bias, dynamic)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class QuantizedEmbedding(_Quantized):
         self.num_embeddings, self.embedding_dim = weight.shape
         self.padding_idx = padding_idx
         self._keep(weight)
-        # An empty tensor that .to(dtype) reaches, as it does the floating point parameters of other layers.
+        # An empty tensor that .to(dtype) converts, like floating point parameters of other layers.
         self.register_buffer("_result", fb.empty(0, dtype=dtype or fb.get_default_dtype()), persistent=False)
 
     @classmethod
@@ -192,7 +192,7 @@ class QuantizedEmbedding(_Quantized):
 
     @classmethod
     def from_float(cls, layer: Embedding, format: str = "int8", group_size: int | None = None) -> Self:
-        """A table with the nearest numbers to those of an Embedding."""
+        """A table with an Embedding's numbers, rounded to the format."""
         if layer.max_norm is not None:
             raise ArgumentError("QuantizedEmbedding: an Embedding with max_norm changes its table when used; expected max_norm=None")
         return cls.from_weight(quantize(layer.weight, format, group_size), layer.padding_idx, layer.weight.dtype)

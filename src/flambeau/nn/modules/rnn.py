@@ -190,7 +190,7 @@ class RNNBase(Module):
         return self._expected_state(batch)[0]
 
     def _start(self, given: Any, batch: int, like: Tensor, batched: bool) -> State:
-        """The state to begin with: the given one, checked, or zeros."""
+        """The initial state: the given one, checked, or zeros."""
         shapes = self._expected_state(batch)
         if given is None:
             return tuple(fb.zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)

@@ -19,7 +19,7 @@ __dir__ = __all__.copy
 
 
 def _table(op: str, weight: Tensor | None, rows: int, columns: int, freeze: bool, device, dtype) -> Parameter:
-    """The parameter of an embedding: a given tensor, or one to be drawn."""
+    """The parameter of an embedding: a given tensor, or a new one to be initialised."""
     if weight is None:
         return Parameter(fb.empty((rows, columns), device=device, dtype=dtype), requires_grad=not freeze)
     if tuple(weight.shape) != (rows, columns):

@@ -40,7 +40,7 @@ def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tenso
 
 
 def _kind_of(activation: Callable[[Tensor], Tensor]) -> int:
-    """PyTorch's number for it, which models read: 1 for relu, 2 for gelu, 0 for any other."""
+    """PyTorch's number for an activation, which models read: 1 for relu, 2 for gelu, 0 for any other."""
     if activation is F.relu or isinstance(activation, ReLU):
         return 1
     return 2 if activation is F.gelu or isinstance(activation, GELU) else 0
@@ -55,7 +55,7 @@ def _causal_mask(size: int, dtype=None) -> Tensor:
 
 
 def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
-    """What the caller says, or whether the mask is the causal one."""
+    """The caller's choice, or whether the mask is the causal one."""
     if is_causal is not None:
         return is_causal
     if mask is None or mask.ndim != 2 or mask.shape[0] != mask.shape[1] or mask.dtype == fb.bool:
@@ -229,7 +229,7 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
-        self.use_nested_tensor = False  # padding is masked, never cut out
+        self.use_nested_tensor = False  # padding is masked, never removed
 
     def forward(
         self,

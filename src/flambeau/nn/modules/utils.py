@@ -14,7 +14,7 @@ __dir__ = __all__.copy
 
 
 def _ntuple(n: int):
-    """A function that makes a tuple of n: from one value, or from an iterable as it is."""
+    """A function that converts a value, or an iterable, to a tuple of n."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, collections.abc.Iterable) else tuple(repeat(x, n))
@@ -26,12 +26,12 @@ _single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
 
 
 def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
-    """Elements from last to first, each n times: padding of each dimension as F.pad() wants it."""
+    """Elements from last to first, each n times: padding of each dimension in the form of F.pad()."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def _check_sizes(module: object, **sizes: Any) -> None:
-    """Refuses sizes of a layer that are not integers, or negative."""
+    """Rejects sizes of a layer that are not integers, or negative."""
     for name, size in sizes.items():
         if not hasattr(size, "__index__"):
             raise TypeError(f"{type(module).__name__}: {name} must be a whole number, got {size!r}")

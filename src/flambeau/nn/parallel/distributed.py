@@ -184,7 +184,7 @@ class DistributedDataParallel(Module, Joinable):
         return self.require_forward_param_sync and self.broadcast_buffers and len(self._buffers_to_sync()) > 0
 
     def _source_of_buffers(self, working: bool) -> int:
-        """The rank whose buffers count: 0, or while joining, the last one that still has data."""
+        """The rank whose buffers are used: 0, or while joining, the last one that still has data."""
         if not self._join_config.enable:
             return 0
         rank = fb.tensor(dist.get_rank(self.process_group) if working else -1)
@@ -210,7 +210,7 @@ class DistributedDataParallel(Module, Joinable):
         finally:
             self.require_backward_grad_sync = before
 
-    # ---- how gradients travel ----------------------------------------------------------------------------------------
+    # ---- communication of gradients ----------------------------------------------------------------------------------
 
     def register_comm_hook(self, state: object, hook: Callable[[Any, GradBucket], Any]) -> None:
         """Has a function send the gradients in place of the all_reduce.
@@ -243,13 +243,13 @@ class DistributedDataParallel(Module, Joinable):
         self.register_comm_hook(self.process_group, hooks[dist.BuiltinCommHookType(comm_hook_type)])
 
     def _set_static_graph(self) -> None:
-        """Says after construction that every step uses the same graph."""
+        """Declares after construction that every step uses the same graph."""
         if self.reducer.steps:
             raise StateError("_set_static_graph: must be called before the first backward")
         self.static_graph = self.reducer.static = True
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """What is known about the communication, for logs."""
+        """Information about the communication, for logs."""
         params, reducer = self.reducer.params, self.reducer
         sizes = [sum(params[i].numel() * params[i].element_size() for i in bucket.members) for bucket in reducer.buckets]
         return {
@@ -311,7 +311,7 @@ class DistributedDataParallel(Module, Joinable):
         return self.process_group
 
     def _agree_on_sync(self, joined: bool) -> tuple[bool, bool]:
-        """Whether processes with data will average gradients, and send buffers; sets what sums are divided by."""
+        """Whether processes with data will average gradients, and send buffers; sets the divisor of sums."""
         words = fb.zeros(3)
         if not joined:
             words = fb.tensor([1.0, float(fb.is_grad_enabled() and self.require_backward_grad_sync), float(self._syncs_buffers())])
@@ -339,7 +339,7 @@ class _ShadowHook(JoinHook):
             model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Everybody takes the replica of a process that made all steps."""
+        """All processes receive the replica of a process that made all steps."""
         model = self.model
         model.reducer.divisor = dist.get_world_size(model.process_group)
         rank = fb.tensor(dist.get_rank(model.process_group) if is_last_joiner else -1)

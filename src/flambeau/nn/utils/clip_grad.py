@@ -77,7 +77,7 @@ def clip_grads_with_norm_(
         tensor([2.0000])
     """
     with fb.no_grad():
-        # always multiplied, with at most 1, so that nothing waits for the value
+        # always multiplied, by at most 1, so that nothing has to wait for the value
         factor = (_number("clip_grad_norm_", "max_norm", max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for parameter in _listed(parameters):
             if parameter.grad is not None:
@@ -143,6 +143,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
 
 
 def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
-    """The older name of clip_grad_norm_()."""
+    """The deprecated name of clip_grad_norm_()."""
     warnings.warn("clip_grad_norm is deprecated in favor of clip_grad_norm_", FutureWarning, stacklevel=2)
     return clip_grad_norm_(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Making modules without drawing their parameters."""
+"""Creating modules without initialising their parameters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:  # type: ignore[arg-type]  # a class, as just checked
         raise RuntimeError(f"skip_init: {module_cls.__name__} must take a device to have its initialisation skipped")
-    # an instance of a subclass whose reset_parameters does nothing, turned into one of the class itself
+    # an instance of a subclass whose reset_parameters does nothing, converted to the class itself
     quiet = type(module_cls.__name__, (module_cls,), {"reset_parameters": _nothing, "_reset_parameters": _nothing})
     module = quiet(*args, **kwargs)
     module.__class__ = module_cls

@@ -48,7 +48,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(state_dict, prefix, *rest):
-        """States of the older weight_norm() name the two parts differently."""
+        """States of the older weight_norm() have other names for the two parts."""
         for i, part in enumerate(("_g", "_v")):
             if f"{prefix}{name}{part}" in state_dict:
                 state_dict[f"{prefix}parametrizations.{name}.original{i}"] = state_dict.pop(f"{prefix}{name}{part}")
@@ -85,12 +85,12 @@ class _SpectralNorm(Module):
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
-            # u first, as in PyTorch: the adjoint matrix, with its vectors exchanged
+            # u first, as in PyTorch: the adjoint matrix, with its vectors swapped
             power_iteration(matrix.detach().mH, self._v, self._u, self.n_power_iterations, self.eps)
         return weight / fb.vdot(self._u.clone(), matrix.mv(self._v.clone()))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself: it is taken as not normalized yet."""
+        """The value itself, assumed not to be normalized."""
         return value
 
 
@@ -119,7 +119,7 @@ def spectral_norm(
 
 
 class _Orthogonal(Module):
-    """Any matrix to one with orthonormal rows or columns."""
+    """Maps a matrix to one with orthonormal rows or columns."""
 
     base: Tensor | None
 
@@ -154,7 +154,7 @@ class _Orthogonal(Module):
         return Q.mT if wide else Q
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """A matrix that is mapped to Q, or, without trivialization, to the orthogonal part of it."""
+        """A matrix that is mapped to Q, or, without trivialization, to its orthogonal part."""
         if Q.shape != self.shape:
             raise ArgumentError(f"orthogonal: Expected a matrix or batch of matrices of shape {tuple(self.shape)}, got {tuple(Q.shape)}")
         start, wide = Q, Q.shape[-2] < Q.shape[-1]
@@ -169,7 +169,7 @@ class _Orthogonal(Module):
             A, tau = fb.geqrf(Q)
             A = A.clone()
             diagonal = A.diagonal(0, -2, -1)
-            # geqrf leaves a column out that needs no reflection (tau 0); the map above always reflects.
+            # geqrf skips a column that needs no reflection (tau 0); the map above always reflects.
             diagonal.copy_(fb.where((diagonal < 0) != (tau == 0), -1.0, 1.0).to(A.dtype))
             return A.mT if wide else A
         if n != k:

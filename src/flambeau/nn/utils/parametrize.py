@@ -78,7 +78,7 @@ class ParametrizationList(ModuleList):
             module: Any
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
-                    # without an inverse the parameter starts from its own value
+                    # without an inverse the parameter keeps its own value
                     with contextlib.suppress(NotImplementedError):
                         start = module.right_inverse(start)
         self.is_tensor = isinstance(start, Tensor)
@@ -94,7 +94,7 @@ class ParametrizationList(ModuleList):
                         f"ParametrizationList: When right_inverse outputs one tensor, it may not change the {what}: expected "
                         f"{getattr(original, what)}, got {getattr(start, what)}"
                     )
-            # the parameter stays the same object, which an optimiser may hold already
+            # the parameter stays the same object, which an optimizer may already hold
             with fb.no_grad():
                 original.data = start.detach().clone() if start is original else start.detach()
             _register(self, "original", original)
@@ -157,7 +157,7 @@ def _register(owner: Module, name: str, tensor: Tensor) -> None:
 
 
 def _parametrized_class(module: Module) -> None:
-    """Gives the module a class of its own, which can have properties."""
+    """Gives the module a separate class, which can have properties."""
     original = type(module)
 
     def refuse(self):
@@ -180,7 +180,7 @@ def _parametrized_class(module: Module) -> None:
 
 
 def _inject_property(module: Module, name: str) -> None:
-    """Makes an attribute of the module's class compute the tensor."""
+    """Defines a property of the module's class that computes the tensor."""
 
     def get(self: Any) -> Tensor:
         if not _depth:
@@ -241,7 +241,7 @@ def register_parametrization(
 
 
 def _check_kept(op: str, value: Any, dtype: fb.dtype, shape: fb.Size) -> None:
-    """Refuses what a parametrization returned unless it is a tensor with the dtype and shape of what it was given."""
+    """Rejects the result of a parametrization unless it is a tensor with the dtype and shape of its input."""
     if not isinstance(value, Tensor):
         raise ValueError(f"{op}: A parametrization must return a tensor, got {type(value).__name__}")
     for what, got, expected in (("dtype", value.dtype, dtype), ("shape", value.shape, shape)):

@@ -78,7 +78,7 @@ class BasePruningMethod(ABC):
             with fb.no_grad():
                 mask = method.compute_mask(scores.detach(), default)
         except Exception:
-            if not previous:  # nothing has happened yet
+            if not previous:  # first pruning
                 module.register_parameter(name, module._parameters.pop(name + "_orig"))
             else:
                 module.register_forward_pre_hook(previous[0][1])
@@ -157,14 +157,14 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of the last round, which chooses among what is left, combined with the mask so far."""
+        """The mask of the last round, which chooses among the remaining units, combined with the mask so far."""
         method = self._pruning_methods[-1]
         kept = default_mask != 0
         mask = default_mask.to(t.dtype, copy=True)
         if method.PRUNING_TYPE == "unstructured":
             mask[kept] = method.compute_mask(t[kept], default_mask[kept]).to(mask.dtype)
         elif method.PRUNING_TYPE == "structured":
-            # slices that are zero already do not compete
+            # slices that are zero already are not candidates
             dim = method.dim % t.ndim
             alive = kept.movedim(dim, 0).reshape(t.shape[dim], -1).any(1).nonzero().squeeze(1)
             part = method.compute_mask(t.index_select(dim, alive), default_mask.index_select(dim, alive))
@@ -197,7 +197,7 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
     def _count(self, size: int) -> int:
-        """How many of `size` units to prune."""
+        """Number of units to prune, out of `size`."""
         _validate_pruning_amount(self.amount, size, type(self).__name__)
         return _compute_nparams_toprune(self.amount, size)
 

@@ -26,7 +26,7 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
 
 
 def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, n: int, eps: float) -> None:
-    """Moves u and v, in place, towards the singular vectors of the largest singular value."""
+    """Updates u and v, in place, towards the singular vectors of the largest singular value."""
     with fb.no_grad():
         for _ in range(n):
             v.copy_(F.normalize(matrix.mH.mv(u), dim=0, eps=eps))
@@ -89,7 +89,7 @@ class SpectralNorm:
         return hook
 
     def remove(self, module: Any) -> None:
-        """Puts the normalized weight back as the parameter."""
+        """Restores the normalized weight as the parameter."""
         with fb.no_grad():
             weight = self.compute_weight(module, False)
         delattr(module, self.name)

@@ -13,7 +13,7 @@ __dir__ = __all__.copy
 
 
 def norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
-    """The 2-norm over all dimensions but one, which stay with size 1; over all for None or -1."""
+    """The 2-norm over all dimensions but one, which are kept with size 1; over all for None or -1."""
     if dim is None or dim == -1:
         return fb.linalg.vector_norm(v)
     others = [d for d in range(v.ndim) if d != dim % v.ndim]
@@ -59,7 +59,7 @@ class WeightNorm:
         return hook
 
     def remove(self, module: Any) -> None:
-        """Puts one parameter back in place of the two."""
+        """Restores one parameter in place of the two."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
         del module._parameters[self.name + "_g"]

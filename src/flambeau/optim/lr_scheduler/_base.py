@@ -164,16 +164,16 @@ class LRScheduler:
         self._last_lr: list[Rate] = rates(self.optimizer, "lr")
 
     def _groups_times(self, factor: float) -> list[Rate]:
-        """Every group's present learning rate, times a factor."""
+        """Every group's current learning rate, times a factor."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def _bases_times(self, factor: float) -> list[Rate]:
-        """Every group's first learning rate, times a factor."""
+        """Every group's initial learning rate, times a factor."""
         return [base * factor for base in self.base_lrs]
 
 
 class _LRScheduler(LRScheduler):
-    """The name that LRScheduler had before; older programs derive from it."""
+    """The former name of LRScheduler; older programs derive from it."""
 
 
 def check_optimizer(name: str, optimizer: Any) -> None:
@@ -182,7 +182,7 @@ def check_optimizer(name: str, optimizer: Any) -> None:
 
 
 def copied(value: Any) -> Any:
-    """A learning rate that later changes of the original do not reach."""
+    """A learning rate that is independent of later changes of the original."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
@@ -192,7 +192,7 @@ def rates(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def set_rate(group: dict[str, Any], key: str, value: Rate) -> None:
-    """Sets an option of a group; one that is a tensor keeps its identity."""
+    """Sets an option of a group; a tensor is changed in place."""
     if isinstance(group[key], Tensor):
         group[key].fill_(value.squeeze() if isinstance(value, Tensor) else value)
     else:
@@ -214,7 +214,7 @@ def warn_about_epoch() -> None:
 
 
 def warn_if_asked_directly(scheduler: LRScheduler) -> None:
-    """get_lr computes the next learning rate from the current one, which outside of step is rarely what is wanted."""
+    """Outside of step, get_lr would compute the next learning rate from the current one, which is rarely wanted."""
     if not scheduler._get_lr_called_within_step:
         warnings.warn(
             f"{type(scheduler).__name__}.get_lr() is for step(); call get_last_lr() to see the learning rate",
@@ -233,15 +233,15 @@ def asking_for_lr(scheduler: LRScheduler) -> Iterator[None]:
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """What a checkpoint keeps of a user's function: the attributes of a callable object, nothing of a plain function."""
+    """The checkpoint of a user's function: the attributes of a callable object, nothing for a plain function."""
     return None if isinstance(function, types.FunctionType) else function.__dict__.copy()
 
 
 def _notice_steps_of(optimizer: Any) -> None:
-    """Lets schedulers tell whether the optimizer has made a step."""
+    """Lets schedulers detect whether the optimizer has made a step."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
-    # A strong reference would make a cycle, and the optimizer's memory would wait for the garbage collector.
+    # A strong reference would be a cycle, and the optimizer's memory would wait for the garbage collector.
     owner = weakref.ref(optimizer)
     step: Callable[..., Any] = optimizer.step.__func__
 

@@ -1,4 +1,4 @@
-"""Schedulers made of schedulers."""
+"""Schedulers composed of schedulers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flambeau.optim.optimizer import Optimizer
 
 
 class _Combined(LRScheduler):
-    """What both kinds share: checks, and a state that holds the states of the parts."""
+    """Shared by both kinds: checks, and a state that contains the states of the parts."""
 
     _schedulers: Sequence[Any]
 
@@ -96,7 +96,7 @@ class SequentialLR(_Combined):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Every part has already made its first step; only the one that begins now should have.
+        # Every part has already made its first step; only the one that is active now should have.
         for group in optimizer.param_groups:
             set_rate(group, "lr", group["initial_lr"])
         self.recursive_undo()

@@ -21,7 +21,7 @@ from flambeau.optim.optimizer import Optimizer
 
 
 class _WithMomentum(LRScheduler):
-    """A schedule that lets momentum (or the first beta) fall while the learning rate rises, and the other way round."""
+    """A schedule that moves momentum (or the first beta) opposite to the learning rate."""
 
     def _start_momentum(self, base: Any, largest: Any, last_epoch: int) -> tuple[list[float], list[float]]:
         name, optimizer = type(self).__name__, self.optimizer
@@ -242,7 +242,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             elif self.T_mult == 1:
                 self.T_cur = epoch % self.T_0
             else:
-                # Falls before this one: the largest n whose falls, T_0 · (T_mult^n - 1) / (T_mult - 1) epochs, are over.
+                # Number of earlier decays: the largest n whose decays, T_0 · (T_mult^n - 1) / (T_mult - 1) epochs, are
+                # over.
                 n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
                 self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
                 self.T_i = self.T_0 * self.T_mult**n
@@ -359,7 +360,7 @@ class OneCycleLR(_WithMomentum):
 
 
 def _phase(end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
-    """A stretch of the cycle: its last step, and the options of a group between which it moves."""
+    """A phase of the cycle: its last step, and the options of a group between which it interpolates."""
     return {
         "end_step": end,
         "start_lr": start_lr,

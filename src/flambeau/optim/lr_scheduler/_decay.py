@@ -17,14 +17,14 @@ Factor = Callable[[int], float]
 
 
 def _number(scheduler: LRScheduler, name: str, value: Any) -> Any:
-    """The value, which must be a number."""
+    """The value, checked to be a number."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{type(scheduler).__name__}: {name} must be a number of epochs, got {value!r}")
     return value
 
 
 def _period(scheduler: LRScheduler, name: str) -> Any:
-    """A number of epochs to divide by. Zero is an error only here, so that a run without any epoch can be set up."""
+    """A number of epochs to divide by. Zero is an error only here, so that a run without epochs can be set up."""
     value = getattr(scheduler, name)
     if value == 0:
         raise errors.ArgumentError(f"{type(scheduler).__name__}: {name} must not be 0: there is no epoch to schedule")
@@ -32,7 +32,7 @@ def _period(scheduler: LRScheduler, name: str) -> Any:
 
 
 class _FunctionLR(LRScheduler):
-    """A schedule that the user gives as functions of the epoch, one per parameter group."""
+    """A schedule given as functions of the epoch, one per parameter group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | list[Factor], last_epoch: int = -1) -> None:
         self.optimizer = optimizer
@@ -376,7 +376,7 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
         if (self.last_epoch - 1 - self.T_max) % (2 * _period(self, "T_max")) == 0:
-            # The epoch before was the minimum, from where the ratio below would be 0 / 0.
+            # The previous epoch was the minimum, from where the ratio below would be 0 / 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 group["lr"] + (base - self.eta_min) * rise for group, base in zip(groups, self.base_lrs, strict=True)

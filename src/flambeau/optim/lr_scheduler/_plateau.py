@@ -86,7 +86,7 @@ class ReduceLROnPlateau(LRScheduler):
         try:
             current = float(metrics)
         except (TypeError, ValueError) as error:
-            if isinstance(error, RuntimeError):  # the tensor said what is wrong
+            if isinstance(error, RuntimeError):  # the tensor's own error
                 raise
             raise TypeError(f"ReduceLROnPlateau: metrics must be one number, got {metrics!r}") from error
         if epoch is None:

@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class _Endless(Sampler[None]):
-    """Orders for an iterable dataset, which decides itself what comes."""
+    """Orders for an iterable dataset, which decides its own order."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
@@ -273,7 +273,7 @@ class DataLoader(Generic[T_co]):
         count = len(self.dataset)
         if self.batch_size is not None:
             count = count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-        # Somebody relies on the length from now on: an epoch that is longer warns.
+        # The program relies on the length from now on: a longer epoch warns.
         self._length_given = count
         return count
 

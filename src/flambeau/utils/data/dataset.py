@@ -1,4 +1,4 @@
-"""Datasets: samples by index, samples one after the other, and datasets made of others."""
+"""Datasets: samples by index, iterable samples, and datasets composed of others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Samples(Protocol[T_co]):
-    """What may stand for a dataset: a Dataset, a list, anything with samples by index."""
+    """Anything that can serve as a dataset: a Dataset, a list, any object with samples by index."""
 
     def __getitem__(self, index: Any, /) -> T_co: ...
 

@@ -1,4 +1,4 @@
-"""Samplers: in which order the indices of a dataset come."""
+"""Samplers: the order of a dataset's indices."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an epoch has."""
+        """The number of indices per epoch."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:

@@ -1,8 +1,7 @@
-"""Python objects that all processes read from one place.
+"""Python objects that all processes read from shared memory.
 
 A list of a million small objects costs memory in every worker, even after a fork: reading an object writes to its
-reference count, which copies its page. Here the objects are pickled bytes in one shared tensor, unpickled when asked
-for.
+reference count, which copies its page. Here the objects are pickled bytes in one shared tensor, unpickled on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __dir__ = __all__.copy
 
 
 def _store(parts: Iterable[bytes]):
-    """All parts one after the other in a shared tensor, and where each begins."""
+    """The concatenated parts in a shared tensor, and their offsets."""
     from flambeau.multiprocessing.reductions import empty_shared
 
     parts = list(parts)
@@ -67,11 +66,11 @@ class SharedList(collections.abc.Sequence[Any]):
 
 
 def _key_bytes(key: Any) -> bytes:
-    """The same bytes for equal keys in every process; hash() of a text differs between processes."""
+    """The same bytes for equal keys in every process; hash() of a string differs between processes."""
     if isinstance(key, (bool, float)) and key == int(key):
         key = int(key)
     try:
-        return marshal.dumps(key, 2)  # later versions write a text that occurs twice differently
+        return marshal.dumps(key, 2)  # later versions encode a repeated string differently
     except ValueError:
         raise TypeError(
             f"SharedDict: keys are texts, bytes, numbers or tuples of them, got {type(key).__name__}"

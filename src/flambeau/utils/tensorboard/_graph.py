@@ -18,17 +18,17 @@ def _tensors(value: Any) -> list[fb.Tensor]:
 
 
 class _Recorder:
-    """Forward hooks on the layers that have no layers of their own; what lies between them is followed through autograd."""
+    """Forward hooks on leaf layers; ops between them are followed through autograd."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[str, str, list[str], list[tuple[int, ...]], str]] = []
-        self._makers: dict[Any, str] = {}  # a node of autograd -> the name of what made the tensor
+        self._makers: dict[Any, str] = {}  # node of autograd -> the name of the tensor's producer
         self._by_id: dict[int, str] = {}
-        self._alive: list[Any] = []  # an id must not become another tensor's
+        self._alive: list[Any] = []  # an id must not be reused for another tensor
         self._calls: dict[str, int] = {}
 
     def source(self, name: str, tensors: list[fb.Tensor]) -> None:
-        """Results of `name`, to be found again as somebody's arguments."""
+        """Registers the results of `name`, to be found as arguments of others."""
         for t in tensors:
             self._alive.append(t)
             self._by_id[id(t)] = name
@@ -36,7 +36,7 @@ class _Recorder:
                 self._makers[t.grad_fn] = name
 
     def inputs(self, tensors: list[fb.Tensor]) -> list[str]:
-        """Names of what these tensors were made from."""
+        """Names of the producers of these tensors."""
         found: dict[str, None] = {}
         seen = set()
         for t in tensors:
@@ -91,7 +91,7 @@ def graph(model: Any, inputs: Any) -> tuple[bytes, list[str]]:
     """
     recorder = _Recorder()
     arguments = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
-    # Copies that ask for gradients: then everything made of them can be followed.
+    # Copies that require gradients: then everything computed from them can be followed.
     arguments = tuple(
         a.detach().clone().requires_grad_() if isinstance(a, fb.Tensor) and a.is_floating_point() else a for a in arguments
     )

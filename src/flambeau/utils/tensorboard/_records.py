@@ -1,7 +1,7 @@
 """Protocol buffer fields and TensorBoard's record files, as far as events need them.
 
 A record is its length (8 bytes), a checksum of the length, the bytes, a checksum of the bytes; checksums are CRC-32C,
-rotated and shifted so that data which holds checksums itself stays distinguishable.
+rotated and shifted so that data which contains checksums itself stays distinguishable.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ def crc32c(data: bytes) -> int:
 
 
 def masked_crc(data: bytes) -> bytes:
-    """The checksum as a record holds it."""
+    """The checksum in the form stored in a record."""
     crc = crc32c(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def record(data: bytes) -> bytes:
-    """Bytes with their length and checksums around them."""
+    """Bytes framed by their length and checksums."""
     length = struct.pack("<Q", len(data))
     return length + masked_crc(length) + data + masked_crc(data)
 
 
-# ---- fields: each function answers one field of a message, encoded -----------------------------------------------------------
+# ---- fields: each function returns one encoded field of a message
+# ----------------------------------------------------------
 
 
 def _varint(value: int) -> bytes:
@@ -68,7 +69,7 @@ def double(field: int, value: float) -> bytes:
 
 
 def single(field: int, value: float) -> bytes:
-    """A float; what is too large for one becomes infinite."""
+    """A float; values too large become infinite."""
     try:
         packed = struct.pack("<f", value)
     except OverflowError:

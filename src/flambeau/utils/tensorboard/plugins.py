@@ -1,5 +1,6 @@
-"""What TensorBoard's plugins show, encoded as summary.py does: curves, sounds, films, layouts, tensors, meshes, boxes,
-embeddings."""
+"""Encodings for TensorBoard's plugins, like summary.py: curves, sounds, videos, layouts, tensors, meshes, boxes,
+embeddings.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _tensor(array: np.ndarray) -> bytes:
 
 
 def tensor(tag: str, values: Any) -> bytes:
-    """A tensor as it is."""
+    """A tensor, unprocessed."""
     return _value(tag, message(8, _tensor(to_numpy(values))) + _plugin("tensor"))
 
 
@@ -54,7 +55,7 @@ def pr_curve(tag: str, labels: Any, predictions: Any, thresholds: int, weights: 
 
 
 def pr_curve_raw(tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any) -> bytes:
-    """A curve that has been counted already, one number per threshold."""
+    """A precomputed curve, one number per threshold."""
     rows = [to_numpy(row) for row in (tp, fp, tn, fn, precision, recall)]
     shapes = {row.shape for row in rows}
     if len(shapes) > 1 or rows[0].ndim != 1:
@@ -79,7 +80,7 @@ def audio(tag: str, sound: Any, sample_rate: int) -> bytes:
 
 
 def video(tag: str, frames: Any, fps: float) -> bytes:
-    """Films (N, T, C, H, W) side by side as one animated GIF."""
+    """Videos (N, T, C, H, W), concatenated into one animated GIF."""
     try:
         from PIL import Image
     except ImportError:
@@ -119,7 +120,7 @@ def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> bytes:
 
 
 def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config: dict[str, Any] | None) -> bytes:
-    """A cloud of points or a surface: a summary for each of vertices, faces and colors, tied together by a name."""
+    """A point cloud or a surface: a summary for each of vertices, faces and colors, linked by a name."""
     given = [(1, "VERTEX", vertices, np.float32), (2, "FACE", faces, np.int32), (3, "COLOR", colors, np.uint8)]
     arrays = [(kind, word, to_numpy(part).astype(dtype)) for kind, word, part, dtype in given if part is not None]
     components = sum(1 << kind for kind, _, _ in arrays)

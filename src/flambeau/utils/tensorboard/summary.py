@@ -1,4 +1,4 @@
-"""What TensorBoard shows, encoded: each function answers the bytes of a Summary message with one value."""
+"""Encodings of summaries: each function returns the bytes of a Summary message with one value."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def text(tag: str, string: str) -> bytes:
 
 
 def _edges() -> np.ndarray:
-    """Edges that grow by a tenth, of both signs: good for values of any scale."""
+    """Edges that grow by a tenth, of both signs: suitable for values of any scale."""
     positive = 1e-12 * 1.1 ** np.arange(774)
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
 def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> bytes:
-    """The distribution of values, counted between the edges `bins` (a name NumPy knows, a number, or edges)."""
+    """The distribution of values, counted between the edges `bins` (a name known to NumPy, a number, or edges)."""
     array = to_numpy(values).astype(np.float64).ravel()
     if array.size == 0:
         raise ArgumentError(f"add_histogram: {tag!r} has no values")
@@ -79,7 +79,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
     used = np.flatnonzero(counts)
     if used.size == 0:
         raise ArgumentError(f"add_histogram: no value of {tag!r} is between the edges")
-    # One empty bucket on the left says where the first one begins.
+    # An empty bucket on the left marks the beginning of the first one.
     first, last = used[0], used[-1] + 1
     counts, limits = np.concatenate([[0], counts[first:last]]), limits[first : last + 1]
     return histogram_raw(tag, array.min(), array.max(), array.size, array.sum(), (array * array).sum(), limits, counts)
@@ -88,7 +88,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
 def histogram_raw(
     tag: str, min: float, max: float, num: float, sum: float, sum_squares: float, bucket_limits: Any, bucket_counts: Any
 ) -> bytes:
-    """A distribution that has been counted already: right edges of the buckets and how many values are in each."""
+    """A precomputed distribution: right edges of the buckets and their counts."""
     limits, counts = list(bucket_limits), list(bucket_counts)
     if len(limits) != len(counts):
         raise ArgumentError(f"add_histogram_raw: {len(limits)} limits and {len(counts)} counts; expected as many of each")
@@ -138,7 +138,7 @@ def _as_hwc(array: np.ndarray, dataformats: str) -> np.ndarray:
 
 
 def image(tag: str, pixels: Any, dataformats: str = "CHW", rescale: float = 1.0) -> bytes:
-    """A picture: bytes as they are, other numbers from 0 to 1."""
+    """A picture: bytes unchanged, other numbers from 0 to 1."""
     array = to_numpy(pixels)
     if array.dtype != np.uint8:
         array = np.clip(array.astype(np.float64) * 255.0, 0, 255).astype(np.uint8)
@@ -169,7 +169,7 @@ def _parameter(value: Any) -> tuple[bytes, int]:
 def hparams(
     values: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list[Any]] | None = None
 ) -> tuple[bytes, bytes, bytes]:
-    """Three summaries: which hyperparameters and metrics there are, the values of this run, and its end."""
+    """Three summaries: the hyperparameters and metrics, the values of this run, and its end."""
     infos, start = b"", b""
     for name, value in values.items():
         if value is None:

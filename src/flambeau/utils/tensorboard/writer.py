@@ -340,7 +340,7 @@ class SummaryWriter:
         if input_to_model is None:
             raise ArgumentError("add_graph: needs input_to_model, on which the model is run")
         was_training = model.training
-        model.eval()  # running it must not change it
+        model.eval()  # tracing must not change it
         try:
             data, nodes = graph(model, input_to_model)
         finally:

@@ -1,1 +1,1 @@
-"""Modules whose intermediate results are computed again in backward."""
+"""Activation checkpointing: modules whose intermediate results are recomputed in backward."""

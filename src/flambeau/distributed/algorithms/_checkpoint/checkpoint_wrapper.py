@@ -1,4 +1,4 @@
-"""Modules whose intermediate results are computed again in backward, or kept on the CPU until then."""
+"""Activation checkpointing and offloading: modules whose intermediate results are recomputed, or kept on the CPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PREFIX = "_checkpoint_wrapped_module."
 
 
 class CheckpointImpl(enum.Enum):
-    """Which of utils.checkpoint's ways is taken."""
+    """The implementation of utils.checkpoint to use."""
 
     REENTRANT = enum.auto()
     NO_REENTRANT = enum.auto()
 
 
 class ActivationWrapper(Module):
-    """A module inside another that changes what its forward keeps. Names in state_dict() stay those of the inner module."""
+    """A wrapper that changes what the inner module saves in forward. state_dict() keeps the inner module's names."""
 
     def __init__(self, mod: Module) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ActivationWrapper(Module):
 
 
 class OffloadWrapper(ActivationWrapper):
-    """What forward keeps is on the CPU until backward."""
+    """Keeps what forward saves on the CPU until backward."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with save_on_cpu(pin_memory=False):
@@ -65,7 +65,7 @@ class OffloadWrapper(ActivationWrapper):
 
 
 class CheckpointWrapper(ActivationWrapper):
-    """What forward keeps is its arguments; backward runs it again."""
+    """Saves only the arguments of forward; backward runs it again."""
 
     def __init__(
         self, mod: Module, checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
@@ -78,7 +78,8 @@ class CheckpointWrapper(ActivationWrapper):
         inner = self._checkpoint_wrapped_module
         if self._function is not None:
             return self._function(inner, *args, **self._options, **kwargs)
-        if self.checkpoint_impl == CheckpointImpl.REENTRANT and kwargs:  # that one takes positional arguments only
+        # the reentrant one takes positional arguments only
+        if self.checkpoint_impl == CheckpointImpl.REENTRANT and kwargs:
             names = list(kwargs)
 
             def run(*values: Any) -> Any:
@@ -114,7 +115,7 @@ def apply_activation_checkpointing(
         def wanted(module: Module) -> bool:
             return policy(module=module, recurse=False, nonwrapped_numel=-1)
 
-    done: dict[int, Module] = {}  # a module may be in several places
+    done: dict[int, Module] = {}  # a module may occur several times
 
     def wrap(parent: Module) -> None:
         for name, child in list(parent.named_children()):

@@ -109,7 +109,7 @@ class PowerSGDState:
 
 
 def _orthogonalize(matrix: Tensor, epsilon: float) -> None:
-    """Gram-Schmidt on the columns, in place; cheap and exact enough for the few columns there are."""
+    """Gram-Schmidt on the columns, in place; fast and accurate enough for few columns."""
     for i in range(matrix.shape[1]):
         column = matrix[:, i : i + 1]
         norm = column.norm()
@@ -165,9 +165,9 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
     ps = [m @ q for m, q in zip(matrices, qs, strict=True)]
 
     def finish() -> Tensor:
-        """The rest, when the result is wanted: P is averaged, then Q, then both are multiplied."""
+        """The rest, when the result is needed: averages P, then Q, then multiplies both."""
         with fb.no_grad():
-            _mean(ps, group, 1)  # the columns are normalized, so the sum is as good as the mean
+            _mean(ps, group, 1)  # the columns are normalized, so the sum works as well as the mean
             for p in ps:
                 _orthogonalize(p, epsilon)
             for k, (m, p) in enumerate(zip(matrices, ps, strict=True)):
@@ -176,7 +176,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
             for m, p, q in zip(matrices, ps, qs, strict=True):
                 m.copy_(p @ q.t())
             if before is not None:
-                # What this process did not get across: its gradient minus what all now take it to be.
+                # The approximation error: this process's gradient minus the common approximation.
                 state.error_dict[index] = before.sub_(buffer)
                 for g, kept in zip(grads, _parts(state.error_dict[index], grads), strict=True):
                     if not state.is_worth(g):

@@ -1,4 +1,4 @@
-"""Attention over sequences that are cut over processes, and functions on the parts of DTensors."""
+"""Attention over sharded sequences, and functions on the parts of DTensors."""
 
 from flambeau._registry.names import package_dir as _package_dir
 from flambeau.distributed.tensor.experimental._attention import context_parallel

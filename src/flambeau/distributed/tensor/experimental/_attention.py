@@ -1,12 +1,13 @@
 """Attention where each process has a part of the sequence.
 
 Note [Ring attention]
-Queries stay; keys and values of the other processes come by, in one gathering or one after another around a ring. Of each
-block the kernel gives results and log-sum-exp, and blocks are merged by these. Backward meets the blocks again with the
-final log-sum-exp, which gives each block's exact share; gradients of keys and values are summed where they belong.
+Queries stay; keys and values of the other processes are received, gathered at once or one after another around a ring.
+The kernel returns results and log-sum-exp per block, by which blocks are merged. Backward visits the blocks again with
+the final log-sum-exp, which gives each block's exact share; gradients of keys and values are summed in their processes.
 
-A causal mask would let the last process work most. So the sequence of n processes is cut into 2 n pieces, and process r has
-the pieces r and 2 n - 1 - r: of each pair of pieces it is known whether all, none or the lower half is seen.
+A causal mask would give the last process the most work. So the sequence of n processes is split into 2 n pieces, and
+process r has the pieces r and 2 n - 1 - r: for each pair of pieces it is known whether all, none or the lower half is
+visible.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from flambeau.nn.functional import _attention as attention
 
 
 class _Options:
-    """How parts of the sequence are laid out and meet."""
+    """How parts of the sequence are distributed and exchanged."""
 
     def __init__(self) -> None:
         self.enable_load_balance = True
@@ -37,13 +38,13 @@ _cp_options = _Options()
 
 
 def set_rotate_method(rotate_method: str) -> None:
-    """How keys and values come by: "allgather", all at once, or "alltoall", one after another, in less memory."""
+    """How keys and values are exchanged: "allgather", all at once, or "alltoall", one after another, in less memory."""
     if rotate_method not in ("allgather", "alltoall"):
         raise ArgumentError(f"set_rotate_method: expected 'allgather' or 'alltoall', got {rotate_method!r}")
     _cp_options.rotate_method = rotate_method
 
 
-# ---- cutting and joining ---------------------------------------------------------------------------------------------
+# ---- splitting and joining -------------------------------------------------------------------------------------------
 
 
 def _balanced(length: int, count: int) -> bool:
@@ -53,7 +54,7 @@ def _balanced(length: int, count: int) -> bool:
 
 
 def _pieces_of(rank: int, count: int, balanced: bool) -> list[int]:
-    """The numbers of the pieces that a process has."""
+    """The indices of a process's pieces."""
     return [rank, 2 * count - 1 - rank] if balanced else [rank]
 
 
@@ -71,7 +72,7 @@ def _context_parallel_shard(mesh: Any, buffers: Sequence[Tensor], seq_dims: Sequ
 
 
 def context_parallel_unshard(mesh: Any, buffers: Sequence[Tensor], seq_dims: Sequence[int], load_balancer: Any = None) -> list[Tensor]:
-    """The whole of tensors that processes have in parts, such as the output of a model, in all of them."""
+    """The whole of sharded tensors, such as the output of a model, in all processes."""
     if load_balancer is not None:
         raise ArgumentError("context_parallel_unshard: load_balancer is not supported; leave it at None")
     count, wholes = mesh.size(), []
@@ -91,14 +92,14 @@ def context_parallel_unshard(mesh: Any, buffers: Sequence[Tensor], seq_dims: Seq
 
 
 class _Context:
-    """The mesh that a context_parallel block works on."""
+    """The mesh of a context_parallel block."""
 
     def __init__(self, mesh: Any, balanced: bool) -> None:
         self.group, self.rank, self.count = mesh.get_group(), mesh.get_local_rank(), mesh.size()
         self.balanced = balanced
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Any, dropout_p: float, causal: bool, scale: float) -> Tensor:
-        """Stands for scaled_dot_product_attention."""
+        """Replaces scaled_dot_product_attention."""
         op = "scaled_dot_product_attention"
         if mask is not None or dropout_p > 0:
             raise ArgumentError(f"{op}: under context_parallel attn_mask and dropout_p are not supported; pass is_causal=True")
@@ -114,7 +115,7 @@ class _Context:
         return result.view(*query.shape[:-1], value.shape[-1])
 
     def pairs(self, source: int, causal: bool, length: int) -> Iterator[tuple[slice, slice, bool]]:
-        """Which queries meet which keys of a process, and whether under a causal mask."""
+        """The pairs of queries and keys of a process to compute, and whether under a causal mask."""
         if not causal:
             yield slice(0, length), slice(0, length), False
             return
@@ -126,7 +127,7 @@ class _Context:
                     yield slice(i * size, (i + 1) * size), slice(j * size, (j + 1) * size), a == b
 
     def blocks(self, tensors: list[Tensor], travelling: list[Tensor]) -> Iterator[tuple[int, list[Tensor]]]:
-        """The tensors of all processes, one process after another. What is in `travelling` goes along, and is summed."""
+        """The tensors of all processes, one process after another. `travelling` is passed along, and summed."""
         if _cp_options.rotate_method == "allgather":
             parts = [[fb.empty_like(t) for _ in range(self.count)] for t in tensors]
             for t, places in zip(tensors, parts, strict=True):
@@ -140,7 +141,7 @@ class _Context:
         here, along = list(tensors), [fb.zeros_like(t) for t in travelling]
         for step in range(self.count):
             arriving: list[Any] = []
-            if step + 1 < self.count:  # the next ones come while these are used
+            if step + 1 < self.count:  # the next ones arrive while these are used
                 arriving = self._pass_on(here)
             yield (self.rank - step) % self.count, [*here, *along]
             along_next = self._pass_on(along)

@@ -1,4 +1,4 @@
-"""Cross entropy of scores whose classes are cut over processes, without gathering them."""
+"""Cross entropy of scores whose classes are sharded over processes, without gathering them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def loss_parallel() -> Iterator[None]:
 def cut_cross_entropy(
     input: DTensor, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float
 ) -> DTensor | None:
-    """The loss, or None where the classes are not cut or loss_parallel() is not on."""
+    """The loss, or None if the classes are not sharded or loss_parallel() is off."""
     axis = 0 if input.ndim == 1 else 1
     cuts = [d for d, placement in enumerate(input._placements) if isinstance(placement, Shard) and placement.dim == axis]
     if not _active.depth or not cuts:

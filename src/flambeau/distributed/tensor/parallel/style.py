@@ -36,7 +36,7 @@ class ParallelStyle(ABC):
     def _apply(self, module: Module, device_mesh: Any) -> Module: ...
 
     def _place(self, module: Module, mesh: Any, placements: dict[str, Placement]) -> None:
-        """Distributes the parameters of one module; those that are not named are replicated."""
+        """Distributes the parameters of one module; unnamed ones are replicated."""
         for key, p in list(module._parameters.items()):
             if p is None or isinstance(p, DTensor):
                 continue
@@ -45,7 +45,7 @@ class ParallelStyle(ABC):
 
 
 def _taken(value: Any, mesh: Any, layout: Placement | None, wanted: Placement | None) -> Any:
-    """A tensor as a DTensor of one layout, moved to another; other values as they are."""
+    """Converts a tensor to a DTensor of one layout and redistributes it to another; other values are unchanged."""
     if not isinstance(value, Tensor) or layout is None:
         return value
     if not isinstance(value, DTensor):

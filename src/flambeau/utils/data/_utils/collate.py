@@ -1,4 +1,4 @@
-"""Samples into batches: by type of the sample, with a table that users can extend."""
+"""Collates samples into batches: by type of the sample, with a table that users can extend."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _like_mapping(example: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
-    """A mapping of the example's class, which may carry more than its items; a dict if it cannot be made from one."""
+    """A mapping of the example's class, which may have more state than items; a dict if that is impossible."""
     try:
         if isinstance(example, MutableMapping):
             clone = copy.copy(example)
@@ -88,7 +88,7 @@ def collate(
     if collate_fn_map is not None:
         if kind in collate_fn_map:
             return collate_fn_map[kind](batch, collate_fn_map=collate_fn_map)
-        if kind is tuple:  # the usual sample: not worth the questions below
+        if kind is tuple:  # the usual sample: skips the checks below
             return [collate(column, collate_fn_map=collate_fn_map) for column in _columns(batch)]
         for known, function in collate_fn_map.items():
             if isinstance(first, known):
@@ -124,7 +124,7 @@ def _columns(batch) -> list[Any]:
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    """Stacks tensors; in a worker process straight into shared memory."""
+    """Stacks tensors; in a worker process directly into shared memory."""
     try:
         if worker.in_process() and (room := _shared_room(batch)) is not None:
             return fb.stack(batch, 0, out=room)
@@ -140,7 +140,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
 
 
 def _shared_room(batch):
-    """Where the stacked batch goes; None when it has a gradient, several dtypes, or nothing in it."""
+    """The destination of the stacked batch; None if it requires gradients, has several dtypes, or is empty."""
     first = batch[0]
     dtype = first.dtype
     if not first.numel() or any(t.requires_grad or t.dtype is not dtype for t in batch):

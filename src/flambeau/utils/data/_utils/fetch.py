@@ -14,7 +14,7 @@ from flambeau.utils.data.dataset import StackDataset, Subset, TensorDataset
 
 
 def _rows_of(dataset: Any) -> tuple[Any, list[Any]] | None:
-    """(tensors, maps from an index to the next) when samples are rows of tensors, and nothing else is done to them."""
+    """(tensors, maps from an index to the next) if samples are unprocessed rows of tensors."""
     maps: list[Any] = []
     while type(dataset) is Subset:
         maps.append(dataset.indices)
@@ -25,7 +25,7 @@ def _rows_of(dataset: Any) -> tuple[Any, list[Any]] | None:
 
 
 def _loads_at_once(dataset: Any) -> bool:
-    """Whether a class of the user's own loads a whole batch; ours only pass that on."""
+    """Whether a user's class loads a whole batch; ours only delegate."""
     if type(dataset) is Subset:
         return _loads_at_once(dataset.dataset)
     if type(dataset) is StackDataset:
@@ -52,7 +52,7 @@ class MapFetcher:
     def __call__(self, number: int, order: Any) -> Any:
         if self.rows is not None and (index := self._positions(order)) is not None:
             return self._rows(index)
-        # Rows draw no numbers, so that the generators can be left alone.
+        # Rows draw no random numbers, so that the generators need not be saved.
         dataset, begin = self.dataset, self.samples.begin if self.rows is None else self.samples.remember
         self.samples.enter()
         if not self.batched:
@@ -69,7 +69,7 @@ class MapFetcher:
         return self.collate(loaded)
 
     def _positions(self, order: Any) -> fb.Tensor | None:
-        """The rows of an order as a tensor; None for what is not plain numbers, which __getitem__ deals with."""
+        """The rows of an order as a tensor; None if they are not plain numbers, which __getitem__ handles."""
         assert self.rows is not None
         for known in self.rows[1]:
             order = [known[i] for i in order]
@@ -77,7 +77,7 @@ class MapFetcher:
         return fb.tensor(order) if plain and max(order) < len(self.rows[0][0]) else None
 
     def _rows(self, index: fb.Tensor) -> list[Any]:
-        """What stacking the rows one by one would give."""
+        """The result of stacking the rows one by one."""
         assert self.rows is not None
         tensors = self.rows[0]
         if not worker.in_process():

@@ -1,7 +1,7 @@
-"""The default generators of flambeau, the module random and NumPy: seeded for a sample, saved and put back.
+"""The default generators of flambeau, the module random and NumPy: seeded for a sample, saved and restored.
 
-Only what the libraries document is used: `random.seed`, `numpy.random.seed` and the functions for states. The three streams
-have nothing in common, since each library makes its state of a seed in its own way.
+Only documented functions are used: `random.seed`, `numpy.random.seed` and the functions for states. The three streams
+are independent, since each library derives its state from a seed in its own way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def seed_sample(seed: int, index: int) -> None:
     random.seed(mixed)
     np.random.seed(mixed & 0xFFFFFFFF)
     current = np.random.get_bit_generator()  # type: ignore[attr-defined]  # public, but not in the stub
-    if type(current) is not np.random.MT19937:  # then seed() leaves a second normal number where it is
+    if type(current) is not np.random.MT19937:  # then seed() does not reset a cached second normal number
         np.random.set_state({**np.random.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
 
 
@@ -34,7 +34,7 @@ def save() -> Any:
 
 
 def restore(saved: Any) -> None:
-    """Puts back what save() gave."""
+    """Restores what save() returned."""
     import numpy as np
 
     ours, python, numpy = saved

@@ -1,4 +1,4 @@
-"""One epoch of a DataLoader: which batch is loaded when, by whom, and in which order batches come out."""
+"""One epoch of a DataLoader: schedules the loading of batches, and the order in which they are returned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flambeau.utils.data._utils.worker import Loop
 from flambeau.utils.data.distributed import DistributedSampler
 
 _END = object()
-# These draw from flambeau's generators only, so that no other state belongs to an epoch.
+# These use flambeau's generators only, so that no other state belongs to an epoch.
 _OURS = (
     samplers.SequentialSampler, samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler,
     DistributedSampler,
@@ -30,7 +30,7 @@ _OURS = (
 
 @dataclass
 class Recipe:
-    """What a worker needs to know of a DataLoader; it is sent to worker processes."""
+    """The settings that a worker needs from a DataLoader; sent to worker processes."""
 
     dataset: Any
     collate: Callable[..., Any]
@@ -43,13 +43,13 @@ class Recipe:
     threads: bool
 
     def fetcher(self, seed: int, everywhere: bool = True) -> Any:
-        """Where the batches of an epoch come from; `everywhere`: samples find the default generators seeded."""
+        """The source of an epoch's batches; `everywhere`: seeds the default generators for each sample."""
         if self.iterable:
             return IterableFetcher(self.dataset, self.collate, self.batch_size, self.drop_last)
         return MapFetcher(self.dataset, self.collate, self.batched, seeding.Samples(seed, everywhere))
 
     def start_epoch(self, seed: int, own_seed: int) -> Any:
-        """Seeds the worker; gives the function that makes its fetcher, to be called after worker_init_fn."""
+        """Seeds the worker; returns the function that creates its fetcher, to be called after worker_init_fn."""
         if not self.threads:
             seeding.seed_process(own_seed)
         return functools.partial(self.fetcher, seed, not self.threads)
@@ -76,7 +76,7 @@ class Borrowed:
         self._index_sampler, self._iterable = loader._index_sampler, bool(loader._dataset_kind)
         self.timeout, self.in_order = getattr(loader, "timeout", 0), getattr(loader, "in_order", True)
         self.prefetch_factor = getattr(loader, "prefetch_factor", None) or 2
-        # Its workers belong to the iterator: there is nobody to keep them.
+        # Its workers belong to the iterator and cannot be kept.
         self.persistent_workers, self.progress, self._progress = False, False, None
         self._context = getattr(loader, "multiprocessing_context", None)
         self._collate, self._drop_last = loader.collate_fn, getattr(loader, "drop_last", False)
@@ -97,7 +97,7 @@ class Borrowed:
 
 
 def _orders(order: Any, following: Iterator[Any]) -> Iterator[Any]:
-    """An order and those that follow it; iter() is not called again, since some samplers start anew then."""
+    """An order and those that follow it; iter() is not called again, since some samplers then restart."""
     while order is not _END:
         yield order
         order = next(following, _END)
@@ -123,7 +123,7 @@ class Plan:
         self.start = self._state()
         self.seed = samplers.draw_seed(loader.generator)
         orders: Iterator[Any] = iter(loader._index_sampler)
-        # The first order is made now: samplers draw their numbers then, and this is the moment whose state we know.
+        # The first order is made now: samplers draw their numbers then, and the current state is known.
         self.numbered: Iterator[tuple[int, Any]] = enumerate(_orders(next(orders, _END), orders))
         if resume is not None:
             done = set(resume["ahead"])
@@ -131,7 +131,7 @@ class Plan:
             if not loader._iterable:
                 self.numbered = itertools.islice(self.numbered, self.skip, None)
                 self.numbered = ((n, order) for n, order in self.numbered if n not in done)
-            # The default generator is the program's, which has gone on since the epoch began.
+            # The default generator is the program's, which has advanced since the epoch began.
             fb.default_generator.set_state(now["default"])
             self._set_foreign(now)
 
@@ -172,7 +172,7 @@ class Progress:
 
     def __init__(self, start: dict[str, Any], resume: dict[Any, Any] | None) -> None:
         self.start, self.ended = start, False
-        self.delivered: int = resume["batches"] if resume else 0  # all batches below this number have been given out
+        self.delivered: int = resume["batches"] if resume else 0  # all batches below this number have been returned
         self.ahead: set[int] = set(resume["ahead"] if resume else ())  # and these above it
 
     def deliver(self, number: int) -> None:
@@ -183,7 +183,7 @@ class Progress:
             self.delivered += 1
 
     def state(self) -> dict[str, Any]:
-        """What a later run needs to go on after the batch that was given out last."""
+        """The state for a later run to continue after the last returned batch."""
         return {"batches": self.delivered, "ahead": sorted(self.ahead), "random": self.start}
 
 
@@ -201,7 +201,7 @@ class Epoch:
         self.counted = loader._iterable  # numbers have gaps where a worker had nothing left
         self.length = functools.partial(len, loader._index_sampler)
         self.bar = loader._progress_bar(self.progress.delivered + len(self.progress.ahead)) if loader.progress else None
-        # An iterable dataset may give more than it promised, as happens when workers do not share it out.
+        # An iterable dataset may return more than it promised, as happens if workers do not split it.
         self.expected, self.given = loader._expected_length(), 0
         self._dataset, self._num_workers = loader.dataset, loader.num_workers
         self._pin = functools.partial(pin_all, device=loader.pin_memory_device or None) if getattr(loader, "_pins", bool)() else None
@@ -209,7 +209,7 @@ class Epoch:
 
     @staticmethod
     def known(loader: Any) -> Any:
-        """The loader itself, or what stands for an object of another class."""
+        """The loader itself, or a substitute for an object of another class."""
         return loader if hasattr(loader, "_recipe") else Borrowed(loader)
 
     def __iter__(self) -> Iterator[Any]:
@@ -256,14 +256,14 @@ class Epoch:
 
 
 class LocalEpoch(Epoch):
-    """Batches loaded in the main process, when they are asked for."""
+    """Batches loaded in the main process, on demand."""
 
     def __init__(self, loader: Any, resume: dict[Any, Any] | None = None) -> None:
         loader = self.known(loader)
         super().__init__(loader, resume)
         self.isolated = not loader._iterable
         self.fetch = loader._recipe().fetcher(self.plan.seed)
-        # Rows of tensors need no random numbers: nothing to keep apart.
+        # Rows of tensors need no random numbers: no state to separate.
         self.isolated &= getattr(self.fetch, "rows", None) is None
         if resume is not None and loader._iterable:
             for number, order in itertools.islice(self.plan.numbered, resume["batches"]):
@@ -320,7 +320,7 @@ class PooledEpoch(Epoch):
         self.pool.close()
 
     def _fill(self) -> None:
-        """Keeps prefetch_factor batches per worker on order."""
+        """Keeps prefetch_factor batches per worker ordered."""
         while self.active and len(self.outstanding) < self.prefetch * len(self.active):
             task = next(self.plan.numbered, None)
             if task is None:
@@ -331,7 +331,7 @@ class PooledEpoch(Epoch):
             self.pool.submit(worker, ("batch", *task))
 
     def _choose(self) -> int:
-        """In turn; without an order to keep, whoever has least to do."""
+        """In turn; without an order to keep, the worker with the fewest orders."""
         if not self.in_order:
             return min(self.active, key=self.load.__getitem__)
         self.turn += 1
@@ -364,7 +364,7 @@ class PooledEpoch(Epoch):
         try:
             answer = self.pool.receive(self.timeout or None)
         except BaseException:
-            self.pool.close()  # interrupted, or a worker has died: nothing that comes after could be trusted
+            self.pool.close()  # interrupted, or a worker has died: later batches could not be trusted
             raise
         if answer is None:
             self.pool.close()
@@ -374,7 +374,7 @@ class PooledEpoch(Epoch):
             )
         worker, (epoch, number, kind, value) = answer
         if epoch != self.epoch:
-            return  # of an epoch that was broken off
+            return  # from an aborted epoch
         self.load[worker] -= 1
         self.arrived[number] = (kind, value)
         if kind == "end" and worker in self.active:

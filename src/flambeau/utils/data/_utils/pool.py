@@ -1,4 +1,4 @@
-"""Workers as the parent sees them: processes with a pipe each way, or threads."""
+"""Workers in the parent: processes with a pipe in each direction, or threads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 from flambeau.errors import StateError
 from flambeau.utils.data._utils.worker import Loop, pack, run_process, unpack
 
-_LOOK = 1.0  # seconds between looks whether workers are alive
-_GRACE = 2.0  # seconds that a worker has to finish its sample before it is terminated
+_LOOK = 1.0  # seconds between checks whether workers are alive
+_GRACE = 2.0  # seconds for a worker to finish its sample before it is terminated
 
 
 class ProcessPool:
@@ -46,7 +46,7 @@ class ProcessPool:
         except BaseException as error:
             self.close()
             for process in self.processes:
-                process.close()  # nobody has seen them: their descriptors go at once
+                process.close()  # never used: their descriptors are closed at once
             if not forked and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
                 warnings.warn(
                     "Got pickle error when attempting to start a worker process: with this start method the dataset, collate_fn "
@@ -86,7 +86,7 @@ class ProcessPool:
         self.results.append(receive)
 
     def submit(self, number: int, order: Any) -> None:
-        """Sends an order; it waits here while the worker's pipe is full, so that nobody blocks."""
+        """Sends an order; waits here while the worker's pipe is full, so that neither side deadlocks."""
         self.waiting[number].append(pack(order))
         self._flush(number)
 
@@ -100,7 +100,7 @@ class ProcessPool:
             queued.popleft()
 
     def receive(self, timeout: float | None) -> tuple[int, tuple[Any, ...]] | None:
-        """The next answer of any worker with its number; None when the time is over."""
+        """The next answer of any worker with its number; None after the timeout."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _LOOK if end is None else min(_LOOK, end - time.monotonic())
@@ -121,7 +121,7 @@ class ProcessPool:
             self._died(number)
         try:
             answer = unpack(message)
-        except StateError:  # the batch's memory has gone with its worker
+        except StateError:  # the batch's memory was lost with its worker
             self.processes[number].join(_GRACE)
             if self.processes[number].is_alive():
                 raise
@@ -145,7 +145,7 @@ class ProcessPool:
         raise RuntimeError(f"DataLoader worker {number} (pid {pid}) {what}")
 
     def close(self) -> None:
-        """Ends the workers and waits for them: first asks, then terminates, then kills."""
+        """Ends the workers and waits for them: asks, then terminates, then kills."""
         if self.closed:
             return
         self.closed = True
@@ -189,14 +189,14 @@ class ThreadPool:
         self.orders[number].put(order)
 
     def receive(self, timeout: float | None) -> tuple[int, tuple[Any, ...]] | None:
-        """The next answer of any worker with its number; None when the time is over."""
+        """The next answer of any worker with its number; None after the timeout."""
         try:
             return self.results.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def close(self) -> None:
-        """Tells the threads to end after the sample they are at."""
+        """Tells the threads to end after their current sample."""
         if not self.closed:
             self.closed = True
             for orders in self.orders:

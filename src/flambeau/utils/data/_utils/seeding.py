@@ -1,4 +1,4 @@
-"""Random state of a sample: a function of the epoch's seed and the sample's index, whoever loads it."""
+"""Random state of a sample: a function of the epoch's seed and the sample's index, whichever process loads it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import flambeau as fb
 from flambeau import _C
 from flambeau.utils.data._utils import generators
 
-_current = threading.local()  # .sample: the Samples that load on this thread
+_current = threading.local()  # .sample: the Samples loading on this thread
 _MASK = (1 << 63) - 1
 
 
 def seed_process(seed: int) -> None:
-    """Seeds flambeau, the module random and NumPy for a worker process, as its worker_init_fn finds them."""
+    """Seeds flambeau, the module random and NumPy for a worker process, before its worker_init_fn."""
     import numpy as np
 
     fb.default_generator.manual_seed(seed & _MASK)
@@ -40,11 +40,11 @@ class Samples:
         self._set = generators.seed_sample if everywhere else None
 
     def enter(self) -> None:
-        """The samples that this thread loads from now on are these."""
+        """Makes these the samples that this thread loads."""
         _current.sample = self
 
     def begin(self, index: Any, position: int) -> None:
-        """Puts the random state of a sample in place; one whose index is no number has that of its position."""
+        """Sets the random state of a sample; one whose index is not a number gets that of its position."""
         if type(index) is int:
             self.index = index
         else:
@@ -53,7 +53,7 @@ class Samples:
             self._set(self.seed, self.index)
 
     def remember(self, index: Any, position: int) -> None:
-        """Notes which sample it is and leaves the default generators alone."""
+        """Records the current sample without touching the default generators."""
         try:
             self.index = operator.index(index)
         except TypeError:
@@ -62,7 +62,7 @@ class Samples:
 
 @contextlib.contextmanager
 def preserved() -> Any:
-    """Puts the generators of flambeau, random and NumPy back afterwards."""
+    """Restores the generators of flambeau, random and NumPy afterwards."""
     outer = getattr(_current, "sample", None)
     saved = generators.save()
     try:

@@ -1,4 +1,4 @@
-"""What runs in a worker: it takes orders, loads batches, and sends them or its errors back."""
+"""The worker: receives orders, loads batches, and returns them or its errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import flambeau as fb
 
-# A pipe that is ready takes this much without waiting (PIPE_BUF is 4096); longer messages go through shared memory.
+# A ready pipe accepts this much without blocking (PIPE_BUF is 4096); longer messages use shared memory.
 _SHORT = 3500
-_PATIENCE = 2.0  # seconds between looks whether the parent is still there
+_PATIENCE = 2.0  # seconds between checks whether the parent is alive
 
 _local = threading.local()
 _process = False
@@ -58,39 +58,40 @@ def get_worker_info() -> Any:
 
 
 def in_process() -> bool:
-    """Whether this is a worker process, whose batches travel through shared memory."""
+    """Whether this is a worker process, whose batches are sent through shared memory."""
     return _process
 
 
 class WorkerError:
-    """An exception of a worker, ready to be raised in the parent with the worker's traceback."""
+    """A worker's exception, to be raised in the parent with the worker's traceback."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind, self.name, self.where = type(error), type(error).__name__, where
         if not isinstance(error, Exception):
-            self.kind = RuntimeError  # an exit of the worker is a failure here
+            self.kind = RuntimeError  # an exit of the worker counts as a failure
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
-        """Raises an exception of the same class where it can be made from a text, else a RuntimeError."""
+        """Raises an exception of the same class if it can be created from a text, else a RuntimeError."""
         message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(_Message(message) if issubclass(self.kind, KeyError) else message)
-            if message not in str(error):  # a class that words its own text
+            if message not in str(error):  # a class with its own text
                 error.add_note(message)
-        except Exception:  # it wants other arguments, or its text cannot be made
+        except Exception:  # it needs other arguments, or its text cannot be created
             error = RuntimeError(message)
         try:
             raise error
         finally:
-            del error  # else the exception holds this frame, which holds it, and workers wait for the collector
+            # otherwise the exception holds this frame, which holds it, and workers wait for the garbage collector
+            del error
 
     def __reduce__(self) -> Any:
         return _rebuilt, (_names(self.kind), self.name, self.where, self.text)
 
 
 class _Message(str):
-    """A text that KeyError shows as it is, with its lines."""
+    """A text that KeyError shows unquoted, with its line breaks."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -109,7 +110,7 @@ def _rebuilt(names, shown, where, text):
         for part in name.split("."):
             found = getattr(found, part, None)  # a class made within a function is not found
         if isinstance(found, type) and issubclass(found, Exception):
-            error.kind = found if found is not Exception else RuntimeError  # which says no more than it has to
+            error.kind = found if found is not Exception else RuntimeError  # which is no less specific
             break
     return error
 
@@ -118,7 +119,7 @@ def _rebuilt(names, shown, where, text):
 
 
 def pack(value: Any) -> bytes:
-    """A message that a ready pipe takes at once; tensors and long messages are in shared memory."""
+    """A message that a ready pipe accepts at once; tensors and long messages are in shared memory."""
     from multiprocessing.reduction import ForkingPickler
 
     from flambeau.multiprocessing.reductions import copying, empty_shared
@@ -171,7 +172,7 @@ class Loop:
         self.epoch = 0
 
     def handle(self, order: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Answers an order: (epoch, number, kind, value), nothing for the beginning of an epoch."""
+        """Handles an order and returns (epoch, number, kind, value), or nothing for the start of an epoch."""
         try:
             if order[0] == "epoch":
                 _, self.epoch, seed = order
@@ -181,12 +182,12 @@ class Loop:
             if self.broken is not None:
                 return self.epoch, number, "error", self.broken
             return self.epoch, number, "batch", self.fetch(number, wanted)
-        except BaseException as error:  # sys.exit() in a sample too: a thread that ended would be waited for
+        except BaseException as error:  # includes sys.exit() in a sample: an ended thread would be waited for
             if isinstance(error, StopIteration) and getattr(self.fetch, "ends", False):
                 return self.epoch, order[1], "end", None
             wrapped = WorkerError(error, self.where)
             if order[0] == "epoch":
-                self.broken = wrapped  # said when the first batch is asked for
+                self.broken = wrapped  # reported when the first batch is requested
                 return None
             return self.epoch, order[1], "error", wrapped
 
@@ -205,8 +206,8 @@ def run_process(make_loop: Callable[[], Loop], orders: Any, results: Any, stale:
     from flambeau.multiprocessing import _arena
 
     _process = True
-    _arena.arena.heirs = False  # the parent tells a worker to end when it wants no more batches
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business, which then ends the workers
+    _arena.arena.heirs = False  # the parent tells a worker to end when it needs no more batches
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends the workers
     for end in stale:
         end.close()
     fb.set_num_threads(1)
