@@ -1,12 +1,12 @@
 #include "backend/gpu/cuda/api.h"
 
-#include <dlfcn.h>
 #include <glob.h>
 
 #include <cstdlib>
 #include <vector>
 
 #include "backend/gpu/driver.h"
+#include "backend/gpu/library.h"
 #include "base/error.h"
 
 namespace fb::gpu::cuda {
@@ -15,11 +15,6 @@ namespace {
 std::string environment(const char* name) {
     const char* value = std::getenv(name);
     return value ? value : "";
-}
-template <class F>
-bool load(void* library, const char* name, F*& function) {
-    function = reinterpret_cast<F*>(dlsym(library, name));
-    return function != nullptr;
 }
 
 struct Loaded {
@@ -30,17 +25,16 @@ Loaded open() {
     Loaded found;
     std::string path = environment("FLAMBEAU_CUDA");
     if (path.empty()) path = "libcuda.so.1";
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        found.why = dlerror();
+    Library library(path);
+    if (!library.error().empty()) {
+        found.why = library.error();
         return found;
     }
     auto* a = new Api;
     a->library = path;
-    bool whole = true;
     // Functions whose meaning has changed carry a version number.
-#define LOAD(name) whole &= load(library, "cu" #name, a->name)
-#define LOAD_V2(name) whole &= load(library, "cu" #name "_v2", a->name)
+#define LOAD(name) library.find("cu" #name, a->name)
+#define LOAD_V2(name) library.find("cu" #name "_v2", a->name)
     LOAD(Init), LOAD(DriverGetVersion), LOAD(DeviceGetCount), LOAD(DeviceGet), LOAD(DeviceGetName);
     LOAD_V2(DeviceTotalMem), LOAD(DeviceGetAttribute), LOAD(DevicePrimaryCtxRetain), LOAD(CtxSetCurrent);
     LOAD_V2(MemAlloc), LOAD_V2(MemFree), LOAD_V2(MemcpyHtoDAsync), LOAD_V2(MemcpyDtoHAsync), LOAD_V2(MemcpyDtoDAsync);
@@ -49,7 +43,7 @@ Loaded open() {
     LOAD_V2(EventDestroy), LOAD(ModuleLoadData), LOAD(ModuleGetFunction), LOAD(LaunchKernel), LOAD(GetErrorName);
 #undef LOAD
 #undef LOAD_V2
-    if (!whole) {
+    if (!library.complete()) {
         found.why = path + " lacks functions of CUDA's driver API";
         return found;
     }
@@ -98,17 +92,16 @@ Compiler open_compiler() {
     }
     Compiler c;
     for (const std::string& path : paths) {
-        void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (!library) {
-            c.why += std::string(dlerror()) + "\n";
+        Library library(path);
+        if (!library.error().empty()) {
+            c.why += library.error() + "\n";
             continue;
         }
-        bool whole = true;
-#define LOAD(name) whole &= load(library, "nvrtc" #name, c.name)
+#define LOAD(name) library.find("nvrtc" #name, c.name)
         LOAD(Version), LOAD(CreateProgram), LOAD(CompileProgram), LOAD(GetProgramLogSize), LOAD(GetProgramLog);
         LOAD(GetCUBINSize), LOAD(GetCUBIN), LOAD(GetPTXSize), LOAD(GetPTX), LOAD(DestroyProgram);
 #undef LOAD
-        if (whole) return c;
+        if (library.complete()) return c;
         c.why += path + " lacks functions of NVRTC\n";
     }
     c.Version = nullptr;

@@ -1,11 +1,10 @@
 #include "backend/gpu/opencl/api.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 
 #include "backend/gpu/driver.h"
+#include "backend/gpu/library.h"
 #include "base/error.h"
 
 namespace fb::gpu {
@@ -20,23 +19,16 @@ struct Search {
     std::string why;
 };
 
-template <class F>
-bool load(void* library, const char* name, F*& function) {
-    function = reinterpret_cast<F*>(dlsym(library, (std::string("cl") + name).c_str()));
-    return function != nullptr;
-}
-
 // Returns nullptr, and adds a line to `why`, if the library cannot be used.
 const Api* open(const std::string& path, std::string& why) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        why += std::string(dlerror()) + "\n";
+    Library library(path);
+    if (!library.error().empty()) {
+        why += library.error() + "\n";
         return nullptr;
     }
     auto* api = new Api;  // lives as long as the process, like the objects created with it
     api->library = path;
-    bool whole = true;
-#define LOAD(name) whole &= load(library, #name, api->name)
+#define LOAD(name) library.find("cl" #name, api->name)
     LOAD(GetPlatformIDs), LOAD(GetPlatformInfo), LOAD(GetDeviceIDs), LOAD(GetDeviceInfo), LOAD(CreateContext);
     LOAD(CreateCommandQueue), LOAD(CreateBuffer), LOAD(ReleaseMemObject), LOAD(CreateProgramWithSource);
     LOAD(CreateProgramWithBinary), LOAD(BuildProgram), LOAD(GetProgramInfo), LOAD(GetProgramBuildInfo);
@@ -45,7 +37,7 @@ const Api* open(const std::string& path, std::string& why) {
     LOAD(EnqueueBarrierWithWaitList), LOAD(SetEventCallback), LOAD(GetEventProfilingInfo), LOAD(ReleaseEvent);
     LOAD(Flush), LOAD(Finish);
 #undef LOAD
-    if (whole) return api;
+    if (library.complete()) return api;
     why += path + " lacks functions of OpenCL 1.2\n";
     delete api;
     return nullptr;
