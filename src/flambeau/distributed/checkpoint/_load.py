@@ -7,9 +7,8 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau import distributed as dist
 from flambeau.distributed.checkpoint._metadata import CheckpointException, Metadata, Piece, box, is_stateful
-from flambeau.distributed.checkpoint._storage import folder_of
+from flambeau.distributed.checkpoint._storage import folder_of, gathered, is_alone, listed
 from flambeau.errors import ArgumentError
 from flambeau.serialization import load as load_file
 
@@ -72,17 +71,12 @@ def load(
             )
     except Exception as error:
         failure = error
-    if no_dist or not dist.is_initialized():
-        if failure is not None:
-            raise failure
-        return
     # All processes raise if one of them does, so that none waits for it later.
-    failures: list[Any] = [None] * dist.get_world_size(process_group)
-    dist.all_gather_object(failures, None if failure is None else str(failure), group=process_group)
+    failures = gathered(None if failure is None else str(failure), process_group, is_alone(no_dist))
     if failure is not None:
         raise failure
-    if any(failures):
-        raise CheckpointException("; ".join(f"rank {r}: {text}" for r, text in enumerate(failures) if text))
+    if text := listed(failures):
+        raise CheckpointException(text)
 
 
 def _fill(state: Any, prefix: str, metadata: Metadata, files: _Files, missing: list[str]) -> Any:

@@ -30,7 +30,7 @@ from flambeau.distributed.checkpoint._metadata import (
     dtype_name,
     flattened,
 )
-from flambeau.distributed.checkpoint._storage import folder_of
+from flambeau.distributed.checkpoint._storage import folder_of, gathered, is_alone, listed
 from flambeau.errors import ArgumentError
 from flambeau.serialization import save as save_file
 
@@ -59,14 +59,6 @@ class _Plan:
                     os.unlink(os.path.join(self.folder, name))
 
 
-def _gathered(value: Any, group: Any, alone: bool) -> list[Any]:
-    if alone:
-        return [value]
-    everybody: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(everybody, value, group=group)
-    return everybody
-
-
 def _planned(state_dict: Any, folder: str, group: Any, alone: bool) -> _Plan:
     os.makedirs(folder, exist_ok=True)
     leaves = flattened(state_dict)
@@ -81,7 +73,7 @@ def _planned(state_dict: Any, folder: str, group: Any, alone: bool) -> _Plan:
         locals_[name] = local
         size = local.numel() * local.element_size()
         boxes[name] = (shape, dtype_name(leaf.dtype), offsets, tuple(local.shape), size, mine)
-    everybody = _gathered((boxes, secrets.token_hex(4)), group, alone)
+    everybody = gathered((boxes, secrets.token_hex(4)), group, alone)
     mark = everybody[0][1]
     files = [f"part-{r:05d}-of-{len(everybody):05d}-{mark}.safetensors" for r in range(len(everybody))]
     metadata, load = Metadata(mark=mark), [0] * len(everybody)
@@ -106,10 +98,6 @@ def _planned(state_dict: Any, folder: str, group: Any, alone: bool) -> _Plan:
             content["tensors"][key] = locals_[name]
     content["objects"] = {name: leaves[name] for name, file in metadata.objects.items() if file == files[rank] and name in leaves}
     return _Plan(folder, metadata, files[rank], content, rank, files)
-
-
-def _alone(no_dist: bool) -> bool:
-    return no_dist or not dist.is_initialized()
 
 
 def save(
@@ -139,16 +127,15 @@ def save(
         >>> metadata.tensors["x"][0]
         (2, 3)
     """
-    alone = _alone(no_dist)
+    alone = is_alone(no_dist)
     plan = _planned(state_dict, folder_of("save", checkpoint_id, storage_writer), process_group, alone)
     failure = None
     try:
         plan.write_file()
     except Exception as error:
         failure = error
-    failures = _gathered(None if failure is None else f"{type(failure).__name__}: {failure}", process_group, alone)
-    if any(failures):
-        text = "; ".join(f"rank {r}: {f}" for r, f in enumerate(failures) if f)
+    failures = gathered(None if failure is None else f"{type(failure).__name__}: {failure}", process_group, alone)
+    if text := listed(failures):
         raise CheckpointException(f"save: the checkpoint in {plan.folder} was not written: {text}") from failure
     if plan.rank == 0:
         plan.publish()
@@ -184,7 +171,7 @@ def async_save(
         ...     future = fb.distributed.checkpoint.async_save({"x": fb.ones(2)}, checkpoint_id=folder)
         ...     metadata = future.result()
     """
-    plan = _planned(state_dict, folder_of("async_save", checkpoint_id, storage_writer), process_group, _alone(no_dist))
+    plan = _planned(state_dict, folder_of("async_save", checkpoint_id, storage_writer), process_group, is_alone(no_dist))
     plan.content["tensors"] = {key: t.clone() for key, t in plan.content["tensors"].items()}
     plan.content["objects"] = copy.deepcopy(plan.content["objects"])
     future: concurrent.futures.Future[Metadata] = concurrent.futures.Future()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from flambeau import distributed as dist
 from flambeau.distributed.checkpoint._metadata import Metadata
 from flambeau.errors import ArgumentError
 
@@ -81,3 +82,22 @@ def folder_of(op: str, checkpoint_id: Any, storage: Any) -> str:
     if path is None:
         raise ArgumentError(f"{op}: no folder was given; pass checkpoint_id")
     return os.fspath(path)
+
+
+def is_alone(no_dist: bool) -> bool:
+    """Whether this process saves or loads without others."""
+    return no_dist or not dist.is_initialized()
+
+
+def gathered(value: Any, group: Any, alone: bool) -> list[Any]:
+    """The values of all processes, by rank."""
+    if alone:
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group=group)
+    return values
+
+
+def listed(failures: list[Any]) -> str:
+    """The failures of all processes as text; empty without any."""
+    return "; ".join(f"rank {r}: {text}" for r, text in enumerate(failures) if text)
