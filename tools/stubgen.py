@@ -239,7 +239,7 @@ def _module_lines(module, with_out, results, typed=""):
         elif inspect.isclass(value):
             if value.__module__ == "flambeau.return_types":
                 constants.append(f"{name} = {_result_name(value.__match_args__)}")
-            elif value.__module__ == "flambeau":  # FloatTensor and its kin
+            elif value.__module__ == "flambeau":  # FloatTensor and similar types
                 classes.append(f"class {name}(Tensor): ...")
             else:
                 imports.append(f"from .{value.__module__.removeprefix('flambeau.')} import {value.__name__} as {name}")

@@ -124,5 +124,5 @@ class Seat:
                     try:
                         pipe.close()
                     except OSError:
-                        continue  # the reader is gone, so what was buffered has nobody to go to
+                        continue  # the reader is gone: drop what was buffered
             self.process = None

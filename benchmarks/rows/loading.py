@@ -82,7 +82,7 @@ def private_bytes(pid: int | None) -> int:
 
 def _echo(asked: Any, answered: Any) -> None:
     parent = os.getppid()
-    while os.getppid() == parent:  # the process that asks may be killed, and then nobody else tells
+    while os.getppid() == parent:  # exit if the parent process is killed
         try:
             answered.put(float(asked.get(timeout=1)[-1]))
         except queue.Empty:

@@ -90,7 +90,7 @@ print(x.cpu().equal(y))"""
 def test_out_of_memory_releases_the_cache_and_says_what_is_used(environment):
     script = """
 x = fb.empty(20 << 20, dtype=fb.uint8, device='cuda'); del x
-y = fb.empty(50 << 20, dtype=fb.uint8, device='cuda')  # fits when the cached 20 MB are given back
+y = fb.empty(50 << 20, dtype=fb.uint8, device='cuda')  # fits if the cached 20 MB are released
 print(fb.accelerator.memory_stats('cuda')['num_alloc_retries'])
 try:
     fb.empty(60 << 20, dtype=fb.uint8, device='cuda')

@@ -13,7 +13,7 @@ from tests.ops.spec import INEXACT
 
 import flambeau as fb
 
-# Results that nobody has set.
+# Ops with uninitialised results.
 UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
 
 pytestmark = pytest.mark.device(None)

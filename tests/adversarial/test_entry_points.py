@@ -199,7 +199,7 @@ GRADIENTS = {
 
 @pytest.mark.parametrize("where", ["tensor", "node before", "node after", "leaf", "function", "saved"])
 def test_gradients_from_python(where):
-    """Hooks and functions that give back something else than the gradient they should."""
+    """Hooks and functions that return something other than the gradient they should."""
 
     def answered(x: Any, make: Any, around: Any) -> None:
         gradient_with(where, x, lambda *_: around(make(x.detach())))

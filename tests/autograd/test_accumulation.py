@@ -333,7 +333,7 @@ def test_a_gradient_that_is_looked_at_stays_the_same_object():
     w = fb.ones(3, requires_grad=True)
     (w * 2).sum().backward()
     first = id(w.grad)
-    others = [fb.ones(3) for _ in range(50)]  # take the place of an object that was let go
+    others = [fb.ones(3) for _ in range(50)]  # reuse the memory of an object that was freed
     assert id(w.grad) == first
     (w * 3).sum().backward()
     assert id(w.grad) == first and w.grad.tolist() == [5, 5, 5] and len(others) == 50
@@ -347,6 +347,6 @@ def test_an_object_made_from_a_tensor_keeps_its_class():
         pass
 
     y = fb.ones(2)
-    y.grad = Mine(fb.zeros(2))  # nobody else holds the object
+    y.grad = Mine(fb.zeros(2))  # the object has no other reference
     assert type(y.grad) is Mine
     assert type(y.grad) is Mine

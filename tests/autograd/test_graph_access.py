@@ -315,7 +315,7 @@ def test_hooks_that_an_unpack_hook_leaves_behind_end_with_the_backward():
 
 
 def test_save_on_cpu_takes_pin_memory():
-    """Programs for accelerators pass it; where there is no memory to pin, it has no effect."""
+    """Programs for accelerators pass it; without pinned memory it has no effect."""
     x = fb.ones(2, requires_grad=True)
     with fb.autograd.graph.save_on_cpu(pin_memory=True):
         y = x * x

@@ -186,7 +186,7 @@ def test_numbers_read_as_another_dtype_have_no_gradient():
 
 SELF, SOURCE, INDEX = [3.0, 1.0, 2.0], [3.0, 3.0, 0.0, 1.0], [0, 0, 2, 2]
 THIRD = pytest.approx(1 / 3)
-REDUCED = {  # 3 meets 3 and 3, 1 meets nothing, 2 meets 0 and 1
+REDUCED = {  # 3 receives 3 and 3, 1 receives nothing, 2 receives 0 and 1
     ("sum", True): ([1, 1, 1], [1, 1, 1, 1]),
     ("sum", False): ([0, 1, 0], [1, 1, 1, 1]),
     ("prod", True): ([9, 1, 0], [9, 9, 2, 0]),

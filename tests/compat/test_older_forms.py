@@ -1,4 +1,4 @@
-"""What older programs call: deprecated orders of arguments, range, apply_ and its kin, layers as functions of the top level."""
+"""Older programs: deprecated orders of arguments, range, apply_ and similar methods, layers as top-level functions."""
 
 import inspect
 import warnings

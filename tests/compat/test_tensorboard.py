@@ -134,7 +134,7 @@ def test_histogram(tmp_path, bins):
     assert histogram[4] == pytest.approx(data.sum()) and histogram[5] == pytest.approx((data**2).sum())
     limits, counts = (np.frombuffer(histogram[i], np.float64) for i in (6, 7))
     assert len(limits) == len(counts) and counts.sum() == 202 and (np.diff(limits) > 0).all()
-    # Right edges: as many values lie at or below each limit as its bucket and those before it hold.
+    # Right edges: the number of values at or below each limit is the sum of its bucket and those before it.
     assert np.abs(np.cumsum(counts) - [(data <= limit).sum() for limit in limits]).max() <= 2
     assert len(dict(fields(few[5]))[7]) <= 8 * 11
 
@@ -227,7 +227,7 @@ def test_mesh(tmp_path):
 
 
 class TwoWays(fb.nn.Module):
-    """A result used twice, an op that is no module, a layer called twice."""
+    """A result used twice, an op that is not a module, a layer called twice."""
 
     def __init__(self):
         super().__init__()

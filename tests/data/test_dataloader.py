@@ -172,7 +172,7 @@ def test_iterable_that_gives_more_than_its_length():
             return 2
 
     loader = DataLoader(Liar(4), 1)
-    assert len([*iter(loader)]) == 4  # nobody has asked for the length yet
+    assert len([*iter(loader)]) == 4  # the length has not been requested yet
     assert len(loader) == 2
     with pytest.warns(UserWarning, match="reported to be 2"):
         assert len(list(loader)) == 4
@@ -223,7 +223,7 @@ def test_prefetch_stays_within_its_bounds():
 
 
 def test_many_orders_and_long_messages_do_not_block():
-    """Pipes hold 64 KiB: neither long lists of indices nor many answers may wait for each other."""
+    """Pipes hold 64 KiB: neither long lists of indices nor many answers may block."""
     order = [list(range(20000))] * 6
     batches = list(DataLoader(range(20000), batch_sampler=order, num_workers=1, collate_fn=list, prefetch_factor=4))
     assert [len(b) for b in batches] == [20000] * 6

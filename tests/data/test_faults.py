@@ -363,7 +363,7 @@ def test_every_batch_beyond_the_promised_length_warns():
             return 3
 
     loader = fb.utils.data.DataLoader(Long())
-    assert len(list(loader)) == 5  # nobody has asked for the length yet
+    assert len(list(loader)) == 5  # the length has not been requested yet
     assert len(loader) == 3
     batches = iter(loader)
     for _ in range(3):

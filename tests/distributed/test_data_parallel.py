@@ -168,7 +168,7 @@ def test_no_sync_accumulates():
 
 
 class Branches(nn.Module):
-    """Each rank uses its own branch, and nobody the last one."""
+    """Each rank uses its own branch, and none the last one."""
 
     def __init__(self):
         super().__init__()

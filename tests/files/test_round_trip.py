@@ -1,4 +1,4 @@
-"""What save() wrote, load() gives back: values, types, shared memory, in every format and through every kind of file."""
+"""load() returns what save() wrote: values, types, shared memory, in every format and through every kind of file."""
 
 import argparse
 import collections

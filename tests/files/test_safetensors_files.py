@@ -228,7 +228,7 @@ def test_shards_saved_again_replace_the_old_ones(tmp_path, value):
     for epoch in range(4):
         save({**value, "epoch": epoch}, path, max_shard_size=1000)
         assert load(path)["epoch"] == epoch and len(list(tmp_path.iterdir())) == 5
-    save(fb.ones(1), tmp_path / "m-00009-of-00009.safetensors")  # of nobody's index: it stays
+    save(fb.ones(1), tmp_path / "m-00009-of-00009.safetensors")  # not in any index: it stays
     save(value, path, max_shard_size=1000)
     assert len(list(tmp_path.iterdir())) == 6
 

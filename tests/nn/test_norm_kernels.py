@@ -130,7 +130,7 @@ def masked_passes(profile):
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_batch_norm_does_the_work_of_a_relu_that_follows(shape, training, inplace):
-    """Bit for bit what both give apart; they are apart when somebody holds the node between them."""
+    """Bit for bit equal to the separate ops, which run separately when the node between them is held."""
     channels = shape[1]
     for dtype in (np.float32, np.float64):
         for t in layouts(rng.standard_normal(shape).astype(dtype)):
@@ -228,7 +228,7 @@ def test_relu_after_batch_norm_to_second_order_and_in_a_graph_kept():
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sequential_does_batch_norm_and_relu_together(shape, inplace, training):
-    """Bit for bit what they give apart, as they are where somebody could look between them."""
+    """Bit for bit equal to the separate ops, which run separately when the value between them is observable."""
     kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}[len(shape)]
     x = fb.tensor(rng.standard_normal(shape), dtype=fb.float32)
     x[0, 0] = fb.nan

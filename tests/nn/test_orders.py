@@ -1,4 +1,4 @@
-"""Orders in memory that nobody asked for: results and gradients are those of row-major tensors."""
+"""Unrequested memory orders: results and gradients equal those of row-major tensors."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_weight_gradients_are_kept_in_the_order_of_the_weight():
     fb.testing.assert_close(weight.grad, x.detach().sum(0).expand(5, 7))
     kept = fb.randn(5, 7)
     expanded = fb.zeros(7, 5, requires_grad=True)
-    expanded.t().backward(kept)  # somebody else's tensor is copied, though only a view of it arrives
+    expanded.t().backward(kept)  # a tensor with other owners is copied, though only a view of it arrives
     kept.zero_()
     assert expanded.grad.abs().sum() > 0
 

@@ -54,7 +54,7 @@ DISGUISES: tuple[Callable[[Any], Any], ...] = (_strided, _negative, _offset, _tr
 
 
 class Call:
-    """One call: which form, which arguments, how their memory lies and whether gradients are wanted."""
+    """One call: its form, its arguments, their memory layout and whether gradients are wanted."""
 
     def __init__(self, op: Overload, form: str, args: list[Make], kwargs: dict[str, Make], dice: random.Random):
         self.op, self.form, self.args, self.kwargs = op, form, args, kwargs

@@ -42,7 +42,7 @@ def _logit(dtype):
     yield S(T([0.05, 0.4, 0.95], dtype), eps=0.125)
 
 
-# Other samples for the gradient: the row's own lie on kinks, or on the border of what is allowed.
+# Other samples for the gradient: the row's own are at kinks, or at the border of the domain.
 INPUTS = {
     "logit": _logit,
     "nan_to_num": lambda dtype: [S(T([1.0, -2.0, 0.5], dtype))],

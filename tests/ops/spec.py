@@ -123,7 +123,7 @@ def _transposed(values: np.ndarray, dtype: str) -> Any:
 def _strided(values: np.ndarray, dtype: str) -> Any:
     if values.ndim == 0:
         return _contiguous(np.stack([values, values, values]), dtype)[1]
-    # Every second element from the second on; what lies between must not leak into the result.
+    # Every second element from the second on; the elements between must not leak into the result.
     base = np.ones((*values.shape[:-1], 2 * values.shape[-1] + 1), values.dtype)
     base[..., 1::2] = values
     return _contiguous(base, dtype)[..., 1::2]
@@ -253,14 +253,14 @@ class OpSpec:
         return replace(self, name=name, canonical=self.canonical or self.name, **changes)
 
     def run(self, ready: S, **more: Any) -> Any:
-        """Call the function, or the method where there is no function, with arguments that are tensors already."""
+        """Calls the function, or the method if there is no function, with arguments that are tensors already."""
         ready = ready.with_dtypes(lambda d: dtype_of(d.name))
         if self.function:
             return find(self.name)(*ready.args, **ready.kwargs, **more)
         return getattr(ready.args[0], self.name)(*ready.args[1:], **ready.kwargs)
 
     def expected(self, sample: S) -> Any:
-        """The reference's answer."""
+        """The reference's result."""
         to_float = self.result == "float" or (isinstance(self.result, tuple) and "float" in self.result)
         ready = sample.map(lambda t: t.values.copy() if self.native else t.wide(to_float)).with_dtypes(lambda d: d.name)
         with np.errstate(all="ignore"):
@@ -318,7 +318,7 @@ CATEGORY = {
 
 
 def promote(a: str, b: str) -> str:
-    """PyTorch's table for two dtypes, written as a rule. uint16/32/64 meet other integers nowhere in it."""
+    """PyTorch's table for two dtypes, written as a rule. uint16/32/64 never promote with other integers in it."""
     if a == b:
         return a
     low, high = sorted((a, b), key=lambda d: CATEGORY[d])

@@ -49,7 +49,7 @@ def samples_with_bools(row):
                 yield from (s for s in maker(dtype) if any(t.dtype == "bool" for t in s.tensors()))
 
 
-# What is in a new, empty tensor is anybody's guess.
+# The contents of a new, empty tensor are arbitrary.
 @pytest.mark.parametrize("name", [n for n, row in SPECS.items() if "empty" not in n and next(samples_with_bools(row), None)])
 def test_any_byte_but_zero_is_true(name):
     row = SPECS[name]

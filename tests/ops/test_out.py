@@ -69,7 +69,7 @@ def test_out_of_another_shape_is_resized_with_a_warning(row, only_dtypes):
             assert agree(row, row.run(fresh(sample), out=fb.empty(0, dtype=want.dtype)), want)
 
 
-# Their result takes the shape and dtype of nothing but arguments: as in PyTorch they resize out= without a word.
+# The shape and dtype of their result depend only on the arguments: as in PyTorch they resize out= without a warning.
 CREATES = {"arange", "range", "linspace", "logspace", "eye", "full", "zeros", "ones", "empty", "rand", "randn", "randint", "randperm"}
 
 

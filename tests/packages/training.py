@@ -10,7 +10,7 @@ from cases import case, decoder, fill, numbers, tensor, tokens
 
 @case("transformers")
 def trainer():
-    """Ten steps of transformers' Trainer; order and weights are fixed, there is no dropout."""
+    """Ten steps of transformers' Trainer; order and weights are fixed, without dropout."""
     import torch
     import transformers
 

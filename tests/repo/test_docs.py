@@ -59,7 +59,7 @@ def clean_state():
 
 
 def run_examples(text, name):
-    """Runs the examples of a text in one namespace; answers how many there were."""
+    """Runs the examples of a text in one namespace; returns their number."""
     test = doctest.DocTestParser().get_doctest(text, {"fb": fb, "np": np}, name, name, 0)
     report = []
     result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run_example(name, output, *arguments):
-    """Runs an example in a process of its own; answers what it printed."""
+    """Runs an example in a separate process; returns its output."""
     command = [sys.executable, str(EXAMPLES / name), "--output", str(output), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
@@ -29,7 +29,7 @@ def number(pattern, text):
 
 
 def load(output, name, said, *pictures):
-    """Checks that the pictures are there and said to be; answers the checkpoint."""
+    """Checks that the pictures exist and are mentioned; returns the checkpoint."""
     for file in (*pictures, f"{name}.pt"):
         assert f"wrote {output / file}" in said
     for picture in pictures:

@@ -59,7 +59,7 @@ BAD = [
 
 
 def check(folder, *files):
-    """Runs mypy in strict mode on these files (and silently on what they import); answers its exit code and text."""
+    """Runs mypy in strict mode on these files (and silently on their imports); returns its exit code and output."""
     options = [
         "--strict",
         "--follow-imports=silent",

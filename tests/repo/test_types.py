@@ -1,4 +1,4 @@
-"""Types as users meet them: mypy and pyright, both strict, on a typed program; both on the examples and the guide."""
+"""Types from the user's view: mypy and pyright, both strict, on a typed program; both on the examples and the guide."""
 
 import doctest
 import json

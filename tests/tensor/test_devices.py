@@ -1,4 +1,4 @@
-"""Tensors on different devices: who may meet, and what is said where they may not."""
+"""Tensors on different devices: which combinations are allowed, and the errors for the others."""
 
 import itertools
 

@@ -55,7 +55,7 @@ class Box:
 
 
 def test_a_free_layout_is_settled_by_one_while_others_read_it():
-    """Results of convolutions are channels-last until somebody looks: then their memory and strides change."""
+    """Results of convolutions are channels-last until their strides are read: then their memory and strides change."""
     image, weight = fb.randn(2, 4, 160, 160), fb.randn(16, 4, 3, 3)
     expected = fb.nn.functional.conv2d(image, weight).contiguous()
     doubled, flat = expected * 2, expected.reshape(-1)
